@@ -1,0 +1,1 @@
+"""The science of AoI-FL: ages, policies, indices, selectors and load metrics. NumPy only."""

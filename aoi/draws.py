@@ -1,0 +1,46 @@
+"""Randomness as a function: every draw follows from (seed, round, purpose) and the client's number.
+
+The key of a Philox generator (Salmon, Moraes, Dror & Shaw 2011) is a digest of seed, round and purpose; the client is
+its counter. A whole round is therefore one vectorised draw, a single client can make its own draw alone, and asking
+twice gives the same answer.
+"""
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+_LANES = 4  # Philox yields four 64-bit words for each step of its counter
+
+
+def _philox(seed: int, round_: int, purpose: str) -> np.random.Philox:
+    digest = hashlib.blake2b(f"{seed}/{round_}/{purpose}".encode(), digest_size=16).digest()
+    return np.random.Philox(key=np.frombuffer(digest, dtype="<u8"))
+
+
+def generator(seed: int, round_: int, purpose: str) -> np.random.Generator:
+    """Return a NumPy generator for draws that belong to the round as a whole."""
+    return np.random.Generator(_philox(seed, round_, purpose))
+
+
+def uniforms(seed: int, round_: int, purpose: str, clients: int) -> NDArray[np.float64]:
+    """Draw one uniform number in [0, 1) for each of clients 0 … clients-1.
+
+    Examples
+    --------
+    >>> bool(uniforms(7, 3, "participate", 10)[4] == uniform(7, 3, "participate", 4))
+    True
+    """
+    return generator(seed, round_, purpose).random(clients)
+
+
+def uniform(seed: int, round_: int, purpose: str, client: int) -> float:
+    """Draw the number that :func:`uniforms` has at position ``client`` (any integer ≥ 0), on its own."""
+    bits = _philox(seed, round_, purpose)
+    bits.advance(client // _LANES)
+    return float(np.random.Generator(bits).random(client % _LANES + 1)[-1])
+
+
+def number_of(name: str) -> int:
+    """Return the counter of a client that has a name and no number: 63 bits of the name's digest."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little") >> 1

@@ -1,0 +1,26 @@
+"""Errors a user can act on.
+
+AoiError
+├── ConfigError      a value of the configuration, or of a file named in it, is wrong
+├── NodesError       fewer clients are connected than the run needs
+└── ResumeError      a run's folder cannot be continued, or must not be overwritten
+
+Every message names the thing, its value, and the remedy; the commands print it without a traceback and exit with
+status 2.
+"""
+
+
+class AoiError(Exception):
+    """Base of every error that is the user's to mend."""
+
+
+class ConfigError(AoiError, ValueError):
+    """A value of the configuration, or of a file named in it, is wrong."""
+
+
+class NodesError(AoiError):
+    """Fewer clients are connected than the run needs."""
+
+
+class ResumeError(AoiError):
+    """A run's folder cannot be continued, or must not be overwritten."""

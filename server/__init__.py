@@ -1,0 +1,1 @@
+"""The ServerApp: configuration, ledger, checkpoint, central evaluation."""

@@ -1,0 +1,110 @@
+"""The ledger of a run: one SQLite file, one transaction a round.
+
+Tables
+------
+run             key, value (JSON): ``config`` (every run key), ``run`` (our own name of the run), ``status``
+                (running, completed, failed), ``policy`` (for the Markov policies: clients, per_round, probabilities;
+                for the budgeted ones: budget, index), ``initial_loss`` and ``initial_accuracy`` of the first model.
+clients         one row a client: ``client`` (number from 0), name, since, examples, payment, weight
+rounds          one row a round, from 1: the fields of :class:`strategies.records.RoundRecord`
+participations  one row for each client that trained, was refreshed, failed, was late or was refused in a round: the
+                fields of :class:`strategies.records.Participation`, and ``round``
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import astuple, fields
+from pathlib import Path
+from typing import Any
+
+from aoi.errors import ConfigError
+from strategies.records import ClientRecord, Participation, RoundRecord
+
+_ROUND = [f.name for f in fields(RoundRecord) if f.name != "participations"]
+_PART = [f.name for f in fields(Participation)]
+_CLIENT = [f.name for f in fields(ClientRecord)]
+
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS run (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS clients ({", ".join(_CLIENT)}, PRIMARY KEY (client));
+CREATE TABLE IF NOT EXISTS rounds ({", ".join(_ROUND)}, PRIMARY KEY (round));
+CREATE TABLE IF NOT EXISTS participations (round INTEGER NOT NULL, {", ".join(_PART)}, PRIMARY KEY (round, client));
+"""
+
+
+class Ledger:
+    """The record of one run, open for writing; use :func:`read` to look at it from elsewhere."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.executescript(_SCHEMA)
+        except sqlite3.Error as error:
+            raise ConfigError(
+                f"the ledger {path} cannot be opened: {error}. Check that the folder can be written and has room, "
+                "or choose another with runs-dir."
+            ) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._db
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def note(self, **values: Any) -> None:
+        """Write keys of the ``run`` table; each value is stored as JSON."""
+        with self._transaction() as db:
+            db.executemany("INSERT OR REPLACE INTO run VALUES (?, ?)", [(k, json.dumps(v)) for k, v in values.items()])
+
+    def add_clients(self, clients: list[ClientRecord]) -> None:
+        """Add clients, or renew what is known of them."""
+        with self._transaction() as db:
+            db.executemany(_insert("clients", _CLIENT), [astuple(c) for c in clients])
+
+    def add_round(self, record: RoundRecord) -> None:
+        """Add one finished round with its participations, whole or not at all; a repeated round replaces itself."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM participations WHERE round = ?", (record.round,))
+            db.execute(_insert("rounds", _ROUND), [getattr(record, name) for name in _ROUND])
+            db.executemany(
+                _insert("participations", ["round", *_PART]),
+                [(record.round, *astuple(p)) for p in record.participations],
+            )
+
+    def close(self) -> None:
+        """Close the file; what was written stays."""
+        self._db.close()
+
+
+def _insert(table: str, columns: list[str]) -> str:
+    return f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+
+
+def read(path: Path, table: str) -> list[dict[str, Any]]:
+    """Return the rows of ``rounds``, ``clients`` or ``participations`` as dicts, in order; safe while a run writes."""
+    orders = {"rounds": "round", "clients": "client", "participations": "round, client"}
+    with closing(_open(path)) as db:
+        return [dict(row) for row in db.execute(f"SELECT * FROM {table} ORDER BY {orders[table]}")]
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """Return the ``run`` table as one dict, its JSON values decoded."""
+    with closing(_open(path)) as db:
+        return {row["key"]: json.loads(row["value"]) for row in db.execute("SELECT key, value FROM run")}
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    if not path.is_file():
+        raise ConfigError(f"there is no ledger at {path}. Give the folder of a run, one that holds ledger.sqlite.")
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    db.row_factory = sqlite3.Row
+    return db

@@ -1,0 +1,91 @@
+"""What a round leaves behind: plain records that a strategy hands to its observer."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from flwr.app import ArrayRecord
+
+
+@dataclass(frozen=True)
+class ClientRecord:
+    """A client as the roll call found it.
+
+    ``client`` is its number from 0; ``examples``, ``payment`` (budget units) and ``weight`` (φ) are None where the
+    client did not declare them; ``since`` is the round in which it was first seen.
+    """
+
+    client: int
+    name: str
+    since: int
+    examples: int | None = None
+    payment: float | None = None
+    weight: float | None = None
+
+
+@dataclass(frozen=True)
+class Participation:
+    """One client's part in one round.
+
+    ``outcome`` is ``trained`` (its update was added), ``refreshed`` (its data were renewed and it did not train),
+    ``failed`` (an error came back), ``late`` (no reply by the deadline) or ``refused`` (a reply that was dropped);
+    ``reason`` says why for the last three. Clients that merely declined have no record. ``age`` is the age before the
+    decision, in rounds missed; ``weight`` the aggregation weight ω.
+    """
+
+    client: int
+    name: str
+    outcome: str
+    age: int | None = None
+    weight: float | None = None
+    examples: int | None = None
+    loss: float | None = None
+    forced: bool = False
+    refreshed: bool = False
+    payment: float | None = None
+    next_round: int | None = None
+    seconds: float | None = None
+    reason: str | None = None
+
+
+@dataclass
+class RoundRecord:
+    """One round: how many were asked, were willing, trained, declined or were dropped, and what came of it."""
+
+    round: int
+    started: float = 0.0
+    seconds: float = 0.0
+    asked: int = 0
+    willing: int = 0
+    trained: int = 0
+    declined: int = 0
+    dropped: int = 0
+    messages: int = 0
+    forced: bool = False
+    empty: bool = False
+    spent: float | None = None
+    train_loss: float | None = None
+    test_loss: float | None = None
+    test_accuracy: float | None = None
+    client_loss: float | None = None
+    client_accuracy: float | None = None
+    participations: list[Participation] = field(default_factory=list)
+
+
+class Observer(Protocol):
+    """What a strategy tells, and when. A round counts as done once ``round_done`` has returned."""
+
+    def clients_seen(self, clients: list[ClientRecord]) -> None:
+        """Take note of clients met for the first time."""
+
+    def round_done(self, record: RoundRecord, arrays: ArrayRecord) -> None:
+        """Take note of a finished round and of the model after it."""
+
+
+class Silent:
+    """An observer that keeps nothing."""
+
+    def clients_seen(self, clients: list[ClientRecord]) -> None:
+        """Do nothing."""
+
+    def round_done(self, record: RoundRecord, arrays: ArrayRecord) -> None:
+        """Do nothing."""
