@@ -1,0 +1,242 @@
+"""Choosing under a budget: greedily by an index; what fits is taken, what does not is skipped.
+
+Money is counted exactly. A budget of 1.0 pays for ten clients at 0.1, and 0.1 + 0.2 fits into 0.3, although their
+binary sums say otherwise: amounts become integers of a unit 10^-k so fine that the budget has some 13 digits. An
+amount that is a decimal number of that many digits is exact; any other payment is rounded up and the budget down, by
+less than a unit, so that payments never add up to more than the budget.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi import draws
+from aoi.errors import ConfigError
+from aoi.selection import Population, Selection
+from aoi.whittle import Floats, abs_index, maxpack_index, whittle_index
+
+Clients = NDArray[np.int64]
+Index = Literal["whittle", "abs", "maxpack", "random"]
+
+_FINEST = 2.0**46  # units in a budget: exact as a float, and a chunk of them adds up within 64 bits
+_CHUNK = 1 << 16  # clients looked at in one go
+_PASSES = 16  # vectorised passes over a chunk before a plain loop takes over, whatever the payments
+_SAMPLE = 8192  # clients from whose indices the cuts of a long list are guessed
+_GROUPS = 64  # into about as many groups
+
+
+class Purse:
+    """What is left of a round's budget B > 0, in whole units; with ``strict``, less than B can be spent, not B."""
+
+    def __init__(self, budget: float, strict: bool = False) -> None:
+        self._digits = min(22, math.floor(math.log10(_FINEST / budget)))
+        amount = np.array([budget])
+        self._left = int(self._up(amount)[0]) - 1 if strict else -int(self._up(-amount)[0])
+
+    def _up(self, amounts: Floats) -> Floats:
+        # 10^k is exact for 0 ≤ k ≤ 22, its reciprocal never.
+        power = 10.0 ** abs(self._digits)
+        scaled = amounts * power if self._digits >= 0 else amounts / power
+        whole = np.rint(scaled)
+        decimal = np.abs(scaled - whole) <= np.abs(scaled) * 2.0**-50  # apart by binary rounding only
+        return np.where(decimal, whole, np.ceil(scaled))
+
+    def affords(self, payments: Floats) -> NDArray[np.bool_]:
+        """Return which payments, each on its own, what is left can pay."""
+        return self._up(payments) <= self._left
+
+    def surely_affords_all(self, payments: Floats) -> bool:
+        """Return True only if what is left pays for all of these together; it may say False where it just does."""
+        upper = self._up(payments.sum(keepdims=True) * (1 + 1e-9)) + payments.size
+        return bool(upper[0] <= self._left)
+
+    def take(self, clients: Clients, payments: Floats, stop_at_first: bool = False) -> tuple[Clients, bool]:
+        """Pay for clients in the order given; return those paid for, and whether ``stop_at_first`` stopped there.
+
+        ``clients`` and ``payments`` have shape (m,), first choice first; with ``stop_at_first`` the first client that
+        what is left cannot pay for ends the round, otherwise it is skipped.
+        """
+        paid, stopped = [clients[:0]], False
+        for start in range(0, clients.size, _CHUNK):
+            end = start + _CHUNK
+            # Dearer than what is left is dear enough, and keeps sums within 64 bits.
+            units = np.minimum(self._up(payments[start:end]), self._left + 1.0).astype(np.int64)
+            if stop_at_first:
+                bought = self._prefix(units)
+                stopped = bought < units.size
+                paid.append(clients[start : start + bought])
+                if stopped:
+                    break
+            else:
+                paid += self._fitting(clients[start:end], units)
+        return np.concatenate(paid), stopped
+
+    def _prefix(self, units: NDArray[np.int64]) -> int:
+        totals = np.cumsum(units)
+        bought = int(np.searchsorted(totals, self._left, side="right"))
+        self._left -= int(totals[bought - 1]) if bought else 0
+        return bought
+
+    def _fitting(self, clients: Clients, units: NDArray[np.int64]) -> list[Clients]:
+        paid = []
+        for _ in range(_PASSES):
+            if not clients.size:
+                break
+            fits = units <= self._left
+            clients, units = clients[fits], units[fits]
+            bought = self._prefix(units)
+            paid.append(clients[:bought])
+            clients, units = clients[bought + 1 :], units[bought + 1 :]
+        # Payments that shrink as slowly as what is left need a pass for every client; then a loop is faster.
+        rest = []
+        for client, unit in zip(clients.tolist(), units.tolist(), strict=True):
+            if unit <= self._left:
+                self._left -= unit
+                rest.append(client)
+        return [*paid, np.array(rest, dtype=np.int64)]
+
+
+def _groups(index: Floats, candidates: Clients) -> Iterator[Clients]:
+    """Split candidates into groups, best first, so that of a long list only the groups that matter need sorting.
+
+    The cuts between groups are guessed from a sample; equal values always share a group. Within a group clients stay
+    in the order of their numbers.
+    """
+    if candidates.size <= _CHUNK:
+        yield candidates
+        return
+    values = index[candidates]
+    sample = np.sort(values[:: candidates.size // _SAMPLE])
+    cuts = np.unique(sample[:: sample.size // _GROUPS])
+    group = np.searchsorted(cuts, values).astype(np.uint8)
+    ordered = candidates[np.argsort(group, kind="stable")]
+    ends = np.cumsum(np.bincount(group))
+    for start, end in zip([*ends[-2::-1].tolist(), 0], ends[::-1].tolist(), strict=True):
+        yield ordered[start:end]
+
+
+def choose(
+    index: Floats, payments: Floats, budget: float, strict: bool = False, stop_at_first: bool = False
+) -> Clients:
+    """Return the clients, in ascending order, whom a budget pays for when taken in descending order of an index.
+
+    A client too dear for what is left is skipped and the next one considered: constraint (8) and the loop of
+    Algorithm 1 in Xu et al. 2024, with ≤ B for its literal <. Ties go to the lower client number.
+
+    Parameters
+    ----------
+    index : (n,) the higher the earlier; NaN leaves a client out
+    payments : (n,) p_i > 0
+    budget : B > 0
+    strict : spend less than B only (the literal <)
+    stop_at_first : stop at the first client too dear, as the prose of Section 4.3 has it; a client with p_i > B then
+        blocks all those behind it
+    """
+    candidates = ~np.isnan(index)
+    if not candidates.any():
+        return np.empty(0, dtype=np.int64)
+    purse, cheapest = Purse(budget, strict), payments.min(keepdims=True)
+    if not stop_at_first:
+        candidates &= payments <= budget
+    chosen, stopped = [np.empty(0, dtype=np.int64)], False
+    for group in _groups(index, np.flatnonzero(candidates)):
+        if stopped or not purse.affords(cheapest)[0]:
+            break
+        if not purse.surely_affords_all(payments[group]):  # else the order does not matter
+            group = group[np.argsort(-index[group], kind="stable")]
+        paid, stopped = purse.take(group, payments[group], stop_at_first)
+        chosen.append(paid)
+    return np.sort(np.concatenate(chosen))
+
+
+@dataclass(frozen=True)
+class BudgetedSelector:
+    """WICS and its rivals: the clients whose payments fit into the budget, in descending order of an index.
+
+    An unavailable client is left out, and its age keeps growing. ``random`` takes as index a uniform draw for each
+    client, :func:`aoi.draws.uniforms` with purpose ``"random-budget"``.
+
+    Attributes
+    ----------
+    budget : B > 0, what a round may spend
+    index : ``whittle`` (WICS), ``abs``, ``maxpack`` or ``random``
+    seed : the run's seed, which only ``random`` uses
+    strict, stop_at_first : the paper's literal variants, see :func:`choose`
+
+    Source: Xu et al. 2024, Algorithm 1 and Section 5.1.
+    """
+
+    budget: float
+    index: Index = "whittle"
+    seed: int = 0
+    strict: bool = False
+    stop_at_first: bool = False
+
+    def __post_init__(self) -> None:
+        check_budget(self.budget)
+        if self.index not in get_args(Index):
+            raise ConfigError(f"index is {self.index!r}: choose one of {', '.join(get_args(Index))}")
+
+    def select(self, round_: int, population: Population, bids: Floats | None = None) -> Selection:
+        """Choose among the available clients, with the aggregation weights d_i/Σ_S d_j of eq. (2) over the chosen.
+
+        Parameters
+        ----------
+        round_ : the round, from 1
+        population : the clients, ages before the decision, with payments and, for ``whittle`` and ``abs``, weights
+        bids : (n,) indices the clients computed themselves, taken in place of the server's; NaN leaves a client out
+
+        Raises ConfigError where payments or weights are needed and not known.
+        """
+        if population.payments is None:
+            raise ConfigError("a budgeted policy needs every client's payment, and none is known")
+        index = self._indices(round_, population, population.payments) if bids is None else bids
+        reachable = np.where(population.available, index, np.nan)
+        chosen = choose(reachable, population.payments, self.budget, self.strict, self.stop_at_first)
+        sizes = population.sizes[chosen].astype(np.float64)
+        return Selection(chosen, sizes / sizes.sum() if chosen.size else sizes, np.ones(chosen.size, dtype=np.int64))
+
+    def _indices(self, round_: int, population: Population, payments: Floats) -> Floats:
+        if self.index == "random":
+            return draws.uniforms(self.seed, round_, "random-budget", population.ages.size)
+        if self.index == "maxpack":
+            return maxpack_index(population.ages)
+        if population.weights is None:
+            raise ConfigError(f"index {self.index!r} needs every client's weight, and none is known")
+        if self.index == "abs":
+            return abs_index(population.ages, payments, population.weights)
+        return whittle_index(population.ages, payments, population.weights, self.budget)
+
+
+@dataclass
+class BudgetAccount:
+    """What the rounds of a run spent of their budget.
+
+    Attributes
+    ----------
+    budget : B, a round's
+    spent : a figure for each round booked so far, never above the budget
+    """
+
+    budget: float
+    spent: list[float] = field(default_factory=list)
+
+    def book(self, payments: Floats) -> float:
+        """Enter a round's payments and return what is left over; ValueError if they exceed the budget."""
+        paid, _ = Purse(self.budget).take(np.arange(payments.size), payments)
+        total = math.fsum(payments)
+        if paid.size < payments.size:
+            raise ValueError(f"round {len(self.spent) + 1} spends {total:g}, more than the budget of {self.budget:g}")
+        # Decimal payments that add up to B can do so a rounding above it in binary.
+        self.spent.append(min(total, self.budget))
+        return self.budget - self.spent[-1]
+
+
+def check_budget(budget: float) -> None:
+    """Raise ConfigError for a budget that is not a positive, finite number."""
+    if not (budget > 0 and math.isfinite(budget)):
+        raise ConfigError(f"budget is {budget}: it must be a positive number, in the unit of the payments")

@@ -1,0 +1,125 @@
+"""What both ends of the wire must agree on: message types, record keys, and the few records of our own.
+
+Each record is a frozen dataclass that becomes a flat mapping of scalars and lists (all that a Flower ``ConfigRecord``
+holds) and is read back strictly: whatever a peer sends, :meth:`Record.read` returns a well-typed record or raises
+``ValueError`` with the field and the value.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import NoneType, UnionType
+from typing import Any, Self, get_args, get_type_hints
+
+HELLO, PARTICIPATE, BID, TRAIN, EVALUATE = "query.hello", "query.participate", "query.bid", "train", "evaluate"
+
+ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"  # Flower's customary record keys
+AOI = "aoi"  # the key of our own record in a message's content
+
+CENTRAL, POLL, BROADCAST, RESERVE = "central", "poll", "broadcast", "reserve"
+WIRES = (POLL, BROADCAST, RESERVE)
+
+
+class Record:
+    """A dataclass that travels as a flat mapping; None and empty lists stay at home."""
+
+    def write(self) -> dict[str, Any]:
+        """Return the mapping; keys are the field names in kebab case."""
+        values = {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items() if v is not None and v != ()}
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Self:
+        """Build the record from a mapping; unknown keys are ignored.
+
+        Raises
+        ------
+        ValueError
+            A field is missing or has a value of the wrong type, or a number is not finite.
+        """
+        hints = get_type_hints(cls)
+        found = {}
+        for f in fields(cls):  # type: ignore[arg-type]
+            key = f.name.replace("_", "-")
+            if key in values:
+                found[f.name] = _typed(key, values[key], hints[f.name])
+        try:
+            return cls(**found)
+        except TypeError:
+            missing = [f.name.replace("_", "-") for f in fields(cls) if f.name not in found]  # type: ignore[arg-type]
+            raise ValueError(f"a {cls.__name__} record lacks one of {', '.join(missing)}") from None
+
+
+def _typed(key: str, value: Any, hint: Any) -> Any:
+    if isinstance(hint, UnionType):
+        hint = next(a for a in get_args(hint) if a is not NoneType)
+    if hint is float and type(value) is int:
+        value = float(value)
+    if hint == tuple[float, ...]:
+        if not isinstance(value, list | tuple) or not all(type(v) in (int, float) and math.isfinite(v) for v in value):
+            raise ValueError(f"{key} is {_short(value)}, not a list of finite numbers")
+        return tuple(float(v) for v in value)
+    if type(value) is not hint:
+        raise ValueError(f"{key} is {_short(value)}, not of type {hint.__name__}")
+    if hint is float and not math.isfinite(value):
+        raise ValueError(f"{key} is {value}, not a finite number")
+    return value
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+@dataclass(frozen=True)
+class Ask(Record):
+    """Server to client, in every message: which run and round, and on what terms.
+
+    ``table`` is p_0 … p_m; ``forced`` is set for the one client that trains because nobody volunteered; ``refresh``
+    tells the client to renew its data first; ``index`` and ``budget`` are what a bid is computed with.
+    """
+
+    run: str
+    round: int
+    wire: str = CENTRAL
+    table: tuple[float, ...] = ()
+    forced: bool = False
+    refresh: bool = False
+    index: str | None = None
+    budget: float | None = None
+
+
+@dataclass(frozen=True)
+class Introduction(Record):
+    """Client to server, once: who it is. ``number`` is its data partition where it has one, ``last_round`` the last
+    round of this run in which it took part, ``payment`` and ``weight`` its price and its φ where it has them.
+    """
+
+    name: str
+    number: int | None = None
+    num_examples: int | None = None
+    payment: float | None = None
+    weight: float | None = None
+    last_round: int | None = None
+
+
+@dataclass(frozen=True)
+class Answer(Record):
+    """Client to server, on an ask or with an update: its decision, its age before the decision in rounds missed, and
+    the next round in which it will take part, if it reserved one.
+    """
+
+    name: str
+    takes_part: bool
+    age: int
+    next_round: int | None = None
+
+
+@dataclass(frozen=True)
+class Bid(Record):
+    """Client to server: the index it computed itself (Xu et al. 2024, Algorithm 1, step 2), its price and data age."""
+
+    name: str
+    bid: float
+    payment: float
+    age: int

@@ -1,0 +1,35 @@
+"""Entry of the ``aoi`` command.
+
+A module of commands imports the rooms it needs inside its functions, so that ``aoi --help`` imports none of them and
+no command pays for another's torch or plotting.
+"""
+
+import sys
+
+import typer
+
+from aoi.errors import AoiError
+from cli import science
+
+app = typer.Typer(
+    name="aoi",
+    help="Client selection in federated learning by Age of Information.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.command("policy")(science.policy)
+app.command("simulate")(science.simulate)
+
+
+def main() -> None:
+    """Run the command; a user's mistake ends with one paragraph on stderr and status 2, as typer's own errors do."""
+    try:
+        app()
+    except AoiError as error:
+        print(f"aoi: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""What commands print: JSON for machines, rich tables for people."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+_BAR = 20  # characters of the longest bar
+
+
+def print_json(values: dict[str, Any]) -> None:
+    """Print one JSON object on one line; NaN and infinities, which JSON lacks, are errors."""
+    print(json.dumps(values, allow_nan=False))
+
+
+def print_facts(title: str, facts: Iterable[tuple[str, Any]]) -> None:
+    """Print named values below each other, under a title."""
+    table = Table(show_header=False, box=None)
+    for name, value in facts:
+        table.add_row(name, number(value))
+    _print(title, table)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print a table of numbers and strings, its last column to the left, under a title."""
+    table = Table(*columns, box=None)
+    for column in table.columns:
+        column.justify = "right"
+    for row in rows:
+        table.add_row(*(number(value) for value in row))
+    table.columns[-1].justify = "left"
+    _print(title, table)
+
+
+def _print(title: str, table: Table) -> None:
+    console = Console(highlight=False)
+    console.print(f"\n[bold]{title}[/bold]")
+    console.print(table)
+
+
+def number(value: Any) -> str:
+    """Write a value for people: floats to five digits, nothing as a dash."""
+    if value is None:
+        return "–"
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def bar(share: float, largest: float) -> str:
+    """Return a bar of a length proportional to a share."""
+    return "█" * round(_BAR * share / largest) if largest > 0 else ""

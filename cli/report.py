@@ -1,0 +1,27 @@
+"""``aoi report``: one page of one or more recorded runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.output import print_json
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the path alone.")]
+
+
+def report(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of runs, or their names under runs/.")],
+    output: Annotated[Path | None, typer.Option(help="The page; by default report.html in the first run's.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write one self-contained HTML page of runs: accuracy, who took part, how evenly, beside the theory."""
+    from report import page
+
+    path = page.write(runs, output)
+    if as_json:
+        print_json({"page": str(path), "runs": runs})
+    else:
+        print(path)

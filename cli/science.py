@@ -1,0 +1,184 @@
+"""``aoi policy`` and ``aoi simulate``: what a policy promises, and what it does when it is played without learning."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from aoi.errors import ConfigError
+from cli.output import bar, print_facts, print_json, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aoi.load import LoadMetrics
+    from aoi.markov import MarkovPolicy
+    from aoi.selection import Selector
+
+POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing")
+KINDS = ("optimal", "increasing", "uniform")
+
+Clients = Annotated[int, typer.Option(help="Number of clients n.")]
+PerRound = Annotated[int, typer.Option(help="Clients a round k; for Markov policies in the mean.")]
+MaxAge = Annotated[int, typer.Option(help="Largest age m that a Markov policy tells apart.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+
+
+def policy(
+    clients: Clients = 100,
+    per_round: PerRound = 15,
+    max_age: MaxAge = 10,
+    kind: Annotated[str, typer.Option(help=f"One of {', '.join(KINDS)}.")] = "optimal",
+    exponent: Annotated[float | None, typer.Option(help="α > 0 of the increasing policy (1 unless given).")] = None,
+    dropout: Annotated[
+        float | None, typer.Option(help="Probability that a willing client is out of reach, for the optimal policy.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show a Markov policy: its table, the law of ages and of X (rounds between participations), and its moments."""
+    from aoi.markov import MarkovPolicy
+
+    _reject_unless("exponent", exponent, kind, "increasing")
+    _reject_unless("dropout", dropout, kind, "optimal")
+    chosen = _pick(
+        "kind",
+        kind,
+        {
+            "optimal": lambda: MarkovPolicy.optimal(clients, per_round, max_age, dropout or 0.0),
+            "increasing": lambda: MarkovPolicy.increasing(
+                clients, per_round, max_age, 1.0 if exponent is None else exponent
+            ),
+            "uniform": lambda: MarkovPolicy.uniform(clients, per_round, max_age),
+        },
+    )
+    pmf = chosen.interval_pmf().tolist()
+    moments = {
+        "interval_mean": chosen.interval_mean,
+        "interval_variance": chosen.interval_variance,
+        "second_eigenvalue": chosen.second_eigenvalue,
+        "mixing_rounds": chosen.mixing_rounds(),
+        "weight_variance": chosen.weight_variance,
+    }
+    if as_json:
+        print_json(
+            {
+                "probabilities": list(chosen.probabilities),
+                "stationary": chosen.stationary.tolist(),
+                "interval_pmf": {x: p for x, p in enumerate(pmf, start=1) if p > 0},
+                **moments,
+            }
+        )
+        return
+    law = [*(pmf + [0.0] * max_age)[:max_age], sum(pmf[max_age:])]  # the last entry: P(X > m)
+    rows = [
+        (f"{age}+" if age == max_age else age, p, share, x, bar(x, max(law)))
+        for age, (p, share, x) in enumerate(zip(chosen.probabilities, chosen.stationary.tolist(), law, strict=True))
+    ]
+    print_table(
+        f"Markov policy, {kind}: {clients} clients, {per_round} a round, maximum age {max_age}",
+        ["age", "takes part with", "share of clients", "P(X = age + 1)", ""],
+        rows,
+    )
+    names = ["E[X]", "Var[X]", "|second eigenvalue|", "rounds to mix from age 0", "Σ Var[ω], weight variance"]
+    print_facts("Moments", zip(names, moments.values(), strict=True))
+
+
+def simulate(
+    policy: Annotated[str, typer.Option(help=f"One of {', '.join(POLICIES)}.")],
+    clients: Clients = 100,
+    per_round: PerRound = 15,
+    max_age: MaxAge = 10,
+    rounds: Annotated[int, typer.Option(help="Rounds to play.")] = 1000,
+    seed: Annotated[int, typer.Option(help="The same seed plays the same rounds.")] = 1,
+    sizes: Annotated[str, typer.Option(help="Examples a client: equal, zipf:A or uniform:LO:HI.")] = "equal",
+    start: Annotated[str, typer.Option(help="First ages of Markov clients: stationary or zero.")] = "stationary",
+    trace: Annotated[bool, typer.Option("--trace", help="Also show who took part in each round.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Play a policy without learning and show the load it puts on the clients."""
+    import numpy as np
+
+    from aoi import simulate as simulation
+    from aoi.load import measure
+    from aoi.selection import Population
+    from aoi.sizes import make_sizes
+
+    player = _player(policy, clients, per_round, max_age, seed)
+    population = Population(
+        ages=np.zeros(clients, dtype=np.int64),
+        sizes=make_sizes(sizes, clients, seed),
+        available=np.ones(clients, dtype=np.bool_),
+    )
+    history = simulation.simulate(player, population, rounds, seed, start)
+    metrics = measure(history)
+    selections = [history.selection(t).clients.tolist() for t in range(1, rounds + 1)] if trace else []
+    if as_json:
+        print_json(asdict(metrics) | ({"selections": selections} if trace else {}))
+        return
+    _show(metrics, f"{policy}: {clients} clients, {per_round} a round, {rounds} rounds, seed {seed}")
+    if trace:
+        print_table(
+            "Selections", ["round", "clients"], [(t, " ".join(map(str, s))) for t, s in enumerate(selections, 1)]
+        )
+
+
+def _player(policy: str, clients: int, per_round: int, max_age: int, seed: int) -> MarkovPolicy | Selector:
+    from aoi.markov import MarkovPolicy
+    from aoi.selection import OldestAgeSelector, ProportionalSelector, RandomSelector
+
+    for name, value, least in (("clients", clients, 1), ("per-round", per_round, 1), ("max-age", max_age, 0)):
+        if value < least:
+            raise ConfigError(f"{name} {value} is below {least}: give a whole number from {least} on")
+    if per_round > clients:
+        raise ConfigError(f"per-round {per_round} is more than clients {clients}: give at most {clients}")
+    return _pick(
+        "policy",
+        policy,
+        {
+            "random": lambda: RandomSelector(per_round, seed),
+            "proportional": lambda: ProportionalSelector(per_round, seed),
+            "oldest-age": lambda: OldestAgeSelector(per_round, seed),
+            "markov-optimal": lambda: MarkovPolicy.optimal(clients, per_round, max_age),
+            "markov-increasing": lambda: MarkovPolicy.increasing(clients, per_round, max_age),
+        },
+    )
+
+
+def _pick(option: str, value: str, makers: dict[str, Callable[[], Any]]) -> Any:
+    if value not in makers:
+        raise ConfigError(f"{option} {value!r} is unknown: give one of {', '.join(makers)}")
+    return makers[value]()
+
+
+def _reject_unless(option: str, value: float | None, kind: str, only: str) -> None:
+    if value is not None and kind != only:
+        raise ConfigError(f"{option} {value} means nothing to kind {kind!r}: leave it out, or give --kind {only}")
+
+
+def _show(metrics: LoadMetrics, title: str) -> None:
+    count = sum(metrics.interval_counts.values())
+    most = max(metrics.interval_counts.values(), default=0)
+    part = metrics.participation
+    print_facts(
+        title,
+        [
+            ("E[X], rounds between participations", metrics.interval_mean),
+            ("Var[X]", metrics.interval_variance),
+            ("participations a client, mean", part.mean),
+            ("participations a client, least to most", f"{part.min} to {part.max}"),
+            ("Jain's fairness index", part.jain),
+            ("Σ Var[ω], weight variance", metrics.weight_variance),
+            ("mean of Σω² − 1/n, weight dispersion", metrics.weight_dispersion),
+            ("empty rounds", metrics.empty_rounds),
+            ("mean age, rounds missed", metrics.mean_age),
+            ("largest age", metrics.peak_age),
+        ],
+    )
+    print_table(
+        "Intervals X",
+        ["X", "how often", "share", ""],
+        [(x, c, c / count, bar(c, most)) for x, c in metrics.interval_counts.items()],
+    )
+    print_table("Spread over windows of T rounds", ["T", "√Var(Y)/T"], metrics.window_deviation.items())

@@ -1,0 +1,137 @@
+"""The durable state of a client: a small file that survives kill -9, power cuts and half-written blocks.
+
+One JSON file for each run and client name. It is written aside, synced and renamed, carries a version and a checksum,
+and holds round numbers rather than counters, so a lost or repeated message cannot corrupt an age.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from aoi.age import ClientAge
+from aoi.errors import ConfigError
+
+VERSION = 1
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+logger = logging.getLogger("flwr")
+
+
+@dataclass(frozen=True)
+class ClientState:
+    """What a client remembers of one run.
+
+    Attributes
+    ----------
+    seed : the key of the client's draws, fixed when the state is created
+    age : the participation clock, or None before the first contact with an age policy
+    data : the data-set clock: ``last`` is the round of the last refresh
+    """
+
+    seed: int
+    age: ClientAge | None = None
+    data: ClientAge = ClientAge(last=0)
+
+
+class StateFile:
+    """The state of one client in one run, on disk.
+
+    Parameters
+    ----------
+    folder : the folder that holds one file a client; made when first written
+    name : the client's name, also the file's
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.path = folder / f"{checked_name('client name', name)}.json"
+
+    def load(self, seed: int) -> ClientState:
+        """Return the stored state, or a fresh one under ``seed``.
+
+        A file that cannot be understood is kept aside and said aloud; the client then starts anew, which for an age
+        policy means from the stationary law.
+        """
+        try:
+            blob = self.path.read_bytes()
+        except FileNotFoundError:
+            return ClientState(seed)
+        except OSError as error:
+            raise ConfigError(f"the client state {self.path} cannot be read: {error}. Check its permissions.") from error
+        try:
+            return _decode(blob)
+        except (ValueError, KeyError, TypeError) as error:
+            aside = _free_name(self.path)
+            os.replace(self.path, aside)
+            logger.warning(
+                "The client state %s is corrupt (%s). It is kept as %s, and this client starts anew.",
+                self.path, error, aside.name,
+            )  # fmt: skip
+            return ClientState(seed)
+
+    def save(self, state: ClientState) -> None:
+        """Write the state so that, whatever happens, either the old or the new one is found afterwards."""
+        aside = self.path.with_suffix(f".{os.getpid()}.tmp")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with open(aside, "wb") as file:
+                file.write(_encode(state))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(aside, self.path)
+            _sync_folder(self.path.parent)
+        except OSError as error:
+            aside.unlink(missing_ok=True)
+            raise ConfigError(
+                f"the client state {self.path} cannot be written: {error}. Point state-dir at a folder that this "
+                "client can write, with room left."
+            ) from error
+
+
+def checked_name(what: str, name: str) -> str:
+    """Return a name that is safe as a file name, or raise ConfigError: names come from peers and configurations."""
+    if not _SAFE.fullmatch(name):
+        raise ConfigError(
+            f"the {what} {name!r} cannot name a file: use letters, digits, '.', '_' and '-', at most 100, "
+            "beginning with a letter or a digit."
+        )
+    return name
+
+
+def _encode(state: ClientState) -> bytes:
+    body = {"version": VERSION, **asdict(state)}
+    return json.dumps({**body, "checksum": _checksum(body)}, indent=1).encode()
+
+
+def _decode(blob: bytes) -> ClientState:
+    body = json.loads(blob)
+    if not isinstance(body, dict):
+        raise ValueError("it holds no object")
+    if body.get("version") != VERSION:
+        raise ValueError(f"version {body.get('version')!r}, this program writes {VERSION}")
+    if body.pop("checksum", None) != _checksum(body):
+        raise ValueError("its checksum does not match")
+    age = None if body["age"] is None else ClientAge(**body["age"])
+    return ClientState(seed=body["seed"], age=age, data=ClientAge(**body["data"]))
+
+
+def _checksum(body: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _free_name(path: Path) -> Path:
+    candidates = (path.with_suffix(f".corrupt-{i}") for i in range(1, 10**6))
+    return next(c for c in candidates if not c.exists())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+

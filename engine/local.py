@@ -1,0 +1,112 @@
+"""Flower's app on one machine in one process: no Ray, no start-up, no copies.
+
+:class:`LocalGrid` is a Flower ``Grid``: the unchanged Strategy pushes messages to it, and each is handed to the unchanged
+ClientApp when its reply is pulled, so one update exists at a time. A client that raises answers with an error, as on
+any other engine.
+"""
+
+import secrets
+import time
+import traceback
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+from flwr.supercore.run import Run
+
+_CLIENT_APP_RAISED = 2  # Flower's code for an exception in a ClientApp
+_SERVER_NODE = 1
+
+RunValue = bool | int | float | str
+
+
+class LocalGrid(Grid):  # type: ignore[misc]
+    """A grid whose nodes live in this process.
+
+    Parameters
+    ----------
+    client_app : the app of every client
+    run_config : the flat run configuration that clients see
+    nodes : how many clients there are; node i has ``partition-id`` i, as in Flower's simulation
+    """
+
+    def __init__(self, client_app: ClientApp, run_config: Mapping[str, RunValue], nodes: int) -> None:
+        self._app = client_app
+        self._run = Run.create_empty(secrets.randbits(63))
+        first = secrets.randbits(62)
+        self._contexts = {
+            first + i: Context(
+                run_id=self._run.run_id,
+                node_id=first + i,
+                node_config={"partition-id": i, "num-partitions": nodes},
+                state=RecordDict(),
+                run_config=dict(run_config),
+            )
+            for i in range(nodes)
+        }
+        self._waiting: dict[str, Message] = {}
+
+    def set_run(self, run: Run) -> None:
+        """Set the run that messages belong to."""
+        self._run = run
+
+    @property
+    def run(self) -> Run:
+        """The run that messages belong to."""
+        return self._run
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        """Return a message; Flower keeps this method for old apps."""
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Return the ids of all nodes."""
+        return list(self._contexts)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Accept messages and return their ids; nothing runs yet."""
+        ids = []
+        for message in messages:
+            message.metadata.__dict__.update(
+                _run_id=self._run.run_id, _src_node_id=_SERVER_NODE, _message_id=str(uuid.uuid4())
+            )
+            self._waiting[message.metadata.message_id] = message
+            ids.append(message.metadata.message_id)
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Run the clients that the messages are for, and return their replies."""
+        return [self._deliver(self._waiting.pop(i)) for i in message_ids if i in self._waiting]
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        """Run the clients one after another until all have answered or the time is up."""
+        end = None if timeout is None else time.monotonic() + timeout
+        replies: list[Message] = []
+        for message_id in self.push_messages(messages):
+            if end is None or time.monotonic() < end:
+                replies.extend(self.pull_messages([message_id]))
+        return replies
+
+    def _deliver(self, message: Message) -> Message:
+        context = self._contexts[message.metadata.dst_node_id]
+        own = Message(RecordDict(dict(message.content)), metadata=message.metadata)  # messages may share their content
+        try:
+            reply = self._app(own, context)
+        except Exception:
+            reply = Message(Error(_CLIENT_APP_RAISED, traceback.format_exc()), reply_to=message)
+        reply.metadata.__dict__["_message_id"] = str(uuid.uuid4())
+        return reply
+
+
+def run_local(server_app: ServerApp, client_app: ClientApp, run_config: Mapping[str, RunValue], *, nodes: int) -> None:
+    """Run a Flower app to its end in this process; what the ServerApp raises comes through."""
+    grid: Any = LocalGrid(client_app, run_config, nodes)
+    context = Context(
+        run_id=grid.run.run_id, node_id=_SERVER_NODE, node_config={}, state=RecordDict(), run_config=dict(run_config)
+    )
+    server_app(grid, context)

@@ -1,0 +1,209 @@
+"""A Flower SuperLink of one's own: started, spoken to, and ended with everything it started.
+
+Flower's ready-made local SuperLink is one for the whole host: it outlives its command and keeps the environment, folder
+and interpreter of whoever started it first. This one has a temporary home and ports of its own, and ends with the block
+that opened it.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from aoi.errors import AoiError
+
+CONNECTION = "aoi"  # the name under which Flower's command line knows this SuperLink
+_LISTENS = re.compile(r"Control API on \S*?:(\d+)")
+# A Unix socket's path holds at most 103 bytes (macOS), and Ray puts its sockets some 75 below its folder.
+_LONGEST_HOME = 28
+_GRACE = 6.0  # seconds to end of one's own accord before being killed
+
+# The SuperLink leaves when its standard input closes, so it ends even with a caller that was killed and cleans up
+# nothing.
+_LAUNCHER = """\
+import os, signal, sys, threading
+from importlib.metadata import entry_points
+
+def leave_with_caller():
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=leave_with_caller, daemon=True).start()
+sys.argv[0] = "flower-superlink"
+(command,) = entry_points(group="console_scripts", name="flower-superlink")
+command.load()()
+"""
+
+
+class SuperLink:
+    """A simulation SuperLink on this machine, alive for the length of a ``with`` block.
+
+    It, the ServerApp and Ray's workers inherit the caller's environment, but for what keeps them apart from other
+    SuperLinks and Ray clusters and from calling home; the SuperLink and the ServerApp work in the caller's folder.
+
+    Attributes
+    ----------
+    home : Path
+        Temporary folder of Flower's and Ray's files, removed at the end.
+
+    Raises
+    ------
+    AoiError
+        On entry, when the SuperLink ends or does not listen within a minute. The message holds its last lines.
+    """
+
+    def __enter__(self) -> Self:
+        base = tempfile.gettempdir()
+        self.home = Path(tempfile.mkdtemp(prefix="aoi-", dir=base if len(base) + 13 <= _LONGEST_HOME else "/tmp"))
+        self._log = self.home / "superlink.log"
+        self._environment = _environment(self.home)
+        arguments = ["--insecure", "--simulation", "--isolation=subprocess"]
+        arguments += ["--disable-runtime-dependency-installation"]
+        arguments += ["--control-api-address=127.0.0.1:0", "--serverappio-api-address=127.0.0.1:0"]
+        try:
+            with self._log.open("wb") as log:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", _LAUNCHER, *arguments],
+                    env=self._environment,
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # an interrupt from the keyboard is the caller's to handle
+                )
+            self._connect(within=60.0)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the SuperLink's process is running."""
+        return self._process.poll() is None
+
+    def last_lines(self, count: int = 10) -> str:
+        """Return the end of the SuperLink's own log."""
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-count:])
+
+    def flwr(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Start Flower's command line, which finds this SuperLink as ``CONNECTION``; its output is one text stream."""
+        return subprocess.Popen(
+            [shutil.which("flwr", path=self._environment["PATH"]) or "flwr", *arguments],
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
+
+    def _connect(self, within: float) -> None:
+        """Wait for the port that the operating system gave, and write it where Flower's command line looks."""
+        deadline = time.monotonic() + within
+        while not (found := _LISTENS.search(self._log.read_text(errors="replace"))):
+            if not self.alive:
+                raise AoiError(f"Flower's SuperLink did not start. It said:\n{self.last_lines()}")
+            if time.monotonic() > deadline:
+                raise AoiError(f"Flower's SuperLink did not listen within {within:g} s. It said:\n{self.last_lines()}")
+            time.sleep(0.05)
+        address = f'[superlink.{CONNECTION}]\naddress = "127.0.0.1:{found[1]}"\ninsecure = true\n'
+        (self.home / "config.toml").write_text(address)
+
+    def _end(self) -> None:
+        """Ask the SuperLink to end, wait for everything it started, kill what stays, remove the home."""
+        if not hasattr(self, "_process"):
+            shutil.rmtree(self.home, ignore_errors=True)
+            return
+        started: dict[int, str] = {}
+        try:
+            started |= _started_under(self.home)
+            self._process.terminate()
+            deadline = time.monotonic() + _GRACE
+            while self._survivors(started) and time.monotonic() < deadline:
+                time.sleep(0.05)
+        finally:  # a second interrupt from the keyboard ends the waiting, not the cleaning
+            for _ in range(100):
+                survivors = self._survivors(started)
+                if not survivors:
+                    break
+                for pid in survivors:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                time.sleep(0.02)
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+            shutil.rmtree(self.home, ignore_errors=True)
+
+    def _survivors(self, started: dict[int, str]) -> list[int]:
+        """Return the processes of ours that live, having added newcomers to ``started``."""
+        started |= _started_under(self.home)
+        now = {pid: born for pid, (_, born) in _processes().items()}
+        survivors = [pid for pid, born in started.items() if now.get(pid) == born]
+        return survivors + ([self._process.pid] if self.alive and self._process.pid not in survivors else [])
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """Return the caller's environment, made private to one SuperLink and silent towards the network."""
+    environment = os.environ | {
+        "FLWR_HOME": str(home),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+        "RAY_TMPDIR": str(home),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "GRPC_ENABLE_FORK_SUPPORT": "0",  # with gRPC's fork handlers in the way, Ray's processes often do not start
+        "PYTHONUNBUFFERED": "1",
+        # Flower starts its parts by name; they must be those of this interpreter.
+        "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)]),
+    }
+    environment.pop("RAY_ADDRESS", None)  # it would draw the simulation into somebody's running cluster
+    return environment
+
+
+def _processes() -> dict[int, tuple[int, str]]:
+    """Return the living processes of this machine: number -> (parent, time of birth). Empty where there is no /proc."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text(errors="replace").rpartition(")")[2].split()
+        except OSError:  # it ended meanwhile
+            continue
+        if fields[0] not in "ZX":
+            found[int(entry.parent.name)] = (int(fields[1]), fields[19])
+    return found
+
+
+def _started_under(home: Path) -> dict[int, str]:
+    """Return the processes that carry ``home`` in their environment, and their descendants: number -> time of birth.
+
+    Neither process groups nor parents would do: Flower and Ray start sessions of their own, and a process whose parent
+    ended belongs to init.
+    """
+    mark = f"FLWR_HOME={home}".encode()
+    living = _processes()
+    ours = set()
+    for pid in living:
+        try:
+            if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                ours.add(pid)
+        except OSError:  # it ended meanwhile, or is another user's
+            continue
+    while children := {pid for pid, (parent, _) in living.items() if parent in ours} - ours:
+        ours |= children
+    return {pid: living[pid][1] for pid in ours}

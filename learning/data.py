@@ -1,0 +1,198 @@
+"""The data sets, as arrays.
+
+torchvision downloads a set that is missing; what lies under the data folder is read here, so a set that is there needs
+neither torchvision nor a network.
+"""
+
+import io
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi.draws import generator
+from aoi.errors import ConfigError
+from learning import npz
+
+NAMES = ("digits", "mnist", "fashion-mnist", "cifar10", "cifar100")
+
+# Mean and standard deviation of the training pixels of each channel, pixels in [0, 1].
+_MOMENTS = {
+    "mnist": ((0.1307,), (0.3081,)),
+    "fashion-mnist": ((0.2860,), (0.3530,)),
+    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+}
+_IDX = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
+# torchvision's class, the folder it fills, and the files read from there.
+_SOURCES = {
+    "mnist": ("MNIST", "MNIST/raw", _IDX),
+    "fashion-mnist": ("FashionMNIST", "FashionMNIST/raw", _IDX),
+    "cifar10": ("CIFAR10", "cifar-10-batches-py", [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]),
+    "cifar100": ("CIFAR100", "cifar-100-python", ["train", "test"]),
+}
+_CLASSES = {"mnist": 10, "fashion-mnist": 10, "cifar10": 10, "cifar100": 100}
+_DIGITS_TEST = 297  # of 1797, which leaves 1500 to train on
+
+Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]  # train_x, train_y, test_x, test_y
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Images and labels; images are float32 (N, C, H, W), labels int64 in 0 … classes-1."""
+
+    name: str
+    train_x: NDArray[np.float32]
+    train_y: NDArray[np.int64]
+    test_x: NDArray[np.float32]
+    test_y: NDArray[np.int64]
+    classes: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of one image."""
+        channels, height, width = self.train_x.shape[1:]
+        return channels, height, width
+
+
+def load(name: str, data_dir: Path | str, *, download: bool = True) -> Dataset:
+    """Return a data set; asked again, a process gets the same arrays.
+
+    Parameters
+    ----------
+    name
+        ``digits`` (the 1797 of scikit-learn, 1500 to train on and 297 to test, split once and for all, every class in
+        proportion; pixels in [0, 1]), ``mnist``, ``fashion-mnist``, ``cifar10``, ``cifar100`` (standardised channel by
+        channel), or ``npz:PATH`` for one's own (:func:`learning.npz.read` says what the file must hold).
+    data_dir
+        Where the sets lie, or are downloaded to, as torchvision lays them out. A ``cifar10.npz`` there (uint8 arrays,
+        images (N, 32, 32, 3)) goes before torchvision's files.
+    download
+        Whether a set that is missing may be downloaded.
+
+    Raises
+    ------
+    ConfigError
+        An unknown name; a set that is missing and cannot be downloaded; a file that cannot be read, or whose arrays
+        do not fit together.
+    """
+    if name not in NAMES and not name.startswith("npz:"):
+        raise ConfigError(f"dataset={name!r} is unknown: choose one of {', '.join(NAMES)}, or npz:PATH for your own.")
+    return _load(name, Path(data_dir).expanduser().absolute(), download)
+
+
+@lru_cache(maxsize=4)
+def _load(name: str, root: Path, download: bool) -> Dataset:
+    if name.startswith("npz:"):
+        arrays = npz.read(Path(name.removeprefix("npz:")).expanduser().absolute())
+        return Dataset(name, *arrays, classes=int(arrays[1].max()) + 1)
+    if name == "digits":
+        return Dataset(name, *_digits(), classes=10)
+    train_x, train_y, test_x, test_y = _published(name, root, download)
+    mean, deviation = (np.array(m, np.float32)[:, None, None] for m in _MOMENTS[name])
+    for x in (train_x, test_x):  # in place: CIFAR takes 0.7 GB
+        x -= mean
+        x /= deviation
+    return Dataset(name, train_x, train_y, test_x, test_y, _CLASSES[name])
+
+
+def _published(name: str, root: Path, download: bool) -> Arrays:
+    own = root / "cifar10.npz"
+    if name == "cifar10" and own.exists():
+        return npz.read(own, shape=(3, 32, 32), classes=10)
+    _, folder, files = _SOURCES[name]
+    paths = [root / folder / file for file in files]
+    if not all(path.exists() for path in paths):
+        _download(name, root, paths, download)
+    if name in ("mnist", "fashion-mnist"):
+        arrays = [_read(path, _idx) for path in paths]
+    else:
+        batches = [_read(path, _cifar) for path in paths]
+        train_x, train_y = (np.concatenate(part) for part in zip(*batches[:-1], strict=True))
+        arrays = [train_x, train_y, *batches[-1]]
+    shape = (1, 28, 28) if name in ("mnist", "fashion-mnist") else (3, 32, 32)
+    names = ("train_x", "train_y", "test_x", "test_y")
+    return npz.check(dict(zip(names, arrays, strict=True)), f"{name} in {root / folder}", shape, _CLASSES[name])
+
+
+def _download(name: str, root: Path, paths: list[Path], allowed: bool) -> None:
+    missing = next(path for path in paths if not path.exists())
+    remedy = (
+        f"Run once on a machine with a network and copy the folder, or name the folder that holds the set: "
+        f"aoi run -c dataset={name} -c data-dir=FOLDER; dataset=digits needs no download."
+    )
+    if not allowed:
+        raise ConfigError(f"The data set {name} is not in {root} ({missing} is missing). {remedy}")
+    try:
+        from torchvision import datasets
+
+        getattr(datasets, _SOURCES[name][0])(str(root), download=True)
+    except ImportError as error:
+        raise ConfigError(
+            f"The data set {name} is not in {root} ({missing} is missing), and downloading it needs torchvision, which "
+            f"cannot be imported ({error}): pip install 'aoi-fl[train]'. {remedy}"
+        ) from error
+    except (OSError, RuntimeError, EOFError, ValueError) as error:
+        raise ConfigError(
+            f"The data set {name} is not in {root} ({missing} is missing), and downloading it failed: "
+            f"{' '.join(str(error).split())}. {remedy}"
+        ) from error
+
+
+def _read(path: Path, reader: Callable[[bytes], Any]) -> Any:
+    try:
+        return reader(path.read_bytes())
+    except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, pickle.UnpicklingError) as error:
+        raise ConfigError(
+            f"{path} cannot be read as a file of its data set ({type(error).__name__}: {error}). Delete it, and it is "
+            f"downloaded anew at the next run."
+        ) from error
+
+
+def _idx(blob: bytes) -> NDArray[np.uint8]:
+    """Read LeCun's idx format: two zero bytes, the type (8: bytes), the number of axes, their lengths, the bytes."""
+    if blob[:3] != b"\0\0\x08" or len(blob) < 4 + 4 * blob[3]:
+        raise ValueError("not an idx file of bytes")
+    start = 4 + 4 * blob[3]
+    lengths = np.frombuffer(blob, ">u4", blob[3], 4)
+    return np.frombuffer(blob, np.uint8, offset=start).reshape(lengths.tolist())
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """Unpickles arrays and plain values and nothing else, so that a data file cannot run code."""
+
+    _ALLOWED = frozenset({"_reconstruct", "_frombuffer", "ndarray", "dtype", "encode"})
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module.split(".")[0] not in ("numpy", "_codecs") or name not in self._ALLOWED:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which a data file has no use for")
+        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+
+
+def _cifar(blob: bytes) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Read a batch of CIFAR: a pickled dictionary, rows of 1024 red, 1024 green and 1024 blue pixels."""
+    batch = _ArraysOnly(io.BytesIO(blob), encoding="latin1").load()
+    labels = batch["fine_labels"] if "fine_labels" in batch else batch["labels"]
+    return np.asarray(batch["data"], np.uint8).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), np.asarray(labels)
+
+
+def _digits() -> Arrays:
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise ConfigError(
+            f"The data set digits comes with scikit-learn, which cannot be imported ({error}): "
+            f"pip install scikit-learn."
+        ) from error
+    bunch = load_digits()
+    x, y = (bunch.images / 16).astype(np.float32)[:, None], bunch.target.astype(np.int64)
+    order = generator(0, 0, "digits").permutation(len(y))
+    ranked = order[np.argsort(y[order], kind="stable")]  # class after class, at random within
+    test = np.zeros(len(y), bool)
+    test[ranked[np.arange(_DIGITS_TEST) * len(y) // _DIGITS_TEST]] = True  # evenly spaced: each class in proportion
+    return x[~test], y[~test], x[test], y[test]

@@ -1,0 +1,188 @@
+"""Which training images are whose: made once, ahead of the run, and kept as an index file.
+
+Reading needs NumPy only, so that a client can tell how many images it has without loading any.
+"""
+
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi.draws import generator
+from aoi.errors import ConfigError
+from aoi.sizes import make_sizes
+
+KINDS = ("iid", "dirichlet")
+Indices = NDArray[np.int64]
+
+
+def make(
+    labels: NDArray[np.int64],
+    clients: int,
+    *,
+    kind: str = "iid",
+    alpha: float = 0.6,
+    sizes: str = "equal",
+    seed: int,
+) -> list[Indices]:
+    """Deal the images out to the clients, none to two of them.
+
+    Parameters
+    ----------
+    labels
+        Of all training images, (N,).
+    clients
+        How many clients there are, at most N.
+    kind
+        ``iid``: a random permutation, cut into pieces of the wanted sizes. ``dirichlet``: the images of each class are
+        shared out by proportions drawn from Dirichlet(α, …, α); sizes come out of that draw too. Hsu, Qi & Brown
+        (2019), as flwr-datasets implements it, without balancing.
+    alpha
+        Concentration α > 0 of ``dirichlet``: small for clients of few classes, large for nearly IID ones.
+    sizes
+        For ``iid``: ``equal`` (to within one image), ``zipf:A`` or ``uniform:LO:HI``, scaled by
+        :func:`aoi.sizes.make_sizes` so that every image is dealt.
+    seed
+        The partition is a function of it and of the arguments.
+
+    Returns
+    -------
+    list of ndarray
+        For each client, its images' positions in ``labels``, int64, one at least.
+
+    Raises
+    ------
+    ConfigError
+        A value is out of range, there are more clients than images, or the draw leaves a client without data.
+    """
+    if kind not in KINDS:
+        raise ConfigError(f"partition={kind!r} is unknown: choose one of {', '.join(KINDS)}.")
+    if not 1 <= clients <= len(labels):
+        raise ConfigError(
+            f"{clients} clients cannot share {len(labels)} training images: there must be at least one client, and one "
+            f"image for each. Take fewer clients or a larger data set."
+        )
+    if kind == "dirichlet":
+        if sizes != "equal":
+            raise ConfigError(
+                f"sizes={sizes!r} does not go with partition=dirichlet, which draws the sizes along with the classes: "
+                f"leave sizes=equal, or choose partition=iid."
+            )
+        return _dirichlet(labels, clients, alpha, seed)
+    order = generator(seed, 0, "partition").permutation(len(labels))
+    ends = np.cumsum(make_sizes(sizes, clients, seed, total=len(labels)))
+    return np.split(order, ends[:-1])
+
+
+def _dirichlet(labels: NDArray[np.int64], clients: int, alpha: float, seed: int) -> list[Indices]:
+    if not (alpha > 0 and np.isfinite(alpha)):
+        raise ConfigError(f"alpha={alpha} is out of range: Dirichlet's concentration is a finite number above 0.")
+    try:
+        # Some seconds of imports, for whoever makes a Dirichlet partition and nobody else.
+        from datasets import Dataset
+        from flwr_datasets.partitioner import DirichletPartitioner
+    except ImportError as error:
+        raise ConfigError(
+            f"partition=dirichlet needs flwr-datasets, which cannot be imported ({error}): pip install 'aoi-fl[sim]', "
+            f"or choose partition=iid."
+        ) from error
+    table = Dataset.from_dict({"index": np.arange(len(labels)), "label": labels})
+
+    def draw(smallest: int) -> list[Indices]:
+        partitioner = DirichletPartitioner(
+            clients, "label", float(alpha), min_partition_size=smallest, self_balancing=False, seed=seed
+        )
+        partitioner.dataset = table
+        with warnings.catch_warnings(action="ignore"):  # it warns at every draw it repeats
+            return [np.array(partitioner.load_partition(i)[:]["index"], np.int64) for i in range(clients)]
+
+    try:
+        return draw(1)
+    except ValueError as error:
+        without = [i for i, part in enumerate(draw(0)) if len(part) == 0]
+        raise ConfigError(
+            f"partition=dirichlet with alpha={alpha} and seed={seed} leaves clients without data in each of eleven "
+            f"draws; in the first, {len(without)} of {clients}, client {without[0]} among them. Choose a larger alpha, "
+            f"fewer clients or another seed."
+        ) from error
+
+
+# The file is one int64 array: the number of clients n, n+1 offsets, and the indices of all clients one after another.
+def write_index(path: Path | str, parts: Sequence[Indices]) -> None:
+    """Write a partition, aside first and then renamed, so that a reader finds all of it or nothing.
+
+    Raises
+    ------
+    ConfigError
+        A client has no image, or the file cannot be written.
+    """
+    target = Path(path)
+    lengths = [len(part) for part in parts]
+    if not lengths or 0 in lengths:
+        which = f"client {lengths.index(0)}" if lengths else "everyone"
+        raise ConfigError(f"The partition leaves {which} without data: take fewer clients or another seed.")
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    whole = np.concatenate([[len(parts)], offsets, *parts]).astype(np.int64)
+    aside = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with aside.open("wb") as file:
+            np.save(file, whole)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(target)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise ConfigError(
+            f"The partition cannot be written to {target} ({error.strerror}): choose a folder that can be written to."
+        ) from error
+
+
+def read_index(path: Path | str, client: int) -> Indices:
+    """Return one client's images, reading no more of the file than those.
+
+    Raises
+    ------
+    ConfigError
+        The file is missing or damaged, or holds no such client.
+    """
+    whole, clients = _open(path)
+    if not 0 <= client < clients:
+        raise ConfigError(
+            f"Client {client} is not in the partition {path}, which was made for clients 0 to {clients - 1}: start as "
+            f"many clients as the run is configured for, or delete the file to make it anew."
+        )
+    start, end = whole[client + 1 : client + 3] + clients + 2
+    return np.array(whole[start:end])
+
+
+def read_sizes(path: Path | str) -> Indices:
+    """Return how many images each client has, (n,).
+
+    Raises
+    ------
+    ConfigError
+        The file is missing or damaged.
+    """
+    whole, clients = _open(path)
+    return np.diff(whole[1 : clients + 2])
+
+
+def _open(path: Path | str) -> tuple[Indices, int]:
+    try:
+        whole = np.load(path, mmap_mode="r", allow_pickle=False)
+        if not isinstance(whole, np.ndarray) or whole.dtype != np.int64 or whole.ndim != 1:
+            raise ValueError("not a list of whole numbers")
+        clients = int(whole[0])
+        if clients < 1 or len(whole) != clients + 2 + whole[clients + 1]:
+            raise ValueError("its length is not what its head says")
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"The partition {path} does not exist: it is made when a run starts; check the path."
+        ) from error
+    except (OSError, ValueError, EOFError, IndexError) as error:
+        raise ConfigError(f"The partition {path} cannot be read ({error}): delete it to make it anew.") from error
+    return whole.view(np.ndarray), clients

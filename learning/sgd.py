@@ -1,0 +1,145 @@
+"""Local training: plain stochastic gradient descent, and evaluation."""
+
+from collections.abc import Callable, Iterator
+from itertools import repeat
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from aoi.errors import ConfigError
+
+Loss = Callable[..., Tensor]
+
+
+def device(name: str) -> torch.device:
+    """Return the device to compute on: ``cpu``, ``cuda``, or ``auto``, which is CUDA where there is one.
+
+    Raises
+    ------
+    ConfigError
+        The name is none of these, or CUDA is asked for and is not there.
+    """
+    if name not in ("auto", "cpu", "cuda"):
+        raise ConfigError(f"device={name!r} is unknown: choose auto, cpu or cuda.")
+    there = torch.cuda.is_available()
+    if name == "cuda" and not there:
+        raise ConfigError(
+            "device='cuda', but torch finds no CUDA device here: choose device=auto or device=cpu, or install a torch "
+            "built for CUDA and check its driver."
+        )
+    return torch.device("cuda" if there and name != "cpu" else "cpu")
+
+
+def threads(count: int) -> None:
+    """Let torch use ``count`` threads in this process. Sums depend on it: equal results need an equal count."""
+    if torch.get_num_threads() != count:
+        torch.set_num_threads(count)
+
+
+def fit(
+    model: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    *,
+    learning_rate: float,
+    batch_size: int,
+    loss: Loss,
+    order: np.random.Generator,
+    epochs: int | None = None,
+    steps: int | None = None,
+    weights: NDArray[np.floating] | None = None,
+) -> float:
+    """Train the model in place by mini-batch SGD without momentum.
+
+    Each pass over the data takes a fresh permutation from ``order``, cut into batches; the last of a pass holds what
+    remains. McMahan et al. (2017), Algorithm 1, ClientUpdate.
+
+    Parameters
+    ----------
+    model
+        On the device of the data.
+    x, y
+        Images (n, C, H, W) and labels (n,), n ≥ 1, on one device.
+    learning_rate, batch_size
+        Step length and the most images in a mini-batch.
+    loss
+        Called as ``loss(outputs, labels, reduction=…)``.
+    order
+        Where the permutations come from.
+    epochs, steps
+        Exactly one of them: passes over the data, or mini-batches (τ of Xu et al., 2024), which begin a new pass
+        whenever one is used up.
+    weights
+        Of each image in the loss, (n,), not negative. They are scaled to a mean of 1, so that training minimises
+        Σ w_i·ℓ_i / Σ w_i and equal weights change nothing.
+
+    Returns
+    -------
+    float
+        Mean training loss over all batches, each taken before its step and weighted by its size. NaN or Inf when
+        training diverged.
+    """
+    if (epochs is None) == (steps is None):
+        raise ValueError(f"epochs={epochs} and steps={steps}: give exactly one of them")
+    if batch_size < 1 or len(x) == 0:
+        raise ValueError(f"batch_size={batch_size} with {len(x)} images: both must be at least 1")
+    scale = None if weights is None else _scaled(weights, len(x), x)
+    # Batches after which training ends; a pass that would go beyond is cut.
+    left = steps if steps is not None else (epochs or 0) * -(-len(x) // batch_size)
+    parameters = list(model.parameters())
+    model.train()
+    losses, sizes = [], []
+    while left > 0:
+        for images, labels, factor in _batches(x, y, scale, order, batch_size):
+            outputs = model(images)
+            if factor is None:
+                value = loss(outputs, labels)
+            else:
+                value = (loss(outputs, labels, reduction="none") * factor).mean()
+            gradients = torch.autograd.grad(value, parameters)
+            with torch.no_grad():
+                torch._foreach_add_(parameters, gradients, alpha=-learning_rate)
+            losses.append(value.detach())
+            sizes.append(len(labels))
+            left -= 1
+            if left == 0:
+                break
+    if not losses:
+        return float("nan")
+    # One transfer at the end: asking for each value would make a GPU wait for it.
+    return float(np.average(torch.stack(losses).double().cpu().numpy(), weights=sizes))
+
+
+def _batches(
+    x: Tensor, y: Tensor, scale: Tensor | None, order: np.random.Generator, batch_size: int
+) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+    permutation = torch.from_numpy(order.permutation(len(x))).to(x.device)
+    # Shuffle once a pass: batches are then views.
+    x, y, scale = x[permutation], y[permutation], None if scale is None else scale[permutation]
+    factors = repeat(None) if scale is None else scale.split(batch_size)
+    yield from zip(x.split(batch_size), y.split(batch_size), factors, strict=False)
+
+
+def _scaled(weights: NDArray[np.floating], n: int, like: Tensor) -> Tensor:
+    w = np.asarray(weights, np.float64)
+    if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
+        raise ConfigError(
+            f"The weights of a client's {n} images must be {n} finite numbers, none negative and not all zero; these "
+            f"have shape {w.shape} and sum {w.sum():g}."
+        )
+    return torch.from_numpy(w / w.mean()).to(like)
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, x: Tensor, y: Tensor, loss: Loss, batch: int = 1000) -> tuple[float, float]:
+    """Return the mean loss over the images, and the share whose label has the largest output."""
+    model.eval()
+    total = torch.zeros((), dtype=torch.float64, device=x.device)
+    hits = torch.zeros((), dtype=torch.int64, device=x.device)
+    for images, labels in zip(x.split(batch), y.split(batch), strict=True):
+        outputs = model(images)
+        total += loss(outputs, labels, reduction="sum").double()
+        hits += (outputs.argmax(dim=1) == labels).sum()
+    return float(total) / len(x), int(hits) / len(x)

@@ -1,0 +1,109 @@
+"""What a budget bought: the ages of the clients' data, the payments of each round, and P2 over its floor."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi.whittle import lagrangian_floor
+from report.chart import Chart, layout, line, plain, theory_line
+from report.participation import clients_by_rounds
+from report.runs import Run
+
+
+def ages(i: int, run: Run, several: bool) -> Chart | None:
+    """Return the age of each client's data after each round."""
+    if not run.budgeted or not run.rounds:
+        return None
+    grid = run.ages()
+    shown, clients, numbers, note, form = clients_by_rounds(
+        run, grid, "Rounds since a client's data were last refreshed, after the round; all data start at age 0."
+    )
+    heat = {
+        "type": "heatmap",
+        "x": numbers.tolist(),
+        "y": clients.tolist(),
+        "z": plain(shown),
+        "zmin": 0,
+        "colorscale": [[0, "--age0"], [0.5, "--age1"], [1, "--age2"]],
+        "colorbar": {"title": {"text": "age"}, "thickness": 12, "outlinewidth": 0, "tickfont": {"color": "--muted"}},
+        "hovertemplate": "client %{y}, round %{x}: age %{z}<extra></extra>",
+    }
+    mean, largest = _over_clients(grid)
+    title = f"Age of data: {run.label}" if several else "Age of data"
+    rows = [list(row) for row in zip(run.numbers.tolist(), plain(mean), plain(largest), strict=True)]
+    return Chart(f"ages-{i}", title, note, [heat], form, ["round", "mean age", "largest age"], rows, wide=True)
+
+
+def spending(runs: Sequence[Run]) -> Chart | None:
+    """Return what each round cost, under the budget."""
+    paying = {i: run for i, run in enumerate(runs) if run.budgeted and np.isfinite(run.column("spent")).any()}
+    if not paying:
+        return None
+    data: list[dict[str, Any]] = []
+    rows = []
+    for i, run in paying.items():
+        spent, budget = run.column("spent"), float(run.policy["budget"])
+        data.append(line(i, run.label, run.numbers, spent, "round %{x}: %{y:.4g}"))
+        data.append(
+            theory_line(i, f"budget {budget:g}", run.numbers[[0, -1]], [budget] * 2, "budget %{y:.4g}", mode="lines")
+        )
+        rows += [[run.label, t, s, budget] for t, s in zip(run.numbers.tolist(), plain(spent), strict=True)]
+    note = "Payments for refreshed data, round by round; the dotted line is the budget, which no round may exceed."
+    form = layout("round", "payments", y={"rangemode": "tozero"})
+    return Chart("spending", "Spent by round", note, data, form, ["run", "round", "spent", "budget"], rows)
+
+
+def objective(runs: Sequence[Run]) -> Chart | None:
+    """Return P2 over the rounds so far, above the floor that no policy can go below in as many rounds."""
+    data: list[dict[str, Any]] = []
+    rows = []
+    for i, run in enumerate(runs):
+        known = payments_and_weights(run)
+        if known is None or not run.rounds:
+            continue
+        running = running_objective(run)
+        floor = np.array([lagrangian_floor(*known, float(run.policy["budget"]), t + 1) for t in range(len(running))])
+        data.append(line(i, run.label, run.numbers, running, "P2 to round %{x}: %{y:.4g}"))
+        name = "floor" if len(runs) == 1 else f"{run.label}, floor"
+        data.append(theory_line(i, name, run.numbers, floor, "floor to round %{x}: %{y:.4g}", mode="lines"))
+        table = zip(run.numbers.tolist(), plain(running), plain(floor), strict=True)
+        rows += [[run.label, *row] for row in table]
+    if not data:
+        return None
+    note = (
+        "P2 is the mean of φ times the age of data, over the clients and the rounds so far (Xu et al. 2024, eq. 11). "
+        "The dotted floor is the Lagrangian bound for that many rounds under the budget: no policy goes below it."
+    )
+    form = layout("round", "P2", y={"rangemode": "tozero"})
+    return Chart("objective", "Age objective P2", note, data, form, ["run", "to round", "P2", "floor"], rows)
+
+
+def payments_and_weights(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return the payments p and weights φ of all clients, (n,) each; None unless every client declared both."""
+    declared = {row["client"]: (row["payment"], row["weight"]) for row in run.clients}
+    pairs = [declared.get(client, (None, None)) for client in range(run.size)]
+    if not run.budgeted or not pairs or any(value is None for pair in pairs for value in pair):
+        return None
+    payments, weights = np.array(pairs, dtype=np.float64).T
+    return payments, weights
+
+
+def running_objective(run: Run) -> NDArray[np.float64]:
+    """Return (R,) P2 over rounds 1 … t for each t, from the ages after each round's refreshes; see aoi.whittle."""
+    known = payments_and_weights(run)
+    if known is None:
+        return np.full(len(run.rounds), np.nan)
+    cost = known[1] @ np.nan_to_num(run.ages()) / run.size
+    return np.asarray(np.cumsum(cost) / np.arange(1, len(cost) + 1))
+
+
+def _over_clients(grid: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and largest over the clients that were there, (R,) each; NaN in rounds without clients."""
+    there = np.isfinite(grid)
+    number = there.sum(axis=0)
+    total = np.where(there, grid, 0).sum(axis=0)
+    mean = np.divide(total, number, out=np.full(len(number), np.nan), where=number > 0)
+    largest = np.where(there, grid, -np.inf).max(axis=0, initial=-np.inf)
+    return mean, largest

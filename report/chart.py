@@ -1,0 +1,117 @@
+"""A chart as plain data: a Plotly figure as dicts and lists, the numbers behind it, and words for it.
+
+Colours are names of CSS custom properties (``--run0``, ``--ink``, …) in place of values; whoever shows the figure puts
+in those of its theme. Nothing here needs Plotly, so a live page can send the same figures.
+"""
+
+import html
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+RUN_COLOURS = 8
+_DASHES = ("solid", "dash", "dot", "dashdot")
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One figure of a report.
+
+    Attributes
+    ----------
+    name : identifies it within the page, of letters, digits and hyphens
+    title, note : plain text; the note says what is drawn, and what to beware of
+    data, layout : Plotly's traces and layout
+    columns, rows : the numbers drawn, as a table
+    wide : takes the whole width of the page
+    """
+
+    name: str
+    title: str
+    note: str
+    data: list[dict[str, Any]]
+    layout: dict[str, Any]
+    columns: list[str] = field(default_factory=list)
+    rows: list[list[Any]] = field(default_factory=list)
+    wide: bool = False
+
+
+def colour(run: int) -> str:
+    """Return the colour of the run at this position of the page."""
+    return f"--run{run % RUN_COLOURS}"
+
+
+def text(label: str) -> str:
+    """Return a label with what Plotly would take for markup made harmless."""
+    return html.escape(str(label))
+
+
+def plain(values: ArrayLike) -> list[Any]:
+    """Return values as JSON can hold them: six significant digits, None for NaN and infinities.
+
+    Examples
+    --------
+    >>> plain([1.0, float("nan"), 1 / 3])
+    [1.0, None, 0.333333]
+    """
+    array = np.asarray(values)
+    if array.ndim > 1:
+        return [plain(row) for row in array]
+    if array.dtype.kind != "f":
+        return list(array.tolist())
+    return [float(f"{v:.6g}") if np.isfinite(v) else None for v in array]
+
+
+def line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str, **more: Any) -> dict[str, Any]:
+    """Return a run's line; ``hover`` is Plotly's template for a point. Points are marked where there are few."""
+    xs = plain(x)
+    style = {"color": colour(run), "width": 2, "dash": _DASHES[run // RUN_COLOURS % len(_DASHES)]}
+    trace = {
+        "type": "scatter",
+        "mode": "lines+markers" if len(xs) <= 40 else "lines",
+        "name": text(label),
+        "x": xs,
+        "y": plain(y),
+        "line": style,
+        "marker": {"color": colour(run), "size": 5},
+        "hovertemplate": f"{hover}<extra>{text(label)}</extra>",
+    }
+    return trace | more
+
+
+def theory_line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str, **more: Any) -> dict[str, Any]:
+    """Return a theory's line: thin and dotted, in the colour of the run it is about."""
+    style = {"color": colour(run), "width": 1.5, "dash": "dot"}
+    marker = {"color": colour(run), "size": 6, "symbol": "circle-open"}
+    return line(run, label, x, y, hover, **({"line": style, "marker": marker} | more))
+
+
+def layout(x_title: str, y_title: str, x: dict[str, Any] | None = None, y: dict[str, Any] | None = None, **more: Any):
+    """Return a layout of the report's looks, with axis titles, and settings of the axes and the whole added."""
+    axis = {"gridcolor": "--grid", "linecolor": "--axis", "zeroline": False, "automargin": True, "ticks": ""}
+    return {
+        "height": 340,
+        "margin": {"l": 8, "r": 12, "t": 8, "b": 8},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": "system-ui, sans-serif", "size": 13, "color": "--muted"},
+        "hoverlabel": {"bgcolor": "--surface", "bordercolor": "--axis", "font": {"color": "--ink"}},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"color": "--ink"}},
+        "xaxis": axis | {"title": {"text": x_title}, "showgrid": False, "showline": True} | (x or {}),
+        "yaxis": axis | {"title": {"text": y_title}} | (y or {}),
+    } | more
+
+
+def swatch(name: str, colour_: str) -> dict[str, Any]:
+    """Return a trace that draws nothing and puts a coloured square into the legend."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [None],
+        "y": [None],
+        "name": name,
+        "marker": {"symbol": "square", "size": 11, "color": colour_, "line": {"width": 1, "color": "--axis"}},
+        "hoverinfo": "skip",
+    }

@@ -1,0 +1,134 @@
+"""One HTML page of one or more runs that needs nothing but itself: no network, no other file."""
+
+import contextlib
+import html
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from aoi.errors import ConfigError
+from report import summary
+from report.chart import Chart, colour
+from report.figures import figures
+from report.runs import Run, find, load_all
+from report.style import SCRIPT, STYLE
+
+# The page may run what it carries and reach for nothing else.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
+
+
+def write(names: Sequence[str], output: Path | None = None) -> Path:
+    """Write the page of the named runs and return its path, by default ``report.html`` in the first run's folder.
+
+    Raises
+    ------
+    ConfigError
+        if a run or its ledger is missing or damaged, the page cannot be written, or Plotly is not installed.
+    """
+    page = render(load_all(names))
+    path = output or find(names[0]) / "report.html"
+    try:
+        _replace(path, page)
+    except OSError as error:
+        raise ConfigError(
+            f"the page cannot be written to {path}: {error.strerror}. Give another place with --output FILE."
+        ) from error
+    return path
+
+
+def render(runs: Sequence[Run]) -> str:
+    """Return the whole page."""
+    charts = figures(runs)
+    title = runs[0].label if len(runs) == 1 else f"{len(runs)} runs compared"
+    cards = [_chart(chart) for chart in charts]
+    if not any(run.rounds for run in runs):
+        cards.append(_card("No rounds yet", "Nothing is recorded so far; write the report again later."))
+    cards.append(_card("Key numbers", "", _table(*summary.key_numbers(runs), "Key numbers"), wide=True))
+    (columns, lost), number = summary.dropped(runs)
+    if lost:
+        note = f"{number} replies were left out of the model" + (
+            f"; the latest {len(lost)} are listed." if number > len(lost) else "."
+        )
+        cards.append(_card("Dropped replies", note, _table(columns, lost, "Dropped replies"), wide=True))
+    cards.append(_card("Configuration", "", _table(*summary.configuration(runs), "Configuration"), wide=True))
+    heads = "".join(
+        f'<li style="--colour: var({colour(i)})"><strong>{html.escape(run.label)}</strong>: '
+        f"{html.escape(summary.sentence(run))}</li>"
+        for i, run in enumerate(runs)
+    )
+    scripts = f"<script>{_plotly()}</script>{_data(charts)}<script>{SCRIPT}</script>" if charts else ""
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{html.escape(title)} – AoI-FL report</title><style>{STYLE}</style></head>\n"
+        f'<body><main><h1>{html.escape(title)}</h1><ul class="runs">{heads}</ul>\n'
+        "<noscript><p>The charts need JavaScript; their numbers are listed under each.</p></noscript>"
+        f'<div class="grid">\n{"".join(cards)}</div></main>\n{scripts}</body></html>\n'
+    )
+
+
+def _chart(chart: Chart) -> str:
+    label = html.escape(f"{chart.title}. {chart.note}")
+    drawing = (
+        f'<div class="chart" id="{chart.name}" role="img" aria-label="{label}" '
+        f'style="min-height: {chart.layout["height"]}px"></div>'
+    )
+    numbers = _table(chart.columns, chart.rows, f"Numbers of: {chart.title}")
+    details = f"<details><summary>Numbers</summary>{numbers}</details>"
+    return _card(chart.title, chart.note, drawing + details, wide=chart.wide)
+
+
+def _card(title: str, note: str, body: str = "", *, wide: bool = False) -> str:
+    said = f'<p class="note">{html.escape(note)}</p>' if note else ""
+    return f"<section{' class=wide' if wide else ''}><h2>{html.escape(title)}</h2>{said}{body}</section>\n"
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], label: str) -> str:
+    head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in columns)
+    body = "".join(
+        f'<tr><th scope="row">{_cell(row[0])}</th>{"".join(f"<td>{_cell(value)}</td>" for value in row[1:])}</tr>'
+        for row in rows
+    )
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{html.escape(label)}">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(value: Any) -> str:
+    return "–" if value is None or value == "" else html.escape(str(value))
+
+
+def _data(charts: Sequence[Chart]) -> str:
+    figures_ = [{"name": chart.name, "data": chart.data, "layout": chart.layout} for chart in charts]
+    text = json.dumps(figures_, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="figures">{text}</script>'
+
+
+def _plotly() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise ConfigError("a report needs Plotly, which is not installed: pip install 'aoi-fl[sim]'.") from error
+    return str(get_plotlyjs())
+
+
+def _replace(path: Path, page: str) -> None:
+    """Write aside and rename, so that a page that was there stays whole whatever happens."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise IsADirectoryError(0, "it is a folder")
+    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(page)
+        os.chmod(aside, 0o644)
+        os.replace(aside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+        raise

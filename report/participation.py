@@ -1,0 +1,113 @@
+"""Who took part: a heat map of clients × rounds, and how often each client did."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from report.chart import Chart, colour, layout, line, swatch
+from report.runs import ABSENT, FORCED, LOST, STALE, TOOK_PART, Run
+
+_MOST_CLIENTS, _MOST_ROUNDS, _MOST_POINTS, _MOST_NAMES = 250, 1000, 1000, 40
+
+
+def spread(n: int, most: int) -> NDArray[np.int64]:
+    """Return at most ``most`` of the numbers 0 … n-1, evenly spaced, both ends among them."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
+
+
+def clients_by_rounds(
+    run: Run, grid: NDArray[Any], note: str
+) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64], str, dict[str, Any]]:
+    """Cut an (n, R) grid to what a screen can show.
+
+    Returns the cut grid, its clients and round numbers, the note (saying what was cut), and the layout.
+    """
+    clients, numbers = spread(run.size, _MOST_CLIENTS), run.numbers[-_MOST_ROUNDS:]
+    if len(clients) < run.size:
+        note += f" {len(clients)} of the {run.size} clients are drawn, evenly spaced by number."
+    if len(numbers) < len(run.numbers):
+        note += f" The latest {len(numbers)} rounds are drawn."
+    axis: dict[str, Any] = {"showgrid": False, "range": [clients[-1] + 0.5, -0.5], "tickformat": "d"}
+    if run.named and len(clients) <= _MOST_NAMES:
+        axis |= {"tickvals": clients.tolist(), "ticktext": [run.name(int(c))[:16] for c in clients]}
+    height = int(np.clip(14 * len(clients), 160, 480)) + 90
+    return grid[clients, -_MOST_ROUNDS:], clients, numbers, note, layout("round", "client", y=axis, height=height)
+
+
+def heat_map(i: int, run: Run, several: bool) -> Chart | None:
+    """Return who took part when; the states that occur are named in the legend."""
+    if not run.rounds:
+        return None
+    grid = run.grid()
+    what = "data were refreshed" if run.budgeted else "an update was trained"
+    shown, clients, numbers, note, form = clients_by_rounds(
+        run, grid, f"One row a client, one column a round; {what} where it is coloured."
+    )
+    names = {
+        ABSENT: ("did not take part", "--absent"),
+        STALE: ("trained on the data it had", "--part"),
+        TOOK_PART: ("data refreshed" if run.budgeted else "took part", colour(i)),
+        FORCED: ("forced by the server", "--ink"),
+        LOST: ("dropped", "--bad"),
+    }
+    states = [state for state in names if state == ABSENT or (shown == state).any()]
+    rank = np.searchsorted(states, shown)
+    gap = int(shown.shape[0] <= 120 and shown.shape[1] <= 120)
+    heat = {
+        "type": "heatmap",
+        "x": numbers.tolist(),
+        "y": clients.tolist(),
+        "z": (rank + 0.5).tolist(),  # the middle of each colour's stretch of the scale
+        "zmin": 0,
+        "zmax": len(states),
+        "colorscale": [[(j + end) / len(states), names[s][1]] for j, s in enumerate(states) for end in (0, 1)],
+        "showscale": False,
+        "xgap": gap,
+        "ygap": gap,
+        "hovertemplate": "client %{y}, round %{x}<extra></extra>",
+    }
+    return Chart(
+        f"participation-{i}",
+        f"Participation: {run.label}" if several else "Participation",
+        note,
+        [heat, *(swatch(*names[state]) for state in states)],
+        form,
+        ["round", *(names[state][0] for state in states[1:])],
+        [[int(t), *(_list(np.flatnonzero(grid[:, j] == s)) for s in states[1:])] for j, t in enumerate(run.numbers)],
+        wide=True,
+    )
+
+
+def _list(clients: NDArray[np.int64], most: int = 100) -> str:
+    listed = ", ".join(map(str, clients[:most].tolist()))
+    return f"{listed}, … ({len(clients)} in all)" if len(clients) > most else listed
+
+
+def counts(runs: Sequence[Run]) -> Chart | None:
+    """Return how often each client took part, from the busiest to the idlest."""
+    data, rows = [], []
+    for i, run in enumerate(runs):
+        if not run.rounds:
+            continue
+        count = run.history.counts
+        order = np.argsort(-count, kind="stable")
+        rank = spread(run.size, _MOST_POINTS)
+        who = [run.name(int(c)) for c in order[rank]]
+        data.append(
+            line(i, run.label, rank + 1, count[order[rank]], "client %{customdata}: %{y} rounds", mode="lines")
+            | {"customdata": who, "line": {"color": colour(i), "width": 2, "shape": "hvh"}}
+        )
+        rows += [[run.label, name, int(c)] for name, c in zip(who, count[order[rank]], strict=True)]
+    if not data:
+        return None
+    return Chart(
+        "counts",
+        "Load of each client",
+        "Rounds each client took part in, from the busiest client to the idlest; a flat line is an even load.",
+        data,
+        layout("rank of the client", "rounds taken part in", y={"rangemode": "tozero"}, showlegend=len(runs) > 1),
+        ["run", "client", "rounds taken part in"],
+        rows,
+    )

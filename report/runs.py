@@ -1,0 +1,201 @@
+"""A recorded run as arrays: what the figures and tables of a report are drawn from."""
+
+import sqlite3
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi.errors import ConfigError
+from aoi.load import History
+from server import ledger
+from server.folder import LEDGER
+
+DROPPED = ("failed", "late", "refused")
+_PRODUCED = ("trained", "refused")  # an update was made, and the load carried, even where the reply was then dropped
+
+ABSENT, STALE, TOOK_PART, FORCED, LOST = range(5)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, read from its ledger.
+
+    Attributes
+    ----------
+    label : name shown on the page, unique among the runs of one page
+    about : the ledger's ``run`` table: ``config``, ``policy``, ``status``, …
+    clients : rows of the ledger's ``clients``, ascending by number
+    rounds : rows of ``rounds``, ascending
+    participations : rows of ``participations`` of those rounds, ascending by round and client
+    """
+
+    label: str
+    about: dict[str, Any]
+    clients: list[dict[str, Any]]
+    rounds: list[dict[str, Any]]
+    participations: list[dict[str, Any]]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Every key of the run's configuration."""
+        return dict(self.about.get("config") or {})
+
+    @property
+    def policy(self) -> dict[str, Any]:
+        """What the server noted of the policy."""
+        return dict(self.about.get("policy") or {})
+
+    @property
+    def status(self) -> str:
+        """``running``, ``completed`` or ``failed``; ``unknown`` where the ledger does not say."""
+        return str(self.about.get("status", "unknown"))
+
+    @property
+    def budgeted(self) -> bool:
+        """Whether the policy pays for refreshed data, so that a refresh is what it hands out."""
+        return "budget" in self.policy
+
+    @property
+    def size(self) -> int:
+        """Number of clients n: those of the policy or configuration, or all that were ever seen."""
+        seen = [row["client"] + 1 for row in (*self.clients, *self.participations)]
+        return max([int(self.policy.get("clients") or 0), int(self.config.get("num-clients") or 0), *seen])
+
+    @property
+    def dropped(self) -> list[dict[str, Any]]:
+        """The participations that failed, came late or were refused."""
+        return [row for row in self.participations if row["outcome"] in DROPPED]
+
+    def name(self, client: int) -> str:
+        """Return the name a client gave itself, or its number."""
+        return self._names.get(client, str(client))
+
+    @cached_property
+    def _names(self) -> dict[int, str]:
+        return {row["client"]: str(row["name"]) for row in self.clients}
+
+    @cached_property
+    def _position(self) -> dict[int, int]:
+        return {row["round"]: i for i, row in enumerate(self.rounds)}
+
+    @property
+    def named(self) -> bool:
+        """Whether clients have names that say more than their numbers."""
+        return any(name != str(client) for client, name in self._names.items())
+
+    @cached_property
+    def numbers(self) -> NDArray[np.int64]:
+        """(R,) int64: the rounds recorded, ascending."""
+        return np.array([row["round"] for row in self.rounds], dtype=np.int64)
+
+    def column(self, field: str) -> NDArray[np.float64]:
+        """Return (R,) float64: a column of ``rounds``, NaN where nothing was recorded."""
+        return np.array([np.nan if row[field] is None else row[field] for row in self.rounds], dtype=np.float64)
+
+    @cached_property
+    def selected(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Position of the round in ``rounds``, client, and weight of every selection, three (s,) arrays.
+
+        Selected is who produced an update, or, where refreshes are paid for, whose data were refreshed.
+        """
+        chosen = self._chosen
+        return (
+            np.array([self._position[r["round"]] for r in chosen], dtype=np.int64),
+            np.array([r["client"] for r in chosen], dtype=np.int64),
+            np.array([r["weight"] or 0.0 for r in chosen], dtype=np.float64),
+        )
+
+    @cached_property
+    def _chosen(self) -> list[dict[str, Any]]:
+        return [r for r in self.participations if (r["refreshed"] if self.budgeted else r["outcome"] in _PRODUCED)]
+
+    @cached_property
+    def history(self) -> History:
+        """The selections as :mod:`aoi.load` takes them, the rounds recorded being 1 … R.
+
+        A client's age at the start follows from the one it had when first selected; it is 0 where that is not known.
+        """
+        when, who, weights = self.selected
+        first_ages = np.zeros(self.size, dtype=np.int64)
+        clients, first = np.unique(who, return_index=True)
+        for client, j in zip(clients.tolist(), first.tolist(), strict=True):
+            first_ages[client] = max(0, (self._chosen[j]["age"] or 0) - when[j])
+        return History.from_arrays(self.size, len(self.rounds), when + 1, who, weights, first_ages=first_ages)
+
+    def grid(self) -> NDArray[np.int8]:
+        """Return (n, R) int8 of ABSENT, STALE (trained, but on data not refreshed), TOOK_PART, FORCED or LOST."""
+        grid = np.zeros((self.size, len(self.rounds)), dtype=np.int8)
+        for row in self.participations:
+            if row["outcome"] in DROPPED:
+                state = LOST
+            elif row["forced"]:
+                state = FORCED
+            else:
+                state = STALE if self.budgeted and not row["refreshed"] else TOOK_PART
+            grid[row["client"], self._position[row["round"]]] = state
+        return grid
+
+    def ages(self) -> NDArray[np.float64]:
+        """Return (n, R) float64: data ages Δ after each round's refreshes, from 0; NaN before a client was seen.
+
+        Ages are averaged in this sense in objective P2 of Xu et al. (2024).
+        """
+        since = np.ones(self.size)
+        for row in self.clients:
+            since[row["client"]] = max(1, row["since"] or 1)
+        refreshed = np.zeros((self.size, len(self.rounds)), dtype=bool)
+        rounds, clients, _ = self.selected
+        refreshed[clients, rounds] = True
+        ages = np.full(refreshed.shape, np.nan)
+        age = np.zeros(self.size)
+        for i, number in enumerate(self.numbers):
+            age = np.where(refreshed[:, i], 0.0, age + 1)
+            age[since > number] = 0.0
+            ages[:, i] = np.where(since > number, np.nan, age)
+        return ages
+
+
+def load(folder: Path, label: str) -> Run:
+    """Read a run from its folder; safe while the run goes on.
+
+    Raises
+    ------
+    ConfigError
+        if the folder or its ledger is missing, or the ledger cannot be read.
+    """
+    path = folder / LEDGER
+    if not folder.is_dir():
+        raise ConfigError(f"there is no run at {folder}. Give the folder of a run, or the name of one under runs/.")
+    try:
+        about = ledger.read_run(path)
+        clients, rounds = ledger.read(path, "clients"), ledger.read(path, "rounds")
+        last = rounds[-1]["round"] if rounds else 0
+        participations = [row for row in ledger.read(path, "participations") if row["round"] <= last]
+    except (sqlite3.Error, ValueError, KeyError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(
+            f"the ledger {path} cannot be read: {error}. The file is damaged or no ledger of a run; bring it back "
+            "from a copy, or leave this run out."
+        ) from error
+    return Run(label, about, clients, rounds, participations)
+
+
+def find(run: str) -> Path:
+    """Return the folder of a run given by its path, or by its name under ``runs``."""
+    given = Path(run)
+    return given if given.is_dir() or not (Path("runs") / run).is_dir() else Path("runs") / run
+
+
+def load_all(names: list[str]) -> list[Run]:
+    """Read several runs, each once, labelled by their folders' names (by the whole path where two are alike)."""
+    folders = list({find(name).resolve(): find(name) for name in names}.values())
+    short = [folder.resolve().name for folder in folders]
+    return [
+        load(folder, name if short.count(name) == 1 else str(folder))
+        for folder, name in zip(folders, short, strict=True)
+    ]

@@ -1,0 +1,154 @@
+"""A run in one sentence, and runs side by side: their key numbers, configurations and dropped replies."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from aoi import load, whittle
+from report import budget, theory
+from report.runs import Run
+
+Table = tuple[list[str], list[list[str]]]
+_MOST_DROPPED = 500
+
+
+def sentence(run: Run) -> str:
+    """Return policy, n, k, data set, rounds, final accuracy and fairness of the load, in one sentence."""
+    policy = str(run.config.get("policy") or run.policy.get("kind") or "an unnamed policy")
+    per_round = run.policy.get("per_round") or run.config.get("clients-per-round")
+    if run.budgeted:
+        whom = f"data of {run.size} clients refreshed under a budget of {run.policy['budget']:g} a round"
+    elif per_round:
+        whom = f"{per_round} of {run.size} clients a round"
+    else:
+        whom = f"{run.size} clients"
+    words = f"{policy}, {whom}"
+    if run.config.get("dataset"):
+        words += f", on {run.config['dataset']}"
+    planned = run.config.get("num-server-rounds")
+    done = f"{len(run.rounds)} of {planned}" if planned else str(len(run.rounds))
+    if not run.rounds:
+        return f"{words}: no round is recorded yet{_going(run)}."
+    words += f": {done} round{'s' if (planned or len(run.rounds)) != 1 else ''}{_going(run)}"
+    accuracy = _last(run.column("test_accuracy"))
+    if accuracy is not None:
+        words += f", test accuracy {100 * accuracy:.1f} %"
+    if run.size:
+        jain = load.participation(run.history).jain
+        words += f", fairness of the load {jain:.3f} (Jain’s index; 1 is perfectly even)"
+    return words + "."
+
+
+def _going(run: Run) -> str:
+    return {"running": " (still going, or interrupted)", "failed": " (the run failed)"}.get(run.status, "")
+
+
+def key_numbers(runs: Sequence[Run]) -> Table:
+    """Return the key numbers, a column for each run; what no run has is left out."""
+    rows = [[name, *(show(run) for run in runs)] for name, show in _NUMBERS.items()]
+    return ["", *(run.label for run in runs)], [row for row in rows if any(row[1:])]
+
+
+def configuration(runs: Sequence[Run]) -> Table:
+    """Return every key of the configurations, a column for each run."""
+    keys = sorted(set().union(*(run.config for run in runs)))
+    rows = [[key, *(_value(run.config.get(key)) for run in runs)] for key in keys]
+    return ["key", *(run.label for run in runs)], rows
+
+
+def dropped(runs: Sequence[Run]) -> tuple[Table, int]:
+    """Return the latest dropped replies, with who and why, and how many there were in all."""
+    rows = [
+        [run.label, str(row["round"]), str(row["client"]), str(row["name"]), row["outcome"], row["reason"] or ""]
+        for run in runs
+        for row in run.dropped
+    ]
+    return (["run", "round", "client", "name", "outcome", "reason"], rows[-_MOST_DROPPED:]), len(rows)
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return ""
+    return ("off", "on")[value] if isinstance(value, bool) else str(value)
+
+
+def _number(value: float | None, form: str = ".4g") -> str:
+    return "" if value is None or not np.isfinite(value) else format(value, form)
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.2f} %"
+
+
+def _last(values: np.ndarray[Any, np.dtype[np.float64]]) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known[-1]) if known.size else None
+
+
+def _best(run: Run) -> str:
+    accuracy = run.column("test_accuracy")
+    if not np.isfinite(accuracy).any():
+        return ""
+    best = int(np.nanargmax(accuracy))
+    return f"{_percent(accuracy[best])} (round {run.numbers[best]})"
+
+
+def _measured(show: Callable[[load.LoadMetrics], float | str | None]) -> Callable[[Run], str]:
+    def cell(run: Run) -> str:
+        if not run.rounds or not run.size:
+            return ""
+        value = show(load.measure(run.history))
+        return value if isinstance(value, str) else _number(value)
+
+    return cell
+
+
+def _interval(moment: str) -> Callable[[Run], str]:
+    def cell(run: Run) -> str:
+        measured = _measured(lambda metrics: getattr(metrics, moment))(run)
+        policy = theory.law(run)
+        return f"{measured} (theory {_number(getattr(policy, moment))})" if measured and policy else measured
+
+    return cell
+
+
+def _objective(run: Run) -> str:
+    value = _last(budget.running_objective(run))
+    known = budget.payments_and_weights(run)
+    if value is None or known is None:
+        return ""
+    floor = whittle.lagrangian_floor(*known, float(run.policy["budget"]), len(run.rounds))
+    return f"{_number(value)} (floor {_number(floor)})"
+
+
+def _spent(run: Run) -> str:
+    spent = run.column("spent")
+    if not run.budgeted or not np.isfinite(spent).any():
+        return ""
+    return f"{np.nanmean(spent):.4g} mean, {np.nanmax(spent):.4g} most, of {run.policy['budget']:g}"
+
+
+_NUMBERS: dict[str, Callable[[Run], str]] = {
+    "status": lambda run: run.status,
+    "rounds recorded": lambda run: str(len(run.rounds)),
+    "test accuracy at the end": lambda run: _percent(_last(run.column("test_accuracy"))),
+    "best test accuracy": _best,
+    "test loss at the end": lambda run: _number(_last(run.column("test_loss"))),
+    "clients a round, mean": lambda run: _number(len(run.selected[0]) / len(run.rounds)) if run.rounds else "",
+    "rounds a client took part in": _measured(
+        lambda m: f"{m.participation.min} to {m.participation.max}, mean {m.participation.mean:.4g}"
+    ),
+    "Jain’s fairness index": _measured(lambda m: m.participation.jain),
+    "mean of X": _interval("interval_mean"),
+    "variance of X": _interval("interval_variance"),
+    "mean age, largest age": _measured(lambda m: f"{m.mean_age:.4g}, {m.peak_age}"),
+    "Σ Var[ω]": _measured(lambda m: m.weight_variance),
+    "mean of Σ ω² − 1/n": _measured(lambda m: m.weight_dispersion),
+    "rounds without participants": _measured(lambda m: str(m.empty_rounds)),
+    "forced rounds": lambda run: str(int(np.nansum(run.column("forced")))),
+    "dropped replies": lambda run: str(len(run.dropped)),
+    "P2": _objective,
+    "payments a round": _spent,
+    "seconds a round, mean": lambda run: _number(float(run.column("seconds").mean())) if run.rounds else "",
+}

@@ -1,0 +1,87 @@
+"""The configuration of a run: one model over Flower's flat keys, checked whole before the first message."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import ConfigDict, Field, ValidationError, model_validator
+
+from aoi.errors import ConfigError
+from learning.settings import TaskSettings, kebab
+
+POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing")
+
+
+class RunConfig(TaskSettings):
+    """Every key of a run; the defaults are those of ``pyproject.toml``, which a test compares.
+
+    Attributes
+    ----------
+    policy : who takes part (POLICIES)
+    wire : how the decentralised policy meets the wire
+    num_clients, clients_per_round, max_age, exponent : n, k, m, and the increasing policy's α
+    num_server_rounds : rounds to play
+    run_name, runs_dir : results lie in runs-dir/run-name; an empty name is made from policy, data set and time
+    deterministic : add updates in client order, so that equal runs are equal bit for bit
+    evaluate_every : rounds between two central evaluations; the last round is always evaluated
+    evaluate_clients : clients that evaluate the new model each round
+    join_timeout, ask_timeout, train_timeout, evaluate_timeout : deadlines, in seconds
+    """
+
+    model_config = ConfigDict(alias_generator=kebab, populate_by_name=True, frozen=True, extra="forbid")
+
+    policy: Literal[POLICIES] = "markov-optimal"  # type: ignore[valid-type]
+    wire: Literal["poll", "broadcast", "reserve"] = "poll"
+    num_clients: int = Field(100, ge=1)
+    clients_per_round: int = Field(15, ge=1)
+    max_age: int = Field(10, ge=0)
+    exponent: float = Field(1.0, gt=0, allow_inf_nan=False)
+    num_server_rounds: int = Field(30, ge=1)
+    run_name: str = Field("", pattern=r"^$|^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+    runs_dir: str = "runs"
+    deterministic: bool = True
+    evaluate_every: int = Field(1, ge=1)
+    evaluate_clients: int = Field(0, ge=0)
+    join_timeout: float = Field(60.0, gt=0, allow_inf_nan=False)
+    ask_timeout: float = Field(60.0, gt=0, allow_inf_nan=False)
+    train_timeout: float = Field(600.0, gt=0, allow_inf_nan=False)
+    evaluate_timeout: float = Field(600.0, gt=0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _feasible(self) -> Self:
+        if self.clients_per_round > self.num_clients:
+            raise ValueError(
+                f"clients-per-round is {self.clients_per_round}, more than num-clients, {self.num_clients}: lower the "
+                "one or raise the other"
+            )
+        return self
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> "RunConfig":
+        """Check a flat configuration and fill in the data set's defaults.
+
+        Raises
+        ------
+        ConfigError
+            One paragraph that names every wrong key, its value, what is allowed and what to do.
+        """
+        try:
+            return cls.model_validate(dict(values)).resolved()
+        except ValidationError as error:
+            raise ConfigError(" ".join(_sentence(e) for e in error.errors())) from None
+
+    def flat(self) -> dict[str, bool | int | float | str]:
+        """Return the configuration as Flower's flat mapping."""
+        return self.model_dump(by_alias=True)
+
+
+def _sentence(error: Any) -> str:
+    key = kebab(str(error["loc"][0])) if error["loc"] else None
+    if error["type"] == "extra_forbidden":
+        keys = ", ".join(sorted(kebab(name) for name in RunConfig.model_fields))
+        return f"{key} is no run key. The keys are {keys}."
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if key is None:
+        return f"{message}."
+    if key == "run-name":
+        message = "use letters, digits, '.', '_' and '-', at most 100, beginning with a letter or a digit"
+    return f"{key} is {error['input']!r}: {message[0].lower()}{message[1:]}. Set it with -c {key}=VALUE."

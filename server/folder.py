@@ -1,0 +1,37 @@
+"""The folder of a run: where it is, and that it can be written before anything starts."""
+
+import time
+from pathlib import Path
+
+from aoi.errors import ConfigError, ResumeError
+
+LEDGER, MODEL, PARTITION = "ledger.sqlite", "model.safetensors", "partition.npy"
+
+
+def make_run_folder(runs_dir: str, run_name: str, policy: str, dataset: str) -> Path:
+    """Make the folder of a new run and return it; an empty name is made from policy, data set and time.
+
+    Raises
+    ------
+    ConfigError
+        The folder cannot be made or written.
+    ResumeError
+        A run of that name is already there; nothing recorded is ever overwritten.
+    """
+    short = dataset.split(":")[0]
+    folder = Path(runs_dir) / (run_name or f"{policy}-{short}-{time.strftime('%Y%m%d-%H%M%S')}")
+    if (folder / LEDGER).exists():
+        raise ResumeError(
+            f"run-name is {folder.name!r}, and {folder} already holds a run. Choose another run-name, or delete that "
+            "folder if the run is no longer wanted."
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".probe"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"the run's folder {folder} cannot be written: {error.strerror}. Set runs-dir to a folder you can write."
+        ) from error
+    return folder

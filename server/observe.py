@@ -1,0 +1,66 @@
+"""What the server does with each finished round: write it down, and tell a person."""
+
+import time
+
+from flwr.app import ArrayRecord
+
+from server.ledger import Ledger
+from strategies.records import ClientRecord, RoundRecord
+
+
+class Recorder:
+    """An observer that keeps the ledger and prints a line a round.
+
+    Parameters
+    ----------
+    ledger : where rounds are written
+    rounds : how many the run has, for the time left
+    """
+
+    def __init__(self, ledger: Ledger, rounds: int) -> None:
+        self._ledger = ledger
+        self._rounds = rounds
+        self._begun = time.monotonic()
+        self._done = 0
+
+    def clients_seen(self, clients: list[ClientRecord]) -> None:
+        """Write the clients down."""
+        self._ledger.add_clients(clients)
+
+    def round_done(self, record: RoundRecord, arrays: ArrayRecord) -> None:
+        """Write the round down, then print its line."""
+        self._ledger.add_round(record)
+        self._done += 1
+        left = (time.monotonic() - self._begun) / self._done * (self._rounds - record.round)
+        print(progress_line(record, self._rounds, left), flush=True)
+
+
+def progress_line(record: RoundRecord, rounds: int, seconds_left: float) -> str:
+    """Return one round as a line that a person can read."""
+    trained = [p for p in record.participations if p.outcome == "trained"]
+    ages = [p.age for p in trained if p.age is not None]
+    who = " ".join(str(p.client) for p in sorted(trained, key=lambda p: p.client)[:20]) or "nobody"
+    if len(trained) > 20:
+        who += f" … ({len(trained)})"
+    parts = [
+        f"round {record.round:>{len(str(rounds))}}/{rounds}",
+        f"{who}{' (forced)' if record.forced else ''}",
+        f"age {sum(ages) / len(ages):.1f}" if ages else "age –",
+        _number("loss", record.train_loss if record.test_loss is None else record.test_loss, ".3f"),
+        _number("accuracy", record.test_accuracy, ".3f"),
+        f"{record.seconds:.1f} s",
+        f"{_duration(seconds_left)} left",
+    ]
+    if record.dropped:
+        parts.insert(2, f"{record.dropped} dropped")
+    return " | ".join(parts)
+
+
+def _number(name: str, value: float | None, form: str) -> str:
+    return f"{name} –" if value is None else f"{name} {value:{form}}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"

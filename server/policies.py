@@ -1,0 +1,41 @@
+"""From a configuration to a strategy."""
+
+from typing import Any
+
+from aoi.markov import MarkovPolicy
+from server.config import RunConfig
+from strategies import MarkovParticipation, OldestAge, ProportionalSelection, RandomSelection, RoundOptions
+from strategies.base import AgeAwareStrategy
+
+_CENTRAL = {"random": RandomSelection, "proportional": ProportionalSelection, "oldest-age": OldestAge}
+
+
+def make_strategy(config: RunConfig, run: str, **settings: Any) -> AgeAwareStrategy:
+    """Return the strategy that a configuration asks for.
+
+    Parameters
+    ----------
+    config : the run's configuration
+    run : our own name of the run
+    settings : observer, configure and resume of :class:`strategies.base.AgeAwareStrategy`
+    """
+    settings["options"] = RoundOptions(
+        run=run,
+        seed=config.seed,
+        min_clients=config.num_clients,
+        join_timeout=config.join_timeout,
+        ask_timeout=config.ask_timeout,
+        train_timeout=config.train_timeout,
+        evaluate_timeout=config.evaluate_timeout,
+        deterministic=config.deterministic,
+        evaluate_clients=config.evaluate_clients,
+    )
+    if config.policy in _CENTRAL:
+        return _CENTRAL[config.policy](config.clients_per_round, **settings)
+    sizes = config.num_clients, config.clients_per_round, config.max_age
+    policy = (
+        MarkovPolicy.optimal(*sizes)
+        if config.policy == "markov-optimal"
+        else MarkovPolicy.increasing(*sizes, config.exponent)
+    )
+    return MarkovParticipation(policy, wire=config.wire, **settings)

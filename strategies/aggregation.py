@@ -1,0 +1,40 @@
+"""A weighted mean that holds one update at a time."""
+
+import numpy as np
+from flwr.app import Array, ArrayRecord
+from numpy.typing import NDArray
+
+
+class RunningMean:
+    """Σ ω_i θ_i / Σ ω_i over updates as they arrive, summed in float64.
+
+    Memory is two models in float64, whatever the number of updates. The result has the model's own types.
+
+    Parameters
+    ----------
+    model : the arrays that the updates must match (they are checked elsewhere)
+    """
+
+    def __init__(self, model: ArrayRecord) -> None:
+        self._model = model
+        self._sums: dict[str, NDArray[np.float64]] = {}
+        self._total = 0.0
+
+    def add(self, arrays: dict[str, NDArray[np.generic]], weight: float) -> None:
+        """Add one update with a weight ω ≥ 0."""
+        for name, array in arrays.items():
+            if name not in self._sums:
+                self._sums[name] = np.zeros(array.shape, np.float64)
+            self._sums[name] += np.multiply(array, weight, dtype=np.float64)
+        self._total += weight
+
+    def result(self) -> ArrayRecord | None:
+        """Return the mean, or None if nothing with a positive weight was added."""
+        if self._total <= 0:
+            return None
+        means = {}
+        for name, total in self._sums.items():
+            dtype = np.dtype(self._model[name].dtype)
+            mean = total / self._total
+            means[name] = Array((np.rint(mean) if dtype.kind in "iu" else mean).astype(dtype))
+        return ArrayRecord(means)

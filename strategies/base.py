@@ -1,0 +1,268 @@
+"""The round, owned in one place: roll call, choice, training, aggregation, evaluation, record.
+
+A policy is a subclass that says only *who* takes part and *with what weight* (:class:`Plan`).
+"""
+
+import logging
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+
+from aoi import draws, protocol
+from aoi.errors import NodesError
+from aoi.protocol import Answer, Ask
+from strategies.collect import Collector
+from strategies.exchange import Exchange, Waits
+from strategies.guard import Refused, read_metrics
+from strategies.plan import Plan, Resume, RoundOptions
+from strategies.records import Observer, RoundRecord, Silent
+from strategies.roster import Roster
+
+logger = logging.getLogger("flwr")
+
+
+class AgeAwareStrategy(Strategy):
+    """Base class of the selection policies.
+
+    Parameters
+    ----------
+    needs : clients without which the policy makes no sense
+    options : how a round is played
+    observer : who is told of clients and finished rounds
+    configure : extra entries of the training configuration, as a function of the round (a learning rate that decays)
+    resume : where to go on, for a run that was interrupted
+    """
+
+    def __init__(
+        self,
+        needs: int,
+        *,
+        options: RoundOptions | None = None,
+        observer: Observer | None = None,
+        configure: Callable[[int], dict[str, Any]] | None = None,
+        resume: Resume | None = None,
+    ) -> None:
+        self.options = options or RoundOptions()
+        self.observer = observer or Silent()
+        self._needs = needs if self.options.min_clients is None else self.options.min_clients
+        self._configure = configure
+        self._first_round = resume.next_round if resume else 1
+        self.roster = Roster(resume.clients if resume else ())
+        for client, last in (resume.last if resume else {}).items():
+            self.roster.last[client] = last
+        self._record = RoundRecord(0)
+        self._plan = Plan(np.empty(0, np.int64), np.empty(0), Ask("", 0))
+        self._model = ArrayRecord()
+        self._exchange: Exchange | None = None
+
+    # What a policy supplies ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def choose(self, ask: Ask, grid: Grid) -> Plan:
+        """Decide who is sent the model in round ``ask.round``; ``ask`` holds run and round, to be completed."""
+
+    def rescue(self, ask: Ask) -> Plan | None:
+        """Say who trains in a round in which nobody was willing; None leaves it empty."""
+        return None
+
+    def learn(self, client: int, answer: Answer | None) -> None:
+        """Take note of what a client said, with an update or in place of one."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the policy's parameters, for the log and the ledger."""
+        return {"kind": type(self).__name__}
+
+    # Flower's interface ----------------------------------------------------------------------------------------------
+
+    def summary(self) -> None:
+        """Log the policy's parameters."""
+        logger.info("%s", ", ".join(f"{k}={v}" for k, v in self.parameters().items()))
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        """Choose the clients and return the messages that carry the model to them."""
+        return list(self._plan_messages(self.choose(self._ask(server_round), grid), arrays, config).values())
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Add the updates up as they come; drop and name what cannot be used."""
+        collector = Collector(
+            self._plan, self._model, self.roster, self._record, self.learn, self.options.examples_key
+        )
+        for reply in replies:
+            if (client := self._sender(reply)) is not None:
+                collector.take(client, reply)
+        if self._exchange is not None:
+            for client in sorted(self._exchange.missing):
+                collector.drop(client, "late", "no reply by the deadline")
+        arrays = collector.finish()
+        loss = self._record.train_loss
+        return arrays, None if loss is None else MetricRecord({"train_loss": loss})
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        """Return evaluation messages for ``evaluate_clients`` clients drawn at random."""
+        return list(self._evaluate_messages(server_round, arrays, config).values())
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """Average the clients' metrics, weighted by their examples."""
+        sums: dict[str, float] = {}
+        total = 0
+        for reply in replies:
+            client = self._sender(reply)
+            try:
+                examples, metrics = read_metrics(reply, self.options.examples_key)
+            except Refused as reason:
+                logger.warning("Round %d: evaluation of client %s dropped: %s", server_round, client, reason)
+                continue
+            total += examples
+            for key, value in metrics.items():
+                sums[key] = sums.get(key, 0.0) + examples * value
+        return MetricRecord({k: v / total for k, v in sums.items()}) if total else None
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Result:
+        """Play the rounds; the signature is that of :meth:`flwr.serverapp.strategy.Strategy.start`."""
+        self.summary()
+        result = Result()
+        arrays = result.arrays = initial_arrays
+        self._await_clients(grid)
+        if evaluate_fn and (metrics := evaluate_fn(self._first_round - 1, arrays)) is not None:
+            result.evaluate_metrics_serverapp[self._first_round - 1] = metrics
+        for round_ in range(self._first_round, num_rounds + 1):
+            self._record = RoundRecord(round_, started=time.time())
+            begun = time.monotonic()
+            self._call_roll(grid, round_)
+            arrays, train_metrics = self._train(round_, arrays, train_config or ConfigRecord(), grid, timeout)
+            if train_metrics is not None:
+                result.train_metrics_clientapp[round_] = train_metrics
+            if (client_metrics := self._evaluate(round_, arrays, evaluate_config, grid, timeout)) is not None:
+                result.evaluate_metrics_clientapp[round_] = client_metrics
+            if evaluate_fn and (metrics := evaluate_fn(round_, arrays)) is not None:
+                result.evaluate_metrics_serverapp[round_] = metrics
+                self._record.test_loss, self._record.test_accuracy = _loss_and_accuracy(metrics)
+            self._record.seconds = time.monotonic() - begun
+            self.observer.round_done(self._record, arrays)
+            result.arrays = arrays
+        return result
+
+    # The parts of a round --------------------------------------------------------------------------------------------
+
+    def _ask(self, round_: int) -> Ask:
+        return Ask(run=self.options.run, round=round_)
+
+    def _await_clients(self, grid: Grid) -> None:
+        if not self.options.run:
+            self.options = replace(self.options, run=f"flwr-{grid.run.run_id}")
+        deadline = time.monotonic() + self.options.join_timeout
+        waits = Waits()
+        while (found := len(list(grid.get_node_ids()))) < self._needs:
+            if time.monotonic() >= deadline:
+                raise NodesError(
+                    f"{found} clients are connected after {self.options.join_timeout:g} s (join-timeout), the run needs "
+                    f"{self._needs}. In simulation, start it with\n  flwr run . --federation-config "
+                    f"'num-supernodes={self._needs} client-resources-num-cpus=1'\nand in a deployment start more "
+                    "clients, or ask for fewer (num-clients, clients-per-round, min-clients)."
+                )
+            waits.pause(deadline)
+
+    def _call_roll(self, grid: Grid, round_: int) -> None:
+        fresh = self.roster.call_roll(grid, self._ask(round_), self.options.ask_timeout)
+        self._record.messages += 2 * len(fresh)
+        if fresh:
+            self.observer.clients_seen(fresh)
+
+    def _train(
+        self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, timeout: float
+    ) -> tuple[ArrayRecord, MetricRecord | None]:
+        timeout = timeout if self.options.train_timeout is None else self.options.train_timeout
+        plan: Plan | None = self.choose(self._ask(round_), grid)
+        fresh, metrics = None, None
+        while plan is not None:
+            messages = self._plan_messages(plan, arrays, config)
+            self._exchange = self._send(grid, messages, timeout, one_by_one=True)
+            fresh, metrics = self.aggregate_train(round_, self._exchange)
+            nobody = self._record.willing == 0 and not plan.ask.forced
+            plan = self.rescue(self._ask(round_)) if nobody else None
+        self._record.empty = fresh is None
+        return (arrays if fresh is None else fresh), metrics
+
+    def _evaluate(
+        self, round_: int, arrays: ArrayRecord, config: ConfigRecord | None, grid: Grid, timeout: float
+    ) -> MetricRecord | None:
+        timeout = timeout if self.options.evaluate_timeout is None else self.options.evaluate_timeout
+        messages = self._evaluate_messages(round_, arrays, config or ConfigRecord())
+        if not messages:
+            return None
+        self._exchange = self._send(grid, messages, timeout, one_by_one=False)
+        metrics = self.aggregate_evaluate(round_, self._exchange)
+        if metrics is not None:
+            self._record.client_loss, self._record.client_accuracy = _loss_and_accuracy(metrics)
+        return metrics
+
+    def _send(self, grid: Grid, messages: dict[int, Message], timeout: float, *, one_by_one: bool) -> Exchange:
+        self._record.messages += 2 * len(messages)
+        ordered = one_by_one and self.options.deterministic
+        return Exchange(grid, messages, timeout, one_by_one=one_by_one, ordered=ordered)
+
+    def _plan_messages(self, plan: Plan, arrays: ArrayRecord, config: ConfigRecord) -> dict[int, Message]:
+        self._plan, self._model = plan, arrays
+        extra = {} if self._configure is None else self._configure(plan.ask.round)
+        config = ConfigRecord({**config, "server-round": plan.ask.round, **extra})
+        terms = {flag: ConfigRecord(replace(plan.ask, refresh=flag).write()) for flag in (False, True)}
+        refresh = np.zeros(len(plan.clients), np.bool_) if plan.refresh is None else plan.refresh
+        content = {
+            flag: RecordDict({protocol.ARRAYS: arrays, protocol.CONFIG: config, protocol.AOI: record})
+            for flag, record in terms.items()
+        }
+        return {
+            client: self._message(client, content[flag], protocol.TRAIN, self.options.train_timeout)
+            for client, flag in zip(plan.clients.tolist(), refresh.tolist(), strict=True)
+        }
+
+    def _evaluate_messages(self, round_: int, arrays: ArrayRecord, config: ConfigRecord) -> dict[int, Message]:
+        here = np.flatnonzero(self.roster.available)
+        lots = draws.uniforms(self.options.seed, round_, "evaluate", len(self.roster))[here]
+        chosen = np.sort(here[np.argsort(lots)[: self.options.evaluate_clients]])
+        content = RecordDict(
+            {
+                protocol.ARRAYS: arrays,
+                protocol.CONFIG: ConfigRecord({**config, "server-round": round_}),
+                protocol.AOI: ConfigRecord(self._ask(round_).write()),
+            }
+        )
+        return {
+            client: self._message(client, content, protocol.EVALUATE, self.options.evaluate_timeout)
+            for client in chosen.tolist()
+        }
+
+    def _message(self, client: int, content: RecordDict, kind: str, timeout: float | None) -> Message:
+        return Message(content, self.roster.node(client), kind, ttl=timeout, group_id=str(self._record.round))
+
+    def _sender(self, reply: Message) -> int | None:
+        return None if self._exchange is None else self._exchange.client_of(reply)
+
+
+def _loss_and_accuracy(metrics: MetricRecord) -> tuple[float | None, float | None]:
+    def first(word: str) -> float | None:
+        return next((float(v) for k, v in metrics.items() if word in k and isinstance(v, int | float)), None)
+
+    return first("loss"), first("acc")

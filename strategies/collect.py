@@ -1,0 +1,102 @@
+"""From replies to a new model: add what can be used, drop and name what cannot."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from flwr.app import ArrayRecord, Message
+
+from aoi import protocol
+from aoi.protocol import Answer
+from strategies.aggregation import RunningMean
+from strategies.guard import Refused, Update, read_answer, read_update
+from strategies.plan import Plan
+from strategies.records import Participation, RoundRecord
+from strategies.roster import Roster
+
+logger = logging.getLogger("flwr")
+
+
+class Collector:
+    """Takes the training replies of one plan, one at a time, and writes the round's record.
+
+    Parameters
+    ----------
+    plan, model : who was sent which model
+    roster : the clients
+    record : the round's record, completed here
+    learn : told what each client answered
+    examples_key : the metric that holds a client's number of examples
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        model: ArrayRecord,
+        roster: Roster,
+        record: RoundRecord,
+        learn: Callable[[int, Answer | None], None],
+        examples_key: str,
+    ) -> None:
+        self._plan, self._model, self._roster, self._record = plan, model, roster, record
+        self._learn, self._examples_key = learn, examples_key
+        self._mean = RunningMean(model)
+        self._weight = dict(zip(plan.clients.tolist(), plan.weights.tolist(), strict=True))
+        self._refreshed = set() if plan.refresh is None else set(plan.clients[plan.refresh].tolist())
+        self._trained: list[Participation] = []
+        self._begun = time.monotonic()
+
+    def take(self, client: int, reply: Message) -> None:
+        """Add a client's update, or note that it declined, or drop its reply."""
+        try:
+            answer = read_answer(reply)
+            if answer is not None and answer.name != self._roster.name(client):
+                raise Refused(f"it calls itself {answer.name!r}, which is not its name")
+            self._learn(client, answer)
+            if answer is not None and not answer.takes_part:
+                self._record.declined += 1
+                return
+            if self._plan.ask.wire == protocol.BROADCAST:
+                self._record.willing += 1
+            update = read_update(reply, self._model, self._examples_key)
+        except Refused as reason:
+            self.drop(client, "failed" if reply.has_error() else "refused", str(reason))
+            return
+        self._mean.add(update.arrays, self._weight[client])
+        self._trained.append(self._participation(client, update))
+        self._roster.last[client] = self._record.round
+
+    def drop(self, client: int, outcome: str, reason: str) -> None:
+        """Note and name a client whose work cannot be used this round."""
+        self._record.dropped += 1
+        part = Participation(client, self._roster.name(client), outcome, refreshed=client in self._refreshed, reason=reason)
+        self._record.participations.append(part)
+        logger.warning("Round %d: %s (client %d) %s: %s", self._record.round, part.name, client, outcome, reason)
+
+    def finish(self) -> ArrayRecord | None:
+        """Return the new model, or None if no update could be used; complete the record."""
+        total = sum(self._weight[p.client] for p in self._trained)
+        if total > 0:
+            self._trained = [replace(p, weight=self._weight[p.client] / total) for p in self._trained]
+        self._record.trained += len(self._trained)
+        self._record.participations += self._trained
+        told = [(p.loss, p.examples) for p in self._trained if p.loss is not None and p.examples is not None]
+        if told:
+            self._record.train_loss = sum(v * n for v, n in told) / sum(n for _, n in told)
+        return self._mean.result()
+
+    def _participation(self, client: int, update: Update) -> Participation:
+        answer = update.answer
+        return Participation(
+            client,
+            self._roster.name(client),
+            "trained",
+            age=int(self._record.round - 1 - self._roster.last[client]) if answer is None else answer.age,
+            examples=update.examples,
+            loss=update.loss,
+            forced=self._plan.ask.forced,
+            refreshed=client in self._refreshed,
+            next_round=None if answer is None else answer.next_round,
+            seconds=time.monotonic() - self._begun,
+        )

@@ -1,0 +1,82 @@
+"""Sending messages to clients and seeing their replies as they come, one at a time.
+
+Flower's ``send_and_receive`` sleeps three seconds between looks and gathers all replies before it hands out the first.
+Here the waits start short and back off, and at most one update is held at once.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+_FIRST_WAIT, _LONGEST_WAIT, _GROWTH = 0.005, 0.5, 1.6
+
+
+@dataclass
+class Waits:
+    """The pauses of a pull loop: short after a success, then longer and longer."""
+
+    seconds: float = _FIRST_WAIT
+
+    def pause(self, until: float) -> None:
+        """Sleep for the current wait, not past ``until`` (monotonic seconds), and lengthen the next one."""
+        time.sleep(max(0.0, min(self.seconds, until - time.monotonic())))
+        self.seconds = min(self.seconds * _GROWTH, _LONGEST_WAIT)
+
+    def reset(self) -> None:
+        """Begin again with the shortest wait."""
+        self.seconds = _FIRST_WAIT
+
+
+class Exchange:
+    """One batch of messages under way.
+
+    Parameters
+    ----------
+    grid : where to send them
+    messages : the messages by client number; the order of the keys is the order of ``ordered`` replies
+    timeout : seconds until the deadline; a reply that comes later is never looked at
+    one_by_one : pull one reply at a time, so that one update is in memory at once; else all that are ready
+    ordered : hand replies out in the order of the messages, each waiting its turn
+    """
+
+    def __init__(
+        self, grid: Grid, messages: dict[int, Message], timeout: float, *, one_by_one: bool, ordered: bool = False
+    ) -> None:
+        self._grid = grid
+        self._deadline = time.monotonic() + timeout
+        self._one_by_one = one_by_one
+        self._ordered = ordered
+        pushed = set(grid.push_messages(list(messages.values()))) if messages else set()
+        self._client_of = {m.metadata.message_id: c for c, m in messages.items() if m.metadata.message_id in pushed}
+        self.missing: set[int] = set(messages)
+
+    def client_of(self, reply: Message) -> int | None:
+        """Return the number of the client that a reply comes from, also for an error that names no node."""
+        return self._client_of.get(reply.metadata.reply_to_message_id)
+
+    def __iter__(self) -> Iterator[Message]:
+        """Yield replies until all have come or the deadline has passed; ``missing`` then holds who sent none."""
+        pending = list(self._client_of)
+        waits = Waits()
+        while pending:
+            found = False
+            for ids in self._turns(pending):
+                for reply in self._grid.pull_messages(ids):
+                    found = True
+                    pending.remove(reply.metadata.reply_to_message_id)
+                    self.missing.discard(self._client_of[reply.metadata.reply_to_message_id])
+                    yield reply
+            if found:
+                waits.reset()
+            elif time.monotonic() >= self._deadline:
+                return
+            else:
+                waits.pause(self._deadline)
+
+    def _turns(self, pending: list[str]) -> list[list[str]]:
+        if self._ordered:
+            return [pending[:1]]
+        return [[i] for i in pending] if self._one_by_one else [list(pending)]

@@ -1,0 +1,125 @@
+"""What a reply must look like before it may touch the model. Nobody can end the run for the others."""
+
+import io
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from flwr.app import ArrayRecord, Message
+from numpy.typing import NDArray
+
+from aoi import protocol
+from aoi.protocol import Answer, Record
+
+MAX_EXAMPLES = 10**9  # more than any client trains on in a round; beyond it a claim is an error or an attack
+R = TypeVar("R", bound=Record)
+_HEADER = 1024  # bytes that NumPy's file header may add to an array
+
+
+class Refused(Exception):
+    """A reply is dropped; the message says why, for log and ledger."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """A reply that passed: arrays by name, number of examples, mean training loss if told, and the client's answer."""
+
+    arrays: dict[str, NDArray[np.generic]]
+    examples: int
+    loss: float | None
+    answer: Answer | None
+
+
+def read_record(reply: Message, kind: type[R]) -> R:
+    """Return our own record of a reply, or raise :class:`Refused`."""
+    _check_content(reply)
+    try:
+        return kind.read(reply.content[protocol.AOI])
+    except (KeyError, ValueError) as error:
+        raise Refused(f"malformed {kind.__name__.lower()}: {error}") from error
+
+
+def read_answer(reply: Message) -> Answer | None:
+    """Return the client's own answer with an update or a decline, or None if its app is not age-aware."""
+    _check_content(reply)
+    return read_record(reply, Answer) if protocol.AOI in reply.content else None
+
+
+def read_update(reply: Message, model: ArrayRecord, examples_key: str) -> Update:
+    """Check a training reply against the model that was sent, and decode it.
+
+    Parameters
+    ----------
+    reply : the client's reply
+    model : names, shapes and types that its arrays must have
+    examples_key : the metric that holds the number of examples
+
+    Raises
+    ------
+    Refused
+        An error, missing or foreign arrays, another name, shape or type, a NaN or Inf, or examples out of range.
+    """
+    answer = read_answer(reply)
+    examples, metrics = _examples(reply, examples_key)
+    loss = next((v for k, v in metrics.items() if "loss" in k and isinstance(v, float)), None)
+    if loss is not None and not np.isfinite(loss):
+        raise Refused(f"training loss {loss}")
+    records = list(reply.content.array_records.values())
+    if len(records) != 1:
+        raise Refused(f"{len(records)} array records in place of one")
+    return Update(_decode(records[0], model), examples, loss, answer)
+
+
+def read_metrics(reply: Message, examples_key: str) -> tuple[int, dict[str, float]]:
+    """Check an evaluation reply and return its number of examples and its scalar metrics."""
+    _check_content(reply)
+    examples, metrics = _examples(reply, examples_key)
+    scalars = {k: float(v) for k, v in metrics.items() if k != examples_key and isinstance(v, int | float)}
+    if bad := [k for k, v in scalars.items() if not np.isfinite(v)]:
+        raise Refused(f"metric {bad[0]} is not finite")
+    return examples, scalars
+
+
+def _check_content(reply: Message) -> None:
+    if reply.has_error():
+        raise Refused(f"error: {_last_line(reply.error.reason)}")
+
+
+def _last_line(reason: str | None) -> str:
+    lines = [line.strip() for line in (reason or "no reason given").splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "no reason given"
+
+
+def _examples(reply: Message, key: str) -> tuple[int, dict[str, object]]:
+    records = list(reply.content.metric_records.values())
+    if len(records) != 1:
+        raise Refused(f"{len(records)} metric records in place of one")
+    metrics = dict(records[0])
+    examples = metrics.get(key)
+    if type(examples) is not int or not 0 < examples <= MAX_EXAMPLES:
+        raise Refused(f"{key} is {examples!r}, not a whole number from 1 to {MAX_EXAMPLES}")
+    return examples, metrics
+
+
+def _decode(record: ArrayRecord, model: ArrayRecord) -> dict[str, NDArray[np.generic]]:
+    if list(record) != list(model):
+        strange = set(record) ^ set(model)
+        raise Refused(f"array names differ from the model's: {', '.join(sorted(strange)[:3]) or 'their order'}")
+    arrays = {}
+    for name, array in record.items():
+        wanted = model[name]
+        if len(array.data) > len(wanted.data) + _HEADER:
+            raise Refused(f"array {name} has {len(array.data)} bytes, the model's has {len(wanted.data)}")
+        try:
+            values = np.load(io.BytesIO(array.data), allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            raise Refused(f"array {name} cannot be read: {error}") from error
+        if list(values.shape) != list(wanted.shape) or str(values.dtype) != wanted.dtype:
+            raise Refused(
+                f"array {name} is {values.dtype} of shape {tuple(values.shape)}, "
+                f"the model's is {wanted.dtype} of shape {tuple(wanted.shape)}"
+            )
+        if not np.isfinite(values).all():
+            raise Refused(f"array {name} holds NaN or Inf")
+        arrays[name] = values
+    return arrays

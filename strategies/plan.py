@@ -1,0 +1,64 @@
+"""The parameter objects of a round: how it is played, who is sent the model, where a run goes on."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi.protocol import Ask
+from strategies.records import ClientRecord
+
+
+@dataclass(frozen=True)
+class RoundOptions:
+    """How a round is played, whatever the policy.
+
+    Attributes
+    ----------
+    run : our own name of the run, sent in every message; by default made from Flower's run id
+    seed : key of the server's draws
+    min_clients : clients that must be connected before round 1; by default as many as the policy needs
+    join_timeout, ask_timeout, train_timeout, evaluate_timeout : deadlines in seconds; without a train or evaluate
+        timeout, ``start``'s ``timeout`` holds
+    deterministic : add updates in client order, so that equal runs are equal bit for bit
+    evaluate_clients : how many clients evaluate the new model each round
+    examples_key : the metric in which clients report their number of examples
+    """
+
+    run: str = ""
+    seed: int = 0
+    min_clients: int | None = None
+    join_timeout: float = 60.0
+    ask_timeout: float = 60.0
+    train_timeout: float | None = None
+    evaluate_timeout: float | None = None
+    deterministic: bool = False
+    evaluate_clients: int = 0
+    examples_key: str = "num-examples"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who is sent the model in a round.
+
+    Attributes
+    ----------
+    clients : (s,) int64, client numbers
+    weights : (s,) float64, aggregation weights ω; the mean divides by their sum over the updates that count
+    ask : the terms that go with the model
+    refresh : (s,) bool or None, who is to renew its data first
+    """
+
+    clients: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    ask: Ask
+    refresh: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Where an interrupted run goes on: its next round, its clients, and when each was last used."""
+
+    next_round: int
+    clients: list[ClientRecord]
+    last: dict[int, int] = field(default_factory=dict)

@@ -1,0 +1,185 @@
+"""Who is there: clients by number, found through a roll call, whatever Flower calls their nodes today."""
+
+import logging
+from collections.abc import Iterable
+
+import numpy as np
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+from numpy.typing import NDArray
+
+from aoi import protocol
+from aoi.protocol import Ask, Introduction
+from aoi.selection import Population
+from strategies.exchange import Exchange
+from strategies.guard import MAX_EXAMPLES, Refused, read_record
+from strategies.records import ClientRecord
+
+logger = logging.getLogger("flwr")
+
+
+class Roster:
+    """The clients of a run, in arrays indexed by client number.
+
+    A client keeps its number for the whole run: the one that it announces where that is free, else the next free one.
+    A node that claims the name of a client whose own node is still connected is turned away.
+
+    Attributes
+    ----------
+    records : what each client said of itself, by number
+    available : (n,) bool, whose node is connected now
+    last : (n,) int64, the round in which the server last used the client's work (0: never)
+    next_round : (n,) int64, the round it has reserved (0: none known)
+    """
+
+    def __init__(self, known: Iterable[ClientRecord] = ()) -> None:
+        self.records: dict[int, ClientRecord] = {}
+        self.available = np.zeros(0, np.bool_)
+        self.last = np.zeros(0, np.int64)
+        self.next_round = np.zeros(0, np.int64)
+        self._sizes = np.zeros(0, np.int64)
+        self._payments = np.zeros(0)
+        self._weights = np.zeros(0)
+        self._node_of: dict[int, int] = {}
+        self._number_of_node: dict[int, int] = {}
+        self._number_of_name: dict[str, int] = {}
+        self._complaints: dict[int, str] = {}
+        self._add(list(known))
+
+    def __len__(self) -> int:
+        return len(self.available)
+
+    def node(self, client: int) -> int:
+        """Return Flower's id of the node that this client is now."""
+        return self._node_of[client]
+
+    def name(self, client: int) -> str:
+        """Return the client's name."""
+        return self.records[client].name
+
+    def population(self, round_: int) -> Population:
+        """Return the clients as a selector sees them at the start of a round."""
+        return Population(
+            ages=round_ - 1 - self.last,
+            sizes=self._sizes,
+            available=self.available,
+            payments=self._payments,
+            weights=self._weights,
+        )
+
+    def call_roll(self, grid: Grid, ask: Ask, timeout: float) -> list[ClientRecord]:
+        """Note who is connected, ask nodes not met before who they are, and return the clients that are new."""
+        nodes = set(grid.get_node_ids())
+        strangers = sorted(nodes - self._number_of_node.keys())
+        replies = self._hello(grid, strangers, ask, timeout)
+        fresh = self._admit(replies, nodes, ask.round)
+        self.available = np.zeros(len(self), np.bool_)
+        here = [number for node, number in self._number_of_node.items() if node in nodes]
+        self.available[here] = True
+        return fresh
+
+    def _hello(self, grid: Grid, nodes: list[int], ask: Ask, timeout: float) -> list[tuple[int, Introduction]]:
+        content = ConfigRecord(ask.write())
+        exchange = Exchange(
+            grid,
+            {
+                node: Message(
+                    RecordDict({protocol.AOI: content}), node, protocol.HELLO, ttl=timeout, group_id=str(ask.round)
+                )
+                for node in nodes
+            },
+            timeout,
+            one_by_one=False,
+        )
+        found = []
+        for reply in exchange:
+            node = exchange.client_of(reply)
+            if node is None:
+                continue
+            try:
+                found.append((node, _checked(read_record(reply, Introduction))))
+            except Refused as reason:
+                self._complain(node, f"node {node} cannot join: {reason}")
+        for node in exchange.missing:
+            self._complain(node, f"node {node} has not answered the roll call")
+        return sorted(found, key=lambda pair: (pair[1].number is None, pair[1].number or 0, pair[1].name))
+
+    def _admit(self, replies: list[tuple[int, Introduction]], nodes: set[int], round_: int) -> list[ClientRecord]:
+        fresh = []
+        for node, who in replies:
+            number = self._number_of_name.get(who.name)
+            if number is None:
+                record = ClientRecord(
+                    client=self._free_number(who.number),
+                    name=who.name,
+                    since=round_,
+                    examples=who.num_examples,
+                    payment=who.payment,
+                    weight=who.weight,
+                )
+                number = record.client
+                self.records[number] = record
+                self._number_of_name[record.name] = number
+                fresh.append(record)
+            elif (old := self._node_of.get(number)) in nodes:
+                self._complain(node, f"node {node} claims the name {who.name!r}, whose own node is connected")
+                continue
+            elif old is not None:
+                del self._number_of_node[old]
+            self._number_of_node[node] = number
+            self._node_of[number] = node
+            self._complaints.pop(node, None)
+        self._add(fresh)
+        return fresh
+
+    def _add(self, records: list[ClientRecord]) -> None:
+        grow = max((r.client + 1 for r in records), default=0) - len(self)
+        if grow > 0:
+            self.available = np.append(self.available, np.zeros(grow, np.bool_))
+            self.last = np.append(self.last, np.zeros(grow, np.int64))
+            self.next_round = np.append(self.next_round, np.zeros(grow, np.int64))
+            self._sizes = np.append(self._sizes, np.ones(grow, np.int64))
+            self._payments = np.append(self._payments, np.full(grow, np.nan))
+            self._weights = np.append(self._weights, np.full(grow, np.nan))
+        for record in records:
+            number = record.client
+            self.records[number] = record
+            self._number_of_name[record.name] = number
+            self.last[number] = record.since - 1  # a newcomer has missed nothing before it came
+            self._sizes[number] = 1 if record.examples is None else record.examples
+            self._payments[number] = np.nan if record.payment is None else record.payment
+            self._weights[number] = np.nan if record.weight is None else record.weight
+
+    def _free_number(self, wish: int | None) -> int:
+        if wish is not None and wish not in self.records:
+            return wish
+        number = len(self.records)
+        while number in self.records:
+            number += 1
+        return number
+
+    def _complain(self, node: int, text: str) -> None:
+        if self._complaints.get(node) != text:
+            self._complaints[node] = text
+            logger.warning("%s", text)
+
+
+_MOST_CLIENTS = 10**7
+
+
+def _checked(who: Introduction) -> Introduction:
+    if not who.name or len(who.name) > 100:
+        raise Refused(f"its name has {len(who.name)} characters, allowed are 1 to 100")
+    if who.number is not None and not 0 <= who.number < _MOST_CLIENTS:
+        raise Refused(f"its number is {who.number}, allowed are 0 to {_MOST_CLIENTS - 1}")
+    if who.num_examples is not None and not 0 < who.num_examples <= MAX_EXAMPLES:
+        raise Refused(f"num-examples is {who.num_examples}, allowed are 1 to {MAX_EXAMPLES}")
+    for key, value in (("payment", who.payment), ("weight", who.weight)):
+        if value is not None and value <= 0:
+            raise Refused(f"{key} is {value}, it must be positive")
+    return who
+
+
+def pick(mask: NDArray[np.bool_]) -> list[int]:
+    """Return the positions that are set, as plain integers."""
+    return [int(i) for i in np.flatnonzero(mask)]
