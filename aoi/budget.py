@@ -35,12 +35,20 @@ class Purse:
     def __init__(self, budget: float, strict: bool = False) -> None:
         self._digits = min(22, math.floor(math.log10(_FINEST / budget)))
         amount = np.array([budget])
-        self._left = int(self._up(amount)[0]) - 1 if strict else -int(self._up(-amount)[0])
+        self._all = self._left = int(self._up(amount)[0]) - 1 if strict else -int(self._up(-amount)[0])
+
+    @property
+    def spent(self) -> float:
+        """What was taken out so far, never above the budget."""
+        return float(self._scaled(np.array([self._all - self._left], dtype=np.float64), -self._digits)[0])
+
+    @staticmethod
+    def _scaled(amounts: Floats, digits: int) -> Floats:
+        power = 10.0 ** abs(digits)  # exact for up to 22 digits, which its reciprocal never is
+        return amounts * power if digits >= 0 else amounts / power
 
     def _up(self, amounts: Floats) -> Floats:
-        # 10^k is exact for 0 ≤ k ≤ 22, its reciprocal never.
-        power = 10.0 ** abs(self._digits)
-        scaled = amounts * power if self._digits >= 0 else amounts / power
+        scaled = self._scaled(amounts, self._digits)
         whole = np.rint(scaled)
         decimal = np.abs(scaled - whole) <= np.abs(scaled) * 2.0**-50  # apart by binary rounding only
         return np.where(decimal, whole, np.ceil(scaled))
@@ -142,15 +150,15 @@ def choose(
     purse, cheapest = Purse(budget, strict), payments.min(keepdims=True)
     if not stop_at_first:
         candidates &= payments <= budget
-    chosen, stopped = [np.empty(0, dtype=np.int64)], False
+    chosen, stopped = np.zeros(index.size, dtype=np.bool_), False
     for group in _groups(index, np.flatnonzero(candidates)):
         if stopped or not purse.affords(cheapest)[0]:
             break
         if not purse.surely_affords_all(payments[group]):  # else the order does not matter
             group = group[np.argsort(-index[group], kind="stable")]
         paid, stopped = purse.take(group, payments[group], stop_at_first)
-        chosen.append(paid)
-    return np.sort(np.concatenate(chosen))
+        chosen[paid] = True
+    return np.flatnonzero(chosen)
 
 
 @dataclass(frozen=True)
@@ -227,12 +235,12 @@ class BudgetAccount:
 
     def book(self, payments: Floats) -> float:
         """Enter a round's payments and return what is left over; ValueError if they exceed the budget."""
-        paid, _ = Purse(self.budget).take(np.arange(payments.size), payments)
-        total = math.fsum(payments)
+        purse = Purse(self.budget)
+        paid, _ = purse.take(np.arange(payments.size), payments)
         if paid.size < payments.size:
+            total = math.fsum(payments)
             raise ValueError(f"round {len(self.spent) + 1} spends {total:g}, more than the budget of {self.budget:g}")
-        # Decimal payments that add up to B can do so a rounding above it in binary.
-        self.spent.append(min(total, self.budget))
+        self.spent.append(purse.spent)
         return self.budget - self.spent[-1]
 
 

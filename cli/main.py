@@ -9,7 +9,7 @@ import sys
 import typer
 
 from aoi.errors import AoiError
-from cli import science
+from cli import report, run, science
 
 app = typer.Typer(
     name="aoi",
@@ -20,6 +20,8 @@ app = typer.Typer(
 )
 app.command("policy")(science.policy)
 app.command("simulate")(science.simulate)
+app.command("run")(run.run)
+app.command("report")(report.report)
 
 
 def main() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,11 +15,14 @@ from cli.output import bar, print_facts, print_json, print_table
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from aoi.clients import ClientTable
+    from aoi.freshness import Freshness
     from aoi.load import LoadMetrics
     from aoi.markov import MarkovPolicy
     from aoi.selection import Selector
 
 POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing")
+BUDGETED = {"wics": "whittle", "abs": "abs", "maxpack": "maxpack", "random-budget": "random"}  # policy: its index
 KINDS = ("optimal", "increasing", "uniform")
 
 Clients = Annotated[int, typer.Option(help="Number of clients n.")]
@@ -86,7 +91,8 @@ def policy(
 
 
 def simulate(
-    policy: Annotated[str, typer.Option(help=f"One of {', '.join(POLICIES)}.")],
+    context: typer.Context,
+    policy: Annotated[str, typer.Option(help=f"One of {', '.join((*POLICIES, *BUDGETED))}.")],
     clients: Clients = 100,
     per_round: PerRound = 15,
     max_age: MaxAge = 10,
@@ -94,6 +100,14 @@ def simulate(
     seed: Annotated[int, typer.Option(help="The same seed plays the same rounds.")] = 1,
     sizes: Annotated[str, typer.Option(help="Examples a client: equal, zipf:A or uniform:LO:HI.")] = "equal",
     start: Annotated[str, typer.Option(help="First ages of Markov clients: stationary or zero.")] = "stationary",
+    budget: Annotated[float | None, typer.Option(help="What a budgeted policy may spend in a round.")] = None,
+    clients_file: Annotated[
+        Path | None, typer.Option(help="CSV file: name,size,payment,weight,age. Else clients are drawn by --seed.")
+    ] = None,
+    strict_budget: Annotated[bool, typer.Option("--strict-budget", help="Spend less than the budget only.")] = False,
+    stop_at_first: Annotated[
+        bool, typer.Option("--stop-at-first", help="Stop at the first client too dear, instead of skipping it.")
+    ] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Also show who took part in each round.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -105,19 +119,37 @@ def simulate(
     from aoi.selection import Population
     from aoi.sizes import make_sizes
 
-    player = _player(policy, clients, per_round, max_age, seed)
-    population = Population(
-        ages=np.zeros(clients, dtype=np.int64),
-        sizes=make_sizes(sizes, clients, seed),
-        available=np.ones(clients, dtype=np.bool_),
-    )
+    _reject_misplaced(context, policy)
+    table = None
+    if policy in BUDGETED:
+        from aoi.budget import BudgetedSelector
+        from aoi.freshness import measure_freshness
+
+        budget = _required_budget(policy, budget)
+        table = _budgeted_clients(clients_file, clients, budget, seed, strict_budget)
+        player = BudgetedSelector(budget, BUDGETED[policy], seed, strict_budget, stop_at_first)
+        everyone = np.ones(len(table.names), dtype=np.bool_)
+        population = Population(table.ages, table.sizes, everyone, table.payments, table.weights)
+        title = f"{policy}: {len(table.names)} clients, budget {budget:g}, {rounds} rounds, seed {seed}"
+    else:
+        player = _player(policy, clients, per_round, max_age, seed)
+        population = Population(
+            ages=np.zeros(clients, dtype=np.int64),
+            sizes=make_sizes(sizes, clients, seed),
+            available=np.ones(clients, dtype=np.bool_),
+        )
+        title = f"{policy}: {clients} clients, {per_round} a round, {rounds} rounds, seed {seed}"
     history = simulation.simulate(player, population, rounds, seed, start)
     metrics = measure(history)
+    freshness = measure_freshness(history, table, budget) if table and budget else None
     selections = [history.selection(t).clients.tolist() for t in range(1, rounds + 1)] if trace else []
     if as_json:
-        print_json(asdict(metrics) | ({"selections": selections} if trace else {}))
+        fresh = asdict(freshness) if freshness else {}
+        print_json(asdict(metrics) | fresh | ({"selections": selections} if trace else {}))
         return
-    _show(metrics, f"{policy}: {clients} clients, {per_round} a round, {rounds} rounds, seed {seed}")
+    _show(metrics, title)
+    if freshness:
+        _show_freshness(freshness)
     if trace:
         print_table(
             "Selections", ["round", "clients"], [(t, " ".join(map(str, s))) for t, s in enumerate(selections, 1)]
@@ -144,6 +176,42 @@ def _player(policy: str, clients: int, per_round: int, max_age: int, seed: int) 
             "markov-increasing": lambda: MarkovPolicy.increasing(clients, per_round, max_age),
         },
     )
+
+
+def _reject_misplaced(context: typer.Context, policy: str) -> None:
+    """Refuse an option that was given and that the policy would ignore."""
+    if policy not in BUDGETED:
+        names = ("budget", "clients_file", "strict_budget", "stop_at_first")
+        remedy = f"leave it out, or give one of the policies {', '.join(BUDGETED)}"
+    else:
+        names = ("per_round", "max_age", "sizes", "start")
+        remedy = "leave it out: the budget, payments and ages decide"
+        if context.params["clients_file"] is not None:
+            names, remedy = (*names, "clients"), "leave it out, or leave out --clients-file"
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise ConfigError(
+                f"{name.replace('_', '-')} {context.params[name]} means nothing to policy {policy!r} here: {remedy}"
+            )
+
+
+def _required_budget(policy: str, budget: float | None) -> float:
+    from aoi.budget import check_budget
+
+    if budget is None:
+        raise ConfigError(f"policy {policy!r} needs --budget: give what a round may spend, for instance 40")
+    check_budget(budget)
+    return budget
+
+
+def _budgeted_clients(file: Path | None, clients: int, budget: float, seed: int, strict: bool) -> ClientTable:
+    from aoi.clients import check_clients, read_clients_file, section5_instance
+
+    table = read_clients_file(file) if file else section5_instance(clients, seed)
+    for warning in check_clients(table.payments, table.weights, budget, table.names, strict):
+        print(f"aoi: {warning}", file=sys.stderr)
+    return table
 
 
 def _pick(option: str, value: str, makers: dict[str, Callable[[], Any]]) -> Any:
@@ -182,3 +250,16 @@ def _show(metrics: LoadMetrics, title: str) -> None:
         [(x, c, c / count, bar(c, most)) for x, c in metrics.interval_counts.items()],
     )
     print_table("Spread over windows of T rounds", ["T", "√Var(Y)/T"], metrics.window_deviation.items())
+
+
+def _show_freshness(freshness: Freshness) -> None:
+    print_facts(
+        "Freshness of data",
+        [
+            ("P2, weighted age that WICS minimises", freshness.p2),
+            ("floor under P2 in the long run", freshness.floor),
+            ("average age, weighted by size", freshness.weighted_age),
+            ("spent a round, mean", freshness.spent.mean),
+            ("spent a round, most", freshness.spent.max),
+        ],
+    )

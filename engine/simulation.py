@@ -199,14 +199,14 @@ def _follow(superlink: SuperLink, run_id: int, deadline: float) -> Iterator[str]
 def _outcome(superlink: SuperLink, run_id: int, deadline: float) -> tuple[str, str]:
     """Return status and details of a run whose log has ended."""
     while superlink.alive:
-        if time.monotonic() >= deadline:
-            return "timed-out", "The run was ended because it took longer than its timeout."
         answer = _ask(superlink, ["list", CONNECTION, "--run-id", str(run_id)])
         (run,) = answer.get("runs", [{}])
         state, _, outcome = run.get("status", "").partition(":")
         if state == "finished":
             details = run.get("status-details", "")
             return outcome, "" if details == "N/A" else details
+        if time.monotonic() >= deadline:
+            return "timed-out", "The run was ended because it took longer than its timeout."
         time.sleep(0.5)  # the log can end a moment before the run does
     return "failed", f"Flower's SuperLink ended before the run did. It said:\n{superlink.last_lines()}"
 

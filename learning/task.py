@@ -84,8 +84,8 @@ class Task:
         """
         work = self._working()
         chosen = self._chosen(indices)
-        x = work.train_x[chosen]
-        y = work.train_y[chosen] if labels is None else self._override(labels, len(chosen)).to(x.device)
+        x = work.train_x.index_select(0, chosen)
+        y = work.train_y.index_select(0, chosen) if labels is None else self._override(labels, len(chosen)).to(x.device)
         models.load_arrays(work.model, arrays)
         loss = sgd.fit(
             work.model,
@@ -112,7 +112,8 @@ class Task:
         work = self._working()
         chosen = self._chosen(indices)
         models.load_arrays(work.model, arrays)
-        return sgd.evaluate(work.model, work.train_x[chosen], work.train_y[chosen], models.loss_of(self.model))
+        x, y = work.train_x.index_select(0, chosen), work.train_y.index_select(0, chosen)
+        return sgd.evaluate(work.model, x, y, models.loss_of(self.model))
 
     def _working(self) -> "_Working":
         return _working(self.data, self.model, sgd.device(self.device))
@@ -126,7 +127,7 @@ class Task:
                 f"A client's images are numbered {span}, where {self.dataset} has 0 to {images - 1}: the partition was "
                 f"made for another data set; delete its index file to make it anew."
             )
-        return torch.from_numpy(chosen)
+        return torch.from_numpy(chosen).to(sgd.device(self.device))
 
     def _override(self, labels: NDArray[np.int64], images: int) -> torch.Tensor:
         y = np.asarray(labels, np.int64)

@@ -4,13 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aoi import load
 from report import theory
-from report.chart import Chart, colour, layout, line, plain, text, theory_line
+from report.chart import Chart, colour, layout, line, plain, theory_line
+from report.participation import refreshes
 from report.runs import Run
 
 _MOST_BINS = 60
+_DOTTED = " The dotted line is the theory."
+_DECADES = [float(f"{m}e{e}") for e in range(-6, 1) for m in (1, 2, 5)]
 
 
 def intervals(runs: Sequence[Run]) -> Chart | None:
@@ -18,70 +22,73 @@ def intervals(runs: Sequence[Run]) -> Chart | None:
 
     Where intervals are long, several lengths share a bar, and so do their probabilities.
     """
-    counts = {i: load.interval_counts(run.history) for i, run in enumerate(runs)}
-    counts = {i: count for i, count in counts.items() if count}
+    counts = {i: count for i, run in enumerate(runs) if (count := load.interval_counts(run.history))}
     if not counts:
         return None
+    alone = len(runs) == 1
     longest = max(max(count) for count in counts.values())
     width = -(-longest // _MOST_BINS)
     first = np.arange(1, longest + 1, width)
     middle = first + (width - 1) / 2
+    bins = [str(a) if width == 1 else f"{a}–{a + width - 1}" for a in first.tolist()]
+    hover = "X = %{customdata}: %{y:.4f}"
     data: list[dict[str, Any]] = []
-    columns = ["rounds X"]
-    table = [[str(a) if width == 1 else f"{a}–{a + width - 1}" for a in first.tolist()]]
+    columns, table = ["rounds X"], [bins]
+    theories = 0
     for i, count in counts.items():
         label = runs[i].label
-        bins = np.zeros(len(first))
-        np.add.at(bins, (np.array(list(count)) - 1) // width, list(count.values()))
-        share = plain(bins / bins.sum())
-        hover = "%{customdata} rounds: %{y:.4f}"
-        data.append(
-            {
-                "type": "bar",
-                "name": "measured" if len(runs) == 1 else text(label),
-                "x": plain(middle),
-                "y": share,
-                "customdata": table[0],
-                "marker": {"color": colour(i), "opacity": 0.75},
-                "hovertemplate": f"{hover}<extra>{text(label)}</extra>",
-            }
-        )
+        number = _binned(np.bincount(list(count), weights=list(count.values()))[1:], width, len(first))
+        share = number / number.sum()
+        trace = line(i, "measured" if alone else label, middle, share, hover) | {"customdata": bins}
+        if alone:  # bars of several runs would hide each other
+            trace |= {"type": "bar", "marker": {"color": colour(i), "opacity": 0.75}}
+            del trace["mode"], trace["line"]
+        data.append(trace)
         columns += [f"{label}: intervals", f"{label}: share"]
-        table += [plain(bins.astype(np.int64)), share]
+        table += [plain(number.astype(np.int64)), plain(share)]
         if (policy := theory.law(runs[i])) is not None:
-            pmf = policy.interval_pmf()[: len(first) * width]
-            pmf = np.pad(pmf, (0, len(first) * width - len(pmf))).reshape(-1, width).sum(axis=1)
-            name = "theory" if len(runs) == 1 else f"{label}, theory"
-            data.append(theory_line(i, name, middle, pmf, hover) | {"customdata": table[0], "mode": "lines+markers"})
+            theories += 1
+            pmf = _binned(policy.interval_pmf(), width, len(first))
+            name, mode = ("theory", "lines+markers") if alone else (f"{label}, theory", "lines")
+            data.append(theory_line(i, name, middle, pmf, hover, mode=mode) | {"customdata": bins})
             columns.append(f"{label}: theory")
             table.append(plain(pmf))
     note = (
-        "X, counted between two consecutive rounds of the same client, all clients together. Intervals still open when "
-        "the run ends are not counted, so a short run shows fewer long ones than theory has."
+        "Shares of X, counted between two consecutive rounds of the same client, all clients together. Intervals still "
+        "open when the run ends are not counted, so a short run shows fewer long ones than theory has."
     )
-    form = layout("rounds X", "share of the intervals", barmode="group", bargap=0.15)
+    note += (_DOTTED if theories else "") + refreshes(runs)
+    form = layout("rounds X", "share of the intervals", bargap=0.15, showlegend=alone)
     return Chart("intervals", "Rounds between two participations", note, data, form, columns, _rows(table))
+
+
+def _binned(values: NDArray[np.float64], width: int, bins: int) -> NDArray[np.float64]:
+    """Return (bins,) sums over ``width`` values each, from the first; zeros where values end, the rest left out."""
+    values = values[: bins * width]
+    return np.asarray(np.pad(values, (0, bins * width - len(values))).reshape(bins, width).sum(axis=1))
 
 
 def deviation(runs: Sequence[Run]) -> Chart | None:
     """Return √Var(Y)/T against the window T, both axes logarithmic, with theory where there is one."""
+    theories = 0
     data: list[dict[str, Any]] = []
     columns = ["window T"]
     table: list[list[Any]] = [list(load.WINDOWS)]
     for i, run in enumerate(runs):
-        measured = load.window_deviation(run.history)
-        if not run.rounds or not run.participations:
+        if not len(run.selected[0]):
             continue
-        windows = list(measured)
-        # A logarithmic axis cannot show the 0 of a perfectly even load.
-        shown = np.array([v or np.nan for v in measured.values()])
-        data.append(line(i, run.label, windows, shown, "T = %{x}: %{y:.4f}", mode="lines+markers"))
+        measured = load.window_deviation(run.history)
+        windows, policy = list(measured), theory.law(run)
+        data.append(
+            line(i, run.label, windows, _drawable(list(measured.values())), "T = %{x}: %{y:.4f}", mode="lines+markers")
+        )
         columns.append(f"{run.label}: measured")
         table.append([plain([measured[w]])[0] if w in measured else None for w in load.WINDOWS])
-        if (policy := theory.law(run)) is not None:
+        if policy is not None:
+            theories += 1
             expected = theory.window_deviation(policy, windows)
             name = "theory" if len(runs) == 1 else f"{run.label}, theory"
-            data.append(theory_line(i, name, windows, np.array(expected) + 0.0, "T = %{x}: %{y:.4f}"))
+            data.append(theory_line(i, name, windows, _drawable(expected), "T = %{x}: %{y:.4f}"))
             columns.append(f"{run.label}: theory")
             table.append(plain(expected) + [None] * (len(load.WINDOWS) - len(windows)))
     if not data:
@@ -91,10 +98,17 @@ def deviation(runs: Sequence[Run]) -> Chart | None:
     note = (
         "How much the number Y of rounds a client takes part in, out of T, varies over clients and windows, divided "
         "by T. Lower is more even. The last windows of a short run are few, and their values rough."
-    )
-    ticks = {"type": "log", "tickvals": list(load.WINDOWS)}
-    form = layout("window T in rounds", "√Var(Y)/T", x=ticks, y={"type": "log", "dtick": "D2"})
+    ) + (_DOTTED if theories else "")
+    note += refreshes(runs)
+    x = {"type": "log", "tickvals": list(load.WINDOWS)}
+    y = {"type": "log", "tickvals": _DECADES, "ticktext": [f"{tick:g}" for tick in _DECADES]}
+    form = layout("window T in rounds", "√Var(Y)/T", x=x, y=y, showlegend=len(runs) == 1)
     return Chart("deviation", "Evenness over time", note, data, form, columns, _rows(table))
+
+
+def _drawable(values: list[float]) -> NDArray[np.float64]:
+    """Return the values with NaN for the zeros of a perfectly even load, which a logarithmic axis cannot show."""
+    return np.array([value if value > _DECADES[0] else np.nan for value in values])
 
 
 def _rows(columns: list[list[Any]]) -> list[list[Any]]:

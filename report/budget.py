@@ -45,13 +45,13 @@ def spending(runs: Sequence[Run]) -> Chart | None:
     rows = []
     for i, run in paying.items():
         spent, budget = run.column("spent"), float(run.policy["budget"])
-        data.append(line(i, run.label, run.numbers, spent, "round %{x}: %{y:.4g}"))
+        data.append(line(i, "spent" if len(runs) == 1 else run.label, run.numbers, spent, "round %{x}: %{y:.4g}"))
         data.append(
             theory_line(i, f"budget {budget:g}", run.numbers[[0, -1]], [budget] * 2, "budget %{y:.4g}", mode="lines")
         )
         rows += [[run.label, t, s, budget] for t, s in zip(run.numbers.tolist(), plain(spent), strict=True)]
     note = "Payments for refreshed data, round by round; the dotted line is the budget, which no round may exceed."
-    form = layout("round", "payments", y={"rangemode": "tozero"})
+    form = layout("round", "payments", y={"rangemode": "tozero"}, showlegend=len(runs) == 1)
     return Chart("spending", "Spent by round", note, data, form, ["run", "round", "spent", "budget"], rows)
 
 
@@ -65,7 +65,7 @@ def objective(runs: Sequence[Run]) -> Chart | None:
             continue
         running = running_objective(run)
         floor = np.array([lagrangian_floor(*known, float(run.policy["budget"]), t + 1) for t in range(len(running))])
-        data.append(line(i, run.label, run.numbers, running, "P2 to round %{x}: %{y:.4g}"))
+        data.append(line(i, "P2" if len(runs) == 1 else run.label, run.numbers, running, "P2 to round %{x}: %{y:.4g}"))
         name = "floor" if len(runs) == 1 else f"{run.label}, floor"
         data.append(theory_line(i, name, run.numbers, floor, "floor to round %{x}: %{y:.4g}", mode="lines"))
         table = zip(run.numbers.tolist(), plain(running), plain(floor), strict=True)
@@ -76,7 +76,7 @@ def objective(runs: Sequence[Run]) -> Chart | None:
         "P2 is the mean of φ times the age of data, over the clients and the rounds so far (Xu et al. 2024, eq. 11). "
         "The dotted floor is the Lagrangian bound for that many rounds under the budget: no policy goes below it."
     )
-    form = layout("round", "P2", y={"rangemode": "tozero"})
+    form = layout("round", "P2", y={"rangemode": "tozero"}, showlegend=len(runs) == 1)
     return Chart("objective", "Age objective P2", note, data, form, ["run", "to round", "P2", "floor"], rows)
 
 

@@ -15,18 +15,19 @@ from report.runs import Run
 def figures(runs: Sequence[Run]) -> list[Chart]:
     """Return the charts of one or more runs, in reading order; those that have nothing to show are left out.
 
-    Line charts overlay the runs; what fills a whole chart (heat maps) comes once for each run. The run at position i
-    has the colour ``--run{i % 8}`` everywhere.
+    Line charts overlay the runs; what fills a whole chart (heat maps, ``wide``) comes once for each run. The run at
+    position i has the colour ``--run{i % 8}`` everywhere; charts of several runs have no legend of their own, one list
+    of the runs and their colours serves them all.
     """
     several = len(runs) > 1
     charts = [
         learning(runs, "accuracy", "Test accuracy", 100.0, "%"),
         learning(runs, "loss", "Test loss", 1.0, ""),
         *(participation.heat_map(i, run, several) for i, run in enumerate(runs)),
+        *(budget.ages(i, run, several) for i, run in enumerate(runs)),
         balance.intervals(runs),
         balance.deviation(runs),
         participation.counts(runs),
-        *(budget.ages(i, run, several) for i, run in enumerate(runs)),
         budget.spending(runs),
         budget.objective(runs),
     ]
@@ -52,7 +53,7 @@ def learning(runs: Sequence[Run], field: str, title: str, scale: float, unit: st
         title,
         "Of the global model on the server's test data after each round; round 0 is the model before the first.",
         data,
-        layout("round", heading, showlegend=len(runs) > 1),
+        layout("round", heading, showlegend=False),
         ["round", *(f"{heading}, {label}" for label in table)],
         [[r, *(values.get(r) for values in table.values())] for r in sorted(set().union(*table.values()))],
     )

@@ -42,44 +42,53 @@ def write(names: Sequence[str], output: Path | None = None) -> Path:
 def render(runs: Sequence[Run]) -> str:
     """Return the whole page."""
     charts = figures(runs)
-    title = runs[0].label if len(runs) == 1 else f"{len(runs)} runs compared"
-    cards = [_chart(chart) for chart in charts]
-    if not any(run.rounds for run in runs):
-        cards.append(_card("No rounds yet", "Nothing is recorded so far; write the report again later."))
-    cards.append(_card("Key numbers", "", _table(*summary.key_numbers(runs), "Key numbers"), wide=True))
+    several = len(runs) > 1
+    title = f"{len(runs)} runs compared" if several else runs[0].label
+    odd = sum(not chart.wide for chart in charts) % 2 == 1
+    cards = [_chart(chart, runs if several else (), several and odd and chart is charts[-1]) for chart in charts]
+    if not charts:
+        cards.append(_card("No rounds yet", "Nothing is recorded so far; write the report again later.", wide=True))
+    cards.append(_card("Key numbers", "", _table(*summary.key_numbers(runs), "Key numbers"), wide=several or not odd))
     (columns, lost), number = summary.dropped(runs)
     if lost:
-        note = f"{number} replies were left out of the model" + (
-            f"; the latest {len(lost)} are listed." if number > len(lost) else "."
-        )
-        cards.append(_card("Dropped replies", note, _table(columns, lost, "Dropped replies"), wide=True))
+        note = f"{number} in all" + (f"; the latest {len(lost)} are listed." if number > len(lost) else ".")
+        cards.append(_card("Dropped replies", note, _table(columns, lost, "Dropped replies", "long"), wide=True))
     cards.append(_card("Configuration", "", _table(*summary.configuration(runs), "Configuration"), wide=True))
-    heads = "".join(
-        f'<li style="--colour: var({colour(i)})"><strong>{html.escape(run.label)}</strong>: '
-        f"{html.escape(summary.sentence(run))}</li>"
-        for i, run in enumerate(runs)
-    )
+    if several:
+        said = "".join(
+            f"<li{_coloured(i)}><strong>{html.escape(run.label)}</strong>: {html.escape(summary.sentence(run))}</li>"
+            for i, run in enumerate(runs)
+        )
+        lead = f'<ul class="runs">{said}</ul>'
+    else:
+        lead = f'<p class="one">{html.escape(summary.sentence(runs[0]))}</p>'
     scripts = f"<script>{_plotly()}</script>{_data(charts)}<script>{SCRIPT}</script>" if charts else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(title)} – AoI-FL report</title><style>{STYLE}</style></head>\n"
-        f'<body><main><h1>{html.escape(title)}</h1><ul class="runs">{heads}</ul>\n'
+        f"<body><main><h1>{html.escape(title)}</h1>{lead}\n"
         "<noscript><p>The charts need JavaScript; their numbers are listed under each.</p></noscript>"
         f'<div class="grid">\n{"".join(cards)}</div></main>\n{scripts}</body></html>\n'
     )
 
 
-def _chart(chart: Chart) -> str:
+def _chart(chart: Chart, runs: Sequence[Run], wide: bool) -> str:
     label = html.escape(f"{chart.title}. {chart.note}")
+    names = "".join(f"<li{_coloured(i)}>{html.escape(run.label)}</li>" for i, run in enumerate(runs))
+    key = f'<ul class="key">{names}</ul>' if runs and not chart.wide else ""
     drawing = (
         f'<div class="chart" id="{chart.name}" role="img" aria-label="{label}" '
-        f'style="min-height: {chart.layout["height"]}px"></div>'
+        f'style="--height: {chart.layout["height"]}px"></div>'
     )
-    numbers = _table(chart.columns, chart.rows, f"Numbers of: {chart.title}")
+    numbers = _table(chart.columns, chart.rows, f"Numbers of: {chart.title}", "long")
     details = f"<details><summary>Numbers</summary>{numbers}</details>"
-    return _card(chart.title, chart.note, drawing + details, wide=chart.wide)
+    return _card(chart.title, chart.note, key + drawing + details, wide=wide or chart.wide)
+
+
+def _coloured(run: int) -> str:
+    return f' style="--colour: var({colour(run)})"'
 
 
 def _card(title: str, note: str, body: str = "", *, wide: bool = False) -> str:
@@ -87,14 +96,14 @@ def _card(title: str, note: str, body: str = "", *, wide: bool = False) -> str:
     return f"<section{' class=wide' if wide else ''}><h2>{html.escape(title)}</h2>{said}{body}</section>\n"
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], label: str) -> str:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], label: str, kind: str = "") -> str:
     head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in columns)
     body = "".join(
         f'<tr><th scope="row">{_cell(row[0])}</th>{"".join(f"<td>{_cell(value)}</td>" for value in row[1:])}</tr>'
         for row in rows
     )
     return (
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{html.escape(label)}">'
+        f'<div class="scroll {kind}" role="region" tabindex="0" aria-label="{html.escape(label)}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 

@@ -80,6 +80,11 @@ def heat_map(i: int, run: Run, several: bool) -> Chart | None:
     )
 
 
+def refreshes(runs: Sequence[Run]) -> str:
+    """Return what is to be said of runs that pay for refreshed data, where clients take part."""
+    return " Under a budget, taking part means having one's data refreshed." if any(r.budgeted for r in runs) else ""
+
+
 def _list(clients: NDArray[np.int64], most: int = 100) -> str:
     listed = ", ".join(map(str, clients[:most].tolist()))
     return f"{listed}, … ({len(clients)} in all)" if len(clients) > most else listed
@@ -105,9 +110,10 @@ def counts(runs: Sequence[Run]) -> Chart | None:
     return Chart(
         "counts",
         "Load of each client",
-        "Rounds each client took part in, from the busiest client to the idlest; a flat line is an even load.",
+        "Rounds each client took part in, from the busiest client to the idlest; a flat line is an even load. A "
+        "refused update counts, its client did the work; one that failed or came late does not." + refreshes(runs),
         data,
-        layout("rank of the client", "rounds taken part in", y={"rangemode": "tozero"}, showlegend=len(runs) > 1),
+        layout("rank of the client", "rounds taken part in", y={"rangemode": "tozero"}, showlegend=False),
         ["run", "client", "rounds taken part in"],
         rows,
     )

@@ -14,7 +14,7 @@ from learning import partition, sgd
 from learning.task import Task
 from learning.wire import from_record, to_record
 from server.config import RunConfig
-from server.folder import LEDGER, MODEL, PARTITION, make_run_folder
+from server.folder import LEDGER, MODEL, PARTITION, default_name, make_run_folder
 from server.ledger import Ledger
 from server.observe import Recorder
 from server.policies import make_strategy
@@ -46,7 +46,8 @@ def play(grid: Grid, config: RunConfig) -> Path:
         seed=config.seed,
     )
     initial = to_record(task.initial_arrays())
-    folder = make_run_folder(config.runs_dir, config.run_name, config.policy, config.dataset)
+    folder = Path(config.runs_dir) / (config.run_name or default_name(config.policy, config.dataset))
+    make_run_folder(folder)
     partition.write_index(folder / PARTITION, parts)
     ledger = Ledger(folder / LEDGER)
     try:

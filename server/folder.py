@@ -8,18 +8,21 @@ from aoi.errors import ConfigError, ResumeError
 LEDGER, MODEL, PARTITION = "ledger.sqlite", "model.safetensors", "partition.npy"
 
 
-def make_run_folder(runs_dir: str, run_name: str, policy: str, dataset: str) -> Path:
-    """Make the folder of a new run and return it; an empty name is made from policy, data set and time.
+def default_name(policy: str, dataset: str) -> str:
+    """Return a name for a run that was given none: policy, data set and time."""
+    return f"{policy}-{dataset.split(':')[0]}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def make_run_folder(folder: Path) -> None:
+    """Make the folder of a new run, and see that it can be written.
 
     Raises
     ------
     ConfigError
         The folder cannot be made or written.
     ResumeError
-        A run of that name is already there; nothing recorded is ever overwritten.
+        A run is already there; nothing recorded is ever overwritten.
     """
-    short = dataset.split(":")[0]
-    folder = Path(runs_dir) / (run_name or f"{policy}-{short}-{time.strftime('%Y%m%d-%H%M%S')}")
     if (folder / LEDGER).exists():
         raise ResumeError(
             f"run-name is {folder.name!r}, and {folder} already holds a run. Choose another run-name, or delete that "
@@ -34,4 +37,3 @@ def make_run_folder(runs_dir: str, run_name: str, policy: str, dataset: str) -> 
         raise ConfigError(
             f"the run's folder {folder} cannot be written: {error.strerror}. Set runs-dir to a folder you can write."
         ) from error
-    return folder

@@ -1,0 +1,99 @@
+"""``aoi run``: play a federation on this machine."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from aoi.errors import ConfigError
+from cli.output import print_json, print_table
+
+
+class Engine(StrEnum):
+    """Where the clients of a simulated federation live."""
+
+    local = "local"
+    ray = "ray"
+
+
+def run(
+    config: Annotated[
+        list[str] | None, typer.Option("-c", "--config", metavar="KEY=VALUE", help="A run key; may be repeated.")
+    ] = None,
+    engine: Annotated[
+        Engine, typer.Option(help="local: in this process; ray: Flower's own simulation, in processes of its own.")
+    ] = Engine.local,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+) -> None:
+    """Play a federation: the same Strategy and ClientApp as in a deployment, its clients simulated."""
+    from server.config import RunConfig
+
+    from server.folder import default_name
+
+    values = RunConfig.parse(_pairs(config or [])).flat()
+    values["run-name"] = values["run-name"] or default_name(values["policy"], values["dataset"])
+    # Flower's processes may have working folders of their own.
+    values |= {key: str(Path(values[key]).absolute()) for key in ("runs-dir", "data-dir")}
+    play = {Engine.local: _play_locally, Engine.ray: _play_on_ray}[engine]
+    play(values)
+    _conclude(Path(values["runs-dir"]) / values["run-name"], as_json)
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"-c {text!r} is not of the form KEY=VALUE: write for instance -c num-server-rounds=50.")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def _play_locally(values: dict[str, Any]) -> None:
+    from client.app import app as client_app
+    from engine.local import run_local
+    from server.app import app as server_app
+
+    run_local(server_app, client_app, values, nodes=values["num-clients"])
+
+
+def _play_on_ray(values: dict[str, Any]) -> None:
+    import server
+    from engine.simulation import run_simulation
+
+    home = Path(server.__file__).resolve().parent.parent
+    if not (home / "pyproject.toml").is_file():
+        raise ConfigError(
+            "--engine ray submits the app's own folder to Flower, and this installation has none: install a clone of "
+            "the project in editable mode (pip install -e '.[all]'), or use --engine local."
+        )
+    result = run_simulation(
+        home, values, nodes=values["num-clients"], on_line=lambda line: print(line, file=sys.stderr, flush=True)
+    )
+    if not result.completed:
+        print(f"aoi: the run ended as {result.status}. {result.details}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _conclude(folder: Path, as_json: bool) -> None:
+    from report.runs import load
+    from report.summary import key_numbers
+
+    outcome = load(folder, folder.name)
+    if as_json:
+        last = outcome.rounds[-1]
+        print_json(
+            {
+                "run": str(folder),
+                "status": outcome.status,
+                "rounds": last["round"],
+                "test_accuracy": last["test_accuracy"],
+                "test_loss": last["test_loss"],
+            }
+        )
+        return
+    columns, rows = key_numbers([outcome])
+    print_table(folder.name, columns, rows)
+    print(f"\nresults: {folder}\npage:    aoi report {folder}")
