@@ -1,9 +1,8 @@
 """Choosing under a budget: greedily by an index; what fits is taken, what does not is skipped.
 
-Money is counted exactly. A budget of 1.0 pays for ten clients at 0.1, and 0.1 + 0.2 fits into 0.3, although their
-binary sums say otherwise: amounts become integers of a unit 10^-k so fine that the budget has some 13 digits. An
-amount that is a decimal number of that many digits is exact; any other payment is rounded up and the budget down, by
-less than a unit, so that payments never add up to more than the budget.
+Money is counted to within the rounding of binary numbers: a sum above the budget by no more than 4·10^-15 of it counts
+as equal to it. So a budget of 1.0 pays for ten clients at 0.1, 0.3 for 0.1 and 0.2, and 40 for three at 40/3, whatever
+the order in which somebody adds them up.
 """
 
 import math
@@ -22,7 +21,8 @@ from aoi.whittle import Floats, abs_index, maxpack_index, whittle_index
 Clients = NDArray[np.int64]
 Index = Literal["whittle", "abs", "maxpack", "random"]
 
-_FINEST = 2.0**46  # units in a budget: exact as a float, and a chunk of them adds up within 64 bits
+_BITS = 60  # a budget has about 2^60 units, the finest for which sums stay within 64 bits
+_ROUNDING = 1 << 12  # units, 2^-48 of the budget: what rounding may add to a sum
 _CHUNK = 1 << 16  # clients looked at in one go
 _PASSES = 16  # vectorised passes over a chunk before a plain loop takes over, whatever the payments
 _SAMPLE = 8192  # clients from whose indices the cuts of a long list are guessed
@@ -30,37 +30,29 @@ _GROUPS = 64  # into about as many groups
 
 
 class Purse:
-    """What is left of a round's budget B > 0, in whole units; with ``strict``, less than B can be spent, not B."""
+    """What is left of a round's budget B > 0, in whole units; with ``strict``, less than B can be spent, not B.
+
+    Payments are rounded to units in favour of what the comparison with B, ≤ or <, should decide at equality.
+    """
 
     def __init__(self, budget: float, strict: bool = False) -> None:
-        self._digits = min(22, math.floor(math.log10(_FINEST / budget)))
-        amount = np.array([budget])
-        self._all = self._left = int(self._up(amount)[0]) - 1 if strict else -int(self._up(-amount)[0])
+        self._scale = _BITS - math.frexp(budget)[1]
+        self._dearest = 2 * budget
+        self._round = np.ceil if strict else np.floor
+        self._left = int(math.ldexp(budget, self._scale)) + (-_ROUNDING if strict else _ROUNDING)
 
-    @property
-    def spent(self) -> float:
-        """What was taken out so far, never above the budget."""
-        return float(self._scaled(np.array([self._all - self._left], dtype=np.float64), -self._digits)[0])
-
-    @staticmethod
-    def _scaled(amounts: Floats, digits: int) -> Floats:
-        power = 10.0 ** abs(digits)  # exact for up to 22 digits, which its reciprocal never is
-        return amounts * power if digits >= 0 else amounts / power
-
-    def _up(self, amounts: Floats) -> Floats:
-        scaled = self._scaled(amounts, self._digits)
-        whole = np.rint(scaled)
-        decimal = np.abs(scaled - whole) <= np.abs(scaled) * 2.0**-50  # apart by binary rounding only
-        return np.where(decimal, whole, np.ceil(scaled))
+    def _units(self, payments: Floats) -> NDArray[np.int64]:
+        # A payment of twice the budget is as good as any larger, and keeps sums within 64 bits.
+        return self._round(np.ldexp(np.minimum(payments, self._dearest), self._scale)).astype(np.int64)
 
     def affords(self, payments: Floats) -> NDArray[np.bool_]:
         """Return which payments, each on its own, what is left can pay."""
-        return self._up(payments) <= self._left
+        return self._units(payments) <= self._left
 
     def surely_affords_all(self, payments: Floats) -> bool:
         """Return True only if what is left pays for all of these together; it may say False where it just does."""
-        upper = self._up(payments.sum(keepdims=True) * (1 + 1e-9)) + payments.size
-        return bool(upper[0] <= self._left)
+        total = float(payments.sum()) * (1 + 1e-9)
+        return math.ldexp(total, self._scale) + payments.size <= self._left
 
     def take(self, clients: Clients, payments: Floats, stop_at_first: bool = False) -> tuple[Clients, bool]:
         """Pay for clients in the order given; return those paid for, and whether ``stop_at_first`` stopped there.
@@ -71,8 +63,7 @@ class Purse:
         paid, stopped = [clients[:0]], False
         for start in range(0, clients.size, _CHUNK):
             end = start + _CHUNK
-            # Dearer than what is left is dear enough, and keeps sums within 64 bits.
-            units = np.minimum(self._up(payments[start:end]), self._left + 1.0).astype(np.int64)
+            units = self._units(payments[start:end])
             if stop_at_first:
                 bought = self._prefix(units)
                 stopped = bought < units.size
@@ -84,7 +75,9 @@ class Purse:
         return np.concatenate(paid), stopped
 
     def _prefix(self, units: NDArray[np.int64]) -> int:
-        totals = np.cumsum(units)
+        # Integer sums would overflow far behind the last affordable client, so a float sum says how far to look.
+        far = np.searchsorted(np.cumsum(units, dtype=np.float64), self._left * (1 + 1e-9)) + 1
+        totals = np.cumsum(units[:far])
         bought = int(np.searchsorted(totals, self._left, side="right"))
         self._left -= int(totals[bought - 1]) if bought else 0
         return bought
@@ -138,16 +131,15 @@ def choose(
     Parameters
     ----------
     index : (n,) the higher the earlier; NaN leaves a client out
-    payments : (n,) p_i > 0
+    payments : (n,) p_i > 0; NaN, not known, leaves a client out
     budget : B > 0
     strict : spend less than B only (the literal <)
     stop_at_first : stop at the first client too dear, as the prose of Section 4.3 has it; a client with p_i > B then
         blocks all those behind it
     """
-    candidates = ~np.isnan(index)
-    if not candidates.any():
-        return np.empty(0, dtype=np.int64)
-    purse, cheapest = Purse(budget, strict), payments.min(keepdims=True)
+    candidates = ~(np.isnan(index) | np.isnan(payments))
+    purse = Purse(budget, strict)
+    cheapest = np.min(payments, where=candidates, initial=np.inf, keepdims=True)
     if not stop_at_first:
         candidates &= payments <= budget
     chosen, stopped = np.zeros(index.size, dtype=np.bool_), False
@@ -235,12 +227,12 @@ class BudgetAccount:
 
     def book(self, payments: Floats) -> float:
         """Enter a round's payments and return what is left over; ValueError if they exceed the budget."""
-        purse = Purse(self.budget)
-        paid, _ = purse.take(np.arange(payments.size), payments)
+        total = math.fsum(payments)
+        paid, _ = Purse(self.budget).take(np.arange(payments.size), payments)
         if paid.size < payments.size:
-            total = math.fsum(payments)
             raise ValueError(f"round {len(self.spent) + 1} spends {total:g}, more than the budget of {self.budget:g}")
-        self.spent.append(purse.spent)
+        # 15 digits are what a binary number keeps of a decimal one: 13.33 + 26.65 is 39.98 again.
+        self.spent.append(min(float(f"{total:.15g}"), self.budget))
         return self.budget - self.spent[-1]
 
 

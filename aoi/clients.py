@@ -64,14 +64,14 @@ def check_clients(
     if twice:
         raise ConfigError(f"client name {twice[0]} is used more than once: names must be distinct")
     prices = np.asarray(payments, dtype=np.float64)
-    sign, never = ("≥", prices >= budget) if strict else (">", prices > budget)
+    never = prices >= budget if strict else prices > budget
     if never.all():
         raise ConfigError(
             f"a budget of {budget:g} can never choose anybody: the smallest payment is "
             f"{min(prices, default=math.nan):g}; raise the budget"
         )
     return [
-        f"client {name} can never be chosen: payment {price:g} {sign} budget {budget:g}"
+        f"client {name} can never be chosen: payment {price:g} {'>' if price > budget else '≥'} budget {budget:g}"
         for name, price, excluded in zip(names, prices, never, strict=True)
         if excluded
     ]

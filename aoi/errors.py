@@ -3,7 +3,8 @@
 AoiError
 ├── ConfigError      a value of the configuration, or of a file named in it, is wrong
 ├── NodesError       fewer clients are connected than the run needs
-└── ResumeError      a run's folder cannot be continued, or must not be overwritten
+├── ResumeError      a run's folder cannot be continued, or must not be overwritten
+└── StorageError     what must be kept cannot be written: the disk is full, or was taken away
 
 Every message names the thing, its value, and the remedy; the commands print it without a traceback and exit with
 status 2.
@@ -24,3 +25,7 @@ class NodesError(AoiError):
 
 class ResumeError(AoiError):
     """A run's folder cannot be continued, or must not be overwritten."""
+
+
+class StorageError(AoiError):
+    """What must be kept cannot be written: the disk is full, or was taken away."""

@@ -6,6 +6,7 @@ holds) and is read back strictly: whatever a peer sends, :meth:`Record.read` ret
 """
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import NoneType, UnionType
@@ -18,6 +19,8 @@ AOI = "aoi"  # the key of our own record in a message's content
 
 CENTRAL, POLL, BROADCAST, RESERVE = "central", "poll", "broadcast", "reserve"
 WIRES = (POLL, BROADCAST, RESERVE)
+
+_LARGEST = sys.float_info.max
 
 
 class Record:
@@ -53,10 +56,14 @@ class Record:
 def _typed(key: str, value: Any, hint: Any) -> Any:
     if isinstance(hint, UnionType):
         hint = next(a for a in get_args(hint) if a is not NoneType)
+    if type(value) is int and not -(2**63) <= value < 2**63:
+        raise ValueError(f"{key} does not fit 64 bits")
     if hint is float and type(value) is int:
         value = float(value)
     if hint == tuple[float, ...]:
-        if not isinstance(value, list | tuple) or not all(type(v) in (int, float) and math.isfinite(v) for v in value):
+        if not isinstance(value, list | tuple) or not all(
+            type(v) in (int, float) and abs(v) <= _LARGEST for v in value
+        ):
             raise ValueError(f"{key} is {_short(value)}, not a list of finite numbers")
         return tuple(float(v) for v in value)
     if type(value) is not hint:
@@ -91,8 +98,11 @@ class Ask(Record):
 
 @dataclass(frozen=True)
 class Introduction(Record):
-    """Client to server, once: who it is. ``number`` is its data partition where it has one, ``last_round`` the last
-    round of this run in which it took part, ``payment`` and ``weight`` its price and its φ where it has them.
+    """Client to server, once: who it is.
+
+    ``number`` is its data partition where it has one, ``last_round`` the last
+    round of this run in which it took part, ``payment`` and ``weight`` its price and its φ where it has them,
+    ``data_age`` the age of its data before this round's decision.
     """
 
     name: str
@@ -101,18 +111,24 @@ class Introduction(Record):
     payment: float | None = None
     weight: float | None = None
     last_round: int | None = None
+    data_age: int | None = None
 
 
 @dataclass(frozen=True)
 class Answer(Record):
-    """Client to server, on an ask or with an update: its decision, its age before the decision in rounds missed, and
-    the next round in which it will take part, if it reserved one.
+    """Client to server, on an ask or with an update: what it decided.
+
+    ``age`` is its age before the decision, in rounds missed; ``next_round`` the round that it reserved, if any.
     """
 
     name: str
     takes_part: bool
     age: int
     next_round: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.age < 0:
+            raise ValueError(f"age is {self.age}, it must be 0 or more")
 
 
 @dataclass(frozen=True)

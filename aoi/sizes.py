@@ -46,11 +46,14 @@ def make_sizes(spec: str, clients: int, seed: int, total: int | None = None) -> 
             sizes = rng.integers(*_bounds(spec, low, high), size=clients, endpoint=True)
         case _:
             _refuse(spec, "it has none of the three forms")
-    return sizes if total is None else _scale(sizes, total)
+    return sizes if total is None else scaled(sizes, total)
 
 
-def _scale(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-    """Give each client one example and share out the rest in proportion, by largest remainder."""
+def scaled(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
+    """Return sizes in the same proportions that add up to ``total``; each client keeps at least one example.
+
+    One example goes to each client, the rest is shared out in proportion, by largest remainder.
+    """
     spare = total - len(sizes)
     if spare < 0:
         raise ConfigError(

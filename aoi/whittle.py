@@ -36,7 +36,7 @@ def whittle_index(ages: NDArray[np.int64], payments: Floats, weights: Floats, bu
     >>> whittle_index(np.array([0, 2]), np.array([5.0, 10.0]), np.array([0.5, 1.0]), 40.0).tolist()
     [4.0, 24.0]
     """
-    return (ages + 1.0) * (ages + 2.0) * (budget * weights / (2.0 * payments))
+    return (ages + 1.0) * (ages + 2.0) * budget * weights / (2.0 * payments)
 
 
 def threshold(charge: float, payments: Floats, weights: Floats, budget: float) -> NDArray[np.int64]:

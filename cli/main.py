@@ -9,7 +9,7 @@ import sys
 import typer
 
 from aoi.errors import AoiError
-from cli import report, run, science
+from cli import report, resume, run, science
 
 app = typer.Typer(
     name="aoi",
@@ -21,6 +21,7 @@ app = typer.Typer(
 app.command("policy")(science.policy)
 app.command("simulate")(science.simulate)
 app.command("run")(run.run)
+app.command("resume")(resume.resume)
 app.command("report")(report.report)
 
 

@@ -29,16 +29,19 @@ def run(
 ) -> None:
     """Play a federation: the same Strategy and ClientApp as in a deployment, its clients simulated."""
     from server.config import RunConfig
-
     from server.folder import default_name
 
     values = RunConfig.parse(_pairs(config or [])).flat()
     values["run-name"] = values["run-name"] or default_name(values["policy"], values["dataset"])
     # Flower's processes may have working folders of their own.
     values |= {key: str(Path(values[key]).absolute()) for key in ("runs-dir", "data-dir")}
-    play = {Engine.local: _play_locally, Engine.ray: _play_on_ray}[engine]
-    play(values)
-    _conclude(Path(values["runs-dir"]) / values["run-name"], as_json)
+    play(engine, values)
+    conclude(Path(values["runs-dir"]) / values["run-name"], as_json)
+
+
+def play(engine: Engine, values: dict[str, Any]) -> None:
+    """Play the run of a complete, flat configuration."""
+    {Engine.local: _play_locally, Engine.ray: _play_on_ray}[engine](values)
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:
@@ -77,7 +80,8 @@ def _play_on_ray(values: dict[str, Any]) -> None:
         sys.exit(1)
 
 
-def _conclude(folder: Path, as_json: bool) -> None:
+def conclude(folder: Path, as_json: bool) -> None:
+    """Print what came of a run."""
     from report.runs import load
     from report.summary import key_numbers
 

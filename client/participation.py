@@ -1,8 +1,8 @@
 """The client half of the round protocol: a ``ClientApp`` that decides for itself when to take part.
 
 Flower looks a handler up before it runs mods, so a mod cannot answer a question. This subclass does: it answers
-``query.*``, declines where its state machine says so, keeps the state file, and passes ``train`` and ``evaluate`` to the
-functions the user registered. Messages that do not come from an age-aware strategy pass through untouched.
+``query.*``, declines where its state machine says so, keeps the state file, and passes ``train`` and ``evaluate`` to
+the functions the user registered. Messages that do not come from an age-aware strategy pass through untouched.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,16 +10,20 @@ from dataclasses import replace
 from typing import Any
 
 import flwr.clientapp
+import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
-from aoi import protocol
+from aoi import protocol, whittle
 from aoi.age import ClientAge
 from aoi.draws import uniform
-from aoi.protocol import Answer, Ask, Introduction
+from aoi.errors import ConfigError
+from aoi.protocol import Answer, Ask, Bid, Introduction
+from client.freshness import Fixed, Source
 from client.identity import Identity, identity
 from client.state import ClientState, StateFile
 
 Introduce = Callable[[Context, Ask], Mapping[str, Any]]
+MakeSource = Callable[[Context, Ask], Source]
 
 
 class ClientApp(flwr.clientapp.ClientApp):  # type: ignore[misc]
@@ -33,14 +37,29 @@ class ClientApp(flwr.clientapp.ClientApp):  # type: ignore[misc]
     """
 
     _introduce: Introduce | None = None
+    _make_source: MakeSource | None = None
 
     def introduce(self) -> Callable[[Introduce], Introduce]:
-        """Register what a client says of itself in the roll call: a mapping with any of ``num-examples``,
-        ``payment`` and ``weight``. Without it they are looked for in ``node_config``.
+        """Register what a client says of itself in the roll call.
+
+        The function returns a mapping with any of ``num-examples``, ``payment`` and ``weight``. Without one they are
+        looked for in ``node_config``.
         """
 
         def register(function: Introduce) -> Introduce:
             self._introduce = function
+            return function
+
+        return register
+
+    def source(self) -> Callable[[MakeSource], MakeSource]:
+        """Register what makes a client's data source, which a budgeted strategy can ask to be refreshed.
+
+        ``train`` then finds ``data-age`` and, where there were older data, ``previous-age`` in its configuration.
+        """
+
+        def register(function: MakeSource) -> MakeSource:
+            self._make_source = function
             return function
 
         return register
@@ -50,29 +69,31 @@ class ClientApp(flwr.clientapp.ClientApp):  # type: ignore[misc]
         if not message.has_content() or protocol.AOI not in message.content:
             return super().__call__(message, context)
         ask = Ask.read(message.content[protocol.AOI])
+        member = Member(context, ask, None if self._make_source is None else self._make_source(context, ask))
         match message.metadata.message_type:
             case protocol.HELLO:
-                return _reply(message, self._introduction(context, ask))
+                return _reply(message, self._introduction(context, member))
             case protocol.PARTICIPATE:
-                return _reply(message, Member(context, ask).answer())
+                return _reply(message, member.answer())
+            case protocol.BID:
+                about = self._introduction(context, member)
+                return _reply(message, member.bid(about.payment, about.weight))
             case protocol.TRAIN:
-                return self._train(message, context, Member(context, ask))
+                return self._train(message, context, member)
             case _:
                 return super().__call__(message, context)
 
-    def _introduction(self, context: Context, ask: Ask) -> Introduction:
-        who = identity(context, ask.run)
-        about = context.node_config if self._introduce is None else self._introduce(context, ask)
+    def _introduction(self, context: Context, member: "Member") -> Introduction:
+        about = context.node_config if self._introduce is None else self._introduce(context, member.ask)
         known = {k: about[k] for k in ("num-examples", "payment", "weight") if k in about}
-        age = StateFile(who.state_dir, who.name).load(who.seed).age
-        last = {} if age is None or age.last < 1 else {"last-round": age.last}
-        number = {} if who.partition is None else {"number": who.partition}
-        return Introduction.read({"name": who.name, **number, **known, **last})
+        return Introduction.read({**known, **member.introduction()})
 
     def _train(self, message: Message, context: Context, member: "Member") -> Message:
         answer = member.answer()
         if not answer.takes_part:
             return _reply(message, answer)
+        if self._make_source is not None:
+            message.content[protocol.CONFIG] = ConfigRecord({**message.content[protocol.CONFIG], **member.data_ages()})
         reply = super().__call__(message, context)
         if reply.has_content():  # the age resets when the update is made, not when the client says yes
             reply.content[protocol.AOI] = ConfigRecord(member.took_part(answer).write())
@@ -85,8 +106,9 @@ class Member:
     Nothing is written unless it changed, and a repeated ask gets the same answer (DESIGN, promises 2 and 3).
     """
 
-    def __init__(self, context: Context, ask: Ask) -> None:
+    def __init__(self, context: Context, ask: Ask, source: Source | None = None) -> None:
         self.ask = ask
+        self._source: Source = Fixed(np.empty(0, np.int64)) if source is None else source
         self.who: Identity = identity(context, ask.run)
         self._file = StateFile(self.who.state_dir, self.who.name)
         self.state: ClientState = self._file.load(self.who.seed)
@@ -110,6 +132,45 @@ class Member:
         if self.ask.wire == protocol.CENTRAL:
             return ClientAge(last=0)
         return ClientAge.newcomer(self.ask.table, self.ask.round, self._draw("first-age", self.ask.round))
+
+    def introduction(self) -> dict[str, Any]:
+        """Return what the client's state has to say in the roll call."""
+        known: dict[str, Any] = {"name": self.who.name, "data-age": self._source.age(self._data(), self.ask.round)}
+        if self.who.partition is not None:
+            known["number"] = self.who.partition
+        if self.state.age is not None and self.state.age.last >= 1:
+            known["last-round"] = self.state.age.last
+        return known
+
+    def bid(self, payment: float | None, weight: float | None) -> Bid:
+        """Compute the index of the client's data itself (Xu et al. 2024, Algorithm 1, steps 1 and 2)."""
+        if payment is None or weight is None or self.ask.budget is None:
+            raise ConfigError("this client cannot bid: its payment or its weight is not configured.")
+        age = self._source.age(self._data(), self.ask.round)
+        ages, payments, weights = np.array([age]), np.array([payment]), np.array([weight])
+        match self.ask.index:
+            case "whittle":
+                index = whittle.whittle_index(ages, payments, weights, self.ask.budget)
+            case "abs":
+                index = whittle.abs_index(ages, payments, weights)
+            case _:
+                index = whittle.maxpack_index(ages)
+        return Bid(name=self.who.name, bid=float(index[0]), payment=payment, age=age)
+
+    def data_ages(self) -> dict[str, int]:
+        """Refresh the data if that is asked, and return their age and that of the data they replaced."""
+        round_, clock = self.ask.round, self._data()
+        if self.ask.refresh and clock.last != round_:  # a repeated message finds the data refreshed already
+            self._source.refresh(round_)
+            clock = clock.took_part(round_)
+            self._keep(data=clock)
+        ages = {"data-age": 0 if self.ask.refresh else self._source.age(clock, round_) + 1}
+        if clock.before is not None:
+            ages["previous-age"] = round_ - clock.before
+        return ages
+
+    def _data(self) -> ClientAge:
+        return ClientAge(last=-self._source.first_age) if self.state.data is None else self.state.data
 
     def answer(self) -> Answer:
         """Decide. Only a forced client does not decide for itself, and the server records it as forced."""

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import re
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,12 +30,12 @@ class ClientState:
     ----------
     seed : the key of the client's draws, fixed when the state is created
     age : the participation clock, or None before the first contact with an age policy
-    data : the data-set clock: ``last`` is the round of the last refresh
+    data : the data-set clock, its ``last`` the round of the last refresh; None before the first one
     """
 
     seed: int
     age: ClientAge | None = None
-    data: ClientAge = ClientAge(last=0)
+    data: ClientAge | None = None
 
 
 class StateFile:
@@ -60,7 +61,9 @@ class StateFile:
         except FileNotFoundError:
             return ClientState(seed)
         except OSError as error:
-            raise ConfigError(f"the client state {self.path} cannot be read: {error}. Check its permissions.") from error
+            raise ConfigError(
+                f"the client state {self.path} cannot be read: {error}. Check its permissions."
+            ) from error
         try:
             return _decode(blob)
         except (ValueError, KeyError, TypeError) as error:
@@ -84,7 +87,8 @@ class StateFile:
             os.replace(aside, self.path)
             _sync_folder(self.path.parent)
         except OSError as error:
-            aside.unlink(missing_ok=True)
+            with suppress(OSError):
+                aside.unlink()
             raise ConfigError(
                 f"the client state {self.path} cannot be written: {error}. Point state-dir at a folder that this "
                 "client can write, with room left."
@@ -114,8 +118,8 @@ def _decode(blob: bytes) -> ClientState:
         raise ValueError(f"version {body.get('version')!r}, this program writes {VERSION}")
     if body.pop("checksum", None) != _checksum(body):
         raise ValueError("its checksum does not match")
-    age = None if body["age"] is None else ClientAge(**body["age"])
-    return ClientState(seed=body["seed"], age=age, data=ClientAge(**body["data"]))
+    clocks = {key: None if body[key] is None else ClientAge(**body[key]) for key in ("age", "data")}
+    return ClientState(seed=body["seed"], **clocks)
 
 
 def _checksum(body: dict[str, Any]) -> str:
@@ -133,5 +137,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-

@@ -1,8 +1,8 @@
 """Flower's app on one machine in one process: no Ray, no start-up, no copies.
 
-:class:`LocalGrid` is a Flower ``Grid``: the unchanged Strategy pushes messages to it, and each is handed to the unchanged
-ClientApp when its reply is pulled, so one update exists at a time. A client that raises answers with an error, as on
-any other engine.
+:class:`LocalGrid` is a Flower ``Grid``: the unchanged Strategy pushes messages to it, and each is handed to the
+unchanged ClientApp when its reply is pulled, so one update exists at a time. A client that raises answers with an
+error, as on any other engine.
 """
 
 import secrets
@@ -94,10 +94,13 @@ class LocalGrid(Grid):  # type: ignore[misc]
 
     def _deliver(self, message: Message) -> Message:
         context = self._contexts[message.metadata.dst_node_id]
-        own = Message(RecordDict(dict(message.content)), metadata=message.metadata)  # messages may share their content
+        # Messages share their records, and a client may write into what it was sent.
+        content = RecordDict({key: type(record)(dict(record)) for key, record in message.content.items()})
         try:
-            reply = self._app(own, context)
-        except Exception:
+            reply = self._app(Message(content, metadata=message.metadata), context)
+            if not isinstance(reply, Message) or reply.metadata.reply_to_message_id != message.metadata.message_id:
+                raise TypeError("the ClientApp returned something else than a reply to its message")
+        except (Exception, SystemExit):
             reply = Message(Error(_CLIENT_APP_RAISED, traceback.format_exc()), reply_to=message)
         reply.metadata.__dict__["_message_id"] = str(uuid.uuid4())
         return reply

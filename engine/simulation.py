@@ -13,7 +13,8 @@ import threading
 import time
 import tomllib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,10 +115,11 @@ def run_simulation(
         log: deque[str] = deque(maxlen=_TAIL)
         with SuperLink() as superlink:
             run_id = _submit(superlink, app, run_config, federation)
-            for line in _follow(superlink, run_id, deadline):
-                log.append(line)
-                if on_line is not None:
-                    on_line(line)
+            with closing(_follow(superlink, run_id, deadline)) as lines:
+                for line in lines:
+                    log.append(line)
+                    if on_line is not None:
+                        on_line(line)
             status, details = _outcome(superlink, run_id, deadline)
         text = "\n".join(log)
         if attempt == 2 or status != "failed" or not _RAY_DID_NOT_START.search(text):
@@ -169,14 +171,13 @@ def _submit(superlink: SuperLink, app: Path, run_config: Mapping[str, Any], fede
     return int(answer["run-id"])
 
 
-def _follow(superlink: SuperLink, run_id: int, deadline: float) -> Iterator[str]:
+def _follow(superlink: SuperLink, run_id: int, deadline: float) -> Generator[str, None, None]:
     """Yield the run's log line by line, until it ends, the deadline passes, or the SuperLink is gone."""
     process = superlink.flwr("log", str(run_id), CONNECTION, "--stream")
     lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def read() -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
+        for line in process.stdout or ():
             lines.put(line.rstrip("\r\n"))
         lines.put(None)
 

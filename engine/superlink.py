@@ -27,16 +27,19 @@ _LISTENS = re.compile(r"Control API on \S*?:(\d+)")
 _LONGEST_HOME = 28
 _GRACE = 6.0  # seconds to end of one's own accord before being killed
 
-# The SuperLink leaves when its standard input closes, so it ends even with a caller that was killed and cleans up
-# nothing.
+# The SuperLink watches its standard input, which closes with the caller: nothing is left behind even by a caller that
+# was killed and could end nothing.
 _LAUNCHER = """\
-import os, signal, sys, threading
+import os, sys, threading
 from importlib.metadata import entry_points
 
 def leave_with_caller():
     os.read(0, 1)
-    os.kill(os.getpid(), signal.SIGTERM)
+    sys.path.append(folder)
+    from engine.superlink import abandon
+    abandon()
 
+folder = sys.argv.pop(1)
 threading.Thread(target=leave_with_caller, daemon=True).start()
 sys.argv[0] = "flower-superlink"
 (command,) = entry_points(group="console_scripts", name="flower-superlink")
@@ -72,7 +75,7 @@ class SuperLink:
         try:
             with self._log.open("wb") as log:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-c", _LAUNCHER, *arguments],
+                    [sys.executable, "-P", "-c", _LAUNCHER, str(Path(__file__).parents[1]), *arguments],
                     env=self._environment,
                     stdin=subprocess.PIPE,
                     stdout=log,
@@ -132,30 +135,45 @@ class SuperLink:
             return
         started: dict[int, str] = {}
         try:
-            started |= _started_under(self.home)
+            _survivors(self.home, started)
             self._process.terminate()
             deadline = time.monotonic() + _GRACE
-            while self._survivors(started) and time.monotonic() < deadline:
+            while (self.alive or _survivors(self.home, started)) and time.monotonic() < deadline:
                 time.sleep(0.05)
         finally:  # a second interrupt from the keyboard ends the waiting, not the cleaning
-            for _ in range(100):
-                survivors = self._survivors(started)
-                if not survivors:
-                    break
-                for pid in survivors:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                time.sleep(0.02)
+            self._process.kill()
+            self._process.wait()
+            _kill(self.home, started)
             if self._process.stdin is not None:
                 self._process.stdin.close()
             shutil.rmtree(self.home, ignore_errors=True)
 
-    def _survivors(self, started: dict[int, str]) -> list[int]:
-        """Return the processes of ours that live, having added newcomers to ``started``."""
-        started |= _started_under(self.home)
-        now = {pid: born for pid, (_, born) in _processes().items()}
-        survivors = [pid for pid, born in started.items() if now.get(pid) == born]
-        return survivors + ([self._process.pid] if self.alive and self._process.pid not in survivors else [])
+
+def abandon() -> None:
+    """Kill, from within a SuperLink whose caller is gone, whatever it started; remove its home; end."""
+    home = Path(os.environ["FLWR_HOME"])
+    _kill(home, {}, but=os.getpid())
+    shutil.rmtree(home, ignore_errors=True)
+    os._exit(1)
+
+
+def _kill(home: Path, started: dict[int, str], but: int | None = None) -> None:
+    """Kill the processes of ours that live, newcomers included."""
+    for _ in range(100):
+        survivors = [pid for pid in _survivors(home, started) if pid != but]
+        if not survivors:
+            return
+        for pid in survivors:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def _survivors(home: Path, started: dict[int, str]) -> list[int]:
+    """Return the processes of ours that live, having added newcomers to ``started``: number -> time of birth."""
+    started |= _started_under(home)
+    now = {pid: born for pid, (_, born) in _processes().items()}
+    return [pid for pid, born in started.items() if now.get(pid) == born]
 
 
 def _environment(home: Path) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,28 +40,45 @@ def read(path: Path, shape: tuple[int, int, int] | None = None, classes: int | N
     ConfigError
         The file is missing or damaged, lacks an array, or an array has the wrong shape, type, length or values.
     """
+    arrays = _arrays(path, _NEEDED, "dataset=npz:PATH")
+    return check(arrays, str(path), shape, classes)
+
+
+def read_examples(
+    path: Path, shape: tuple[int, int, int], classes: int
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Read a client's own examples, the arrays ``x`` and ``y`` of an npz file; form and errors as in :func:`read`."""
+    arrays = _arrays(path, ("x", "y"), "data-file")
+    x = _images(arrays["x"], f"x in {path}")
+    if x.shape[1:] != shape:
+        raise ConfigError(f"x in {path} has images of {_size(x.shape[1:])}, the model's are of {_size(shape)}.")
+    return x, _labels(arrays["y"], f"y in {path}", len(x), classes)
+
+
+def _arrays(path: Path, needed: Sequence[str], key: str) -> dict[str, NDArray[Any]]:
     if not path.is_file():
-        raise ConfigError(f"{path} does not exist or is no file: dataset=npz:PATH needs the path of an npz file.")
+        raise ConfigError(f"{path} does not exist or is no file: {key} needs the path of an npz file.")
+    wanted = ", ".join(f"{name}=…" for name in needed)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise ValueError("it holds a single array")
+        opened = np.load(path, allow_pickle=False)
+        if not isinstance(opened, np.lib.npyio.NpzFile):
+            raise ValueError("it holds a single array")
+        with opened as file:
             names = set(file.files)
-            arrays = {name: _member(file, name, path) for name in _NEEDED if name in names}
+            arrays = {name: _member(file, name, path) for name in needed if name in names}
     except ConfigError:
         raise
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ConfigError(
-            f"{path} cannot be read as an npz file ({error}): write it with numpy.savez(path, train_x=…, train_y=…, "
-            f"test_x=…, test_y=…)."
+            f"{path} cannot be read as an npz file ({error}): write it with numpy.savez(path, {wanted})."
         ) from error
-    missing = [name for name in _NEEDED if name not in arrays]
+    missing = [name for name in needed if name not in arrays]
     if missing:
         raise ConfigError(
             f"{path} lacks {', '.join(missing)}; it holds {', '.join(sorted(names)) or 'nothing'}. Needed are "
-            f"{', '.join(_NEEDED)}."
+            f"{', '.join(needed)}."
         )
-    return check(arrays, str(path), shape, classes)
+    return arrays
 
 
 def _member(file: Any, name: str, path: Path) -> NDArray[Any]:

@@ -6,6 +6,7 @@ Reading needs NumPy only, so that a client can tell how many images it has witho
 import os
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from aoi.draws import generator
 from aoi.errors import ConfigError
-from aoi.sizes import make_sizes
+from aoi.sizes import make_sizes, scaled
 
 KINDS = ("iid", "dirichlet")
 Indices = NDArray[np.int64]
@@ -25,7 +26,7 @@ def make(
     *,
     kind: str = "iid",
     alpha: float = 0.6,
-    sizes: str = "equal",
+    sizes: str | Indices = "equal",
     seed: int,
 ) -> list[Indices]:
     """Deal the images out to the clients, none to two of them.
@@ -44,7 +45,8 @@ def make(
         Concentration α > 0 of ``dirichlet``: small for clients of few classes, large for nearly IID ones.
     sizes
         For ``iid``: ``equal`` (to within one image), ``zipf:A`` or ``uniform:LO:HI``, scaled by
-        :func:`aoi.sizes.make_sizes` so that every image is dealt.
+        :func:`aoi.sizes.make_sizes` so that every image is dealt; or the numbers themselves, (clients,), scaled down
+        only if there are not as many images.
     seed
         The partition is a function of it and of the arguments.
 
@@ -66,15 +68,19 @@ def make(
             f"image for each. Take fewer clients or a larger data set."
         )
     if kind == "dirichlet":
-        if sizes != "equal":
+        if not isinstance(sizes, str) or sizes != "equal":
             raise ConfigError(
                 f"sizes={sizes!r} does not go with partition=dirichlet, which draws the sizes along with the classes: "
                 f"leave sizes=equal, or choose partition=iid."
             )
         return _dirichlet(labels, clients, alpha, seed)
     order = generator(seed, 0, "partition").permutation(len(labels))
-    ends = np.cumsum(make_sizes(sizes, clients, seed, total=len(labels)))
-    return np.split(order, ends[:-1])
+    if isinstance(sizes, str):
+        counts = make_sizes(sizes, clients, seed, total=len(labels))
+    else:
+        counts = sizes if sizes.sum() <= len(labels) else scaled(sizes, len(labels))
+    ends = np.cumsum(counts)
+    return np.split(order[: ends[-1]], ends[:-1])
 
 
 def _dirichlet(labels: NDArray[np.int64], clients: int, alpha: float, seed: int) -> list[Indices]:
@@ -135,7 +141,8 @@ def write_index(path: Path | str, parts: Sequence[Indices]) -> None:
             os.fsync(file.fileno())
         aside.replace(target)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):
+            aside.unlink()
         raise ConfigError(
             f"The partition cannot be written to {target} ({error.strerror}): choose a folder that can be written to."
         ) from error

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from learning.data import NAMES
 
-# Model, learning rate, its decay a round, batch size, local epochs. The papers' setting (Javani & Wang 2024, Section IV)
+# Model, learning rate, its decay a round, batch size, local epochs. The setting of Javani & Wang 2024, Section IV,
 # holds for all but the digits, whose clients have fifteen images each.
 _PAPER = {"model": "cnn", "learning_rate": 0.1, "learning_rate_decay": 0.998, "batch_size": 50, "local_epochs": 5}
 _DIGITS = {"model": "2nn", "learning_rate": 0.5, "learning_rate_decay": 1.0, "batch_size": 10, "local_epochs": 5}
@@ -22,7 +22,20 @@ def kebab(name: str) -> str:
 
 
 class TaskSettings(BaseModel):
-    """What is learnt, from which data, and how a client trains."""
+    """What is learnt, from which data, and how a client trains.
+
+    Attributes
+    ----------
+    dataset, data_dir, model, zeros : the task; ``zeros`` starts the model at 0
+    partition, alpha, sizes : how the data set is dealt out
+    staleness : what age does to a client's data (:mod:`client.freshness`); ``mislabel_rate`` and ``mislabel_cap``,
+        ``drift_degrees`` and ``stream_window`` belong to it
+    discount : γ; above 0 the data before the last refresh stay in use, weighted by γ to the power of their age
+    learning_rate, learning_rate_decay, batch_size, local_epochs, local_steps : local SGD; with local steps (τ) a client
+        takes that many mini-batches in place of passes over its data
+    device, threads : where and how wide to compute
+    seed : the key of every draw
+    """
 
     model_config = ConfigDict(alias_generator=kebab, populate_by_name=True, frozen=True, extra="ignore")
 
@@ -33,6 +46,12 @@ class TaskSettings(BaseModel):
     partition: Literal["iid", "dirichlet"] = "iid"
     alpha: float = Field(0.6, gt=0)
     sizes: str = "equal"
+    staleness: Literal["none", "mislabelled", "stream"] = "none"
+    mislabel_rate: float = Field(0.05, ge=0, le=1)
+    mislabel_cap: float = Field(0.9, ge=0, le=1)
+    drift_degrees: float = Field(1.0, ge=0, allow_inf_nan=False)
+    stream_window: int = Field(0, ge=0)
+    discount: float = Field(0.0, ge=0, le=1)
     learning_rate: float = Field(0.0, ge=0, allow_inf_nan=False)
     learning_rate_decay: float = Field(0.0, ge=0, le=1)
     batch_size: int = Field(0, ge=0)

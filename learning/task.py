@@ -1,11 +1,13 @@
 """The task as one object: what a client trains and what the server evaluates."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import torch
+import torch.nn.functional as functional
 from numpy.typing import NDArray
 
 from aoi.draws import generator
@@ -41,10 +43,51 @@ class Task:
             models.build(self.model, self.data.shape, self.data.classes, seed=self.seed, zeros=self.zeros)
         )
 
+    def examples(
+        self, indices: NDArray[np.int64], *, labels: NDArray[np.int64] | None = None, angle: float = 0.0
+    ) -> "Examples":
+        """Return some of the training images.
+
+        Parameters
+        ----------
+        indices
+            Which ones, (n,).
+        labels
+            In place of the data set's own, (n,) in the order of ``indices``.
+        angle
+            Degrees by which the images are turned.
+
+        Raises
+        ------
+        ConfigError
+            An index or a label is outside the data set, or there is no image.
+        """
+        work = self._working()
+        chosen = self._chosen(indices).to(work.train_x.device)
+        x = turned(work.train_x.index_select(0, chosen), angle)  # a third of the time of train_x[chosen]
+        y = work.train_y[chosen] if labels is None else self._override(labels, len(chosen)).to(x.device)
+        return Examples(x, y)
+
+    def examples_from(self, path: str) -> "Examples":
+        """Return a client's own images from an npz file with the arrays x and y."""
+        device = self._working().train_x.device
+        x, y = data.load_examples(self.data, path)
+        return Examples(torch.from_numpy(x).to(device), torch.from_numpy(y).to(device))
+
+    @staticmethod
+    def join(parts: Sequence[tuple["Examples", float]]) -> "Examples":
+        """Put sets of examples together, each example with the weight of its set."""
+        weights = [np.full(len(examples), weight) for examples, weight in parts]
+        return Examples(
+            torch.cat([examples.x for examples, _ in parts]),
+            torch.cat([examples.y for examples, _ in parts]),
+            np.concatenate(weights),
+        )
+
     def train(
         self,
         arrays: Mapping[str, NDArray[np.float32]],
-        indices: NDArray[np.int64],
+        examples: "Examples",
         *,
         round_: int,
         client: int,
@@ -53,67 +96,56 @@ class Task:
         seed: int,
         epochs: int | None = None,
         steps: int | None = None,
-        labels: NDArray[np.int64] | None = None,
-        weights: NDArray[np.floating] | None = None,
-    ) -> tuple[ModelArrays, float, int]:
+    ) -> tuple[ModelArrays, float]:
         """Train on a client's own images; the same call gives the same bits (on a CPU, with equal thread counts).
 
         Parameters
         ----------
         arrays
             The model to start from.
-        indices
-            Which training images are the client's, (n,).
+        examples
+            What to train on.
         round_, client, seed
             What the order of the batches is a function of.
-        learning_rate, batch_size, epochs, steps, weights
-            As in :func:`learning.sgd.fit`; ``weights`` in the order of ``indices``.
-        labels
-            In place of the data set's own, in the order of ``indices``.
+        learning_rate, batch_size, epochs, steps
+            As in :func:`learning.sgd.fit`.
 
         Returns
         -------
         tuple
-            The new arrays, the mean training loss as it came out (NaN and Inf are the receiver's to refuse), and the
-            number of images.
+            The new arrays, and the mean training loss as it came out (NaN and Inf are the receiver's to refuse).
 
         Raises
         ------
         ConfigError
-            The arrays do not fit the model, an index or a label is outside the data set, or there is no image.
+            The arrays do not fit the model.
         """
-        work = self._working()
-        chosen = self._chosen(indices)
-        x = work.train_x.index_select(0, chosen)
-        y = work.train_y.index_select(0, chosen) if labels is None else self._override(labels, len(chosen)).to(x.device)
-        models.load_arrays(work.model, arrays)
+        model = self._working().model
+        models.load_arrays(model, arrays)
         loss = sgd.fit(
-            work.model,
-            x,
-            y,
+            model,
+            examples.x,
+            examples.y,
             learning_rate=learning_rate,
             batch_size=batch_size,
             loss=models.loss_of(self.model),
             order=generator(seed, round_, f"batches/{client}"),
             epochs=epochs,
             steps=steps,
-            weights=weights,
+            weights=examples.weights,
         )
-        return models.to_arrays(work.model), loss, len(chosen)
+        return models.to_arrays(model), loss
 
-    def evaluate_test(self, arrays: Mapping[str, NDArray[np.float32]]) -> tuple[float, float]:
-        """Return mean loss and accuracy of the model on the test images."""
+    def evaluate_test(self, arrays: Mapping[str, NDArray[np.float32]], angle: float = 0.0) -> tuple[float, float]:
+        """Return mean loss and accuracy of the model on the test images, turned by an angle in degrees."""
         work = self._working()
-        models.load_arrays(work.model, arrays)
-        return sgd.evaluate(work.model, work.test_x, work.test_y, models.loss_of(self.model))
+        return self.evaluate(arrays, Examples(turned(work.test_x, angle), work.test_y))
 
-    def evaluate_on(self, arrays: Mapping[str, NDArray[np.float32]], indices: NDArray[np.int64]) -> tuple[float, float]:
-        """Return mean loss and accuracy of the model on some of the training images."""
-        work = self._working()
-        chosen = self._chosen(indices)
-        models.load_arrays(work.model, arrays)
-        x, y = work.train_x.index_select(0, chosen), work.train_y.index_select(0, chosen)
-        return sgd.evaluate(work.model, x, y, models.loss_of(self.model))
+    def evaluate(self, arrays: Mapping[str, NDArray[np.float32]], examples: "Examples") -> tuple[float, float]:
+        """Return mean loss and accuracy of the model on some examples."""
+        model = self._working().model
+        models.load_arrays(model, arrays)
+        return sgd.evaluate(model, examples.x, examples.y, models.loss_of(self.model))
 
     def _working(self) -> "_Working":
         return _working(self.data, self.model, sgd.device(self.device))
@@ -137,6 +169,28 @@ class Task:
                 f"from 0 to {self.data.classes - 1}."
             )
         return torch.from_numpy(y)
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Images (n, C, H, W) and labels (n,) on the task's device; weights of the images in the loss, (n,), if any."""
+
+    x: torch.Tensor
+    y: torch.Tensor
+    weights: NDArray[np.floating] | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+def turned(x: torch.Tensor, angle: float) -> torch.Tensor:
+    """Return images (n, C, H, W) turned anticlockwise by an angle in degrees, edges repeated into the corners."""
+    if angle == 0:
+        return x
+    cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    turn = torch.tensor([[cosine, -sine, 0.0], [sine, cosine, 0.0]], dtype=x.dtype, device=x.device)
+    grid = functional.affine_grid(turn.expand(1, 2, 3), [1, *x.shape[1:]], align_corners=False)
+    return functional.grid_sample(x, grid.expand(len(x), -1, -1, -1), padding_mode="border", align_corners=False)
 
 
 @dataclass(frozen=True, eq=False)

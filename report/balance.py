@@ -37,7 +37,9 @@ def intervals(runs: Sequence[Run]) -> Chart | None:
     theories = 0
     for i, count in counts.items():
         label = runs[i].label
-        number = _binned(np.bincount(list(count), weights=list(count.values()))[1:], width, len(first))
+        number = _binned(
+            np.bincount(list(count), weights=list(count.values())).astype(np.float64)[1:], width, len(first)
+        )
         share = number / number.sum()
         trace = line(i, "measured" if alone else label, middle, share, hover) | {"customdata": bins}
         if alone:  # bars of several runs would hide each other

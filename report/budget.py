@@ -14,7 +14,7 @@ from report.runs import Run
 
 def ages(i: int, run: Run, several: bool) -> Chart | None:
     """Return the age of each client's data after each round."""
-    if not run.budgeted or not run.rounds:
+    if not run.budgeted or run.empty:
         return None
     grid = run.ages()
     shown, clients, numbers, note, form = clients_by_rounds(
@@ -33,7 +33,7 @@ def ages(i: int, run: Run, several: bool) -> Chart | None:
     mean, largest = _over_clients(grid)
     title = f"Age of data: {run.label}" if several else "Age of data"
     rows = [list(row) for row in zip(run.numbers.tolist(), plain(mean), plain(largest), strict=True)]
-    return Chart(f"ages-{i}", title, note, [heat], form, ["round", "mean age", "largest age"], rows, wide=True)
+    return Chart(f"ages-{i}", title, note, [heat], form, ["round", "mean age", "largest age"], rows, overlay=False)
 
 
 def spending(runs: Sequence[Run]) -> Chart | None:
@@ -61,7 +61,7 @@ def objective(runs: Sequence[Run]) -> Chart | None:
     rows = []
     for i, run in enumerate(runs):
         known = payments_and_weights(run)
-        if known is None or not run.rounds:
+        if known is None or run.empty:
             continue
         running = running_objective(run)
         floor = np.array([lagrangian_floor(*known, float(run.policy["budget"]), t + 1) for t in range(len(running))])
@@ -81,8 +81,11 @@ def objective(runs: Sequence[Run]) -> Chart | None:
 
 
 def payments_and_weights(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Return the payments p and weights φ of all clients, (n,) each; None unless every client declared both."""
-    declared = {row["client"]: (row["payment"], row["weight"]) for row in run.clients}
+    """Return the payments p and weights φ of all clients, (n,) each; None unless every client declared both.
+
+    None too if a client came after round 1: P2 and its floor are about clients that are there in all rounds.
+    """
+    declared = {row["client"]: (row["payment"], row["weight"]) for row in run.clients if (row["since"] or 1) <= 1}
     pairs = [declared.get(client, (None, None)) for client in range(run.size)]
     if not run.budgeted or not pairs or any(value is None for pair in pairs for value in pair):
         return None

@@ -25,7 +25,7 @@ class Chart:
     title, note : plain text; the note says what is drawn, and what to beware of
     data, layout : Plotly's traces and layout
     columns, rows : the numbers drawn, as a table
-    wide : takes the whole width of the page
+    overlay : shows every run, each in its colour; otherwise one run, filling the chart
     """
 
     name: str
@@ -35,7 +35,7 @@ class Chart:
     layout: dict[str, Any]
     columns: list[str] = field(default_factory=list)
     rows: list[list[Any]] = field(default_factory=list)
-    wide: bool = False
+    overlay: bool = True
 
 
 def colour(run: int) -> str:
@@ -88,7 +88,9 @@ def theory_line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str, **
     return line(run, label, x, y, hover, **({"line": style, "marker": marker} | more))
 
 
-def layout(x_title: str, y_title: str, x: dict[str, Any] | None = None, y: dict[str, Any] | None = None, **more: Any):
+def layout(
+    x_title: str, y_title: str, x: dict[str, Any] | None = None, y: dict[str, Any] | None = None, **more: Any
+) -> dict[str, Any]:
     """Return a layout of the report's looks, with axis titles, and settings of the axes and the whole added."""
     axis = {"gridcolor": "--grid", "linecolor": "--axis", "zeroline": False, "automargin": True, "ticks": ""}
     return {

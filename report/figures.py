@@ -15,9 +15,9 @@ from report.runs import Run
 def figures(runs: Sequence[Run]) -> list[Chart]:
     """Return the charts of one or more runs, in reading order; those that have nothing to show are left out.
 
-    Line charts overlay the runs; what fills a whole chart (heat maps, ``wide``) comes once for each run. The run at
-    position i has the colour ``--run{i % 8}`` everywhere; charts of several runs have no legend of their own, one list
-    of the runs and their colours serves them all.
+    Line charts overlay the runs; what fills a chart (heat maps) comes once for each run. The run at position i has the
+    colour ``--run{i % 8}`` everywhere; an overlay of several runs has no legend of its own, a list of the runs and
+    their colours beside it is left to the page.
     """
     several = len(runs) > 1
     charts = [

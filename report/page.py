@@ -44,8 +44,12 @@ def render(runs: Sequence[Run]) -> str:
     charts = figures(runs)
     several = len(runs) > 1
     title = f"{len(runs)} runs compared" if several else runs[0].label
-    odd = sum(not chart.wide for chart in charts) % 2 == 1
-    cards = [_chart(chart, runs if several else (), several and odd and chart is charts[-1]) for chart in charts]
+    # One run: heat maps take the whole width, and the key numbers fill the gap that an odd number of others leaves.
+    # Several: heat maps are small multiples, and the last chart is drawn out over the gap.
+    odd = sum(several or chart.overlay for chart in charts) % 2 == 1
+    cards = [
+        _chart(chart, runs, wide=odd and chart is charts[-1] if several else not chart.overlay) for chart in charts
+    ]
     if not charts:
         cards.append(_card("No rounds yet", "Nothing is recorded so far; write the report again later.", wide=True))
     cards.append(_card("Key numbers", "", _table(*summary.key_numbers(runs), "Key numbers"), wide=several or not odd))
@@ -74,17 +78,17 @@ def render(runs: Sequence[Run]) -> str:
     )
 
 
-def _chart(chart: Chart, runs: Sequence[Run], wide: bool) -> str:
+def _chart(chart: Chart, runs: Sequence[Run], *, wide: bool) -> str:
     label = html.escape(f"{chart.title}. {chart.note}")
     names = "".join(f"<li{_coloured(i)}>{html.escape(run.label)}</li>" for i, run in enumerate(runs))
-    key = f'<ul class="key">{names}</ul>' if runs and not chart.wide else ""
+    key = f'<ul class="key">{names}</ul>' if len(runs) > 1 and chart.overlay else ""
     drawing = (
         f'<div class="chart" id="{chart.name}" role="img" aria-label="{label}" '
         f'style="--height: {chart.layout["height"]}px"></div>'
     )
     numbers = _table(chart.columns, chart.rows, f"Numbers of: {chart.title}", "long")
     details = f"<details><summary>Numbers</summary>{numbers}</details>"
-    return _card(chart.title, chart.note, key + drawing + details, wide=wide or chart.wide)
+    return _card(chart.title, chart.note, key + drawing + details, wide=wide)
 
 
 def _coloured(run: int) -> str:
@@ -120,7 +124,7 @@ def _data(charts: Sequence[Chart]) -> str:
 
 def _plotly() -> str:
     try:
-        from plotly.offline import get_plotlyjs
+        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
     except ImportError as error:
         raise ConfigError("a report needs Plotly, which is not installed: pip install 'aoi-fl[sim]'.") from error
     return str(get_plotlyjs())

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from report.chart import Chart, colour, layout, line, swatch
+from report.chart import Chart, colour, layout, line, swatch, text
 from report.runs import ABSENT, FORCED, LOST, STALE, TOOK_PART, Run
 
 _MOST_CLIENTS, _MOST_ROUNDS, _MOST_POINTS, _MOST_NAMES = 250, 1000, 1000, 40
@@ -31,14 +31,14 @@ def clients_by_rounds(
         note += f" The latest {len(numbers)} rounds are drawn."
     axis: dict[str, Any] = {"showgrid": False, "range": [clients[-1] + 0.5, -0.5], "tickformat": "d"}
     if run.named and len(clients) <= _MOST_NAMES:
-        axis |= {"tickvals": clients.tolist(), "ticktext": [run.name(int(c))[:16] for c in clients]}
+        axis |= {"tickvals": clients.tolist(), "ticktext": [text(run.name(int(c))[:16]) for c in clients]}
     height = int(np.clip(14 * len(clients), 160, 480)) + 90
     return grid[clients, -_MOST_ROUNDS:], clients, numbers, note, layout("round", "client", y=axis, height=height)
 
 
 def heat_map(i: int, run: Run, several: bool) -> Chart | None:
     """Return who took part when; the states that occur are named in the legend."""
-    if not run.rounds:
+    if run.empty:
         return None
     grid = run.grid()
     what = "data were refreshed" if run.budgeted else "an update was trained"
@@ -76,7 +76,7 @@ def heat_map(i: int, run: Run, several: bool) -> Chart | None:
         form,
         ["round", *(names[state][0] for state in states[1:])],
         [[int(t), *(_list(np.flatnonzero(grid[:, j] == s)) for s in states[1:])] for j, t in enumerate(run.numbers)],
-        wide=True,
+        overlay=False,
     )
 
 
@@ -94,7 +94,7 @@ def counts(runs: Sequence[Run]) -> Chart | None:
     """Return how often each client took part, from the busiest to the idlest."""
     data, rows = [], []
     for i, run in enumerate(runs):
-        if not run.rounds:
+        if run.empty:
             continue
         count = run.history.counts
         order = np.argsort(-count, kind="stable")
@@ -102,7 +102,7 @@ def counts(runs: Sequence[Run]) -> Chart | None:
         who = [run.name(int(c)) for c in order[rank]]
         data.append(
             line(i, run.label, rank + 1, count[order[rank]], "client %{customdata}: %{y} rounds", mode="lines")
-            | {"customdata": who, "line": {"color": colour(i), "width": 2, "shape": "hvh"}}
+            | {"customdata": [text(name) for name in who], "line": {"color": colour(i), "width": 2, "shape": "hvh"}}
         )
         rows += [[run.label, name, int(c)] for name, c in zip(who, count[order[rank]], strict=True)]
     if not data:

@@ -1,6 +1,7 @@
 """A recorded run as arrays: what the figures and tables of a report are drawn from."""
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -62,8 +63,13 @@ class Run:
     @property
     def size(self) -> int:
         """Number of clients n: those of the policy or configuration, or all that were ever seen."""
-        seen = [row["client"] + 1 for row in (*self.clients, *self.participations)]
+        seen = [int(row["client"]) + 1 for row in (*self.clients, *self.participations)]
         return max([int(self.policy.get("clients") or 0), int(self.config.get("num-clients") or 0), *seen])
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to draw: no rounds, or no clients."""
+        return not self.rounds or not self.size
 
     @property
     def dropped(self) -> list[dict[str, Any]]:
@@ -191,7 +197,7 @@ def find(run: str) -> Path:
     return given if given.is_dir() or not (Path("runs") / run).is_dir() else Path("runs") / run
 
 
-def load_all(names: list[str]) -> list[Run]:
+def load_all(names: Sequence[str]) -> list[Run]:
     """Read several runs, each once, labelled by their folders' names (by the whole path where two are alike)."""
     folders = list({find(name).resolve(): find(name) for name in names}.values())
     short = [folder.resolve().name for folder in folders]

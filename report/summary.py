@@ -96,7 +96,7 @@ def _best(run: Run) -> str:
 
 def _measured(show: Callable[[load.LoadMetrics], float | str | None]) -> Callable[[Run], str]:
     def cell(run: Run) -> str:
-        if not run.rounds or not run.size:
+        if run.empty:
             return ""
         value = show(load.measure(run.history))
         return value if isinstance(value, str) else _number(value)

@@ -1,6 +1,7 @@
 """What the theory says of a run's policy: the law of X, and how much a client's load varies over a window."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ def law(run: Run) -> MarkovPolicy | None:
     """
     policy = run.policy
     clients = policy.get("clients") or run.size
-    per_round = policy.get("per_round") or run.config.get("clients-per-round")
+    per_round: Any = policy.get("per_round") or run.config.get("clients-per-round")
     try:
         if policy.get("probabilities"):
             table = tuple(float(p) for p in policy["probabilities"])

@@ -1,75 +1,123 @@
 """The ServerApp: from a configuration to a finished run, its ledger and its model."""
 
 import logging
-import sys
+import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
-from aoi.errors import AoiError
+from aoi.errors import AoiError, StorageError
 from learning import partition, sgd
 from learning.task import Task
 from learning.wire import from_record, to_record
-from server.config import RunConfig
-from server.folder import LEDGER, MODEL, PARTITION, default_name, make_run_folder
+from server.checkpoint import Checkpoints
+from server.config import BUDGETED, RunConfig
+from server.folder import (
+    CHECKPOINTS,
+    CLIENTS,
+    LEDGER,
+    MODEL,
+    PARTITION,
+    default_name,
+    keep,
+    make_run_folder,
+    only_player,
+)
 from server.ledger import Ledger
 from server.observe import Recorder
 from server.policies import make_strategy
+from server.resume import recorded_config, recorded_run, take_up
+from server.terms import client_table, write_table
 
-logger = logging.getLogger("flwr")
 app = ServerApp()
 
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Play the run that the configuration describes; end with status 2 and one paragraph on a user's mistake."""
-    try:
-        play(grid, RunConfig.parse(context.run_config))
-    except AoiError as error:
-        logger.error("%s", error)
-        sys.exit(2)
+    """Play the run that the configuration describes; a user's mistake is logged as one paragraph."""
+    logging.getLogger("flwr").addFilter(_without_traceback)
+    play(grid, RunConfig.parse(context.run_config))
 
 
 def play(grid: Grid, config: RunConfig) -> Path:
-    """Play a run from its first round to its last and return its folder."""
+    """Play a run from its first round, or from where it was interrupted, to its last, and return its folder."""
+    folder = Path(config.runs_dir) / (config.run_name or default_name(config.policy, config.dataset))
+    if config.resume:
+        about = recorded_run(folder)
+        if about["status"] == "completed":
+            print(f"the run {folder.name} is complete: there is nothing to resume", flush=True)
+            return folder
+        config = recorded_config(about, config)
     sgd.threads(config.threads)
     task = Task(config.dataset, config.data_dir, config.model, config.device, config.seed, config.zeros)
+    table = client_table(config) if config.policy in BUDGETED else None
     parts = partition.make(
         task.data.train_y,
         config.num_clients,
         kind=config.partition,
         alpha=config.alpha,
-        sizes=config.sizes,
+        sizes=config.sizes if table is None else table.sizes,
         seed=config.seed,
     )
-    initial = to_record(task.initial_arrays())
-    folder = Path(config.runs_dir) / (config.run_name or default_name(config.policy, config.dataset))
-    make_run_folder(folder)
-    partition.write_index(folder / PARTITION, parts)
-    ledger = Ledger(folder / LEDGER)
-    try:
-        strategy = make_strategy(
-            config,
-            folder.name,
-            observer=Recorder(ledger, config.num_server_rounds),
-            configure=lambda round_: {"learning-rate": config.rate(round_)},
-        )
-        ledger.note(run=folder.name, config=config.flat(), status="running", policy=strategy.parameters())
-        result = strategy.start(
-            grid, initial, config.num_server_rounds, evaluate_fn=_central_evaluation(task, config, ledger)
-        )
-        save_file(from_record(result.arrays), folder / MODEL)
-        ledger.note(status="completed")
-    except BaseException:
-        ledger.note(status="failed")
-        raise
-    finally:
-        ledger.close()
+    with only_player(folder):
+        if not config.resume:
+            make_run_folder(folder)
+            partition.write_index(folder / PARTITION, parts)
+            if table is not None:
+                write_table(folder / CLIENTS, table)
+        ledger = Ledger(folder / LEDGER)
+        try:
+            _play_rounds(grid, config, task, folder, ledger)
+        except BaseException:
+            with suppress(StorageError):  # what is wrong is told already
+                ledger.note(status="failed")
+            raise
+        finally:
+            ledger.close()
     print(f"results in {folder}", flush=True)
     return folder
+
+
+def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger: Ledger) -> None:
+    resume, model = take_up(folder, ledger) if config.resume else (None, None)
+    checkpoints = Checkpoints(folder / CHECKPOINTS)
+    strategy = make_strategy(
+        config,
+        folder.name,
+        observer=Recorder(folder.name, ledger, checkpoints, config.num_server_rounds),
+        configure=lambda round_: {"learning-rate": config.rate(round_)},
+        resume=resume,
+    )
+    if resume is None:
+        ledger.note(run=folder.name, config=config.flat(), status="running", policy=strategy.parameters())
+    else:
+        ledger.note(status="running")
+        print(f"the run {folder.name} goes on with round {resume.next_round}", flush=True)
+    result = strategy.start(
+        grid,
+        to_record(task.initial_arrays() if model is None else model),
+        config.num_server_rounds,
+        evaluate_fn=_central_evaluation(task, config, ledger),
+    )
+    keep(folder / MODEL, save({k: np.asarray(v, order="C") for k, v in from_record(result.arrays).items()}))
+    if strategy.stopped:
+        ledger.note(status="stopped", reason=strategy.stopped)
+        print(f"stopped: {strategy.stopped}. When clients are back: aoi resume {folder}", flush=True)
+    else:
+        ledger.note(status="completed")
+        shutil.rmtree(checkpoints.folder, ignore_errors=True)
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """Let Flower log an error that the user can mend by its message alone; the run still counts as failed."""
+    if record.exc_info and isinstance(record.exc_info[1], AoiError):
+        record.msg, record.args, record.exc_info = str(record.exc_info[1]), (), None
+    return True
 
 
 def _central_evaluation(
@@ -78,7 +126,8 @@ def _central_evaluation(
     def evaluate(round_: int, arrays: ArrayRecord) -> MetricRecord | None:
         if round_ % config.evaluate_every and round_ != config.num_server_rounds:
             return None
-        loss, accuracy = task.evaluate_test(from_record(arrays))
+        angle = config.drift_degrees * round_ if config.staleness == "stream" else 0.0
+        loss, accuracy = task.evaluate_test(from_record(arrays), angle)
         if round_ == 0:
             ledger.note(initial_loss=loss, initial_accuracy=accuracy)
         return MetricRecord({"loss": loss, "accuracy": accuracy})

@@ -8,7 +8,8 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 from aoi.errors import ConfigError
 from learning.settings import TaskSettings, kebab
 
-POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing")
+BUDGETED = {"wics": "whittle", "abs": "abs", "maxpack": "maxpack", "random-budget": "random"}  # policy: index
+POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing", *BUDGETED)
 
 
 class RunConfig(TaskSettings):
@@ -19,12 +20,17 @@ class RunConfig(TaskSettings):
     policy : who takes part (POLICIES)
     wire : how the decentralised policy meets the wire
     num_clients, clients_per_round, max_age, exponent : n, k, m, and the increasing policy's α
+    budget, index_source, trains, strict_budget, stop_at_first : the budgeted policies, see
+        :class:`strategies.BudgetedRefresh` and :class:`aoi.budget.BudgetedSelector`
+    clients_file : CSV of names, sizes, payments, weights and ages; without it they are drawn as in Xu et al. 2024
     num_server_rounds : rounds to play
     run_name, runs_dir : results lie in runs-dir/run-name; an empty name is made from policy, data set and time
+    resume : go on with the run of that name where it was interrupted; all other keys come from its ledger
     deterministic : add updates in client order, so that equal runs are equal bit for bit
     evaluate_every : rounds between two central evaluations; the last round is always evaluated
     evaluate_clients : clients that evaluate the new model each round
     join_timeout, ask_timeout, train_timeout, evaluate_timeout : deadlines, in seconds
+    max_empty_rounds : rounds in a row without a usable update after which the run stops; 0: it never does
     """
 
     model_config = ConfigDict(alias_generator=kebab, populate_by_name=True, frozen=True, extra="forbid")
@@ -35,9 +41,16 @@ class RunConfig(TaskSettings):
     clients_per_round: int = Field(15, ge=1)
     max_age: int = Field(10, ge=0)
     exponent: float = Field(1.0, gt=0, allow_inf_nan=False)
+    budget: float = Field(40.0, gt=0, allow_inf_nan=False)
+    index_source: Literal["server", "bid"] = "server"
+    trains: Literal["selected", "all"] = "selected"
+    strict_budget: bool = False
+    stop_at_first: bool = False
+    clients_file: str = ""
     num_server_rounds: int = Field(30, ge=1)
     run_name: str = Field("", pattern=r"^$|^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
     runs_dir: str = "runs"
+    resume: bool = False
     deterministic: bool = True
     evaluate_every: int = Field(1, ge=1)
     evaluate_clients: int = Field(0, ge=0)
@@ -45,14 +58,17 @@ class RunConfig(TaskSettings):
     ask_timeout: float = Field(60.0, gt=0, allow_inf_nan=False)
     train_timeout: float = Field(600.0, gt=0, allow_inf_nan=False)
     evaluate_timeout: float = Field(600.0, gt=0, allow_inf_nan=False)
+    max_empty_rounds: int = Field(10, ge=0)
 
     @model_validator(mode="after")
     def _feasible(self) -> Self:
-        if self.clients_per_round > self.num_clients:
+        if self.policy not in BUDGETED and self.clients_per_round > self.num_clients:
             raise ValueError(
                 f"clients-per-round is {self.clients_per_round}, more than num-clients, {self.num_clients}: lower the "
                 "one or raise the other"
             )
+        if self.resume and not self.run_name:
+            raise ValueError("resume is true, but run-name is empty: say which run is to go on")
         return self
 
     @classmethod

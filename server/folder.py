@@ -1,11 +1,19 @@
-"""The folder of a run: where it is, and that it can be written before anything starts."""
+"""The folder of a run: where it is, that it can be written, that one process plays it, and how files are kept there."""
 
+import fcntl
+import os
+import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from aoi.errors import ConfigError, ResumeError
+from aoi.errors import ConfigError, ResumeError, StorageError
+from server.ledger import read
 
-LEDGER, MODEL, PARTITION = "ledger.sqlite", "model.safetensors", "partition.npy"
+LEDGER, MODEL, PARTITION, CLIENTS = "ledger.sqlite", "model.safetensors", "partition.npy", "clients.csv"
+CHECKPOINTS, STATES = "checkpoints", "clients"  # folders: the server's, and that of the simulated clients
+_PATIENCE = 15.0  # seconds for the processes of a run that was just killed to end
 
 
 def default_name(policy: str, dataset: str) -> str:
@@ -21,19 +29,91 @@ def make_run_folder(folder: Path) -> None:
     ConfigError
         The folder cannot be made or written.
     ResumeError
-        A run is already there; nothing recorded is ever overwritten.
+        A round or more of a run is already there; nothing recorded is ever overwritten.
     """
-    if (folder / LEDGER).exists():
+    ledger = folder / LEDGER
+    if ledger.exists() and read(ledger, "rounds"):
         raise ResumeError(
             f"run-name is {folder.name!r}, and {folder} already holds a run. Choose another run-name, or delete that "
             "folder if the run is no longer wanted."
         )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with _writing(folder):
+        for leftover in folder.glob(f"{LEDGER}*"):  # of a start that ended before its first round
+            leftover.unlink()
+        if (folder / STATES).exists():  # what clients remember of it, perhaps under another seed
+            shutil.rmtree(folder / STATES)
         probe = folder / ".probe"
         probe.write_bytes(b"")
         probe.unlink()
+
+
+@contextmanager
+def only_player(folder: Path) -> Iterator[None]:
+    """Hold a run's folder for the length of the block; the hold ends with the process, however that ends.
+
+    Raises
+    ------
+    ConfigError
+        The folder cannot be made or written.
+    ResumeError
+        Another process is playing the run.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    with _writing(folder):
+        lock = open(folder / ".lock", "ab")  # noqa: SIM115, closed below
+    with lock as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise ResumeError(
+                        f"the run in {folder} is being played by another process. Wait for its end, or stop it first."
+                    ) from None
+                time.sleep(0.1)
+            except OSError:  # a file system without locks
+                break
+        yield
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Make a folder, and say what to do where it, or what the block does in it, cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
     except OSError as error:
         raise ConfigError(
             f"the run's folder {folder} cannot be written: {error.strerror}. Set runs-dir to a folder you can write."
+        ) from error
+
+
+def keep(path: Path, blob: bytes) -> None:
+    """Write a file so that, whatever happens, either the old one or all of the new one is found afterwards.
+
+    Raises
+    ------
+    StorageError
+        It cannot be written; no part of it is left behind.
+    """
+    aside = path.with_name(f".{path.name}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(aside, "wb") as file:
+            file.write(blob)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+        raise StorageError(
+            f"{path} cannot be written: {error.strerror}. What was complete before is kept. Make room, or see that the "
+            f"disk can be written, then continue with: aoi resume RUN"
         ) from error

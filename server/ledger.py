@@ -3,9 +3,10 @@
 Tables
 ------
 run             key, value (JSON): ``config`` (every run key), ``run`` (our own name of the run), ``status``
-                (running, completed, failed), ``policy`` (for the Markov policies: clients, per_round, probabilities;
-                for the budgeted ones: budget, index), ``initial_loss`` and ``initial_accuracy`` of the first model.
-clients         one row a client: ``client`` (number from 0), name, since, examples, payment, weight
+                (running, completed, failed; stopped for want of clients, with a ``reason``), ``policy`` (for the
+                Markov policies: clients, per_round, probabilities; for the budgeted ones: budget, index),
+                ``initial_loss`` and ``initial_accuracy`` of the first model.
+clients         one row a client: ``client`` (number from 0), name, since, examples, payment, weight, data_age
 rounds          one row a round, from 1: the fields of :class:`strategies.records.RoundRecord`
 participations  one row for each client that trained, was refreshed, failed, was late or was refused in a round: the
                 fields of :class:`strategies.records.Participation`, and ``round``
@@ -14,12 +15,12 @@ participations  one row for each client that trained, was refreshed, failed, was
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
 
-from aoi.errors import ConfigError
+from aoi.errors import ConfigError, StorageError
 from strategies.records import ClientRecord, Participation, RoundRecord
 
 _ROUND = [f.name for f in fields(RoundRecord) if f.name != "participations"]
@@ -52,13 +53,20 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._db.execute("BEGIN IMMEDIATE")
         try:
+            self._db.execute("BEGIN IMMEDIATE")
             yield self._db
-        except BaseException:
-            self._db.execute("ROLLBACK")
+            self._db.execute("COMMIT")
+        except BaseException as error:
+            if self._db.in_transaction:  # SQLite itself rolls back when the disk is full
+                with suppress(sqlite3.Error):
+                    self._db.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise StorageError(
+                    f"the ledger {self.path} cannot be written: {error}. The rounds in it are complete. Make room, or "
+                    "see that the disk can be written, then continue with: aoi resume RUN"
+                ) from error
             raise
-        self._db.execute("COMMIT")
 
     def note(self, **values: Any) -> None:
         """Write keys of the ``run`` table; each value is stored as JSON."""
@@ -79,6 +87,12 @@ class Ledger:
                 _insert("participations", ["round", *_PART]),
                 [(record.round, *astuple(p)) for p in record.participations],
             )
+
+    def forget_after(self, round_: int) -> None:
+        """Take back the rounds after this one, which are to be played again."""
+        with self._transaction() as db:
+            for table in ("rounds", "participations"):
+                db.execute(f"DELETE FROM {table} WHERE round > ?", (round_,))
 
     def close(self) -> None:
         """Close the file; what was written stays."""

@@ -4,21 +4,27 @@ import time
 
 from flwr.app import ArrayRecord
 
+from learning.wire import from_record
+from server.checkpoint import Checkpoint, Checkpoints
 from server.ledger import Ledger
-from strategies.records import ClientRecord, RoundRecord
+from strategies.records import ClientRecord, Memory, RoundRecord
 
 
 class Recorder:
-    """An observer that keeps the ledger and prints a line a round.
+    """An observer that keeps checkpoints and ledger and prints a line a round.
 
     Parameters
     ----------
+    run : our own name of the run
     ledger : where rounds are written
+    checkpoints : where the models are
     rounds : how many the run has, for the time left
     """
 
-    def __init__(self, ledger: Ledger, rounds: int) -> None:
+    def __init__(self, run: str, ledger: Ledger, checkpoints: Checkpoints, rounds: int) -> None:
+        self._run = run
         self._ledger = ledger
+        self._checkpoints = checkpoints
         self._rounds = rounds
         self._begun = time.monotonic()
         self._done = 0
@@ -27,9 +33,11 @@ class Recorder:
         """Write the clients down."""
         self._ledger.add_clients(clients)
 
-    def round_done(self, record: RoundRecord, arrays: ArrayRecord) -> None:
-        """Write the round down, then print its line."""
+    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: Memory) -> None:
+        """Write the round down, then print its line; the ledger's row is what makes it count, so it comes last."""
+        self._checkpoints.save(Checkpoint(self._run, record.round, from_record(arrays), memory))
         self._ledger.add_round(record)
+        self._checkpoints.prune(record.round)
         self._done += 1
         left = (time.monotonic() - self._begun) / self._done * (self._rounds - record.round)
         print(progress_line(record, self._rounds, left), flush=True)

@@ -2,9 +2,17 @@
 
 from typing import Any
 
+from aoi.budget import BudgetedSelector
 from aoi.markov import MarkovPolicy
-from server.config import RunConfig
-from strategies import MarkovParticipation, OldestAge, ProportionalSelection, RandomSelection, RoundOptions
+from server.config import BUDGETED, RunConfig
+from strategies import (
+    BudgetedRefresh,
+    MarkovParticipation,
+    OldestAge,
+    ProportionalSelection,
+    RandomSelection,
+    RoundOptions,
+)
 from strategies.base import AgeAwareStrategy
 
 _CENTRAL = {"random": RandomSelection, "proportional": ProportionalSelection, "oldest-age": OldestAge}
@@ -29,9 +37,17 @@ def make_strategy(config: RunConfig, run: str, **settings: Any) -> AgeAwareStrat
         evaluate_timeout=config.evaluate_timeout,
         deterministic=config.deterministic,
         evaluate_clients=config.evaluate_clients,
+        max_empty_rounds=config.max_empty_rounds,
     )
     if config.policy in _CENTRAL:
         return _CENTRAL[config.policy](config.clients_per_round, **settings)
+    if config.policy in BUDGETED:
+        selector = BudgetedSelector(
+            config.budget, BUDGETED[config.policy], config.seed, config.strict_budget, config.stop_at_first
+        )
+        return BudgetedRefresh(
+            selector, config.num_clients, source=config.index_source, trains=config.trains, **settings
+        )
     sizes = config.num_clients, config.clients_per_round, config.max_age
     policy = (
         MarkovPolicy.optimal(*sizes)

@@ -36,5 +36,6 @@ class RunningMean:
         for name, total in self._sums.items():
             dtype = np.dtype(self._model[name].dtype)
             mean = total / self._total
-            means[name] = Array((np.rint(mean) if dtype.kind in "iu" else mean).astype(dtype))
+            mean = np.rint(mean) if dtype.kind in "iu" else mean
+            means[name] = Array(np.asarray(mean, dtype))  # an array again: NumPy makes scalars of 0-d ones
         return ArrayRecord(means)

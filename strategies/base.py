@@ -6,25 +6,27 @@ A policy is a subclass that says only *who* takes part and *with what weight* (:
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
+from numpy.typing import NDArray
 
 from aoi import draws, protocol
 from aoi.errors import NodesError
-from aoi.protocol import Answer, Ask
-from strategies.collect import Collector
+from aoi.protocol import Answer, Ask, Bid
+from strategies.collect import Collector, drop
 from strategies.exchange import Exchange, Waits
-from strategies.guard import Refused, read_metrics
+from strategies.guard import Refused, check_name, read_metrics, read_record
 from strategies.plan import Plan, Resume, RoundOptions
-from strategies.records import Observer, RoundRecord, Silent
+from strategies.records import Memory, Observer, Participation, RoundRecord, Silent
 from strategies.roster import Roster
 
+A = TypeVar("A", Answer, Bid)
 logger = logging.getLogger("flwr")
 
 
@@ -38,6 +40,10 @@ class AgeAwareStrategy(Strategy):
     observer : who is told of clients and finished rounds
     configure : extra entries of the training configuration, as a function of the round (a learning rate that decays)
     resume : where to go on, for a run that was interrupted
+
+    Attributes
+    ----------
+    stopped : why the run ended before its last round; None if it did not
     """
 
     def __init__(
@@ -53,10 +59,9 @@ class AgeAwareStrategy(Strategy):
         self.observer = observer or Silent()
         self._needs = needs if self.options.min_clients is None else self.options.min_clients
         self._configure = configure
-        self._first_round = resume.next_round if resume else 1
+        self._resume = resume
         self.roster = Roster(resume.clients if resume else ())
-        for client, last in (resume.last if resume else {}).items():
-            self.roster.last[client] = last
+        self.stopped: str | None = None
         self._record = RoundRecord(0)
         self._plan = Plan(np.empty(0, np.int64), np.empty(0), Ask("", 0))
         self._model = ArrayRecord()
@@ -79,6 +84,15 @@ class AgeAwareStrategy(Strategy):
         """Return the policy's parameters, for the log and the ledger."""
         return {"kind": type(self).__name__}
 
+    def memory(self) -> dict[str, NDArray[np.int64]]:
+        """Return all that the next round needs to know of those before it: (n,) arrays by client number."""
+        return {"last": self.roster.last, "next_round": self.roster.next_round}
+
+    def recall(self, memory: Memory) -> None:
+        """Take back what :meth:`memory` returned; clients met since then follow at the arrays' ends."""
+        for name, mine in (("last", self.roster.last), ("next_round", self.roster.next_round)):
+            mine[: len(memory[name])] = memory[name]
+
     # Flower's interface ----------------------------------------------------------------------------------------------
 
     def summary(self) -> None:
@@ -95,9 +109,7 @@ class AgeAwareStrategy(Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Add the updates up as they come; drop and name what cannot be used."""
-        collector = Collector(
-            self._plan, self._model, self.roster, self._record, self.learn, self.options.examples_key
-        )
+        collector = Collector(self._plan, self._model, self.roster, self._record, self.learn, self.options.examples_key)
         for reply in replies:
             if (client := self._sender(reply)) is not None:
                 collector.take(client, reply)
@@ -123,11 +135,14 @@ class AgeAwareStrategy(Strategy):
             try:
                 examples, metrics = read_metrics(reply, self.options.examples_key)
             except Refused as reason:
-                logger.warning("Round %d: evaluation of client %s dropped: %s", server_round, client, reason)
+                self._drop_evaluation(client, str(reason))
                 continue
             total += examples
             for key, value in metrics.items():
                 sums[key] = sums.get(key, 0.0) + examples * value
+        if self._exchange is not None:
+            for client in sorted(self._exchange.missing):
+                self._drop_evaluation(client, "no reply by the deadline")
         return MetricRecord({k: v / total for k, v in sums.items()}) if total else None
 
     def start(
@@ -144,10 +159,15 @@ class AgeAwareStrategy(Strategy):
         self.summary()
         result = Result()
         arrays = result.arrays = initial_arrays
-        self._await_clients(grid)
-        if evaluate_fn and (metrics := evaluate_fn(self._first_round - 1, arrays)) is not None:
-            result.evaluate_metrics_serverapp[self._first_round - 1] = metrics
-        for round_ in range(self._first_round, num_rounds + 1):
+        first = 1 if self._resume is None else self._resume.next_round
+        if self._resume is not None and self._resume.memory:
+            self.recall(self._resume.memory)
+        if first <= num_rounds:
+            self._await_clients(grid, first)
+        if evaluate_fn and first == 1 and (metrics := evaluate_fn(0, arrays)) is not None:
+            result.evaluate_metrics_serverapp[0] = metrics
+        idle = 0
+        for round_ in range(first, num_rounds + 1):
             self._record = RoundRecord(round_, started=time.time())
             begun = time.monotonic()
             self._call_roll(grid, round_)
@@ -160,8 +180,13 @@ class AgeAwareStrategy(Strategy):
                 result.evaluate_metrics_serverapp[round_] = metrics
                 self._record.test_loss, self._record.test_accuracy = _loss_and_accuracy(metrics)
             self._record.seconds = time.monotonic() - begun
-            self.observer.round_done(self._record, arrays)
+            self.observer.round_done(self._record, arrays, self.memory())
             result.arrays = arrays
+            idle = idle + 1 if self._record.empty else 0
+            if idle and idle == self.options.max_empty_rounds and round_ < num_rounds:
+                self.stopped = f"no usable update came in {idle} rounds in a row (max-empty-rounds)"
+                logger.warning("The run stops after round %d: %s.", round_, self.stopped)
+                break
         return result
 
     # The parts of a round --------------------------------------------------------------------------------------------
@@ -169,26 +194,66 @@ class AgeAwareStrategy(Strategy):
     def _ask(self, round_: int) -> Ask:
         return Ask(run=self.options.run, round=round_)
 
-    def _await_clients(self, grid: Grid) -> None:
+    def _await_clients(self, grid: Grid, first: int) -> None:
+        """Wait for everyone; a run that goes on does so with those who are there, as it would have without a break."""
         if not self.options.run:
             self.options = replace(self.options, run=f"flwr-{grid.run.run_id}")
+        found = self._connected(grid, self._needs)
+        if found < self._needs and first == 1:
+            raise NodesError(
+                f"{found} clients are connected after {self.options.join_timeout:g} s (join-timeout), the run "
+                f"needs {self._needs}. In simulation, start it with\n  flwr run . --federation-config "
+                f"'num-supernodes={self._needs} client-resources-num-cpus=1'\nand in a deployment start more "
+                "clients, or ask for fewer (num-clients, clients-per-round, min-clients)."
+            )
+        if found < self._needs:
+            logger.warning("Round %d begins with %d of %d clients.", first, found, self._needs)
+
+    def _connected(self, grid: Grid, wanted: int) -> int:
+        """Wait until ``wanted`` clients are connected or the join deadline has passed; return how many are."""
         deadline = time.monotonic() + self.options.join_timeout
         waits = Waits()
-        while (found := len(list(grid.get_node_ids()))) < self._needs:
-            if time.monotonic() >= deadline:
-                raise NodesError(
-                    f"{found} clients are connected after {self.options.join_timeout:g} s (join-timeout), the run needs "
-                    f"{self._needs}. In simulation, start it with\n  flwr run . --federation-config "
-                    f"'num-supernodes={self._needs} client-resources-num-cpus=1'\nand in a deployment start more "
-                    "clients, or ask for fewer (num-clients, clients-per-round, min-clients)."
-                )
+        while (found := len(list(grid.get_node_ids()))) < wanted and time.monotonic() < deadline:
             waits.pause(deadline)
+        return found
 
     def _call_roll(self, grid: Grid, round_: int) -> None:
+        self._connected(grid, 1)  # with nobody there, rounds must not rush by empty
         fresh = self.roster.call_roll(grid, self._ask(round_), self.options.ask_timeout)
         self._record.messages += 2 * len(fresh)
         if fresh:
             self.observer.clients_seen(fresh)
+
+    def _ask_clients(
+        self, grid: Grid, kind: str, terms: Ask, whom: NDArray[np.bool_], record: type[A]
+    ) -> Iterator[tuple[int, A]]:
+        """Put a question to clients and yield their answers as they come; who sends none that counts is named."""
+        content = RecordDict({protocol.AOI: ConfigRecord(terms.write())})
+        timeout = self.options.ask_timeout
+        messages = {client: self._message(client, content, kind, timeout) for client in np.flatnonzero(whom).tolist()}
+        self._record.asked = len(messages)
+        exchange = self._send(grid, messages, timeout, one_by_one=False)
+        for reply in exchange:
+            client = exchange.client_of(reply)
+            if client is None:
+                continue
+            try:
+                answer = read_record(reply, record)
+                check_name(answer.name, self.roster.name(client))
+            except Refused as reason:
+                self._drop(client, "failed" if reply.has_error() else "refused", str(reason))
+                continue
+            yield client, answer
+        for client in sorted(exchange.missing):
+            self._drop(client, "late", "no answer by the deadline")
+
+    def _drop(self, client: int, outcome: str, reason: str) -> None:
+        drop(self._record, Participation(client, self.roster.name(client), outcome, reason=reason))
+
+    def _drop_evaluation(self, client: int | None, reason: str) -> None:
+        """Count and name an evaluation that is not used; what the client did in training stays as it is."""
+        self._record.dropped += 1
+        logger.warning("Round %d: evaluation of client %s dropped: %s", self._record.round, client, reason)
 
     def _train(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, timeout: float

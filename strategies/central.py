@@ -1,4 +1,5 @@
 """The central policies: the server chooses among the clients that it can reach."""
+
 from typing import Any
 
 from flwr.serverapp import Grid

@@ -10,7 +10,7 @@ from flwr.app import ArrayRecord, Message
 from aoi import protocol
 from aoi.protocol import Answer
 from strategies.aggregation import RunningMean
-from strategies.guard import Refused, Update, read_answer, read_update
+from strategies.guard import Refused, Update, check_name, read_answer, read_update
 from strategies.plan import Plan
 from strategies.records import Participation, RoundRecord
 from strategies.roster import Roster
@@ -51,8 +51,8 @@ class Collector:
         """Add a client's update, or note that it declined, or drop its reply."""
         try:
             answer = read_answer(reply)
-            if answer is not None and answer.name != self._roster.name(client):
-                raise Refused(f"it calls itself {answer.name!r}, which is not its name")
+            if answer is not None:
+                check_name(answer.name, self._roster.name(client))
             self._learn(client, answer)
             if answer is not None and not answer.takes_part:
                 self._record.declined += 1
@@ -69,10 +69,11 @@ class Collector:
 
     def drop(self, client: int, outcome: str, reason: str) -> None:
         """Note and name a client whose work cannot be used this round."""
-        self._record.dropped += 1
-        part = Participation(client, self._roster.name(client), outcome, refreshed=client in self._refreshed, reason=reason)
-        self._record.participations.append(part)
-        logger.warning("Round %d: %s (client %d) %s: %s", self._record.round, part.name, client, outcome, reason)
+        name = self._roster.name(client)
+        drop(
+            self._record,
+            Participation(client, name, outcome, refreshed=client in self._refreshed, reason=reason),
+        )
 
     def finish(self) -> ArrayRecord | None:
         """Return the new model, or None if no update could be used; complete the record."""
@@ -97,6 +98,14 @@ class Collector:
             loss=update.loss,
             forced=self._plan.ask.forced,
             refreshed=client in self._refreshed,
+            payment=self._roster.records[client].payment if client in self._refreshed else None,
             next_round=None if answer is None else answer.next_round,
             seconds=time.monotonic() - self._begun,
         )
+
+
+def drop(record: RoundRecord, part: Participation) -> None:
+    """Note in a round's record, and say aloud, that a client's work cannot be used."""
+    record.dropped += 1
+    record.participations.append(part)
+    logger.warning("Round %d: %s (client %d) %s: %s", record.round, part.name, part.client, part.outcome, part.reason)

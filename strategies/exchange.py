@@ -62,21 +62,23 @@ class Exchange:
         pending = list(self._client_of)
         waits = Waits()
         while pending:
+            # In order, one late reply holds up those behind it until the deadline; then all that are there count.
+            last = time.monotonic() >= self._deadline
             found = False
-            for ids in self._turns(pending):
+            for ids in self._turns(pending, wait=not last):
                 for reply in self._grid.pull_messages(ids):
                     found = True
                     pending.remove(reply.metadata.reply_to_message_id)
                     self.missing.discard(self._client_of[reply.metadata.reply_to_message_id])
                     yield reply
+            if last:
+                return
             if found:
                 waits.reset()
-            elif time.monotonic() >= self._deadline:
-                return
             else:
                 waits.pause(self._deadline)
 
-    def _turns(self, pending: list[str]) -> list[list[str]]:
-        if self._ordered:
+    def _turns(self, pending: list[str], wait: bool) -> list[list[str]]:
+        if self._ordered and wait:
             return [pending[:1]]
         return [[i] for i in pending] if self._one_by_one else [list(pending)]

@@ -1,11 +1,12 @@
 """What a reply must look like before it may touch the model. Nobody can end the run for the others."""
 
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from flwr.app import ArrayRecord, Message
+from flwr.app import ArrayRecord, Message, MetricRecord
 from numpy.typing import NDArray
 
 from aoi import protocol
@@ -14,10 +15,14 @@ from aoi.protocol import Answer, Record
 MAX_EXAMPLES = 10**9  # more than any client trains on in a round; beyond it a claim is an error or an attack
 R = TypeVar("R", bound=Record)
 _HEADER = 1024  # bytes that NumPy's file header may add to an array
+_MAGIC = b"\x93NUMPY"
 
 
 class Refused(Exception):
-    """A reply is dropped; the message says why, for log and ledger."""
+    """A reply is dropped; the message says why, for log and ledger, in one line whatever the peer sent."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("".join(c if c.isprintable() else "\ufffd" for c in reason[:500]))
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,12 @@ def read_record(reply: Message, kind: type[R]) -> R:
         return kind.read(reply.content[protocol.AOI])
     except (KeyError, ValueError) as error:
         raise Refused(f"malformed {kind.__name__.lower()}: {error}") from error
+
+
+def check_name(name: str, own: str) -> None:
+    """Refuse a reply in which a client goes by another name than its own."""
+    if name != own:
+        raise Refused(f"it calls itself {name!r}, which is not its name")
 
 
 def read_answer(reply: Message) -> Answer | None:
@@ -64,7 +75,8 @@ def read_update(reply: Message, model: ArrayRecord, examples_key: str) -> Update
     loss = next((v for k, v in metrics.items() if "loss" in k and isinstance(v, float)), None)
     if loss is not None and not np.isfinite(loss):
         raise Refused(f"training loss {loss}")
-    records = list(reply.content.array_records.values())
+    # Flower's `array_records` would tie the update into a reference cycle and keep it in memory.
+    records = [record for record in reply.content.values() if isinstance(record, ArrayRecord)]
     if len(records) != 1:
         raise Refused(f"{len(records)} array records in place of one")
     return Update(_decode(records[0], model), examples, loss, answer)
@@ -90,11 +102,11 @@ def _last_line(reason: str | None) -> str:
     return lines[-1][:300] if lines else "no reason given"
 
 
-def _examples(reply: Message, key: str) -> tuple[int, dict[str, object]]:
-    records = list(reply.content.metric_records.values())
+def _examples(reply: Message, key: str) -> tuple[int, Mapping[str, object]]:
+    records = [record for record in reply.content.values() if isinstance(record, MetricRecord)]
     if len(records) != 1:
         raise Refused(f"{len(records)} metric records in place of one")
-    metrics = dict(records[0])
+    metrics = records[0]
     examples = metrics.get(key)
     if type(examples) is not int or not 0 < examples <= MAX_EXAMPLES:
         raise Refused(f"{key} is {examples!r}, not a whole number from 1 to {MAX_EXAMPLES}")
@@ -110,10 +122,12 @@ def _decode(record: ArrayRecord, model: ArrayRecord) -> dict[str, NDArray[np.gen
         wanted = model[name]
         if len(array.data) > len(wanted.data) + _HEADER:
             raise Refused(f"array {name} has {len(array.data)} bytes, the model's has {len(wanted.data)}")
+        if not array.data.startswith(_MAGIC):  # NumPy would take an archive for a dict of arrays
+            raise Refused(f"array {name} cannot be read: it is not in NumPy's format")
         try:
             values = np.load(io.BytesIO(array.data), allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
-            raise Refused(f"array {name} cannot be read: {error}") from error
+        except Exception as error:  # a forged header ends in ValueError, MemoryError, tokenize.TokenError, …
+            raise Refused(f"array {name} cannot be read: {_last_line(str(error))}") from error
         if list(values.shape) != list(wanted.shape) or str(values.dtype) != wanted.dtype:
             raise Refused(
                 f"array {name} is {values.dtype} of shape {tuple(values.shape)}, "

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
@@ -21,9 +20,7 @@ from aoi.errors import ConfigError
 from aoi.markov import MarkovPolicy
 from aoi.protocol import Answer, Ask
 from strategies.base import AgeAwareStrategy
-from strategies.guard import Refused, read_record
 from strategies.plan import Plan
-from strategies.records import Participation
 
 
 class MarkovParticipation(AgeAwareStrategy):
@@ -77,7 +74,10 @@ class MarkovParticipation(AgeAwareStrategy):
         if self.wire == protocol.RESERVE:
             willing = here & (self.roster.next_round == ask.round)
             to_ask = here & (self.roster.next_round < ask.round)
-        willing |= self._poll(grid, terms, to_ask)
+        for client, answer in self._ask_clients(grid, protocol.PARTICIPATE, terms, to_ask, Answer):
+            self.learn(client, answer)
+            willing[client] = answer.takes_part
+            self._record.declined += not answer.takes_part
         self._record.willing = int(willing.sum())
         return _equal(willing, terms)
 
@@ -95,41 +95,6 @@ class MarkovParticipation(AgeAwareStrategy):
     def learn(self, client: int, answer: Answer | None) -> None:
         """Note the round that a client has reserved."""
         self.roster.next_round[client] = 0 if answer is None or answer.next_round is None else answer.next_round
-
-    def _poll(self, grid: Grid, terms: Ask, whom: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Ask clients whether they take part; who fails to answer is named, and does not."""
-        content = RecordDict({protocol.AOI: ConfigRecord(terms.write())})
-        timeout = self.options.ask_timeout
-        messages = {
-            client: Message(
-                content, self.roster.node(client), protocol.PARTICIPATE, ttl=timeout, group_id=str(terms.round)
-            )
-            for client in np.flatnonzero(whom).tolist()
-        }
-        self._record.asked = len(messages)
-        willing = np.zeros(len(whom), np.bool_)
-        exchange = self._send(grid, messages, timeout, one_by_one=False)
-        for reply in exchange:
-            client = exchange.client_of(reply)
-            if client is None:
-                continue
-            try:
-                answer = read_record(reply, Answer)
-                if answer.name != self.roster.name(client):
-                    raise Refused(f"it calls itself {answer.name!r}, which is not its name")
-            except Refused as reason:
-                self._drop_answer(client, "failed" if reply.has_error() else "refused", str(reason))
-                continue
-            self.learn(client, answer)
-            willing[client] = answer.takes_part
-            self._record.declined += not answer.takes_part
-        for client in sorted(exchange.missing):
-            self._drop_answer(client, "late", "no answer by the deadline")
-        return willing
-
-    def _drop_answer(self, client: int, outcome: str, reason: str) -> None:
-        self._record.dropped += 1
-        self._record.participations.append(Participation(client, self.roster.name(client), outcome, reason=reason))
 
 
 def _equal(chosen: NDArray[np.bool_], terms: Ask) -> Plan:

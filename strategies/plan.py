@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi.protocol import Ask
-from strategies.records import ClientRecord
+from strategies.records import ClientRecord, Memory
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class RoundOptions:
         timeout, ``start``'s ``timeout`` holds
     deterministic : add updates in client order, so that equal runs are equal bit for bit
     evaluate_clients : how many clients evaluate the new model each round
+    max_empty_rounds : rounds in a row without a usable update after which the run stops; 0: it never does
     examples_key : the metric in which clients report their number of examples
     """
 
@@ -34,6 +35,7 @@ class RoundOptions:
     evaluate_timeout: float | None = None
     deterministic: bool = False
     evaluate_clients: int = 0
+    max_empty_rounds: int = 0
     examples_key: str = "num-examples"
 
 
@@ -57,8 +59,15 @@ class Plan:
 
 @dataclass(frozen=True)
 class Resume:
-    """Where an interrupted run goes on: its next round, its clients, and when each was last used."""
+    """Where an interrupted run goes on.
+
+    Attributes
+    ----------
+    next_round : the round after the last complete one
+    clients : everyone whom the run has met, in the order in which they came
+    memory : what the strategy handed to its observer after the last complete round; empty before the first
+    """
 
     next_round: int
     clients: list[ClientRecord]
-    last: dict[int, int] = field(default_factory=dict)
+    memory: Memory = field(default_factory=dict)

@@ -1,9 +1,12 @@
 """What a round leaves behind: plain records that a strategy hands to its observer."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
+import numpy as np
 from flwr.app import ArrayRecord
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -11,7 +14,8 @@ class ClientRecord:
     """A client as the roll call found it.
 
     ``client`` is its number from 0; ``examples``, ``payment`` (budget units) and ``weight`` (φ) are None where the
-    client did not declare them; ``since`` is the round in which it was first seen.
+    client did not declare them; ``since`` is the round in which it was first seen, ``data_age`` the age of its data
+    at that time.
     """
 
     client: int
@@ -20,6 +24,7 @@ class ClientRecord:
     examples: int | None = None
     payment: float | None = None
     weight: float | None = None
+    data_age: int | None = None
 
 
 @dataclass(frozen=True)
@@ -71,14 +76,18 @@ class RoundRecord:
     participations: list[Participation] = field(default_factory=list)
 
 
+# What a strategy carries from round to round, besides the model: arrays by name.
+Memory: TypeAlias = Mapping[str, NDArray[np.int64]]
+
+
 class Observer(Protocol):
     """What a strategy tells, and when. A round counts as done once ``round_done`` has returned."""
 
     def clients_seen(self, clients: list[ClientRecord]) -> None:
         """Take note of clients met for the first time."""
 
-    def round_done(self, record: RoundRecord, arrays: ArrayRecord) -> None:
-        """Take note of a finished round and of the model after it."""
+    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: Memory) -> None:
+        """Take note of a finished round, of the model after it, and of what the strategy must remember to go on."""
 
 
 class Silent:
@@ -87,5 +96,5 @@ class Silent:
     def clients_seen(self, clients: list[ClientRecord]) -> None:
         """Do nothing."""
 
-    def round_done(self, record: RoundRecord, arrays: ArrayRecord) -> None:
+    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: Memory) -> None:
         """Do nothing."""

@@ -30,6 +30,7 @@ class Roster:
     available : (n,) bool, whose node is connected now
     last : (n,) int64, the round in which the server last used the client's work (0: never)
     next_round : (n,) int64, the round it has reserved (0: none known)
+    payments : (n,) float64, what it declared (NaN: nothing)
     """
 
     def __init__(self, known: Iterable[ClientRecord] = ()) -> None:
@@ -38,7 +39,7 @@ class Roster:
         self.last = np.zeros(0, np.int64)
         self.next_round = np.zeros(0, np.int64)
         self._sizes = np.zeros(0, np.int64)
-        self._payments = np.zeros(0)
+        self.payments = np.zeros(0)
         self._weights = np.zeros(0)
         self._node_of: dict[int, int] = {}
         self._number_of_node: dict[int, int] = {}
@@ -63,7 +64,7 @@ class Roster:
             ages=round_ - 1 - self.last,
             sizes=self._sizes,
             available=self.available,
-            payments=self._payments,
+            payments=self.payments,
             weights=self._weights,
         )
 
@@ -116,6 +117,7 @@ class Roster:
                     examples=who.num_examples,
                     payment=who.payment,
                     weight=who.weight,
+                    data_age=who.data_age,
                 )
                 number = record.client
                 self.records[number] = record
@@ -139,7 +141,7 @@ class Roster:
             self.last = np.append(self.last, np.zeros(grow, np.int64))
             self.next_round = np.append(self.next_round, np.zeros(grow, np.int64))
             self._sizes = np.append(self._sizes, np.ones(grow, np.int64))
-            self._payments = np.append(self._payments, np.full(grow, np.nan))
+            self.payments = np.append(self.payments, np.full(grow, np.nan))
             self._weights = np.append(self._weights, np.full(grow, np.nan))
         for record in records:
             number = record.client
@@ -147,7 +149,7 @@ class Roster:
             self._number_of_name[record.name] = number
             self.last[number] = record.since - 1  # a newcomer has missed nothing before it came
             self._sizes[number] = 1 if record.examples is None else record.examples
-            self._payments[number] = np.nan if record.payment is None else record.payment
+            self.payments[number] = np.nan if record.payment is None else record.payment
             self._weights[number] = np.nan if record.weight is None else record.weight
 
     def _free_number(self, wish: int | None) -> int:
@@ -168,12 +170,14 @@ _MOST_CLIENTS = 10**7
 
 
 def _checked(who: Introduction) -> Introduction:
-    if not who.name or len(who.name) > 100:
-        raise Refused(f"its name has {len(who.name)} characters, allowed are 1 to 100")
+    if not 0 < len(who.name) <= 100 or not who.name.isprintable():
+        raise Refused(f"its name has {len(who.name)} characters, allowed are 1 to 100, all of them printable")
     if who.number is not None and not 0 <= who.number < _MOST_CLIENTS:
         raise Refused(f"its number is {who.number}, allowed are 0 to {_MOST_CLIENTS - 1}")
     if who.num_examples is not None and not 0 < who.num_examples <= MAX_EXAMPLES:
         raise Refused(f"num-examples is {who.num_examples}, allowed are 1 to {MAX_EXAMPLES}")
+    if who.data_age is not None and not 0 <= who.data_age < 2**31:
+        raise Refused(f"data-age is {who.data_age}, it must be 0 or more")
     for key, value in (("payment", who.payment), ("weight", who.weight)):
         if value is not None and value <= 0:
             raise Refused(f"{key} is {value}, it must be positive")

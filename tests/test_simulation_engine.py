@@ -135,15 +135,20 @@ def test_a_superlink_that_does_not_start_says_why(base, monkeypatch):
 
 
 @pytest.mark.ray
-def test_a_superlink_whose_caller_was_killed_ends(base):
-    code = "from engine.superlink import SuperLink\nimport os\nwith SuperLink(): os.kill(os.getpid(), 9)"
-    assert (
-        subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=os.environ | {"TMPDIR": str(base)}).returncode == -9
-    )
-    deadline = time.monotonic() + 10
-    while traces(str(base)) and time.monotonic() < deadline:
+def test_a_run_whose_caller_was_killed_ends(base):
+    code = f"""
+import os
+from pathlib import Path
+from engine.simulation import run_simulation
+run_simulation(Path({str(ECHO)!r}), {{}}, nodes=2, on_line=lambda line: "SERVER" in line and os.kill(os.getpid(), 9))
+"""
+    caller = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=os.environ | {"TMPDIR": str(base)})
+    assert caller.returncode == -9
+    deadline = time.monotonic() + 20
+    while (traces(str(base)) or list(base.iterdir())) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert traces(str(base)) == []
+    assert list(base.iterdir()) == []
 
 
 @pytest.mark.parametrize(

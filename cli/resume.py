@@ -1,0 +1,33 @@
+"""``aoi resume``: go on with a run that was interrupted."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from cli.run import Engine, conclude, play
+
+
+def resume(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or its name under runs/.")],
+    engine: Annotated[
+        Engine, typer.Option(help="local: in this process; ray: Flower's own simulation, in processes of its own.")
+    ] = Engine.local,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+) -> None:
+    """Go on after the last complete round, with the configuration in the run's ledger; a complete run stays as it is.
+
+    The rest of the run is what it would have been without the interruption.
+    """
+    from report.runs import find
+    from server.resume import recorded_run
+
+    folder = find(run).resolve()
+    about = recorded_run(folder)
+    if about["status"] != "completed":
+        play(engine, about["config"] | {"resume": True, "run-name": folder.name, "runs-dir": str(folder.parent)})
+    else:
+        print("aoi: this run is complete, there is nothing to resume", file=sys.stderr)
+    conclude(folder, as_json)

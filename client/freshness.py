@@ -1,0 +1,195 @@
+"""A data set with an age: where a client's examples come from, and what staleness does to them.
+
+Three sources behind one interface, after Xu et al. 2024, whose clients renew their data for a payment:
+
+Mislabelled    the paper's emulation: the older the data, the more of its labels are wrong
+DriftingStream the newest window of a stream whose distribution moves: no label is falsified, yet old windows mislead
+Folder         an edge client's own file, its age read from the clock, renewed by a command of the operator's
+
+Ages are in rounds; Δ is the age after the round's decision, 0 for data refreshed in this very round. NumPy only here: the
+task, which knows torch, is handed in.
+"""
+
+import shlex
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi.age import ClientAge
+from aoi.draws import generator
+from aoi.errors import ConfigError
+
+Indices = NDArray[np.int64]
+
+
+class Source(Protocol):
+    """Where a client's examples come from; ``first_age`` is how old they are before round 1."""
+
+    @property
+    def first_age(self) -> int:
+        """Return the data's age before round 1."""
+
+    def age(self, clock: ClientAge, round_: int) -> int:
+        """Return the data's age before the decision of a round; ``clock`` knows the round of the last refresh."""
+
+    def refresh(self, round_: int) -> None:
+        """Renew the data; on return they are of this round."""
+
+    def examples(self, task: Any, round_: int, age: int) -> Any:
+        """Return what to train on in a round with data of age Δ, as the task's examples."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Data that never change: the first paper's setting, and the base of the emulated sources.
+
+    Attributes
+    ----------
+    indices : (n,) which images of the data set are the client's
+    number : the counter of the client's draws
+    seed : the run's seed
+    first_age : the data's age before round 1
+    """
+
+    indices: Indices
+    number: int = 0
+    seed: int = 0
+    first_age: int = 0
+
+    def age(self, clock: ClientAge, round_: int) -> int:
+        """Count the rounds missed since the last refresh."""
+        return clock.age(round_)
+
+    def refresh(self, round_: int) -> None:
+        """Do nothing: what an emulated refresh changes follows from its round."""
+
+    def examples(self, task: Any, round_: int, age: int) -> Any:
+        """Return the client's images as they are."""
+        return task.examples(self.indices)
+
+
+@dataclass(frozen=True)
+class Mislabelled(Fixed):
+    """The share min(``cap``, ``rate``·Δ) of the labels is wrong; a label once wrong stays so until the refresh.
+
+    Attributes
+    ----------
+    rate : what a round adds to the share
+    cap : the largest share
+    """
+
+    rate: float = 0.05
+    cap: float = 0.9
+
+    def examples(self, task: Any, round_: int, age: int) -> Any:
+        """Return the client's images with the wrong labels of their age."""
+        rng = generator(self.seed, round_ - age, f"mislabel/{self.number}")
+        order = rng.permutation(len(self.indices))
+        shift = rng.integers(1, task.data.classes, len(self.indices))
+        wrong = order[: round(min(self.cap, self.rate * age) * len(self.indices))]
+        labels = task.data.train_y[self.indices].copy()
+        labels[wrong] = (labels[wrong] + shift[wrong]) % task.data.classes
+        return task.examples(self.indices, labels=labels)
+
+
+@dataclass(frozen=True)
+class DriftingStream(Fixed):
+    """A window of a stream that turns: an image collected in round u is seen at an angle of ``degrees``·u.
+
+    The stream draws from the client's own images. The model is judged by images of the present round.
+
+    Attributes
+    ----------
+    degrees : what a round adds to the angle
+    window : images in a window, 0 for as many as the client has
+    """
+
+    degrees: float = 1.0
+    window: int = 0
+
+    def examples(self, task: Any, round_: int, age: int) -> Any:
+        """Return the window collected in the round of the last refresh."""
+        collected = round_ - age
+        size = min(self.window or len(self.indices), len(self.indices))
+        rng = generator(self.seed, collected, f"stream/{self.number}")
+        window = rng.choice(self.indices, size, replace=False)
+        return task.examples(window, angle=self.degrees * max(collected, 0))
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A client's own file of examples (npz, arrays ``x`` and ``y``), renewed by a command.
+
+    Attributes
+    ----------
+    path : the file; its modification time is the data's
+    command : what renews it, run without a shell; empty if it cannot be renewed
+    round_seconds : how much time counts as one round of age
+    timeout : seconds the command may take
+    first_age : unused, as the age comes from the file's time
+    """
+
+    path: Path
+    command: str = ""
+    round_seconds: float = 60.0
+    timeout: float = 600.0
+    first_age: int = 0
+
+    def age(self, clock: ClientAge, round_: int) -> int:
+        """Read the age from the file's time."""
+        try:
+            seconds = time.time() - self.path.stat().st_mtime
+        except OSError as error:
+            raise ConfigError(
+                f"the client's data file {self.path} cannot be read: {error.strerror}. Set data-file in the node's "
+                "configuration to an npz file with the arrays x and y."
+            ) from error
+        return max(0, int(seconds / self.round_seconds))
+
+    def refresh(self, round_: int) -> None:
+        """Run the operator's command and see that it succeeded.
+
+        Raises
+        ------
+        ConfigError
+            There is no command, or it failed, or took too long.
+        """
+        if not self.command:
+            raise ConfigError("this client was asked to refresh its data, and has no refresh-command: set one.")
+        try:
+            done = subprocess.run(
+                shlex.split(self.command), timeout=self.timeout, capture_output=True, text=True, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ConfigError(f"the refresh-command {self.command!r} did not finish: {error}") from error
+        if done.returncode:
+            last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it printed nothing"]
+            raise ConfigError(f"the refresh-command {self.command!r} ended with {done.returncode}: {last[0]}")
+
+    def examples(self, task: Any, round_: int, age: int) -> Any:
+        """Return the file's examples."""
+        return task.examples_from(self.path)
+
+
+def blend(source: Source, task: Any, round_: int, age: int, previous: int | None, discount: float) -> Any:
+    """Return what to train on: the data of age Δ and, with a discount γ > 0, the data they replaced.
+
+    Old data stay beside the new with the weight γ to the power of their age (Xu et al. 2024, Section 7, leave the
+    integration of fresh and stale data open; a discount by age is their suggestion).
+
+    Parameters
+    ----------
+    source : where the data come from
+    task, round_, age : as in :meth:`Source.examples`
+    previous : the age that the data before the last refresh have now; None if there were none
+    discount : γ in [0, 1]; 0 keeps the newest only
+    """
+    newest = source.examples(task, round_, age)
+    if discount == 0 or previous is None:
+        return newest
+    return task.join([(newest, discount**age), (source.examples(task, round_, previous), discount**previous)])

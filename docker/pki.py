@@ -1,0 +1,175 @@
+"""Make the cluster's certificate authority, server certificate and shared secret, once, and renew what runs out.
+
+Every start of the cluster runs this first. What exists and is good is left alone, so it costs nothing; the server's
+certificate is made anew when it is about to run out or when the names it must carry have changed.
+
+Folders, each a volume that is mounted only where it is needed
+----------------------------------------------------------------
+authority   the authority's private key; here only
+server      the SuperLink's certificate and private key
+superexec   the secret by which the SuperLink knows its SuperExec
+trust       the authority's certificate, which everybody may have
+"""
+
+import ipaddress
+import os
+import secrets
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+AUTHORITY_DAYS, SERVER_DAYS, RENEW_DAYS = 3650, 397, 30
+NAMES = ("superlink", "superlink-control", "localhost", "127.0.0.1")
+
+
+def make_all(root: Path, hosts: tuple[str, ...] = (), *, server_days: int = SERVER_DAYS) -> list[str]:
+    """Make what is missing or stale under ``root`` and return what was made, in words.
+
+    Parameters
+    ----------
+    root : the folder that holds the four folders
+    hosts : further names and addresses by which clients reach the SuperLink
+    server_days : how long a server certificate is good for; below ``RENEW_DAYS`` it is renewed at every start
+    """
+    made = []
+    authority, server, trust = root / "authority", root / "server", root / "trust"
+    secret = root / "superexec" / "secret"
+    for folder in (authority, server, trust, secret.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    if not (authority / "ca.key").exists() or not (trust / "ca.crt").exists():
+        key = ec.generate_private_key(ec.SECP384R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "AoI-FL cluster authority")])
+        certificate = (
+            _builder(name, name, key.public_key(), AUTHORITY_DAYS)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_usage(signs_certificates=True), critical=True)
+            .sign(key, hashes.SHA384())
+        )
+        _write(trust / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+        _write(authority / "ca.key", _pem(key), 0o600)
+        made.append("a certificate authority")
+    issuer = x509.load_pem_x509_certificate((trust / "ca.crt").read_bytes())
+    names = tuple(dict.fromkeys((*NAMES, *hosts)))
+    if not _still_good(server / "server.crt", issuer, names):
+        issuer_key = serialization.load_pem_private_key((authority / "ca.key").read_bytes(), None)
+        key = ec.generate_private_key(ec.SECP384R1())
+        certificate = (
+            _builder(
+                x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "superlink")]),
+                issuer.subject,
+                key.public_key(),
+                server_days,
+            )
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(signs_certificates=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+            .add_extension(x509.SubjectAlternativeName([_general_name(n) for n in names]), critical=False)
+            .sign(issuer_key, hashes.SHA384())  # type: ignore[arg-type]
+        )
+        _write(server / "server.key", _pem(key), 0o600)
+        _write(server / "server.crt", certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+        made.append(f"a server certificate for {', '.join(names)}, good until {certificate.not_valid_after_utc:%Y-%m-%d}")
+    if not secret.exists():
+        _write(secret, secrets.token_bytes(32), 0o600)
+        made.append("a secret for the SuperExec")
+    return made
+
+
+def make_client_key(private: Path, public: Path) -> None:
+    """Make a client's key pair, as Flower's SuperNode and SuperLink read it, unless it is there.
+
+    A key that was cut off while it was written is impossible: both files are renamed into place, the private one last.
+    """
+    if not private.exists():
+        key = ec.generate_private_key(ec.SECP384R1())
+        text = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+        )
+        _write(private, text, 0o600)
+    key = serialization.load_ssh_private_key(private.read_bytes(), None)  # type: ignore[assignment]
+    text = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    if not public.exists() or public.read_bytes() != text:
+        _write(public, text, 0o644)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(min(now, now + timedelta(days=days)) - timedelta(hours=1))  # clocks of devices differ
+        .not_valid_after(now + timedelta(days=days))
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _still_good(path: Path, issuer: x509.Certificate, names: tuple[str, ...]) -> bool:
+    """Tell whether a server certificate is from this authority, carries just these names, and lasts a while."""
+    if not path.exists() or not path.with_suffix(".key").exists():
+        return False
+    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except Exception:  # whatever is wrong with it, a new one is the remedy
+        return False
+    carried = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    if set(carried) != {_general_name(n) for n in names}:
+        return False
+    return certificate.not_valid_after_utc - datetime.now(UTC) > timedelta(days=RENEW_DAYS)
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    """Write a file whole or not at all, never readable by more than its mode allows."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.unlink(missing_ok=True)
+    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+
+
+def main() -> None:
+    """Make what the cluster needs, under /pki, and say what was made."""
+    hosts = tuple(os.environ.get("AOI_SUPERLINK_HOSTS", "").replace(",", " ").split())
+    made = make_all(Path("/pki"), hosts)
+    print(f"made {'; '.join(made)}" if made else "certificates and keys are there and good", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""Print what the image needs from the package index, as pyproject.toml states it, one requirement a line.
+
+The image holds the base installation, and of the simulation's extra all but Ray and the plots of figures: a cluster
+uses neither.
+"""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+_NOT_IN_A_CLUSTER = {"flwr", "matplotlib"}  # flwr[simulation] is Ray; the base names flwr itself
+
+
+def requirements(pyproject: Path) -> list[str]:
+    """Return the requirements of the image, read from the project file."""
+    project = tomllib.loads(pyproject.read_text("utf-8"))["project"]
+    extra = [r for r in project["optional-dependencies"]["sim"] if _name(r) not in _NOT_IN_A_CLUSTER]
+    return [*project["dependencies"], *extra]
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[\[<>=!~ ;]", requirement, maxsplit=1)[0]
+
+
+if __name__ == "__main__":
+    print("\n".join(requirements(Path(sys.argv[1]))))

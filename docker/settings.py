@@ -1,0 +1,63 @@
+"""Run keys from the environment: ``AOI_CLIENTS_PER_ROUND=3`` is ``clients-per-round = 3``.
+
+Every key of ``[tool.flwr.app.config]`` has a variable; there is no list to keep in step but the one in compose.yaml,
+which Compose needs to pass variables on, and which a test compares.
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from aoi.errors import ConfigError
+
+_PREFIX = "AOI_"
+# Variables of the cluster itself, described in .env.example.
+CLUSTER = {
+    "AOI_IMAGE",
+    "AOI_TORCH",
+    "AOI_TORCH_INDEX",
+    "AOI_SUPERLINK_HOSTS",
+    "AOI_FLEET_ADDRESS",
+    "AOI_PAGE_PORT",
+    "AOI_RUNS",
+    "AOI_DATA",
+    "AOI_CLIENT_MEMORY",
+    "AOI_CLIENT_PREFIX",
+    "AOI_GPUS",
+}
+
+
+def variable(key: str) -> str:
+    """Return the name of a run key's environment variable."""
+    return _PREFIX + key.upper().replace("-", "_")
+
+
+def defaults(pyproject: Path) -> dict[str, Any]:
+    """Return every run key and its default."""
+    config: dict[str, Any] = tomllib.loads(pyproject.read_text("utf-8"))["tool"]["flwr"]["app"]["config"]
+    return config
+
+
+def from_environment(environment: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, str]:
+    """Return the run keys that the environment sets, as text; an empty variable sets nothing.
+
+    Raises
+    ------
+    ConfigError
+        A variable that begins with ``AOI_`` is neither a run key's nor the cluster's.
+    """
+    keys = {variable(key): key for key in known}
+    unknown = sorted(v for v in environment if v.startswith(_PREFIX) and v not in keys and v not in CLUSTER)
+    if unknown:
+        raise ConfigError(
+            f"{', '.join(unknown)}: no run key and no setting of the cluster has that name. The run keys are "
+            f"{', '.join(sorted(keys))}; .env.example describes them and the cluster's settings."
+        )
+    return {key: environment[name] for name, key in keys.items() if environment.get(name)}
+
+
+def to_toml(values: Mapping[str, Any]) -> str:
+    """Write checked run keys as the file that ``flwr run --run-config`` reads; JSON's scalars are TOML's."""
+    return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())

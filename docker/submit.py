@@ -1,0 +1,197 @@
+"""Play one run on the cluster: enrol the clients, wait for them, submit, follow, and end with the run's status.
+
+What it prints is read from the ledger, so it goes on where it was when the SuperLink comes back. It can be ended and
+started again at any time: a run that is still going is found and followed, not submitted twice.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from aoi.errors import AoiError, NodesError
+from docker import settings
+from docker.control import Control, RunState
+from server.config import RunConfig
+from server.folder import LEDGER, default_name
+from server.ledger import read, read_run
+from server.observe import progress_line
+from strategies.records import Participation, RoundRecord
+
+APP, RUNS, ENROLMENT = Path("/app"), Path("/runs"), Path("/enrolment")
+AUTHORITY = Path("/pki/trust/ca.crt")
+CONTROL = "superlink-control:9093"
+CURRENT = RUNS / ".current"
+_LOOK = 1.0  # seconds between two looks at the ledger and the SuperLink
+
+
+def say(text: str) -> None:
+    """Print a line at once."""
+    print(text, flush=True)
+
+
+def enrol(control: Control) -> None:
+    """Register every public key that a client has laid down, and tell the client."""
+    for public in sorted(ENROLMENT.glob("*.pub")):
+        marker = public.with_suffix(".registered")
+        if marker.exists() and marker.read_bytes() == public.read_bytes():
+            continue
+        if control.register(public):
+            say(f"{public.stem} is enrolled")
+        marker.write_bytes(public.read_bytes())
+
+
+def replicas() -> int:
+    """Return how many client containers of this cluster run, by the addresses that their common name has."""
+    try:
+        return len({entry[4][0] for entry in socket.getaddrinfo("client", 9092, type=socket.SOCK_STREAM)})
+    except socket.gaierror:
+        return 0
+
+
+def await_clients(control: Control, wanted: int, seconds: float) -> None:
+    """Enrol clients and wait until enough are connected.
+
+    Raises
+    ------
+    NodesError
+        Too few came in time.
+    """
+    end, told = time.monotonic() + seconds, -1
+    while True:
+        enrol(control)
+        found = control.online()
+        if found != told:
+            say(f"{found} of {wanted} clients are connected")
+            told = found
+        if found >= wanted:
+            return
+        if time.monotonic() > end:
+            raise NodesError(
+                f"{found} of {wanted} clients are connected after {seconds:g} s (AOI_JOIN_TIMEOUT). See what they say "
+                "with `docker compose logs client`, start more (`--scale client=N`), or lower AOI_NUM_CLIENTS."
+            )
+        time.sleep(_LOOK)
+
+
+def submit(values: dict[str, Any]) -> int:
+    """Hand the app and its configuration to the SuperLink and return Flower's number of the run."""
+    home = Path(os.environ["FLWR_HOME"])
+    home.mkdir(parents=True, exist_ok=True)
+    connection = f'[superlink.cluster]\naddress = "{CONTROL}"\nroot-certificates = "{AUTHORITY}"\n'
+    (home / "config.toml").write_text(connection)
+    (home / "run.toml").write_text(settings.to_toml(values), "utf-8")
+    answer = subprocess.run(
+        ["flwr", "run", str(APP), "cluster", "--run-config", str(home / "run.toml"), "--format", "json"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    ).stdout
+    try:
+        found: dict[str, Any] = json.loads(answer[answer.index("{") :])
+        return int(found["run-id"])
+    except (ValueError, KeyError):
+        raise AoiError(f"Flower did not take the run: {' '.join(answer.split())}") from None
+
+
+def point_at(name: str) -> None:
+    """Make this run the one that clients and the page look at."""
+    aside = RUNS / f".current.{os.getpid()}"
+    aside.unlink(missing_ok=True)
+    aside.symlink_to(name)
+    aside.replace(CURRENT)
+
+
+def follow(control: Control, run_id: int, folder: Path, rounds: int) -> RunState:
+    """Print each round as it is recorded, enrol whoever comes late, and return how the run ended."""
+    begun, seen, away = time.monotonic(), _recorded(folder), False
+    while True:
+        try:
+            enrol(control)
+            state = control.run(run_id)
+            if away:
+                say("the SuperLink is back")
+            away = False
+        except grpc.RpcError:
+            if not away:
+                say("the SuperLink does not answer; the run goes on as soon as it does")
+            state, away = RunState(run_id, "unknown", "", ""), True
+        for record in _records(folder, after=seen[-1] if seen else 0):
+            seen.append(record.round)
+            left = (time.monotonic() - begun) / len(seen) * (rounds - record.round)
+            say(progress_line(record, rounds, left))
+        if state.status == "finished":
+            return state
+        time.sleep(_LOOK)
+
+
+def _recorded(folder: Path) -> list[int]:
+    return [record.round for record in _records(folder, after=0)]
+
+
+def _records(folder: Path, after: int) -> list[RoundRecord]:
+    """Return the rounds after one, from the ledger; none while there is no ledger yet."""
+    path = folder / LEDGER
+    if not path.exists():
+        return []
+    names = {f.name for f in fields(Participation)}
+    parts: dict[int, list[Participation]] = {}
+    for row in read(path, "participations"):
+        parts.setdefault(row["round"], []).append(Participation(**{k: v for k, v in row.items() if k in names}))
+    rows = [row for row in read(path, "rounds") if row["round"] > after]
+    return [RoundRecord(**row, participations=parts.get(row["round"], [])) for row in rows]
+
+
+def conclude(control: Control, state: RunState, folder: Path) -> int:
+    """Say how the run ended and return the exit status."""
+    if state.outcome == "completed":
+        last = read(folder / LEDGER, "rounds")[-1]
+        accuracy = "" if last["test_accuracy"] is None else f", test accuracy {last['test_accuracy']:.4f}"
+        say(f"run {folder.name} is complete: {last['round']} rounds{accuracy}")
+        return 0
+    say(f"run {folder.name} ended as {state.outcome}: {state.details}")
+    say("the end of its log:\n" + "\n".join(control.log(state.run_id).splitlines()[-40:]))
+    return 1
+
+
+def play() -> int:
+    """Play the run that the environment describes, or follow the one that is going, and return the exit status."""
+    chosen = settings.from_environment(os.environ, settings.defaults(APP / "pyproject.toml"))
+    wanted = max(int(chosen.get("num-clients", "0") or 0), replicas())
+    config = RunConfig.parse({**chosen, "num-clients": str(wanted), "runs-dir": str(RUNS), "data-dir": "/data"})
+    control = Control(CONTROL, AUTHORITY)
+    going = [run for run in control.runs() if run.status != "finished"]
+    if going and CURRENT.exists():
+        folder = CURRENT.resolve()
+        say(f"run {folder.name} is going; following it")
+        rounds = int(read_run(folder / LEDGER)["config"]["num-server-rounds"])
+        return conclude(control, follow(control, going[-1].run_id, folder, rounds), folder)
+    await_clients(control, wanted, config.join_timeout)
+    values = config.flat()
+    values["run-name"] = values["run-name"] or default_name(config.policy, config.dataset)
+    folder = RUNS / values["run-name"]
+    (RUNS / values["run-name"]).mkdir(parents=True, exist_ok=True)
+    point_at(folder.name)
+    run_id = submit(values)
+    say(f"run {folder.name} is submitted: {config.policy}, {config.dataset}, {config.num_server_rounds} rounds")
+    return conclude(control, follow(control, run_id, folder, config.num_server_rounds), folder)
+
+
+def main() -> None:
+    """Play; a user's mistake ends with one paragraph and status 2."""
+    try:
+        sys.exit(play())
+    except AoiError as error:
+        say(f"aoi: {' '.join(str(error).split())}")
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

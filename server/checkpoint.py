@@ -1,0 +1,155 @@
+"""Checkpoints: one file a round with all that the next round needs, so that a run killed anywhere can go on.
+
+A round is committed by its row in the ledger. Its checkpoint is written before that: aside, synced, renamed. So every
+committed round has had its checkpoint, one without a row in the ledger is the trace of a round that did not end, and
+that round is played again. The checkpoint before the newest is kept too, and those before it are removed.
+
+A file is in safetensors' format: ``model/…`` the arrays, ``memory/…`` what the strategy carries from round to round,
+and in the metadata version, run, round, the arrays' order and a checksum.
+"""
+
+import json
+import logging
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from aoi.errors import ResumeError
+from server.folder import keep
+from strategies.records import Memory
+
+VERSION = "1"
+_MODEL, _MEMORY = "model/", "memory/"
+logger = logging.getLogger("flwr")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state of a run after a round.
+
+    Attributes
+    ----------
+    run : our own name of the run
+    round : the last complete round
+    model : the arrays after it, by name, in the model's order
+    memory : what the strategy carries over
+    """
+
+    run: str
+    round: int
+    model: Mapping[str, NDArray[Any]]
+    memory: Memory = field(default_factory=dict)
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Parameters
+    ----------
+    folder : where they lie; made when the first is written
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, round_: int) -> Path:
+        """Return the file of a round."""
+        return self.folder / f"model-{round_}.safetensors"
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint so that a crash at any moment leaves all of it, or what was there before.
+
+        Raises
+        ------
+        StorageError
+            It cannot be written; nothing of it is left, and the earlier ones are as they were.
+        """
+        # safetensors writes memory as it lies, so another order than C's would come back as other values.
+        tensors = {_MODEL + k: np.asarray(v, order="C") for k, v in checkpoint.model.items()}
+        tensors |= {_MEMORY + k: np.asarray(v, order="C") for k, v in checkpoint.memory.items()}
+        metadata = {
+            "version": VERSION,
+            "run": checkpoint.run,
+            "round": str(checkpoint.round),
+            "order": json.dumps(list(checkpoint.model)),
+            "checksum": _checksum(tensors),
+        }
+        keep(self.path(checkpoint.round), save(tensors, metadata))
+
+    def prune(self, round_: int) -> None:
+        """Remove all files but the checkpoints of this round, which is committed, and of the one before."""
+        kept = {self.path(round_), self.path(round_ - 1)}
+        for path in self.folder.iterdir():
+            if path not in kept:
+                path.unlink(missing_ok=True)
+
+    def load(self, run: str, round_: int) -> Checkpoint:
+        """Read the checkpoint of a round.
+
+        Raises
+        ------
+        ResumeError
+            It is missing or damaged, or belongs to another run or round.
+        """
+        path = self.path(round_)
+        try:
+            with safe_open(path, "numpy") as file:
+                about = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no mapping
+            if about.get("version") != VERSION:
+                raise ValueError(f"version {about.get('version')!r}, this program writes {VERSION!r}")
+            if about["checksum"] != _checksum(tensors):
+                raise ValueError("its checksum does not match")
+            if (about["run"], about["round"]) != (run, str(round_)):
+                raise ValueError(f"it was made after round {about['round']} of run {about['run']!r}")
+            model = {name: tensors[_MODEL + name] for name in json.loads(about["order"])}
+        except FileNotFoundError:
+            raise ResumeError(f"there is no checkpoint {path}.") from None
+        except (SafetensorError, OSError, ValueError, KeyError) as error:
+            raise ResumeError(f"the checkpoint {path} cannot be used: {error}.") from error
+        memory = {k.removeprefix(_MEMORY): v for k, v in tensors.items() if k.startswith(_MEMORY)}
+        return Checkpoint(run, round_, model, memory)
+
+    def last(self, run: str, committed: int) -> Checkpoint | None:
+        """Return the newest usable checkpoint of a committed round, None if no round has been committed.
+
+        Where that of the last round is damaged, the one before it serves, and the last round is played again.
+
+        Raises
+        ------
+        ResumeError
+            Neither can be used.
+        """
+        reasons = []
+        for round_ in range(committed, max(committed - 2, 0), -1):
+            try:
+                found = self.load(run, round_)
+            except ResumeError as reason:
+                reasons.append(str(reason))
+                continue
+            for reason_ in reasons:
+                logger.warning("%s The run goes on after round %d.", reason_, round_)
+            return found
+        if committed == 0:
+            return None
+        raise ResumeError(
+            f"the ledger says that round {committed} of run {run!r} is complete, but {' '.join(reasons)} Bring one of "
+            "these files back from a copy, or start the run anew under another run-name."
+        )
+
+
+def _checksum(tensors: Mapping[str, NDArray[Any]]) -> str:
+    """Return a checksum of names, types, shapes and values: safetensors notices a cut file, not a flipped bit."""
+    value = 0
+    for name in sorted(tensors):
+        array = tensors[name]
+        value = zlib.crc32(f"{name}{array.dtype.str}{array.shape}".encode(), value)
+        value = zlib.crc32(array.tobytes(), value)
+    return f"{value:08x}"

@@ -1,0 +1,86 @@
+"""Going on with an interrupted run: its configuration, and the point at which it is taken up again."""
+
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from aoi.errors import ConfigError, ResumeError
+from learning.settings import TaskSettings, kebab
+from server.checkpoint import Checkpoints
+from server.config import RunConfig
+from server.folder import CHECKPOINTS, LEDGER
+from server.ledger import Ledger, read, read_run
+from strategies.plan import Resume
+from strategies.records import ClientRecord
+
+
+def recorded_run(folder: Path) -> dict[str, Any]:
+    """Return what a ledger says of its run: configuration, status and more.
+
+    Raises
+    ------
+    ResumeError
+        There is no run, it ended before it was written down, its ledger is damaged, or its folder has another name.
+    """
+    try:
+        about = read_run(folder / LEDGER)
+    except (ConfigError, sqlite3.Error, ValueError) as error:
+        raise ResumeError(
+            f"there is no run that could go on in {folder}: {error} Check runs-dir and run-name; a damaged ledger can "
+            "be brought back from a copy."
+        ) from error
+    if not isinstance(about.get("config"), dict):
+        raise ResumeError(f"the run in {folder} ended before its configuration was written down: start it anew.")
+    if about.get("run") != folder.name:
+        raise ResumeError(
+            f"the folder {folder} holds the run {about.get('run')!r}, and its clients know it under that name: give "
+            "the folder its name back."
+        )
+    return about
+
+
+def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:
+    """Return the configuration that a run was started with, at the place where it lies now.
+
+    Clients read their part of the configuration from the command that resumes the run, so that part must agree.
+
+    Raises
+    ------
+    ResumeError
+        The command says something else to the clients than the run was started with.
+    """
+    here = {kebab(name): getattr(given, name) for name in ("resume", "run_name", "runs_dir", "data_dir")}
+    config = RunConfig.parse({**about["config"], **here})
+    before, now = config.flat(), given.flat()
+    other = [key for key in map(kebab, TaskSettings.model_fields) if before[key] != now[key]]
+    if other:
+        was = ", ".join(f"{key}={before[key]}" for key in other)
+        raise ResumeError(
+            f"the run {config.run_name!r} was started with {was}, and this command says otherwise: give the same "
+            "values again, or resume it with: aoi resume RUN"
+        )
+    return config
+
+
+def take_up(folder: Path, ledger: Ledger) -> tuple[Resume, dict[str, NDArray[Any]] | None]:
+    """Return where a run goes on, and the model after its last complete round (None before the first).
+
+    Raises
+    ------
+    ResumeError
+        The last complete rounds have no usable checkpoint.
+    """
+    rounds = read(ledger.path, "rounds")
+    committed = rounds[-1]["round"] if rounds else 0
+    checkpoint = Checkpoints(folder / CHECKPOINTS).last(folder.name, committed)
+    done = 0 if checkpoint is None else checkpoint.round
+    if done < committed:
+        ledger.forget_after(done)
+    known = sorted(read(ledger.path, "clients"), key=lambda row: (row["since"], row["client"]))
+    clients = [ClientRecord(**row) for row in known]
+    if checkpoint is None:
+        return Resume(1, clients), None
+    return Resume(done + 1, clients, checkpoint.memory), dict(checkpoint.model)

@@ -1,0 +1,37 @@
+"""What the clients of a simulated budgeted run cost and weigh."""
+
+import csv
+from pathlib import Path
+
+from aoi.clients import COLUMNS, ClientTable, check_clients, read_clients_file, section5_instance
+from aoi.errors import ConfigError
+from server.config import RunConfig
+
+
+def client_table(config: RunConfig) -> ClientTable:
+    """Return the clients of the configured file, or an instance drawn as in Xu et al. 2024, Section 5.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read, has another number of clients than ``num-clients``, or names a client that no
+        budgeted run can work with.
+    """
+    if not config.clients_file:
+        table = section5_instance(config.num_clients, config.seed)
+    else:
+        table = read_clients_file(Path(config.clients_file))
+        if len(table.names) != config.num_clients:
+            raise ConfigError(
+                f"clients-file {config.clients_file} has {len(table.names)} clients, num-clients is "
+                f"{config.num_clients}: set num-clients={len(table.names)}."
+            )
+    check_clients(table.payments, table.weights, config.budget, table.names, config.strict_budget)
+    return table
+
+
+def write_table(path: Path, table: ClientTable) -> None:
+    """Write the clients where each of them finds its own row."""
+    rows = zip(table.names, table.sizes, table.payments, table.weights, table.ages, strict=True)
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([COLUMNS, *rows])
