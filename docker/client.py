@@ -7,6 +7,8 @@ its folder, so whichever container takes the slot next goes on where the last on
 
 import fcntl
 import os
+import socket
+import ssl
 import sys
 import time
 from itertools import count
@@ -17,6 +19,7 @@ from docker.pki import make_client_key
 CLIENTS, ENROLMENT, RUNS, DATA = Path("/clients"), Path("/enrolment"), Path("/runs"), Path("/data")
 TRUST = Path("/pki/trust/ca.crt")
 HEALTH = "127.0.0.1:9095"
+PARTITION, TABLE = "partition.npy", "clients.csv"  # as the server names them
 
 
 def claim(folder: Path) -> int:
@@ -34,13 +37,51 @@ def claim(folder: Path) -> int:
     raise AssertionError("unreachable: count() does not end")
 
 
+def check_server(address: str, authority: Path) -> None:
+    """See that the SuperLink is the one that this client trusts; Flower would only say that it cannot connect.
+
+    A SuperLink that does not answer is waited for by the SuperNode itself.
+    """
+    host, _, port = address.rpartition(":")
+    try:
+        with (
+            socket.create_connection((host, int(port)), timeout=5) as plain,
+            ssl.create_default_context(cafile=str(authority)).wrap_socket(plain, server_hostname=host),
+        ):
+            pass
+    except ssl.SSLCertVerificationError as error:
+        sys.exit(f"this client does not trust {address}: {error.verify_message}. Its authority is {authority}.")
+    except ssl.SSLError as error:
+        sys.exit(f"{address} does not speak TLS as a SuperLink does: {error.reason}")
+    except OSError:
+        return
+
+
+def share(state: Path) -> None:
+    """Let the client find what the server deals out, its images and its terms, beside its own state.
+
+    The links lead into the current run, and nowhere while there is none.
+    """
+    state.mkdir(exist_ok=True)
+    for name in (PARTITION, TABLE):
+        link = state / name
+        if not link.is_symlink():
+            link.symlink_to(RUNS / ".current" / name)
+
+
+def choose_gpu(slot: int, devices: Path = Path("/dev")) -> None:
+    """Let a client that was given GPUs see one of them, so that clients spread over what there is."""
+    gpus = len(list(devices.glob("nvidia[0-9]*")))
+    if gpus and "CUDA_VISIBLE_DEVICES" not in os.environ:
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(slot % gpus)
+
+
 def node_config(slot: int, prefix: str) -> str:
     """Return what the SuperNode tells its app about itself, in Flower's syntax."""
     values = {
         "name": f'"{prefix}-{slot}"',
         "partition-id": str(slot),
         "state-dir": f'"{CLIENTS / str(slot) / "state"}"',
-        "partition-file": f'"{RUNS / ".current" / "partition.npy"}"',
         "data-dir": f'"{DATA}"',
     }
     return " ".join(f"{key}={value}" for key, value in values.items())
@@ -49,10 +90,13 @@ def node_config(slot: int, prefix: str) -> str:
 def main() -> None:
     """Claim a slot, enrol its key, wait until it is registered, and become the SuperNode."""
     superlink = os.environ.get("AOI_SUPERLINK", "superlink:9092")
+    check_server(superlink, TRUST)
     slot = claim(CLIENTS)
     name = f"{os.environ.get('AOI_CLIENT_PREFIX', 'client')}-{slot}"
     key = CLIENTS / str(slot) / "key"
+    share(CLIENTS / str(slot) / "state")
     make_client_key(key, ENROLMENT / f"{name}.pub")
+    choose_gpu(slot)
     print(f"this is {name}", flush=True)
     while not (ENROLMENT / f"{name}.registered").exists():
         time.sleep(0.5)

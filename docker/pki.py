@@ -72,7 +72,8 @@ def make_all(root: Path, hosts: tuple[str, ...] = (), *, server_days: int = SERV
         )
         _write(server / "server.key", _pem(key), 0o600)
         _write(server / "server.crt", certificate.public_bytes(serialization.Encoding.PEM), 0o644)
-        made.append(f"a server certificate for {', '.join(names)}, good until {certificate.not_valid_after_utc:%Y-%m-%d}")
+        until = f"{certificate.not_valid_after_utc:%Y-%m-%d}"
+        made.append(f"a server certificate for {', '.join(names)}, good until {until}")
     if not secret.exists():
         _write(secret, secrets.token_bytes(32), 0o600)
         made.append("a secret for the SuperExec")

@@ -16,7 +16,7 @@ from typing import Any
 
 import grpc
 
-from aoi.errors import AoiError, NodesError
+from aoi.errors import AoiError, NodesError, ResumeError
 from docker import settings
 from docker.control import Control, RunState
 from server.config import RunConfig
@@ -29,7 +29,7 @@ APP, RUNS, ENROLMENT = Path("/app"), Path("/runs"), Path("/enrolment")
 AUTHORITY = Path("/pki/trust/ca.crt")
 CONTROL = "superlink-control:9093"
 CURRENT = RUNS / ".current"
-_LOOK = 1.0  # seconds between two looks at the ledger and the SuperLink
+_LOOK = 2.0  # seconds between two looks at the ledger and the SuperLink
 
 
 def say(text: str) -> None:
@@ -109,9 +109,16 @@ def point_at(name: str) -> None:
     aside.replace(CURRENT)
 
 
-def follow(control: Control, run_id: int, folder: Path, rounds: int) -> RunState:
+def recorded_config(folder: Path) -> dict[str, Any] | None:
+    """Return the run keys that a run's ledger holds, or None while there is no ledger."""
+    found = read_run(folder / LEDGER).get("config") if (folder / LEDGER).exists() else None
+    return dict(found) if found else None
+
+
+def follow(control: Control, run_id: int, folder: Path) -> RunState:
     """Print each round as it is recorded, enrol whoever comes late, and return how the run ended."""
-    begun, seen, away = time.monotonic(), _recorded(folder), False
+    begun, away = time.monotonic(), False
+    first = last = max((record.round for record in _records(folder, after=0)), default=0)
     while True:
         try:
             enrol(control)
@@ -123,17 +130,14 @@ def follow(control: Control, run_id: int, folder: Path, rounds: int) -> RunState
             if not away:
                 say("the SuperLink does not answer; the run goes on as soon as it does")
             state, away = RunState(run_id, "unknown", "", ""), True
-        for record in _records(folder, after=seen[-1] if seen else 0):
-            seen.append(record.round)
-            left = (time.monotonic() - begun) / len(seen) * (rounds - record.round)
+        for record in _records(folder, after=last):
+            last = record.round
+            rounds = int((recorded_config(folder) or {})["num-server-rounds"])
+            left = (time.monotonic() - begun) / (last - first) * (rounds - last)
             say(progress_line(record, rounds, left))
         if state.status == "finished":
             return state
         time.sleep(_LOOK)
-
-
-def _recorded(folder: Path) -> list[int]:
-    return [record.round for record in _records(folder, after=0)]
 
 
 def _records(folder: Path, after: int) -> list[RoundRecord]:
@@ -151,11 +155,15 @@ def _records(folder: Path, after: int) -> list[RoundRecord]:
 
 def conclude(control: Control, state: RunState, folder: Path) -> int:
     """Say how the run ended and return the exit status."""
-    if state.outcome == "completed":
+    about = read_run(folder / LEDGER) if (folder / LEDGER).exists() else {}
+    if state.outcome == "completed" and about.get("status") == "completed":
         last = read(folder / LEDGER, "rounds")[-1]
         accuracy = "" if last["test_accuracy"] is None else f", test accuracy {last['test_accuracy']:.4f}"
         say(f"run {folder.name} is complete: {last['round']} rounds{accuracy}")
         return 0
+    if state.outcome == "completed":
+        say(f"run {folder.name} was stopped: {about.get('reason')}. AOI_RESUME=true goes on with it.")
+        return 1
     say(f"run {folder.name} ended as {state.outcome}: {state.details}")
     say("the end of its log:\n" + "\n".join(control.log(state.run_id).splitlines()[-40:]))
     return 1
@@ -164,24 +172,30 @@ def conclude(control: Control, state: RunState, folder: Path) -> int:
 def play() -> int:
     """Play the run that the environment describes, or follow the one that is going, and return the exit status."""
     chosen = settings.from_environment(os.environ, settings.defaults(APP / "pyproject.toml"))
-    wanted = max(int(chosen.get("num-clients", "0") or 0), replicas())
-    config = RunConfig.parse({**chosen, "num-clients": str(wanted), "runs-dir": str(RUNS), "data-dir": "/data"})
+    chosen |= {"runs-dir": str(RUNS), "data-dir": "/data"}
+    if "resume" in chosen and CURRENT.exists():
+        chosen.setdefault("run-name", CURRENT.resolve().name)
+    chosen["num-clients"] = str(max(int(chosen.get("num-clients", "0")), replicas()))
+    config = RunConfig.parse(chosen)
     control = Control(CONTROL, AUTHORITY)
     going = [run for run in control.runs() if run.status != "finished"]
-    if going and CURRENT.exists():
+    if going and CURRENT.exists() and not config.resume:
         folder = CURRENT.resolve()
         say(f"run {folder.name} is going; following it")
-        rounds = int(read_run(folder / LEDGER)["config"]["num-server-rounds"])
-        return conclude(control, follow(control, going[-1].run_id, folder, rounds), folder)
-    await_clients(control, wanted, config.join_timeout)
-    values = config.flat()
-    values["run-name"] = values["run-name"] or default_name(config.policy, config.dataset)
-    folder = RUNS / values["run-name"]
-    (RUNS / values["run-name"]).mkdir(parents=True, exist_ok=True)
-    point_at(folder.name)
-    run_id = submit(values)
-    say(f"run {folder.name} is submitted: {config.policy}, {config.dataset}, {config.num_server_rounds} rounds")
-    return conclude(control, follow(control, run_id, folder, config.num_server_rounds), folder)
+        return conclude(control, follow(control, going[-1].run_id, folder), folder)
+    name = config.run_name or default_name(config.policy, config.dataset)
+    folder, values = RUNS / name, config.flat()
+    if config.resume:  # server and clients take every other key from the ledger, not from today's environment
+        values = (recorded_config(folder) or {}) | {"resume": True}
+        if len(values) == 1:
+            raise ResumeError(f"AOI_RESUME is set, but there is no run {name!r} to go on with.")
+    await_clients(control, int(values["num-clients"]), config.join_timeout)
+    folder.mkdir(parents=True, exist_ok=True)
+    point_at(name)
+    run_id = submit(values | {"run-name": name})
+    policy, dataset, rounds = (values[key] for key in ("policy", "dataset", "num-server-rounds"))
+    say(f"run {name} {'goes on' if config.resume else 'is submitted'}: {policy}, {dataset}, {rounds} rounds")
+    return conclude(control, follow(control, run_id, folder), folder)
 
 
 def main() -> None:

@@ -42,8 +42,25 @@ def write(names: Sequence[str], output: Path | None = None) -> Path:
 def render(runs: Sequence[Run]) -> str:
     """Return the whole page."""
     charts = figures(runs)
+    data = f'<script type="application/json" id="figures">{_json(drawings(charts))}</script>'
+    scripts = f"<script>{plotly()}</script>{data}<script>{SCRIPT}</script>" if charts else ""
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{html.escape(title(runs))} – AoI-FL report</title><style>{STYLE}</style></head>\n"
+        f"<body><main>{main(runs, charts)}</main>\n{scripts}</body></html>\n"
+    )
+
+
+def title(runs: Sequence[Run]) -> str:
+    """Return the heading of the runs' page, plain text."""
+    return f"{len(runs)} runs compared" if len(runs) > 1 else runs[0].label
+
+
+def main(runs: Sequence[Run], charts: Sequence[Chart]) -> str:
+    """Return what the page says and where its charts go: the HTML of its main element."""
     several = len(runs) > 1
-    title = f"{len(runs)} runs compared" if several else runs[0].label
     # One run: heat maps take the whole width, and the key numbers fill the gap that an odd number of others leaves.
     # Several: heat maps are small multiples, and the last chart is drawn out over the gap.
     odd = sum(several or chart.overlay for chart in charts) % 2 == 1
@@ -51,7 +68,7 @@ def render(runs: Sequence[Run]) -> str:
         _chart(chart, runs, wide=odd and chart is charts[-1] if several else not chart.overlay) for chart in charts
     ]
     if not charts:
-        cards.append(_card("No rounds yet", "Nothing is recorded so far; write the report again later.", wide=True))
+        cards.append(_card("No rounds yet", "Nothing is recorded so far.", wide=True))
     cards.append(_card("Key numbers", "", _table(*summary.key_numbers(runs), "Key numbers"), wide=several or not odd))
     (columns, lost), number = summary.dropped(runs)
     if lost:
@@ -66,16 +83,16 @@ def render(runs: Sequence[Run]) -> str:
         lead = f'<ul class="runs">{said}</ul>'
     else:
         lead = f'<p class="one">{html.escape(summary.sentence(runs[0]))}</p>'
-    scripts = f"<script>{_plotly()}</script>{_data(charts)}<script>{SCRIPT}</script>" if charts else ""
     return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(title)} – AoI-FL report</title><style>{STYLE}</style></head>\n"
-        f"<body><main><h1>{html.escape(title)}</h1>{lead}\n"
+        f"<h1>{html.escape(title(runs))}</h1>{lead}\n"
         "<noscript><p>The charts need JavaScript; their numbers are listed under each.</p></noscript>"
-        f'<div class="grid">\n{"".join(cards)}</div></main>\n{scripts}</body></html>\n'
+        f'<div class="grid">\n{"".join(cards)}</div>'
     )
+
+
+def drawings(charts: Sequence[Chart]) -> list[dict[str, Any]]:
+    """Return what the script draws, by the name of the element it goes to."""
+    return [{"name": chart.name, "data": chart.data, "layout": chart.layout} for chart in charts]
 
 
 def _chart(chart: Chart, runs: Sequence[Run], *, wide: bool) -> str:
@@ -116,13 +133,18 @@ def _cell(value: Any) -> str:
     return "–" if value is None or value == "" else html.escape(str(value))
 
 
-def _data(charts: Sequence[Chart]) -> str:
-    figures_ = [{"name": chart.name, "data": chart.data, "layout": chart.layout} for chart in charts]
-    text = json.dumps(figures_, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    return f'<script type="application/json" id="figures">{text}</script>'
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _plotly() -> str:
+def plotly() -> str:
+    """Return Plotly's script.
+
+    Raises
+    ------
+    ConfigError
+        if Plotly is not installed.
+    """
     try:
         from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
     except ImportError as error:

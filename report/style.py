@@ -55,9 +55,10 @@ thead th { position: sticky; top: 0; background: var(--surface); }
 @media print { details { display: none; } .grid > * { break-inside: avoid; } }
 """
 
-SCRIPT = """
-(function () {
-  const charts = JSON.parse(document.getElementById("figures").textContent);
+# Defines show(charts): draws the charts, and again when the theme changes; called anew, it draws what is new.
+DRAWING = """
+const show = (function () {
+  let charts = [];
   const dark = matchMedia("(prefers-color-scheme: dark)"), narrow = matchMedia("(max-width: 480px)");
   const mouse = matchMedia("(hover: hover)").matches;
   function coloured(value, css) {
@@ -77,8 +78,11 @@ SCRIPT = """
       Plotly.react(chart.name, coloured(chart.data, css), layout, config);
     }
   }
-  draw();
   dark.addEventListener("change", draw);
   narrow.addEventListener("change", draw);
+  return fresh => { charts = fresh; draw(); };
 })();
+"""
+
+SCRIPT = DRAWING + """show(JSON.parse(document.getElementById("figures").textContent));
 """

@@ -6,16 +6,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
-from safetensors.numpy import save
 
 from aoi.errors import AoiError, StorageError
 from learning import partition, sgd
 from learning.task import Task
 from learning.wire import from_record, to_record
-from server.checkpoint import Checkpoints
+from server.checkpoint import Checkpoints, encode
 from server.config import BUDGETED, RunConfig
 from server.folder import (
     CHECKPOINTS,
@@ -104,7 +102,7 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
         config.num_server_rounds,
         evaluate_fn=_central_evaluation(task, config, ledger),
     )
-    keep(folder / MODEL, save({k: np.asarray(v, order="C") for k, v in from_record(result.arrays).items()}))
+    keep(folder / MODEL, encode(from_record(result.arrays)))
     if strategy.stopped:
         ledger.note(status="stopped", reason=strategy.stopped)
         print(f"stopped: {strategy.stopped}. When clients are back: aoi resume {folder}", flush=True)

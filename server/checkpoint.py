@@ -71,9 +71,8 @@ class Checkpoints:
         StorageError
             It cannot be written; nothing of it is left, and the earlier ones are as they were.
         """
-        # safetensors writes memory as it lies, so another order than C's would come back as other values.
-        tensors = {_MODEL + k: np.asarray(v, order="C") for k, v in checkpoint.model.items()}
-        tensors |= {_MEMORY + k: np.asarray(v, order="C") for k, v in checkpoint.memory.items()}
+        tensors = {_MODEL + k: v for k, v in checkpoint.model.items()}
+        tensors |= {_MEMORY + k: v for k, v in checkpoint.memory.items()}
         metadata = {
             "version": VERSION,
             "run": checkpoint.run,
@@ -81,7 +80,7 @@ class Checkpoints:
             "order": json.dumps(list(checkpoint.model)),
             "checksum": _checksum(tensors),
         }
-        keep(self.path(checkpoint.round), save(tensors, metadata))
+        keep(self.path(checkpoint.round), encode(tensors, metadata))
 
     def prune(self, round_: int) -> None:
         """Remove all files but the checkpoints of this round, which is committed, and of the one before."""
@@ -143,6 +142,11 @@ class Checkpoints:
             f"the ledger says that round {committed} of run {run!r} is complete, but {' '.join(reasons)} Bring one of "
             "these files back from a copy, or start the run anew under another run-name."
         )
+
+
+def encode(tensors: Mapping[str, NDArray[Any]], metadata: dict[str, str] | None = None) -> bytes:
+    """Return arrays in safetensors' format, which takes memory as it lies and so needs it in C's order."""
+    return save({name: np.asarray(array, order="C") for name, array in tensors.items()}, metadata)
 
 
 def _checksum(tensors: Mapping[str, NDArray[Any]]) -> str:

@@ -57,7 +57,7 @@ class Collector:
             if answer is not None and not answer.takes_part:
                 self._record.declined += 1
                 return
-            if self._plan.ask.wire == protocol.BROADCAST:
+            if self._plan.ask.wire == protocol.BROADCAST and not self._plan.ask.forced:
                 self._record.willing += 1
             update = read_update(reply, self._model, self._examples_key)
         except Refused as reason:

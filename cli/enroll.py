@@ -1,0 +1,21 @@
+"""``aoi enroll``: prepare this device as a client of a SuperLink."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def enroll(
+    name: Annotated[str, typer.Option(help="The client's name, which stays the same for as long as it takes part.")],
+    superlink: Annotated[str, typer.Option(metavar="HOST:PORT", help="The SuperLink's Fleet API, port 9092.")],
+    ca: Annotated[Path, typer.Option(help="The certificate (PEM) of the authority that the SuperLink's comes from.")],
+    folder: Annotated[
+        Path | None, typer.Option("--dir", help="Where key and configuration go; by default a folder of that name.")
+    ] = None,
+) -> None:
+    """Make this client's key, its configuration and a systemd unit, and print what the operator registers."""
+    from client import enroll as enrolment
+
+    made = enrolment.enroll(name, superlink, ca, folder or Path(name))
+    print(enrolment.next_steps(made))

@@ -1,0 +1,25 @@
+"""``aoi serve``: a page that follows a run while it goes."""
+
+from typing import Annotated
+
+import typer
+
+
+def serve(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="The folder of a run, or its name under runs/; it may come later.")
+    ],
+    host: Annotated[
+        str, typer.Option(help="The address to serve on. Whoever can reach it can read the page; it has no password.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to serve on; 0 takes a free one.")] = 8050,
+) -> None:
+    """Show what the report shows, and each new round as it is recorded. Reads the ledger only; ends with Ctrl-C."""
+    from report import live
+    from report.runs import find
+
+    listening = live.listen(host, port)
+    address, bound = listening.getsockname()[:2]
+    shown = f"[{address}]" if ":" in address else address
+    print(f"serving {find(run)} on http://{shown}:{bound}", flush=True)
+    live.serve(run, listening)

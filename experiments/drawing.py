@@ -1,0 +1,62 @@
+"""How the pictures look: legible in a README of either colour, and without telling red from green."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+SIZE = 12  # points
+_DPI = 110
+
+# The palette of Okabe & Ito (2008), by policy, each with a marker of its own.
+STYLES: Mapping[str, dict[str, Any]] = {
+    "random": {"color": "#404040", "marker": "s"},
+    "proportional": {"color": "#E69F00", "marker": "^"},
+    "oldest-age": {"color": "#009E73", "marker": "D"},
+    "markov-optimal": {"color": "#0072B2", "marker": "o"},
+    "markov-increasing": {"color": "#D55E00", "marker": "v"},
+    "wics": {"color": "#0072B2", "marker": "o"},
+    "abs": {"color": "#E69F00", "marker": "^"},
+    "maxpack": {"color": "#D55E00", "marker": "v"},
+    "random-budget": {"color": "#404040", "marker": "s"},
+}
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#404040")
+
+_LOOK = {
+    "font.size": SIZE,
+    "axes.titlesize": SIZE,
+    "axes.labelsize": SIZE,
+    "xtick.labelsize": SIZE - 1,
+    "ytick.labelsize": SIZE - 1,
+    "legend.fontsize": SIZE - 1,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#E3E3E3",
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+}
+
+
+def draw(path: Path, plot: Any, width: float = 9.0, height: float = 4.6) -> None:
+    """Let ``plot(figure)`` draw on a white figure, and save it as PNG."""
+    with matplotlib.rc_context(_LOOK):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)
+        plot(figure)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=_DPI)
+
+
+def legend_below(figure: Figure, axes: Axes, columns: int = 4) -> None:
+    """Put the axes' legend under the whole figure."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns)

@@ -1,0 +1,133 @@
+"""How many rounds pass between two selections of a client: histograms against the exact law."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from aoi.load import interval_counts
+from experiments import setting
+from experiments.base import JOURNAL, Claim, Conclusion, Experiment, Options, Row, Unit, seeds
+from experiments.drawing import STYLES
+from experiments.stats import agreement, interval
+
+_SHOWN = 30  # waits that the picture shows one by one
+_LEAST = 25.0  # waits expected over all seeds, below which lengths are put together: the t-test needs that many
+
+
+def expected_counts(policy: str, rounds: int) -> NDArray[np.float64]:
+    """Return how many intervals of 1 … R−1 rounds a run of R rounds has on average, exactly.
+
+    An interval of x rounds can begin in rounds 1 … R−x, so there are Σ_i r_i P(X_i = x)(R−x) of them. Under random and
+    proportional selection a client's rounds are independent, taken part in with probability k/n or 1−(1−q_i)^k.
+    """
+    x = np.arange(1, rounds)
+    if policy == "proportional":
+        shares = setting.sizes() / setting.sizes().sum()
+        rates = 1 - (1 - shares) ** setting.PER_ROUND
+        found = (rates[:, None] ** 2 * (1 - rates[:, None]) ** (x - 1)).sum(axis=0)
+    else:
+        table = setting.markov(policy)
+        pmf = table.interval_pmf()[: rounds - 1]
+        found = setting.CLIENTS / table.interval_mean * np.pad(pmf, (0, rounds - 1 - len(pmf)))
+    result: NDArray[np.float64] = found * (rounds - x)
+    return result
+
+
+class Intervals(Experiment):
+    """Journal, Fig. 3."""
+
+    name = "intervals"
+    title = "Rounds between two selections of a client"
+    source = f"{JOURNAL}, Fig. 3"
+    minutes = 0.3
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        """Return the population and the rounds."""
+        return {**setting.SETTINGS, "rounds": 200 if options.quick else 1000}
+
+    def units(self, options: Options) -> list[Unit]:
+        """Return a unit for each seed and policy."""
+        return [{"seed": s, "policy": p} for s in seeds(options, 20, 8) for p in setting.POLICIES]
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Return how often each interval occurred."""
+        history = setting.play(unit["policy"], self.settings(options)["rounds"], unit["seed"])
+        return [{"interval": x, "count": count} for x, count in interval_counts(history).items()]
+
+    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+        """Compare every bar with theory."""
+        points, said, deviation = [], [], {}
+        for policy in setting.POLICIES:
+            found, exact = _table(rows, policy, settings["rounds"]), expected_counts(policy, settings["rounds"])
+            points += _pooled(found, exact)
+            x = np.arange(1, settings["rounds"])
+            spread = [_deviation(x, row) for row in found]
+            deviation[policy] = interval(spread)
+            said.append(
+                f"{policy}: mean {interval([float(row @ x / row.sum()) for row in found]).show(3)} (theory "
+                f"{exact @ x / exact.sum():.3f}), standard deviation {deviation[policy].show(3)} (theory "
+                f"{_deviation(x, exact):.3f})"
+            )
+        met = agreement(points)
+        paragraph = (
+            f"Intervals over {settings['rounds']} rounds, {'; '.join(said)}. Theory is the exact expectation of a run's "
+            "histogram, its finite length included. Histograms and theory "
+            f"{met}; lengths expected fewer than {_LEAST:.0f} times over all seeds are compared together."
+        )
+        order = [deviation[p] for p in ("markov-optimal", "markov-increasing", "random", "proportional")]
+        ranked = all(a.high < b.low for a, b in zip(order, order[1:], strict=False))
+        claim = Claim(
+            "Intervals spread least under the optimal Markov policy, then the non-optimal, random, proportional",
+            f"{JOURNAL}, Fig. 3",
+            "histograms, a peak around 6",
+            "standard deviations "
+            + ", ".join(f"{p} {deviation[p].show(2)}" for p in ("markov-optimal", "markov-increasing", "random", "proportional"))
+            + f"; histograms and exact law {met}",
+            "holds" if ranked and met.holds else "partly",
+        )
+        return Conclusion(paragraph, (claim,))
+
+    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+        """Draw shares of all intervals: bars are measured, dots are exact."""
+        panels = figure.subplots(2, 2, sharex=True)
+        for axes, policy in zip(panels.flat, setting.POLICIES, strict=True):
+            found = _table(rows, policy, settings["rounds"]).sum(axis=0)[:_SHOWN]
+            exact = expected_counts(policy, settings["rounds"])
+            x = np.arange(1, _SHOWN + 1)
+            total = _table(rows, policy, settings["rounds"]).sum()
+            axes.bar(x, found / total, color=STYLES[policy]["color"], alpha=0.55, width=0.85, label="measured")
+            axes.plot(x, (exact / exact.sum())[:_SHOWN], "k.", markersize=6, label="exact")
+            axes.set(title=policy)
+            axes.legend()
+        for axes in panels[-1]:
+            axes.set_xlabel("rounds between two selections")
+        for axes in panels[:, 0]:
+            axes.set_ylabel("share")
+
+
+def _table(rows: Sequence[Row], policy: str, rounds: int) -> NDArray[np.float64]:
+    """Return (seeds, R−1) counts of the intervals 1 … R−1."""
+    numbers = sorted({row["seed"] for row in rows})
+    table = np.zeros((len(numbers), rounds - 1))
+    for row in rows:
+        if row["policy"] == policy:
+            table[numbers.index(row["seed"]), row["interval"] - 1] = row["count"]
+    return table
+
+
+def _pooled(found: NDArray[np.float64], exact: NDArray[np.float64]) -> list[tuple[Sequence[float], float]]:
+    """Return a point for each length that is common enough, and one for all others."""
+    common = exact * len(found) >= _LEAST
+    points: list[tuple[Sequence[float], float]] = [(found[:, j], float(exact[j])) for j in np.flatnonzero(common)]
+    rest = float(exact[~common].sum())
+    if rest * len(found) >= _LEAST:
+        points.append((found[:, ~common].sum(axis=1), rest))
+    return points
+
+
+def _deviation(x: NDArray[np.int64], counts: NDArray[np.float64]) -> float:
+    mean = counts @ x / counts.sum()
+    return float(np.sqrt(counts @ (x - mean) ** 2 / counts.sum()))

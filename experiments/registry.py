@@ -1,0 +1,27 @@
+"""Every experiment by its name, in the order in which ``all`` plays them."""
+
+from functools import cache
+
+from aoi.errors import ConfigError
+from experiments.base import Experiment
+
+
+@cache
+def experiments() -> dict[str, Experiment]:
+    """Return all experiments by name."""
+    from experiments.churn import Churn
+    from experiments.intervals import Intervals
+    from experiments.load_variance import LoadVariance
+    from experiments.modes import Modes
+    from experiments.start import Start
+    from experiments.windows import Windows
+
+    every: list[Experiment] = [LoadVariance(), Intervals(), Windows(), Start(), Churn(), Modes()]
+    return {experiment.name: experiment for experiment in every}
+
+
+def find(name: str) -> Experiment:
+    """Return an experiment by its name; ConfigError, with the list, for an unknown one."""
+    if name not in experiments():
+        raise ConfigError(f"experiment {name!r} is unknown: give one of {', '.join(experiments())}, all or list.")
+    return experiments()[name]

@@ -1,0 +1,50 @@
+"""The setting of Javani & Wang: n = 100 clients, k = 15 a round, m = 10, Zipf(2.0) sizes, and the paper's policies."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi.load import History
+from aoi.markov import MarkovPolicy
+from aoi.selection import Population, ProportionalSelector, RandomSelector, Selector
+from aoi.simulate import simulate
+from aoi.sizes import make_sizes
+
+CLIENTS, PER_ROUND, MAX_AGE = 100, 15, 10
+SIZES, SIZES_SEED = "zipf:2.0", 1  # one population for all seeds, as in the paper's figures
+POLICIES = ("random", "proportional", "markov-optimal", "markov-increasing")
+
+SETTINGS = {
+    "clients": CLIENTS,
+    "per_round": PER_ROUND,
+    "max_age": MAX_AGE,
+    "sizes": f"{SIZES}, drawn with seed {SIZES_SEED}",
+}
+
+
+def sizes() -> NDArray[np.int64]:
+    """Return the clients' data sizes."""
+    return make_sizes(SIZES, CLIENTS, SIZES_SEED)
+
+
+def markov(name: str) -> MarkovPolicy:
+    """Return the table of a Markov policy; for ``random``, the one with the same law of X for each client."""
+    make = {
+        "markov-optimal": MarkovPolicy.optimal,
+        "markov-increasing": MarkovPolicy.increasing,
+        "random": MarkovPolicy.uniform,
+    }
+    return make[name](CLIENTS, PER_ROUND, MAX_AGE)
+
+
+def play(name: str, rounds: int, seed: int) -> History:
+    """Play a policy of the paper; Markov clients start from the stationary law."""
+    player: MarkovPolicy | Selector
+    match name:
+        case "random":
+            player = RandomSelector(PER_ROUND, seed)
+        case "proportional":
+            player = ProportionalSelector(PER_ROUND, seed)
+        case _:
+            player = markov(name)
+    ages = np.zeros(CLIENTS, dtype=np.int64)
+    return simulate(player, Population(ages, sizes(), np.ones(CLIENTS, dtype=np.bool_)), rounds, seed)

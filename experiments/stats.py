@@ -1,0 +1,92 @@
+"""Intervals over seeds, and the test that theory and simulation agree."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+FAMILYWISE = 0.001  # probability that exact theory is called wrong at any of a figure's points
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over seeds with its 95 % t-interval, infinitely wide for a single seed."""
+
+    mean: float
+    half: float
+    count: int
+
+    @property
+    def low(self) -> float:
+        """The lower end."""
+        return self.mean - self.half
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+        return self.mean + self.half
+
+    def show(self, digits: int = 2, unit: str = "") -> str:
+        """Write mean and interval, for instance ``1.20 [0.80, 1.60]``."""
+        ends = f" [{self.low:.{digits}f}, {self.high:.{digits}f}]" if math.isfinite(self.half) else " (one seed)"
+        return f"{self.mean:.{digits}f}{ends}{unit}"
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """Return the mean of independent values with its 95 % t-interval (for paired seeds: give their differences)."""
+    count = len(values)
+    if count == 0:
+        return Interval(math.nan, math.inf, 0)
+    if count == 1:
+        return Interval(float(values[0]), math.inf, 1)
+    spread = float(np.std(values, ddof=1)) / math.sqrt(count)
+    return Interval(float(np.mean(values)), float(stats.t.ppf(0.975, count - 1)) * spread, count)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far simulation is from exact theory.
+
+    Attributes
+    ----------
+    points : compared
+    largest : |t| at the worst of them
+    limit : what |t| may reach so that, theory being true, all points stay below it with probability 99.9 %
+    """
+
+    points: int
+    largest: float
+    limit: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether no point is further from theory than its limit."""
+        return self.largest <= self.limit
+
+    def __str__(self) -> str:
+        """Say it in a clause."""
+        return (
+            f"{'agree' if self.holds else 'do NOT agree'} at all {self.points} points at a familywise error of "
+            f"{FAMILYWISE:.1%} (largest |t| {self.largest:.2f}, Bonferroni limit {self.limit:.2f})"
+        )
+
+
+def agreement(points: Sequence[tuple[Sequence[float], float]]) -> Agreement:
+    """Compare means over independent seeds with exact expectations, by t-tests with Bonferroni's correction.
+
+    Parameters
+    ----------
+    points : for each, the seeds' values (as many for every point, at least 2) and their exact expectation. Values
+        without spread must equal it to 1e-9
+    """
+    count = len(points[0][0])
+    limit = float(stats.t.isf(FAMILYWISE / len(points) / 2, count - 1))
+    largest = 0.0
+    for values, exact in points:
+        off = abs(float(np.mean(values)) - exact)
+        error = float(np.std(values, ddof=1)) / math.sqrt(count)
+        if off > 1e-9 * max(1.0, abs(exact)):
+            largest = max(largest, off / error if error > 1e-12 else math.inf)
+    return Agreement(len(points), largest, limit)

@@ -1,0 +1,114 @@
+"""Results on disk: rows as CSV, beside them as JSON the settings they belong to and which units are complete.
+
+Both files are written anew, aside and renamed, after each unit, the CSV first: a process that is killed loses the unit
+at hand, and rows that the JSON does not vouch for are dropped when the results are opened again.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from aoi.errors import ConfigError
+from experiments.base import Row, Unit
+from server.folder import keep
+
+
+class Store:
+    """The results of one experiment in a folder.
+
+    Attributes
+    ----------
+    rows : of all complete units, in the order in which they were finished
+    settings : what they depend on
+    seconds : of one core that they took
+    machine : where
+
+    Raises
+    ------
+    ConfigError
+        The folder holds results of this experiment under other settings, or files that cannot be read.
+    """
+
+    def __init__(self, folder: Path, name: str, settings: Mapping[str, Any], machine: str) -> None:
+        self.table, self._about = folder / f"{name}.csv", folder / f"{name}.json"
+        self.settings: dict[str, Any] = json.loads(json.dumps(dict(settings)))
+        self.machine = machine
+        self.rows: list[Row] = []
+        self._units: list[dict[str, Any]] = []
+        if self._about.exists():
+            self._take_up()
+
+    @classmethod
+    def recorded(cls, folder: Path, name: str) -> "Store | None":
+        """Open results under whatever settings they have; None if there are none."""
+        path = folder / f"{name}.json"
+        return cls(folder, name, _read(path)["settings"], "") if path.exists() else None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of one core that the complete units took."""
+        return float(sum(unit["seconds"] for unit in self._units))
+
+    def has(self, unit: Unit) -> bool:
+        """Say whether a unit is complete."""
+        return any(known["unit"] == unit for known in self._units)
+
+    def add(self, unit: Unit, rows: list[Row], seconds: float) -> None:
+        """Add a finished unit, with the seconds of one core that it took."""
+        self.rows += [{**unit, **row} for row in rows]
+        self._units.append({"unit": unit, "seconds": round(seconds, 3)})
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(dict.fromkeys(key for row in self.rows for key in row)), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
+        keep(self.table, text.getvalue().encode())
+        about = {"settings": self.settings, "machine": self.machine, "units": self._units}
+        keep(self._about, (json.dumps(about, indent=1) + "\n").encode())
+
+    def _take_up(self) -> None:
+        about = _read(self._about)
+        before, now = about["settings"], self.settings
+        other = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+        if other:
+            theirs = ", ".join(f"{key}={_short(before.get(key))}" for key in other)
+            ours = ", ".join(f"{key}={_short(now.get(key))}" for key in other)
+            raise ConfigError(
+                f"{self._about} holds results with {theirs}, and this command asks for {ours}: results are not mixed. "
+                f"Give the same values, another folder with --out, or delete {self.table.stem}.csv and .json there."
+            )
+        self._units, self.machine = about["units"], about["machine"]
+        try:
+            with open(self.table, newline="", encoding="utf-8") as file:
+                rows = [{key: _value(cell) for key, cell in row.items()} for row in csv.DictReader(file)]
+        except OSError as error:
+            raise ConfigError(f"{self.table} cannot be read: {error.strerror}. Delete {self._about} to start anew.") from error
+        self.rows = [row for row in rows if any(unit["unit"].items() <= row.items() for unit in self._units)]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        if {"settings", "machine", "units"} <= set(about):
+            return dict(about)
+    except (OSError, ValueError, TypeError) as error:
+        raise ConfigError(f"{path} cannot be read ({error}). Delete it to start anew.") from error
+    raise ConfigError(f"{path} does not describe results of aoi reproduce. Delete it, or choose another --out.")
+
+
+def _value(cell: str | None) -> Any:
+    """Return what a cell held: nothing, a whole number, a number, or a string."""
+    if cell is None or cell == "":
+        return None
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            pass
+    return cell
+
+
+def _short(value: Any) -> str:
+    return "none" if value is None else str(value)

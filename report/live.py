@@ -1,0 +1,234 @@
+"""The report of one run as a page that follows it: read from the ledger, sent anew only when there is a new round.
+
+The page asks every second with the version that it shows, and is mostly answered with nothing. What has changed is put
+into the page in place, so that scroll position, opened tables and zoomed charts stay as they are.
+"""
+
+import hashlib
+import html
+import json
+import socket
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from typing import Any
+
+from fastapi import FastAPI, Response
+from starlette.middleware.gzip import GZipMiddleware
+
+from aoi.errors import AoiError, ConfigError
+from report import page
+from report.figures import figures
+from report.runs import find, load
+from report.style import DRAWING, STYLE
+from server.folder import LEDGER
+
+# The page may run what this server gives it, and speak to this server; nothing else.
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; img-src data: blob:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+# A new version may be made when the last one is this many times as old as it took to make: a sixth of a core at most.
+_REST = 5.0
+
+Mark = tuple[Any, ...]
+
+
+class Live:
+    """The page's content, made again when the ledger has something new and only then.
+
+    Parameters
+    ----------
+    run : a run's folder, or its name under ``runs``; it may not be there yet, and may be a link that moves on
+    """
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._lock = threading.Lock()
+        self._mark: Mark | None = None
+        self._body, self._version = b"", ""
+        self._rested = 0.0
+
+    def content(self, seen: str) -> tuple[str, bytes] | None:
+        """Return the version and the JSON of what to show, or None if that is what has been ``seen``."""
+        with self._lock:
+            mark = self._look()
+            if mark != self._mark and (not self._body or time.monotonic() >= self._rested):
+                begun = time.monotonic()
+                self._body = json.dumps(self._make(mark), allow_nan=False, separators=(",", ":")).encode()
+                self._version = hashlib.sha256(self._body).hexdigest()[:16]
+                self._mark = mark
+                self._rested = time.monotonic() + _REST * (time.monotonic() - begun)
+            return None if seen == self._version else (self._version, self._body)
+
+    def _look(self) -> Mark:
+        """Return what tells one state of the ledger from the next: which file, how many rounds, and the status."""
+        path = find(self._run).resolve() / LEDGER
+        try:
+            which = path.stat().st_ino
+            with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
+                rounds = db.execute("SELECT count(*), max(round) FROM rounds").fetchone()
+                status = db.execute("SELECT value FROM run WHERE key = 'status'").fetchone()
+            return (str(path), which, *rounds, *(status or [None]))
+        except FileNotFoundError:
+            return (str(path),)
+        except (OSError, sqlite3.Error) as error:
+            return (str(path), f"{error}.")
+
+    def _make(self, mark: Mark) -> dict[str, Any]:
+        folder = find(self._run).resolve()
+        if len(mark) == 1 or (len(mark) == 2 and "no such table" in mark[1]):
+            return _said(folder.name, f"Waiting for the run {self._run}: it has no ledger yet.")
+        if len(mark) == 2:
+            return _said(folder.name, f"The ledger in {folder} cannot be read: {mark[1]}")
+        try:
+            runs = [load(folder, folder.name)]
+        except AoiError as error:  # it went away, or is being made anew, since it was looked at
+            return _said(folder.name, str(error))
+        charts = figures(runs)
+        for chart in charts:
+            chart.layout["uirevision"] = "live"  # a reader's zoom stays
+        return {"title": page.title(runs), "main": page.main(runs, charts), "charts": page.drawings(charts)}
+
+
+def _said(name: str, text: str) -> dict[str, Any]:
+    return {"title": name, "main": f"<h1>{html.escape(name)}</h1><p>{html.escape(text)}</p>", "charts": []}
+
+
+def application(run: str) -> FastAPI:
+    """Return the web application that shows a run.
+
+    Raises
+    ------
+    ConfigError
+        Plotly is not installed.
+    """
+    live, plotly = Live(run), page.plotly()
+    app = FastAPI(openapi_url=None)  # and with it none of the pages that load scripts from elsewhere
+    app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=3)
+
+    @app.get("/")
+    def shell() -> Response:
+        return _response(_SHELL, "text/html", {"Content-Security-Policy": _POLICY})
+
+    @app.get("/content")
+    def content(seen: str = "") -> Response:
+        new = live.content(seen)
+        if new is None:
+            return Response(status_code=204, headers={"Cache-Control": "no-store"})
+        version, body = new
+        return _response(body, "application/json", {"Version": version})
+
+    @app.get("/plotly.js")
+    def drawing() -> Response:
+        return _response(plotly, "text/javascript")
+
+    @app.get("/live.js")
+    def script() -> Response:
+        return _response(DRAWING + _FOLLOWING, "text/javascript")
+
+    return app
+
+
+def _response(content: str | bytes, kind: str, headers: dict[str, str] | None = None) -> Response:
+    fixed = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+    return Response(content, media_type=kind, headers=fixed | (headers or {}))
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens where the page is to be served; port 0 takes a free one.
+
+    Raises
+    ------
+    ConfigError
+        The address is not this machine's, or the port is taken.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(address, family=family)
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            f"the page cannot be served on {host}:{port}: {error}. Choose another with --port (0 takes a free one), "
+            "or an address of this machine with --host."
+        ) from error
+
+
+def serve(run: str, listening: socket.socket) -> None:
+    """Serve a run's page until interrupted."""
+    import uvicorn
+
+    config = uvicorn.Config(application(run), log_level="warning", access_log=False, timeout_graceful_shutdown=2)
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+_SHELL = f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>AoI-FL</title><style>{STYLE}
+#live {{ max-width: 1180px; margin: 0 auto; padding: 16px 16px 0; color: var(--muted); font-size: .875rem; }}
+#live::before {{ content: ""; display: inline-block; width: .6em; height: .6em; margin-right: .5em;
+  border-radius: 50%; background: var(--run2); }}
+#live.lost::before {{ background: var(--bad); }}
+</style></head>
+<body><div id="live" role="status">Connecting</div><main></main>
+<noscript><p>The live page needs JavaScript. What the command "aoi report" writes does not.</p></noscript>
+<script src="/plotly.js"></script><script src="/live.js"></script></body></html>
+"""
+
+# Puts new content into the page: what is alike stays the same element, so what the reader did to it stays too.
+_FOLLOWING = """
+(function () {
+  const body = document.querySelector("main"), line = document.getElementById("live");
+  let seen = "";
+  function say(text, lost) {
+    if (line.textContent !== text) line.textContent = text;
+    line.classList.toggle("lost", lost);
+  }
+  function merge(old, fresh) {
+    if (old.nodeName !== fresh.nodeName || old.id !== fresh.id) {
+      if (old.nodeType === 1) forget(old);
+      old.replaceWith(fresh);
+    } else if (old.nodeType !== 1) {
+      if (old.data !== fresh.data) old.data = fresh.data;
+    } else if (old.classList.contains("chart")) {
+      old.setAttribute("aria-label", fresh.getAttribute("aria-label"));
+    } else {
+      if (old.className !== fresh.className) old.className = fresh.className;
+      mergeChildren(old, fresh);
+    }
+  }
+  function mergeChildren(old, fresh) {
+    const mine = [...old.childNodes], theirs = [...fresh.childNodes];
+    theirs.forEach((node, i) => mine[i] ? merge(mine[i], node) : old.append(node));
+    for (const node of mine.slice(theirs.length)) { if (node.nodeType === 1) forget(node); node.remove(); }
+  }
+  function forget(node) {
+    for (const chart of [node, ...node.querySelectorAll(".chart")]) {
+      if (chart.classList.contains("js-plotly-plot")) Plotly.purge(chart);
+    }
+  }
+  async function look() {
+    try {
+      const answer = await fetch("/content?seen=" + seen, {signal: AbortSignal.timeout(20000)});
+      if (answer.status === 200) {
+        const fresh = await answer.json(), template = document.createElement("template");
+        template.innerHTML = fresh.main;
+        document.title = fresh.title + " – AoI-FL live";
+        mergeChildren(body, template.content);
+        show(fresh.charts);
+        seen = answer.headers.get("Version");
+        say("Live: updated at " + new Date().toLocaleTimeString(), false);
+      } else if (!answer.ok) {
+        throw new Error(answer.status);
+      } else if (line.classList.contains("lost")) {
+        say("Live: connected again, nothing new", false);
+      }
+    } catch (error) {
+      say("The server does not answer; what is shown may be old. Trying again.", true);
+    }
+    setTimeout(look, 1000);
+  }
+  look();
+})();
+"""

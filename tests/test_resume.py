@@ -1,0 +1,378 @@
+"""Runs that are killed, run out of disk, or lose their clients: what is complete stays, and the rest follows.
+
+The processes are real and the kills are SIGKILL. A run that was cut is compared with one of the same configuration
+that was left alone, played in this process.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flwr.clientapp import ClientApp as PlainClientApp
+from safetensors.numpy import load_file
+
+from aoi.errors import ConfigError, ResumeError
+from client.app import app as client_app
+from engine.local import LocalGrid, run_local
+from server.app import app as server_app
+from server.app import play
+from server.config import RunConfig
+from server.folder import CHECKPOINTS, LEDGER, MODEL
+from server.ledger import read, read_run
+from server.resume import recorded_run
+
+ROOT = Path(__file__).resolve().parent.parent
+ROUNDS = 12
+BASE = {
+    "num-clients": 20,
+    "clients-per-round": 6,  # 6 does not divide 20, so that the Markov policy is left to chance
+    "num-server-rounds": ROUNDS,
+    "model": "lr",
+    "local-epochs": 1,
+    "evaluate-clients": 2,
+    "seed": 3,
+}
+POLICIES = {
+    "poll": {"policy": "markov-optimal"},
+    "reserve": {"policy": "markov-optimal", "wire": "reserve"},
+    "random": {"policy": "random"},
+    "oldest-age": {"policy": "oldest-age"},
+    "wics": {"policy": "wics", "staleness": "mislabelled"},
+}
+
+
+def configuration(policy, runs_dir, name, **more):
+    values = BASE | POLICIES[policy] | {"runs-dir": str(runs_dir), "run-name": name} | more
+    return RunConfig.parse(values).flat()
+
+
+def run_here(values):
+    run_local(server_app, client_app, values, nodes=values["num-clients"])
+    return Path(values["runs-dir"]) / values["run-name"]
+
+
+def resume_here(folder):
+    about = recorded_run(folder)
+    return run_here(about["config"] | {"resume": True, "run-name": folder.name, "runs-dir": str(folder.parent)})
+
+
+def start(*arguments, program=("-m", "cli.main")):
+    return subprocess.Popen(
+        [sys.executable, *program, *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def run_aside(values, **how):
+    return start("run", *(f"-c{key}={value}" for key, value in values.items()), **how)
+
+
+def recorded(folder):
+    """Return how many rounds a ledger holds, also before there is one."""
+    try:
+        return len(read(folder / LEDGER, "rounds"))
+    except (ConfigError, sqlite3.Error):
+        return 0
+
+
+def kill_after(process, folder, round_, delay=0.0):
+    """Kill a run -9 some time after a round was committed."""
+    while recorded(folder) < round_ and process.poll() is None:
+        time.sleep(0.002)
+    time.sleep(delay)
+    process.kill()
+    output = process.communicate()[0]
+    assert process.returncode in (-signal.SIGKILL, 0), output
+
+
+def rows(folder, table, without):
+    return [{k: v for k, v in row.items() if k not in without} for row in read(folder / LEDGER, table)]
+
+
+def assert_same(folder, whole, atol=None):
+    """See that two runs chose the same clients every round and came to the same model."""
+    kept = [row["round"] for row in read(folder / LEDGER, "rounds")]
+    assert kept == list(range(1, len(kept) + 1)), "a round is missing, or is there twice"
+    assert read_run(folder / LEDGER)["status"] == read_run(whole / LEDGER)["status"] == "completed"
+    parts = [rows(f, "participations", ("seconds", "loss") if atol else ("seconds",)) for f in (folder, whole)]
+    assert parts[0] == parts[1]
+    if atol is None:  # a hello that was said again is not counted, the newcomers of round 1 are
+        assert rows(folder, "rounds", ("started", "seconds", "messages")) == rows(
+            whole, "rounds", ("started", "seconds", "messages")
+        )
+    models = [load_file(f / MODEL) for f in (folder, whole)]
+    assert models[0].keys() == models[1].keys()
+    for name, array in models[0].items():
+        if atol is None:
+            assert array.tobytes() == models[1][name].tobytes(), name
+        else:
+            np.testing.assert_allclose(array, models[1][name], rtol=0, atol=atol)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Return uninterrupted runs by policy, each played once."""
+    done = {}
+
+    def get(policy, **more):
+        key = (policy, *more.items())
+        if key not in done:
+            done[key] = run_here(configuration(policy, tmp_path_factory.mktemp("whole"), "whole", **more))
+        return done[key]
+
+    return get
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_killed_run_goes_on_as_if_nothing_had_happened(policy, whole, tmp_path):
+    chance = random.Random(policy)
+    folder = tmp_path / "cut"
+    process = run_aside(configuration(policy, tmp_path, "cut"))
+    kill_after(process, folder, chance.randint(1, ROUNDS - 3), chance.uniform(0, 0.1))
+    assert 0 < recorded(folder) <= ROUNDS
+    resume_here(folder)
+    assert_same(folder, whole(policy))
+    assert not (folder / CHECKPOINTS).exists()
+
+
+def test_a_run_may_be_killed_again_and_again(whole, tmp_path):
+    chance = random.Random(2)
+    folder = tmp_path / "cut"
+    process = run_aside(configuration("reserve", tmp_path, "cut", deterministic=False))
+    for round_ in (2, 6):
+        kill_after(process, folder, round_, chance.uniform(0, 0.1))
+        process = start("resume", str(folder), "--json")
+    output = process.communicate()[0]
+    assert process.returncode == 0, output
+    assert json.loads(output.splitlines()[-1])["rounds"] == ROUNDS
+    assert_same(folder, whole("reserve"), atol=1e-6)
+
+
+# The program stops itself dead in the middle of what it writes: {point} names the step of the round's commit.
+_DIE = """
+import os, signal, sys
+from pathlib import Path
+import server.app, server.folder, server.ledger
+from cli.main import main
+
+point, round_ = {point!r}, {round_}
+aside = ".model-%d.safetensors.tmp" % round_
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def watch(event, arguments):  # the interpreter tells of every file that is opened and every rename
+    if event == "os.rename" and str(arguments[0]).endswith(aside):
+        if point == "half-written":
+            os.truncate(arguments[0], os.path.getsize(arguments[0]) // 2)
+        if point != "renamed":
+            die()
+
+sys.addaudithook(watch)
+add_round = server.ledger.Ledger.add_round
+
+def commit(self, record):
+    if record.round == round_ and point == "renamed":
+        die()
+    add_round(self, record)
+    if record.round == round_ and point == "committed":
+        die()
+
+server.ledger.Ledger.add_round = commit
+main()
+"""
+
+
+@pytest.mark.parametrize(("point", "kept"), [("half-written", 3), ("renamed", 3), ("committed", 4)])
+def test_a_run_may_be_killed_while_it_writes_a_round_down(point, kept, whole, tmp_path):
+    folder = tmp_path / "cut"
+    if point == "committed":
+        script = _DIE.replace('if point != "renamed":', "if False:")
+    else:
+        script = _DIE
+    process = run_aside(
+        configuration("poll", tmp_path, "cut"), program=("-c", script.format(point=point, round_=4))
+    )
+    output = process.communicate()[0]
+    assert process.returncode == -signal.SIGKILL, output
+    names = sorted(os.listdir(folder / CHECKPOINTS))
+    assert recorded(folder) == kept
+    assert (".model-4.safetensors.tmp" in names) == (point == "half-written")
+    assert ("model-4.safetensors" in names) == (point != "half-written")
+    resume_here(folder)
+    assert_same(folder, whole("poll"))
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory):
+    """Return a run that was killed after a few rounds, to be copied and damaged."""
+    folder = tmp_path_factory.mktemp("cut") / "cut"
+    process = run_aside(configuration("poll", folder.parent, "cut"))
+    kill_after(process, folder, 5)
+    assert 5 <= recorded(folder) < ROUNDS
+    return folder
+
+
+@pytest.fixture
+def copy(cut, tmp_path):
+    return Path(shutil.copytree(cut, tmp_path / "cut"))
+
+
+def test_a_run_goes_on_at_another_place(copy, whole):
+    resume_here(copy)
+    assert_same(copy, whole("poll"))
+
+
+def test_a_damaged_checkpoint_costs_one_round(copy):
+    done = recorded(copy)
+    path = copy / CHECKPOINTS / f"model-{done}.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    resume_here(copy)
+    assert recorded(copy) == ROUNDS
+    assert len({(p["round"], p["client"]) for p in read(copy / LEDGER, "participations")}) == len(
+        read(copy / LEDGER, "participations")
+    )
+
+
+def test_without_a_checkpoint_the_run_says_what_to_do(copy):
+    shutil.rmtree(copy / CHECKPOINTS)
+    done = recorded(copy)
+    process = start("resume", str(copy))
+    output = process.communicate()[0]
+    assert process.returncode == 2
+    assert "Traceback" not in output
+    assert f"round {done} of run 'cut' is complete, but there is no checkpoint" in " ".join(output.split())
+    assert recorded(copy) == done
+
+
+def test_what_is_no_run_is_refused_with_a_reason(copy, tmp_path):
+    with pytest.raises(ResumeError, match=r"no ledger at"):
+        recorded_run(tmp_path / "nowhere")
+    with pytest.raises(ResumeError, match=r"give the folder its name back"):
+        recorded_run(copy.rename(tmp_path / "renamed"))
+    (tmp_path / "junk").mkdir()
+    (tmp_path / "junk" / LEDGER).write_bytes(b"junk " * 1000)
+    with pytest.raises(ResumeError, match="not a database"):
+        recorded_run(tmp_path / "junk")
+
+
+def test_flowers_own_command_must_tell_the_clients_the_same(copy):
+    """``flwr run . -c 'resume=true run-name="cut"'`` brings the defaults for all that is not given."""
+    values = RunConfig.parse({"resume": True, "run-name": "cut", "runs-dir": str(copy.parent)}).flat()
+    with pytest.raises(ResumeError, match=r"was started with model=lr, local-epochs=1, seed=3.*give the same values"):
+        run_here(values)
+    with pytest.raises(ConfigError, match="run-name is empty"):
+        RunConfig.parse({"resume": True})
+
+
+def test_a_complete_run_stays_as_it_is(whole):
+    folder = whole("poll")
+    before = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    resume_here(folder)
+    process = start("resume", str(folder))
+    output = process.communicate()[0]
+    assert process.returncode == 0
+    assert "there is nothing to resume" in output
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_run_killed_between_its_last_round_and_its_end_is_only_finished(copy, whole):
+    resume_here(copy)
+    with sqlite3.connect(copy / LEDGER) as ledger:
+        ledger.execute("UPDATE run SET value = '\"running\"' WHERE key = 'status'")
+    ledger.close()
+    (copy / MODEL).unlink()
+    (copy / CHECKPOINTS).mkdir(exist_ok=True)
+    shutil.rmtree(copy / CHECKPOINTS)
+    with pytest.raises(ResumeError, match=f"round {ROUNDS}"):
+        resume_here(copy)
+
+
+@pytest.mark.parametrize("what", ["checkpoint", "ledger"])
+def test_a_full_disk_ends_the_run_with_a_reason_and_what_is_complete_is_kept(what, whole, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "aoi-test", disk], capture_output=True).returncode:
+        pytest.skip("a small disk to fill up is a tmpfs, and mounting one is not permitted here")
+    try:
+        folder = disk / "full"
+        if what == "ledger":  # only the ledger's disk fills up
+            (tmp_path / "roomy").mkdir()
+            folder.mkdir()
+            (folder / CHECKPOINTS).symlink_to(tmp_path / "roomy")
+        process = run_aside(configuration("poll", disk, "full"))
+        while recorded(folder) < 3 and process.poll() is None:
+            time.sleep(0.002)
+        with (disk / "ballast").open("wb", buffering=0) as ballast, pytest.raises(OSError, match="No space left"):
+            while True:
+                ballast.write(bytes(4096))
+        output = process.communicate(timeout=60)[0]
+        message = " ".join(output.split("aoi: ")[-1].split())
+        assert process.returncode == 2, output
+        assert "Traceback" not in output
+        assert "cannot be written" in message
+        assert ("ledger" if what == "ledger" else "model-") in message
+        assert "aoi resume" in message
+        done = recorded(folder)
+        assert 3 <= done < ROUNDS
+        (disk / "ballast").unlink()
+        resume_here(folder)
+        assert_same(folder, whole("poll"))
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_without_a_usable_update_the_run_ends_and_can_go_on(tmp_path):
+    """All clients fail in every round: the run stops after two of them, instead of writing down empty rounds."""
+    values = configuration("poll", tmp_path, "stopped", **{"max-empty-rounds": 2, "num-server-rounds": 6})
+    broken = PlainClientApp()
+    healthy = LocalGrid(client_app, values, nodes=20)
+    grid = LocalGrid(Switch(client_app, broken, after=2), values, nodes=20)
+    folder = play(grid, RunConfig.parse(values))
+    assert [bool(row["empty"]) for row in read(folder / LEDGER, "rounds")] == [False, False, True, True]
+    about = read_run(folder / LEDGER)
+    assert about["status"] == "stopped"
+    assert "2 rounds in a row" in about["reason"]
+    play(healthy, RunConfig.parse(values | {"resume": True}))
+    assert [bool(row["empty"]) for row in read(folder / LEDGER, "rounds")] == [False, False, True, True, False, False]
+    assert read_run(folder / LEDGER)["status"] == "completed"
+
+
+class Switch:
+    """A client app that stops working after a round."""
+
+    def __init__(self, working, broken, after):
+        self.working, self.broken, self.after = working, broken, after
+
+    def __call__(self, message, context):
+        app = self.working if int(message.metadata.group_id) <= self.after else self.broken
+        return app(message, context)
+
+
+def test_rounds_do_not_rush_by_while_nobody_is_there(tmp_path):
+    """All nodes leave after round 2, and the run waits for them in each round before it is given up as empty."""
+    values = configuration(
+        "random", tmp_path, "left", **{"max-empty-rounds": 2, "num-server-rounds": 6, "join-timeout": 0.3}
+    )
+
+    class Leaving(LocalGrid):
+        def get_node_ids(self):
+            return [] if recorded(tmp_path / "left") >= 2 else super().get_node_ids()
+
+    folder = play(Leaving(client_app, values, nodes=20), RunConfig.parse(values))
+    found = read(folder / LEDGER, "rounds")
+    assert [row["trained"] for row in found] == [6, 6, 0, 0]
+    assert all(row["seconds"] >= 0.3 for row in found[2:])
+    assert read_run(folder / LEDGER)["status"] == "stopped"
