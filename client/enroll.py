@@ -30,7 +30,7 @@ KEY, CA, SUPERLINK, NODE = "client.key", "ca.crt", "superlink.env", "node.toml"
 
 @dataclass(frozen=True)
 class Enrolment:
-    """A client that was enrolled: its name, folder, public key (one line, OpenSSH) and the files an operator handles."""
+    """A client that was enrolled: name, folder, public key (one line, OpenSSH) and the files an operator handles."""
 
     name: str
     folder: Path
@@ -150,8 +150,8 @@ def ca_certificates(path: Path) -> list[x509.Certificate]:
     except ValueError:
         problem = "it holds no certificate in PEM form"
     raise ConfigError(
-        f"the authority's certificate {path} cannot be read: {problem}. Copy ca.crt from the SuperLink's operator; it is "
-        "public, but must come by a way that nobody else can write to."
+        f"the authority's certificate {path} cannot be read: {problem}. Copy ca.crt from the SuperLink's operator; "
+        "it is public, but must come by a way that nobody else can write to."
     )
 
 

@@ -66,7 +66,7 @@ def standing(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateKey) -
             skew = _skew(fleet, key)
             return Standing(True, skew, _connects(fleet, key))
         except grpc.RpcError as error:
-            return Standing(True, problem=f"{error.code().name}: {error.details()}")  # type: ignore[attr-defined]
+            return Standing(True, problem=f"{error.code().name}: {error.details()}")
 
 
 def _signature(key: ec.EllipticCurvePrivateKey, shift: float) -> list[tuple[str, Any]]:
@@ -91,8 +91,8 @@ def _refused(fleet: Any, key: ec.EllipticCurvePrivateKey, shift: float | None) -
             heartbeat, metadata=None if shift is None else _signature(key, shift), timeout=_PATIENCE
         )
     except grpc.RpcError as error:
-        if error.code() is grpc.StatusCode.UNAUTHENTICATED:  # type: ignore[attr-defined]
-            return str(error.details())  # type: ignore[attr-defined]
+        if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+            return str(error.details())
         raise
     return ""
 
@@ -120,7 +120,7 @@ def _connects(fleet: Any, key: ec.EllipticCurvePrivateKey) -> bool:
     try:
         answer = fleet.ActivateNode(activation, metadata=_signature(key, 0.0), timeout=_PATIENCE)
     except grpc.RpcError as error:
-        if error.code() is grpc.StatusCode.FAILED_PRECONDITION:  # type: ignore[attr-defined]
+        if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
             return False
         raise
     leave = fleet_pb2.DeactivateNodeRequest(node_id=answer.node_id)

@@ -76,10 +76,10 @@ def choose_gpu(slot: int, devices: Path = Path("/dev")) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = str(slot % gpus)
 
 
-def node_config(slot: int, prefix: str) -> str:
+def node_config(slot: int, name: str) -> str:
     """Return what the SuperNode tells its app about itself, in Flower's syntax."""
     values = {
-        "name": f'"{prefix}-{slot}"',
+        "name": f'"{name}"',
         "partition-id": str(slot),
         "state-dir": f'"{CLIENTS / str(slot) / "state"}"',
         "data-dir": f'"{DATA}"',
@@ -95,10 +95,11 @@ def main() -> None:
     name = f"{os.environ.get('AOI_CLIENT_PREFIX', 'client')}-{slot}"
     key = CLIENTS / str(slot) / "key"
     share(CLIENTS / str(slot) / "state")
-    make_client_key(key, ENROLMENT / f"{name}.pub")
+    public, registered = ENROLMENT / f"{name}.pub", ENROLMENT / f"{name}.registered"
+    make_client_key(key, public)
     choose_gpu(slot)
     print(f"this is {name}", flush=True)
-    while not (ENROLMENT / f"{name}.registered").exists():
+    while not registered.exists() or registered.read_bytes() != public.read_bytes():
         time.sleep(0.5)
     command = [
         "flower-supernode",
@@ -109,7 +110,7 @@ def main() -> None:
         "--auth-supernode-private-key",
         str(key),
         "--node-config",
-        node_config(slot, name.rpartition("-")[0]),
+        node_config(slot, name),
         "--clientappio-api-address",
         "127.0.0.1:9094",
         "--health-server-address",

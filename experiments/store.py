@@ -7,13 +7,13 @@ at hand, and rows that the JSON does not vouch for are dropped when the results 
 import csv
 import io
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from aoi.errors import ConfigError
 from experiments.base import Row, Unit
-from server.folder import keep
 
 
 class Store:
@@ -64,9 +64,9 @@ class Store:
         writer = csv.DictWriter(text, list(dict.fromkeys(key for row in self.rows for key in row)), lineterminator="\n")
         writer.writeheader()
         writer.writerows(self.rows)
-        keep(self.table, text.getvalue().encode())
+        _keep(self.table, text.getvalue())
         about = {"settings": self.settings, "machine": self.machine, "units": self._units}
-        keep(self._about, (json.dumps(about, indent=1) + "\n").encode())
+        _keep(self._about, json.dumps(about, indent=1) + "\n")
 
     def _take_up(self) -> None:
         about = _read(self._about)
@@ -86,6 +86,20 @@ class Store:
         except OSError as error:
             raise ConfigError(f"{self.table} cannot be read: {error.strerror}. Delete {self._about} to start anew.") from error
         self.rows = [row for row in rows if any(unit["unit"].items() <= row.items() for unit in self._units)]
+
+
+def _keep(path: Path, text: str) -> None:
+    """Write a file whole or not at all; without waiting for the disk, since lost results can be played again."""
+    aside = path.with_name(f".{path.name}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside.write_text(text, encoding="utf-8")
+        os.replace(aside, path)
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be written: {error.strerror}. Make room, or choose a folder you can write with --out; the "
+            "units that were complete before are kept."
+        ) from error
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -84,5 +84,8 @@ const show = (function () {
 })();
 """
 
-SCRIPT = DRAWING + """show(JSON.parse(document.getElementById("figures").textContent));
+SCRIPT = (
+    DRAWING
+    + """show(JSON.parse(document.getElementById("figures").textContent));
 """
+)

@@ -27,6 +27,9 @@ TRAINS = ("selected", "all")
 class BudgetedRefresh(AgeAwareStrategy):
     """Each round a budget pays some clients for fresh data; their models are averaged by data size, eq. (2).
 
+    Where only the refreshed train, nobody trains on stale data: age then measures how long a client has had no say, and
+    what staleness does to data (:mod:`client.freshness`) shows only where all train.
+
     Parameters
     ----------
     selector : budget, index and the paper's literal variants
@@ -57,6 +60,7 @@ class BudgetedRefresh(AgeAwareStrategy):
         self.account = BudgetAccount(selector.budget)
         self._refreshed = np.zeros(0, np.int64)
         self._known = 0
+        self._paid: dict[int, float] = {}
 
     def parameters(self) -> dict[str, Any]:
         """Return the budget, the index, where it comes from and who trains."""
@@ -81,22 +85,31 @@ class BudgetedRefresh(AgeAwareStrategy):
         """Spend the round's budget in descending order of the index."""
         self._take_in(ask.round)
         population = replace(self.roster.population(ask.round), ages=ask.round - 1 - self._refreshed)
+        payable = population.available & self._has_terms()
         payments, bids = self.roster.payments, None
         if self.source == "bid":
-            payments, bids = self._collect_bids(ask, grid, population.available)
-        payable = population.available & np.isfinite(payments)
+            payments, bids = self._collect_bids(ask, grid, payable)
         chosen = self.selector.select(
             ask.round, replace(population, payments=payments, available=payable), bids
         ).clients
         self._record.willing = len(chosen)
         self.account.book(payments[chosen])
         self._record.spent = self.account.spent[-1]
-        trains = np.flatnonzero(population.available) if self.trains == "all" else chosen
+        self._paid = dict(zip(chosen.tolist(), payments[chosen].tolist(), strict=True))
+        trains = chosen
+        if self.trains == "all":
+            dropped = [part.client for part in self._record.participations]  # their bids were no good
+            trains = np.setdiff1d(np.flatnonzero(population.available), dropped)
         return Plan(trains, population.sizes[trains].astype(np.float64), ask, refresh=np.isin(trains, chosen))
 
     def aggregate_train(self, server_round: int, replies: Any) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Average the updates; a client whose update came back has refreshed its data, its age starts again."""
+        """Average the updates; a client whose update came back has refreshed its data, its age starts again.
+
+        Of one that failed or fell silent nobody knows: it is paid, and counts as not refreshed.
+        """
         result = super().aggregate_train(server_round, replies)
+        parts = self._record.participations
+        self._record.participations = [replace(part, payment=self._paid.get(part.client)) for part in parts]
         for part in self._record.participations:
             if part.refreshed and part.outcome == "trained":
                 self._refreshed[part.client] = server_round
@@ -126,16 +139,24 @@ class BudgetedRefresh(AgeAwareStrategy):
                 [r.name for r in payable],
                 self.selector.strict,
             )
-        except ConfigError as error:
+        except ConfigError:
             if first:
                 raise
-            warnings = [str(error)]
+            # The roll call has seen to the rest: none of these newcomers is within the budget.
+            warnings = [f"client {r.name} can never be chosen: the budget does not pay {r.payment:g}" for r in payable]
         for warning in warnings:
             logger.warning("%s", warning)
 
     def _weight(self, record: ClientRecord) -> float | None:
         """Return φ_i; an index that does not use it can do without."""
         return record.weight if self.selector.index in ("whittle", "abs") else record.weight or 1.0
+
+    def _has_terms(self) -> NDArray[np.bool_]:
+        """Return (n,) who has declared what its index needs."""
+        known = np.zeros(len(self.roster), np.bool_)
+        for client, record in self.roster.records.items():
+            known[client] = record.payment is not None and self._weight(record) is not None
+        return known
 
     def _collect_bids(
         self, ask: Ask, grid: Grid, whom: NDArray[np.bool_]

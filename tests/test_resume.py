@@ -1,10 +1,12 @@
 """Runs that are killed, run out of disk, or lose their clients: what is complete stays, and the rest follows.
 
 The processes are real and the kills are SIGKILL. A run that was cut is compared with one of the same configuration
-that was left alone, played in this process.
+that was left alone, played in this process. Most processes are forked from one that has imported everything, because
+importing takes longer than the runs.
 """
 
 import json
+import multiprocessing
 import os
 import random
 import shutil
@@ -65,18 +67,42 @@ def resume_here(folder):
     return run_here(about["config"] | {"resume": True, "run-name": folder.name, "runs-dir": str(folder.parent)})
 
 
-def start(*arguments, program=("-m", "cli.main")):
-    return subprocess.Popen(
-        [sys.executable, *program, *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+def arguments_of(values):
+    return ["run", *(f"-c{key}={value}" for key, value in values.items())]
 
 
-def run_aside(values, **how):
-    return start("run", *(f"-c{key}={value}" for key, value in values.items()), **how)
+def kill(process):
+    process.kill()
+    process.join()
+    assert process.exitcode in (-signal.SIGKILL, 0)
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """Start the ``aoi`` command in a process of its own, which writes to ``process.output``."""
+    outputs = tmp_path_factory.mktemp("outputs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(
+            ["cli.resume", "server.app", "client.app", "engine.local", "report.summary", "sklearn.datasets"]
+        )
+        multiprocessing.forkserver.ensure_running()
+
+    def begin(*arguments, script="from cli.main import main; main()"):
+        output = outputs / f"{len(os.listdir(outputs))}.txt"
+        prelude = (
+            "import os, sys\n"
+            f"file = os.open({str(output)!r}, os.O_WRONLY | os.O_CREAT)\n"
+            "os.dup2(file, 1), os.dup2(file, 2)\n"
+            f"sys.argv = ['aoi', *{arguments!r}]\n"
+        )
+        process = context.Process(target=exec, args=(prelude + script, {"__name__": "aoi_in_a_process"}))
+        process.start()
+        process.output = output
+        return process
+
+    return begin
 
 
 def recorded(folder):
@@ -87,14 +113,10 @@ def recorded(folder):
         return 0
 
 
-def kill_after(process, folder, round_, delay=0.0):
-    """Kill a run -9 some time after a round was committed."""
-    while recorded(folder) < round_ and process.poll() is None:
+def wait_for(folder, round_, process):
+    """Wait until a round is committed, or the process has ended."""
+    while recorded(folder) < round_ and process.is_alive():
         time.sleep(0.002)
-    time.sleep(delay)
-    process.kill()
-    output = process.communicate()[0]
-    assert process.returncode in (-signal.SIGKILL, 0), output
 
 
 def rows(folder, table, without):
@@ -136,35 +158,41 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_killed_run_goes_on_as_if_nothing_had_happened(policy, whole, tmp_path):
+def test_a_killed_run_goes_on_as_if_nothing_had_happened(policy, start, whole, tmp_path):
     chance = random.Random(policy)
     folder = tmp_path / "cut"
-    process = run_aside(configuration(policy, tmp_path, "cut"))
-    kill_after(process, folder, chance.randint(1, ROUNDS - 3), chance.uniform(0, 0.1))
-    assert 0 < recorded(folder) <= ROUNDS
-    resume_here(folder)
+    process = start(*arguments_of(configuration(policy, tmp_path, "cut")))
+    for round_ in sorted(chance.sample(range(1, ROUNDS - 1), 3)):
+        wait_for(folder, round_, process)
+        time.sleep(chance.uniform(0, 0.05))
+        kill(process)
+        assert recorded(folder) >= round_
+        process = start("resume", str(folder))
+    process.join()
+    assert process.exitcode == 0, process.output.read_text()
     assert_same(folder, whole(policy))
     assert not (folder / CHECKPOINTS).exists()
 
 
-def test_a_run_may_be_killed_again_and_again(whole, tmp_path):
-    chance = random.Random(2)
+def test_without_deterministic_the_model_is_the_same_up_to_rounding(whole, tmp_path):
+    """The processes of this test share nothing with others, as a person would start them."""
     folder = tmp_path / "cut"
-    process = run_aside(configuration("reserve", tmp_path, "cut", deterministic=False))
-    for round_ in (2, 6):
-        kill_after(process, folder, round_, chance.uniform(0, 0.1))
-        process = start("resume", str(folder), "--json")
-    output = process.communicate()[0]
-    assert process.returncode == 0, output
+    arguments = arguments_of(configuration("reserve", tmp_path, "cut", deterministic=False))
+    process = subprocess.Popen([sys.executable, "-m", "cli.main", *arguments], cwd=ROOT, stdout=subprocess.DEVNULL)
+    while recorded(folder) < 4 and process.poll() is None:
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    command = [sys.executable, "-m", "cli.main", "resume", str(folder), "--json"]
+    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert json.loads(output.splitlines()[-1])["rounds"] == ROUNDS
     assert_same(folder, whole("reserve"), atol=1e-6)
 
 
-# The program stops itself dead in the middle of what it writes: {point} names the step of the round's commit.
+# The program kills itself in the middle of what it writes; {point} names the step of the round's commit.
 _DIE = """
-import os, signal, sys
-from pathlib import Path
-import server.app, server.folder, server.ledger
+import signal
+import server.ledger
 from cli.main import main
 
 point, round_ = {point!r}, {round_}
@@ -174,11 +202,9 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 def watch(event, arguments):  # the interpreter tells of every file that is opened and every rename
-    if event == "os.rename" and str(arguments[0]).endswith(aside):
-        if point == "half-written":
-            os.truncate(arguments[0], os.path.getsize(arguments[0]) // 2)
-        if point != "renamed":
-            die()
+    if event == "os.rename" and point == "half-written" and str(arguments[0]).endswith(aside):
+        os.truncate(arguments[0], os.path.getsize(arguments[0]) // 2)
+        die()
 
 sys.addaudithook(watch)
 add_round = server.ledger.Ledger.add_round
@@ -196,17 +222,12 @@ main()
 
 
 @pytest.mark.parametrize(("point", "kept"), [("half-written", 3), ("renamed", 3), ("committed", 4)])
-def test_a_run_may_be_killed_while_it_writes_a_round_down(point, kept, whole, tmp_path):
+def test_a_run_may_be_killed_while_it_writes_a_round_down(point, kept, start, whole, tmp_path):
     folder = tmp_path / "cut"
-    if point == "committed":
-        script = _DIE.replace('if point != "renamed":', "if False:")
-    else:
-        script = _DIE
-    process = run_aside(
-        configuration("poll", tmp_path, "cut"), program=("-c", script.format(point=point, round_=4))
-    )
-    output = process.communicate()[0]
-    assert process.returncode == -signal.SIGKILL, output
+    arguments = arguments_of(configuration("poll", tmp_path, "cut"))
+    process = start(*arguments, script=_DIE.format(point=point, round_=4))
+    process.join()
+    assert process.exitcode == -signal.SIGKILL, process.output.read_text()
     names = sorted(os.listdir(folder / CHECKPOINTS))
     assert recorded(folder) == kept
     assert (".model-4.safetensors.tmp" in names) == (point == "half-written")
@@ -216,11 +237,12 @@ def test_a_run_may_be_killed_while_it_writes_a_round_down(point, kept, whole, tm
 
 
 @pytest.fixture(scope="module")
-def cut(tmp_path_factory):
+def cut(start, tmp_path_factory):
     """Return a run that was killed after a few rounds, to be copied and damaged."""
     folder = tmp_path_factory.mktemp("cut") / "cut"
-    process = run_aside(configuration("poll", folder.parent, "cut"))
-    kill_after(process, folder, 5)
+    process = start(*arguments_of(configuration("poll", folder.parent, "cut")))
+    wait_for(folder, 5, process)
+    kill(process)
     assert 5 <= recorded(folder) < ROUNDS
     return folder
 
@@ -246,12 +268,13 @@ def test_a_damaged_checkpoint_costs_one_round(copy):
     )
 
 
-def test_without_a_checkpoint_the_run_says_what_to_do(copy):
+def test_without_a_checkpoint_the_run_says_what_to_do(copy, start):
     shutil.rmtree(copy / CHECKPOINTS)
     done = recorded(copy)
     process = start("resume", str(copy))
-    output = process.communicate()[0]
-    assert process.returncode == 2
+    process.join()
+    output = process.output.read_text()
+    assert process.exitcode == 2
     assert "Traceback" not in output
     assert f"round {done} of run 'cut' is complete, but there is no checkpoint" in " ".join(output.split())
     assert recorded(copy) == done
@@ -277,31 +300,32 @@ def test_flowers_own_command_must_tell_the_clients_the_same(copy):
         RunConfig.parse({"resume": True})
 
 
-def test_a_complete_run_stays_as_it_is(whole):
+def test_a_complete_run_stays_as_it_is(start, whole):
     folder = whole("poll")
     before = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
     resume_here(folder)
     process = start("resume", str(folder))
-    output = process.communicate()[0]
-    assert process.returncode == 0
-    assert "there is nothing to resume" in output
+    process.join()
+    assert process.exitcode == 0
+    assert "there is nothing to resume" in process.output.read_text()
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_run_killed_between_its_last_round_and_its_end_is_only_finished(copy, whole):
-    resume_here(copy)
-    with sqlite3.connect(copy / LEDGER) as ledger:
-        ledger.execute("UPDATE run SET value = '\"running\"' WHERE key = 'status'")
-    ledger.close()
-    (copy / MODEL).unlink()
-    (copy / CHECKPOINTS).mkdir(exist_ok=True)
-    shutil.rmtree(copy / CHECKPOINTS)
-    with pytest.raises(ResumeError, match=f"round {ROUNDS}"):
+def test_a_run_interrupted_between_its_last_round_and_its_end_is_only_finished(copy, whole, monkeypatch):
+    def interrupted(path, blob):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("server.app.keep", interrupted)  # what writes the final model
+    with pytest.raises(KeyboardInterrupt):
         resume_here(copy)
+    assert recorded(copy) == ROUNDS
+    monkeypatch.undo()
+    resume_here(copy)
+    assert_same(copy, whole("poll"))
 
 
 @pytest.mark.parametrize("what", ["checkpoint", "ledger"])
-def test_a_full_disk_ends_the_run_with_a_reason_and_what_is_complete_is_kept(what, whole, tmp_path):
+def test_a_full_disk_ends_the_run_with_a_reason_and_what_is_complete_is_kept(what, start, whole, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "aoi-test", disk], capture_output=True).returncode:
@@ -312,15 +336,15 @@ def test_a_full_disk_ends_the_run_with_a_reason_and_what_is_complete_is_kept(wha
             (tmp_path / "roomy").mkdir()
             folder.mkdir()
             (folder / CHECKPOINTS).symlink_to(tmp_path / "roomy")
-        process = run_aside(configuration("poll", disk, "full"))
-        while recorded(folder) < 3 and process.poll() is None:
-            time.sleep(0.002)
+        process = start(*arguments_of(configuration("poll", disk, "full")))
+        wait_for(folder, 3, process)
         with (disk / "ballast").open("wb", buffering=0) as ballast, pytest.raises(OSError, match="No space left"):
             while True:
                 ballast.write(bytes(4096))
-        output = process.communicate(timeout=60)[0]
+        process.join(60)
+        output = process.output.read_text()
         message = " ".join(output.split("aoi: ")[-1].split())
-        assert process.returncode == 2, output
+        assert process.exitcode == 2, output
         assert "Traceback" not in output
         assert "cannot be written" in message
         assert ("ledger" if what == "ledger" else "model-") in message

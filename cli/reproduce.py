@@ -1,0 +1,64 @@
+"""``aoi reproduce``: the papers' figures and tables, measured again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aoi.errors import ConfigError
+from cli.output import print_table
+
+QUICK_OUT = Path("runs/reproduce/quick")
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="An experiment, `list` for all names, `all`, or `summary`.")],
+    seeds: Annotated[int | None, typer.Option(min=1, help="Paired seeds (instances, for wics-ages).")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few seeds and rounds, to see that it works.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help=f"Folder of the results: docs/results; with --quick {QUICK_OUT}.")
+    ] = None,
+    data_dir: Annotated[Path, typer.Option(help="Where the data sets lie.")] = Path("data"),
+    work: Annotated[Path, typer.Option(help="Where the runs are kept.")] = Path("runs/reproduce"),
+    model: Annotated[str | None, typer.Option(help="Of the learning experiments: lr, svm, 2nn or cnn.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Of the learning experiments.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes to play in, one thread each.")] = 1,
+) -> None:
+    """Reproduce a figure or table of the papers; the same command goes on with what was interrupted."""
+    try:
+        from experiments.base import Options
+        from experiments.registry import experiments, find
+        from experiments.runner import reproduce as play
+        from experiments.summary import write_summary
+    except ImportError as error:
+        raise ConfigError(
+            f"aoi reproduce draws and tests with Matplotlib and SciPy, and {error.name} cannot be imported: install "
+            "them with pip install 'aoi-fl[all]'."
+        ) from error
+
+    if name == "list":
+        rows = [(e.name, f"{e.minutes:g}", f"{e.title} ({e.source})") for e in experiments().values()]
+        print_table("Experiments", ["name", "minutes of one core", "what"], rows)
+        return
+    folder = out or (QUICK_OUT if quick else Path("docs/results"))
+    if name == "summary":
+        print(write_summary(folder))
+        return
+    chosen = list(experiments().values()) if name == "all" else [find(name)]
+    options = Options(seeds, rounds, model, quick, data_dir, work)
+    for experiment in chosen:
+        given = {"--seeds": seeds, "--rounds": rounds, "--model": model}
+        typed = " ".join([f"aoi reproduce {experiment.name}", *(f"{k} {v}" for k, v in given.items() if v is not None)])
+        try:
+            print(play(experiment, options, folder, workers, typed + (" --quick" if quick else "")))
+        except ConfigError as error:
+            if name != "all":
+                raise
+            print(f"aoi: {experiment.name} is left out: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+        except KeyboardInterrupt:
+            print("\naoi: interrupted; the same command goes on from here", file=sys.stderr)
+            sys.exit(130)
+    print(write_summary(folder))

@@ -1,0 +1,29 @@
+"""The client: some steps of gradient descent on its own measurements."""
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+TRUTH = np.array([1.0, -2.0, 0.5])
+app = ClientApp()
+
+
+def measurements(partition: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return what this client has measured."""
+    x = np.random.default_rng(partition).normal(size=(20 + partition, 3))
+    return x, x @ TRUTH
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    """Improve the slope on this client's measurements."""
+    x, y = measurements(context.node_config["partition-id"])
+    slope = message.content["arrays"]["slope"].numpy().copy()
+    for _ in range(20):
+        slope -= message.content["config"]["lr"] * x.T @ (x @ slope - y) / len(y)
+    loss = float(np.mean((x @ slope - y) ** 2))
+    content = {
+        "arrays": ArrayRecord({"slope": Array(slope)}),
+        "metrics": MetricRecord({"num-examples": len(y), "train_loss": loss}),
+    }
+    return Message(RecordDict(content), reply_to=message)

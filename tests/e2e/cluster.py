@@ -1,0 +1,181 @@
+"""A Compose project of this checkout, as the tests start it, hurt it, and look into its ledger."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+_READ = """
+import json, pathlib, sys
+from server.ledger import read, read_run
+folder = pathlib.Path("/runs") / sys.argv[1]
+ledger = folder / "ledger.sqlite"
+tables = {t: read(ledger, t) for t in ("rounds", "participations", "clients")} if ledger.exists() else {}
+print(json.dumps(tables | {"run": read_run(ledger) if ledger.exists() else {}}))
+"""
+
+
+def engine_problem() -> str:
+    """Return why there is no usable engine, or nothing."""
+    for command in (["docker", "info"], ["docker", "compose", "version"]):
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        except OSError as error:
+            return str(error)
+        if done.returncode:
+            return (done.stderr.strip() or done.stdout.strip()).splitlines()[-1]
+    return ""
+
+
+class Cluster:
+    """One Compose project under a name of its own; the caller's AOI_ variables play no part."""
+
+    def __init__(self, project: str, **settings: str) -> None:
+        self.project = project
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AOI_", "COMPOSE_"))}
+        index = {k: v for k, v in os.environ.items() if k in ("AOI_TORCH", "AOI_TORCH_INDEX")}
+        self.environment = inherited | index | settings | {"AOI_IMAGE": f"{project}:cpu"}
+
+    def compose(self, *arguments: str, check: bool = True, timeout: float = 120, **settings: str) -> str:
+        """Run a Compose command and return what it printed."""
+        command = ["docker", "compose", "--env-file", os.devnull, "-p", self.project, *arguments]
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=self.environment | settings,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        if check and done.returncode:
+            raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-3000:]}")
+        return done.stdout
+
+    def down(self) -> None:
+        """End every container of the project, and remove its networks and volumes."""
+        self.docker("rm", "--force", *self._stray(), check=False)
+        self.compose("down", "--volumes", "--remove-orphans", "--timeout", "2", check=False)
+
+    def _stray(self) -> list[str]:
+        return self.docker("ps", "-aq", "--filter", f"label=e2e={self.project}", check=False).split()
+
+    def docker(self, *arguments: str, check: bool = True, timeout: float = 120) -> str:
+        """Run a Docker command and return what it printed on both streams."""
+        done = subprocess.run(
+            ["docker", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        if check and done.returncode:
+            raise AssertionError(f"docker {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout[-3000:]}")
+        return done.stdout
+
+    # Looking ---------------------------------------------------------------------------------------------------------
+
+    def container(self, service: str, index: int = 1) -> str:
+        """Return the name of a service's container."""
+        return f"{self.project}-{service}-{index}"
+
+    def containers(self, service: str) -> list[str]:
+        """Return the names of a service's containers."""
+        names = self.docker("ps", "--format", "{{.Names}}", "--filter", f"name={self.project}-{service}-")
+        return sorted(names.split())
+
+    def client_of(self, number: int) -> str:
+        """Return the container that is client ``number`` now."""
+        for name in self.containers("client"):
+            own = [line for line in self.docker("logs", name).splitlines() if line.startswith("this is ")]
+            if own and own[-1] == f"this is client-{number}":
+                return name
+        raise AssertionError(f"no container is client-{number}")
+
+    def logs(self, service: str) -> str:
+        """Return what the containers of a service have said."""
+        return self.compose("logs", "--no-color", "--no-log-prefix", service)
+
+    def exit_status(self, container: str) -> int | None:
+        """Return a container's exit status, or None while it runs."""
+        status, code = self.docker("inspect", "-f", "{{.State.Status}} {{.State.ExitCode}}", container).split()
+        return int(code) if status == "exited" else None
+
+    def ledger(self, run: str) -> dict[str, Any]:
+        """Return the ledger of a run: rounds, participations, clients, run."""
+        text = self.docker("exec", self.container("page"), "python", "-c", _READ, run)
+        found: dict[str, Any] = json.loads(text[text.index("{") :])
+        return found
+
+    def last_round(self, run: str) -> int:
+        """Return the last round that is recorded."""
+        return max((row["round"] for row in self.ledger(run).get("rounds", [])), default=0)
+
+    def await_round(self, run: str, round_: int, seconds: float = 240) -> None:
+        """Wait until a round is recorded."""
+        self.await_(lambda: self.last_round(run) >= round_, seconds, f"round {round_} of {run}")
+
+    def await_(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        """Wait until something holds; fail with what the run says when it does not come."""
+        end = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > end:
+                raise AssertionError(f"{what} did not come within {seconds:g} s:\n{self.logs('submit')[-3000:]}")
+            time.sleep(0.5)
+
+    def await_end(self, seconds: float = 300, submit: str = "") -> int:
+        """Wait for the end of the run and return the exit status of ``submit``."""
+        name = submit or self.container("submit")
+        self.await_(lambda: self.exit_status(name) is not None, seconds, "the end of the run")
+        status = self.exit_status(name)
+        assert status is not None
+        return status
+
+    # Hurting ---------------------------------------------------------------------------------------------------------
+
+    def processes(self, container: str) -> list[int]:
+        """Return the numbers that a container's processes have on this machine."""
+        return [int(line) for line in self.docker("top", container, "-eo", "pid").split()[1:]]
+
+    def crash(self, container: str) -> None:
+        """Kill a container's first process, and so all of them; unlike `docker kill` it is restarted by its policy."""
+        os.kill(int(self.docker("inspect", "-f", "{{.State.Pid}}", container)), signal.SIGKILL)
+
+    def signal(self, container: str, which: signal.Signals) -> None:
+        """Send a signal to all processes of a container."""
+        for pid in self.processes(container):
+            try:
+                os.kill(pid, which)
+            except ProcessLookupError:
+                continue
+
+    def is_training(self, container: str) -> bool:
+        """Tell whether a client has been sent a model and has not yet answered."""
+        lines = self.docker("logs", "--tail", "40", container).splitlines()
+        events = [line for line in lines if "Receiving: " in line or "Sending: " in line]
+        return bool(events) and "Receiving: train" in events[-1]
+
+    def is_idle(self, container: str) -> bool:
+        """Tell whether a client has answered everything that it was sent."""
+        lines = self.docker("logs", "--tail", "40", container).splitlines()
+        events = [line for line in lines if "Receiving: " in line or "Sent successfully" in line]
+        return bool(events) and "Sent" in events[-1]
+
+    def intruder(self, name: str, *command: str, mounts: tuple[str, ...] = (), network: str = "fleet") -> str:
+        """Start a container of the image outside the project and return its name; ``down`` removes it."""
+        full = f"{self.project}-{name}"
+        volumes = [part for mount in mounts for part in ("-v", f"{self.project}_{mount}")]
+        self.docker(
+            *("run", "-d", "--name", full, "--label", f"e2e={self.project}", "--init"),
+            *("--network", f"{self.project}_{network}", "--network-alias", name),
+            *volumes,
+            *(f"{self.project}:cpu", *command),
+        )
+        return full

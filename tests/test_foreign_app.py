@@ -1,0 +1,139 @@
+"""Somebody else's Flower app takes up age-aware participation: two lines on the server, one import on the client."""
+
+import difflib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.simulation import run_simulation
+
+ROOT = Path(__file__).parents[1]
+FOREIGN = ROOT / "tests" / "apps" / "foreign"
+# What the README tells an owner of a Flower app to change: file -> line -> line.
+ADOPTION = {
+    "server_app.py": {
+        "from flwr.serverapp.strategy import FedAvg": "from strategies import MarkovParticipation",
+        "    strategy = FedAvg(fraction_train=0.5, fraction_evaluate=0.0, min_available_nodes=6)":
+        "    strategy = MarkovParticipation.optimal(clients=6, per_round=3, max_age=5)",
+    },
+    "client_app.py": {"from flwr.clientapp import ClientApp": "from client import ClientApp"},
+}  # fmt: skip
+
+LOCALLY = """
+import sys
+sys.path[:0] = [{app!r}, {root!r}]
+from engine.local import run_local
+from foreign_app.client_app import app as client_app
+from foreign_app.server_app import app as server_app
+run_local(server_app, client_app, {{"rounds": 6, "lr": 0.2}}, nodes=6)
+"""
+
+
+@pytest.fixture
+def stock(tmp_path) -> Path:
+    return Path(shutil.copytree(FOREIGN, tmp_path / "app", ignore=shutil.ignore_patterns("__pycache__")))
+
+
+@pytest.fixture
+def adopted(stock) -> Path:
+    """Return the app after the documented change, and nothing but it."""
+    for name, lines in ADOPTION.items():
+        path = stock / "foreign_app" / name
+        before = path.read_text()
+        after = before
+        for old, new in lines.items():
+            assert after.splitlines().count(old) == 1
+            after = after.replace(old, new)
+        path.write_text(after)
+        changed = [line for line in difflib.ndiff(before.splitlines(), after.splitlines()) if line.startswith("+ ")]
+        assert len(changed) == len(lines) == {"server_app.py": 2, "client_app.py": 1}[name]
+    return stock
+
+
+def run_locally(app: Path) -> "subprocess.CompletedProcess[str]":
+    code = LOCALLY.format(app=str(app), root=str(ROOT))
+    return subprocess.run([sys.executable, "-c", code], cwd=app.parent, capture_output=True, text=True)
+
+
+def result(text: str) -> dict:
+    (line,) = [line for line in text.splitlines() if line.startswith("RESULT ")]
+    return json.loads(line.removeprefix("RESULT "))
+
+
+def states(folder: Path) -> list[dict]:
+    """Return the clients' states of the one run in a folder."""
+    (run,) = (folder / "runs").iterdir()
+    assert run.name.startswith("flwr-")
+    return [json.loads(path.read_text()) for path in sorted((run / "clients").glob("*.json"))]
+
+
+def test_the_stock_app_runs_on_the_local_engine_without_ours(stock):
+    done = run_locally(stock)
+    assert done.returncode == 0, done.stderr
+    assert result(done.stdout)["distance"] < 0.01
+    assert not (stock.parent / "runs").exists()
+
+
+def test_three_lines_later_its_clients_decide_for_themselves(adopted):
+    done = run_locally(adopted)
+    assert done.returncode == 0, done.stderr
+    outcome = result(done.stdout)
+    assert outcome["distance"] < 0.01 and list(outcome["losses"]) == ["1", "2", "3", "4", "5", "6"]
+    # Three of six a round at most every second round: the optimal policy lets each client rest once, for ever in turn.
+    clocks = [state["age"] for state in states(adopted.parent)]
+    assert len(clocks) == 6 and {clock["last"] for clock in clocks} == {5, 6}
+    assert all(clock["last"] - clock["before"] == 2 for clock in clocks)
+
+
+@pytest.mark.ray
+def test_it_does_the_same_in_flowers_simulation(adopted, monkeypatch):
+    monkeypatch.chdir(adopted.parent)
+    lines: list[str] = []
+    done = run_simulation(adopted, {"rounds": 4}, nodes=6, on_line=lines.append, timeout=400)
+    assert done.completed, done.log
+    assert list(result("\n".join(lines))["losses"]) == ["1", "2", "3", "4"]
+    assert {state["age"]["last"] for state in states(adopted.parent)} == {3, 4}
+
+
+@pytest.mark.parametrize(
+    ("hidden", "is_folder", "module"),
+    [
+        ("client", False, "server_app"),
+        ("client", True, "server_app"),
+        ("strategies", False, "client_app"),
+        ("aoi", False, "server_app"),
+        ("aoi", False, "client_app"),
+    ],
+)
+def test_a_module_of_its_own_that_hides_one_of_ours_is_named(adopted, hidden, is_folder, module):
+    where = adopted / hidden / "__init__.py" if is_folder else adopted / f"{hidden}.py"
+    where.parent.mkdir(exist_ok=True)
+    where.write_text("")
+    code = f"import sys; sys.path[:0] = [{str(adopted)!r}, {str(ROOT)!r}]; import foreign_app.{module}"
+    if module == "server_app":  # its client half would fail first
+        client = adopted / "foreign_app" / "client_app.py"
+        client.write_text(client.read_text().replace("from client import", "from flwr.clientapp import"))
+    done = subprocess.run([sys.executable, "-c", code], cwd=adopted, capture_output=True, text=True)
+    assert done.returncode == 1
+    said = done.stderr.strip().splitlines()[-1]
+    assert said.startswith(f"ImportError: AoI-FL's package '{hidden}' is hidden by another module of that name")
+    assert "Rename that module or folder in your app." in said
+    assert hidden == "aoi" or str(where) in said
+
+
+def test_an_edge_device_carries_no_strategies(tmp_path):
+    for room in ("aoi", "client"):
+        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+    # This project's own installation is kept out of the way; Flower and NumPy are found where they are.
+    code = (
+        "import sys; sys.meta_path = [f for f in sys.meta_path if 'editable' not in repr(f)]; "
+        f"sys.path = [{str(tmp_path)!r}] + [p for p in sys.path if p != {str(ROOT)!r} and p]; "
+        "from client import ClientApp; print(ClientApp.__module__, sys.modules['aoi'].__file__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert str(tmp_path) in done.stdout
