@@ -7,8 +7,9 @@ holds) and is read back strictly: whatever a peer sends, :meth:`Record.read` ret
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Self, get_args, get_type_hints
 
@@ -28,7 +29,7 @@ class Record:
 
     def write(self) -> dict[str, Any]:
         """Return the mapping; keys are the field names in kebab case."""
-        values = {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        values = {key: getattr(self, name) for name, key, _ in _fields(type(self))}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items() if v is not None and v != ()}
 
     @classmethod
@@ -40,22 +41,29 @@ class Record:
         ValueError
             A field is missing or has a value of the wrong type, or a number is not finite.
         """
-        hints = get_type_hints(cls)
-        found = {}
-        for f in fields(cls):  # type: ignore[arg-type]
-            key = f.name.replace("_", "-")
-            if key in values:
-                found[f.name] = _typed(key, values[key], hints[f.name])
+        found = {name: _typed(key, values[key], hint) for name, key, hint in _fields(cls) if key in values}
         try:
             return cls(**found)
         except TypeError:
-            missing = [f.name.replace("_", "-") for f in fields(cls) if f.name not in found]  # type: ignore[arg-type]
+            missing = [key for name, key, _ in _fields(cls) if name not in found]
             raise ValueError(f"a {cls.__name__} record lacks one of {', '.join(missing)}") from None
 
 
+def _look_up(record: Any) -> tuple[tuple[str, str, Any], ...]:
+    """Return the name, the key on the wire and the type of each field of a record."""
+    hints = get_type_hints(record)
+    return tuple((f.name, f.name.replace("_", "-"), _plain(hints[f.name])) for f in fields(record))
+
+
+# Type hints are slow to resolve, and a server reads thousands of records a round.
+_fields: Callable[[Any], tuple[tuple[str, str, Any], ...]] = cache(_look_up)
+
+
+def _plain(hint: Any) -> Any:
+    return next(a for a in get_args(hint) if a is not NoneType) if isinstance(hint, UnionType) else hint
+
+
 def _typed(key: str, value: Any, hint: Any) -> Any:
-    if isinstance(hint, UnionType):
-        hint = next(a for a in get_args(hint) if a is not NoneType)
     if type(value) is int and not -(2**63) <= value < 2**63:
         raise ValueError(f"{key} does not fit 64 bits")
     if hint is float and type(value) is int:

@@ -9,7 +9,7 @@ import sys
 import typer
 
 from aoi.errors import AoiError
-from cli import doctor, enroll, report, resume, run, science, serve
+from cli import doctor, enroll, report, reproduce, resume, run, science, serve
 
 app = typer.Typer(
     name="aoi",
@@ -23,6 +23,7 @@ app.command("simulate")(science.simulate)
 app.command("run")(run.run)
 app.command("resume")(resume.resume)
 app.command("report")(report.report)
+app.command("reproduce")(reproduce.reproduce)
 app.command("serve")(serve.serve)
 app.command("enroll")(enroll.enroll)
 app.command("doctor")(doctor.doctor)

@@ -31,6 +31,7 @@ def reproduce(
     try:
         from experiments.base import Options
         from experiments.registry import experiments, find
+        from experiments.runner import MissingDataError
         from experiments.runner import reproduce as play
         from experiments.summary import write_summary
     except ImportError as error:
@@ -54,7 +55,7 @@ def reproduce(
         typed = " ".join([f"aoi reproduce {experiment.name}", *(f"{k} {v}" for k, v in given.items() if v is not None)])
         try:
             print(play(experiment, options, folder, workers, typed + (" --quick" if quick else "")))
-        except ConfigError as error:
+        except MissingDataError as error:
             if name != "all":
                 raise
             print(f"aoi: {experiment.name} is left out: {' '.join(str(error).split())}", file=sys.stderr, flush=True)

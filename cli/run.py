@@ -34,7 +34,8 @@ def run(
     values = RunConfig.parse(_pairs(config or [])).flat()
     values["run-name"] = values["run-name"] or default_name(values["policy"], values["dataset"])
     # Flower's processes may have working folders of their own.
-    values |= {key: str(Path(values[key]).absolute()) for key in ("runs-dir", "data-dir")}
+    places = [key for key in ("runs-dir", "data-dir", "clients-file") if values[key]]
+    values |= {key: str(Path(values[key]).expanduser().absolute()) for key in places}
     play(engine, values)
     conclude(Path(values["runs-dir"]) / values["run-name"], as_json)
 

@@ -15,6 +15,7 @@ from aoi.protocol import Ask
 from client.freshness import DriftingStream, Fixed, Folder, Mislabelled, Source, blend
 from client.identity import Identity, identity, run_folder
 from client.participation import ClientApp
+from learning.npz import count_examples
 from learning.partition import read_index
 from learning.wire import from_record, to_record
 
@@ -29,7 +30,8 @@ def introduce(context: Context, ask: Ask) -> dict[str, Any]:
         table, i = row
         terms = {"payment": float(table.payments[i]), "weight": float(table.weights[i])} | terms
     source = make_source(context, ask)
-    return terms if isinstance(source, Folder) else {"num-examples": len(source.indices), **terms}
+    size = count_examples(source.path) if isinstance(source, Folder) else len(source.indices)
+    return {"num-examples": size, **terms}
 
 
 @app.source()
@@ -37,8 +39,8 @@ def make_source(context: Context, ask: Ask) -> Source:
     """Say where this client's data come from."""
     node, who = context.node_config, identity(context, ask.run)
     if "data-file" in node:
-        known = {key.replace("-", "_"): node[key] for key in ("refresh-command", "round-seconds") if key in node}
-        return Folder(Path(str(node["data-file"])), **known)
+        seconds = {"round_seconds": node["round-seconds"]} if "round-seconds" in node else {}
+        return Folder(Path(str(node["data-file"])), str(node.get("refresh-command", "")), **seconds)
     settings = _settings(_frozen(context))
     row = _row(context, ask)
     base = {

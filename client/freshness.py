@@ -6,16 +6,18 @@ Mislabelled    the paper's emulation: the older the data, the more of its labels
 DriftingStream the newest window of a stream whose distribution moves: no label is falsified, yet old windows mislead
 Folder         an edge client's own file, its age read from the clock, renewed by a command of the operator's
 
-Ages are in rounds; Δ is the age after the round's decision, 0 for data refreshed in this very round. NumPy only here: the
-task, which knows torch, is handed in.
+Ages are in rounds; Δ is the age after the round's decision, 0 for data refreshed in this very round. So where only the
+selected train (trains=selected), all training data have Δ = 0 and the emulated staleness never shows; it hurts where
+all train. NumPy only here: the task, which knows torch, is handed in.
 """
 
+import math
 import shlex
 import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +30,13 @@ Indices = NDArray[np.int64]
 
 
 class Source(Protocol):
-    """Where a client's examples come from; ``first_age`` is how old they are before round 1."""
+    """Where a client's examples come from.
+
+    ``first_age`` is how old they are before round 1; ``keeps`` says whether the data before the last refresh can still
+    be had, and are worth having.
+    """
+
+    keeps: ClassVar[bool]
 
     @property
     def first_age(self) -> int:
@@ -55,6 +63,8 @@ class Fixed:
     seed : the run's seed
     first_age : the data's age before round 1
     """
+
+    keeps: ClassVar[bool] = False  # the same images once more
 
     indices: Indices
     number: int = 0
@@ -83,6 +93,8 @@ class Mislabelled(Fixed):
     cap : the largest share
     """
 
+    keeps = True
+
     rate: float = 0.05
     cap: float = 0.9
 
@@ -109,6 +121,8 @@ class DriftingStream(Fixed):
     window : images in a window, 0 for as many as the client has
     """
 
+    keeps = True
+
     degrees: float = 1.0
     window: int = 0
 
@@ -118,7 +132,7 @@ class DriftingStream(Fixed):
         size = min(self.window or len(self.indices), len(self.indices))
         rng = generator(self.seed, collected, f"stream/{self.number}")
         window = rng.choice(self.indices, size, replace=False)
-        return task.examples(window, angle=self.degrees * max(collected, 0))
+        return task.examples(window, angle=self.degrees * collected)
 
 
 @dataclass(frozen=True)
@@ -134,11 +148,17 @@ class Folder:
     first_age : unused, as the age comes from the file's time
     """
 
+    keeps: ClassVar[bool] = False  # the command writes over them
+
     path: Path
     command: str = ""
     round_seconds: float = 60.0
     timeout: float = 600.0
     first_age: int = 0
+
+    def __post_init__(self) -> None:
+        if type(self.round_seconds) not in (int, float) or not 0 < self.round_seconds < math.inf:
+            raise ConfigError(f"round-seconds is {self.round_seconds!r}: set it to how many seconds count as a round.")
 
     def age(self, clock: ClientAge, round_: int) -> int:
         """Read the age from the file's time."""
@@ -163,9 +183,9 @@ class Folder:
             raise ConfigError("this client was asked to refresh its data, and has no refresh-command: set one.")
         try:
             done = subprocess.run(
-                shlex.split(self.command), timeout=self.timeout, capture_output=True, text=True, check=False
+                shlex.split(self.command), timeout=self.timeout, capture_output=True, errors="replace", check=False
             )
-        except (OSError, subprocess.TimeoutExpired) as error:
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
             raise ConfigError(f"the refresh-command {self.command!r} did not finish: {error}") from error
         if done.returncode:
             last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it printed nothing"]
@@ -179,8 +199,9 @@ class Folder:
 def blend(source: Source, task: Any, round_: int, age: int, previous: int | None, discount: float) -> Any:
     """Return what to train on: the data of age Δ and, with a discount γ > 0, the data they replaced.
 
-    Old data stay beside the new with the weight γ to the power of their age (Xu et al. 2024, Section 7, leave the
-    integration of fresh and stale data open; a discount by age is their suggestion).
+    Old data stay beside the new, each weighted by γ to the power of its age (Xu et al. 2024, Section 7, leave the
+    integration of fresh and stale data open; a discount by age is their suggestion). Both weights are divided by the
+    newer's, which changes nothing in training and keeps them from vanishing together at great ages.
 
     Parameters
     ----------
@@ -192,4 +213,4 @@ def blend(source: Source, task: Any, round_: int, age: int, previous: int | None
     newest = source.examples(task, round_, age)
     if discount == 0 or previous is None:
         return newest
-    return task.join([(newest, discount**age), (source.examples(task, round_, previous), discount**previous)])
+    return task.join([(newest, 1.0), (source.examples(task, round_, previous), discount ** (previous - age))])

@@ -7,6 +7,7 @@ the functions the user registered. Messages that do not come from an age-aware s
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import flwr.clientapp
@@ -69,7 +70,7 @@ class ClientApp(flwr.clientapp.ClientApp):  # type: ignore[misc]
         if not message.has_content() or protocol.AOI not in message.content:
             return super().__call__(message, context)
         ask = Ask.read(message.content[protocol.AOI])
-        member = Member(context, ask, None if self._make_source is None else self._make_source(context, ask))
+        member = Member(context, ask, self._make_source)
         match message.metadata.message_type:
             case protocol.HELLO:
                 return _reply(message, self._introduction(context, member))
@@ -106,12 +107,18 @@ class Member:
     Nothing is written unless it changed, and a repeated ask gets the same answer (DESIGN, promises 2 and 3).
     """
 
-    def __init__(self, context: Context, ask: Ask, source: Source | None = None) -> None:
+    def __init__(self, context: Context, ask: Ask, make_source: MakeSource | None = None) -> None:
         self.ask = ask
-        self._source: Source = Fixed(np.empty(0, np.int64)) if source is None else source
+        self._context = context
+        self._make_source = make_source
         self.who: Identity = identity(context, ask.run)
         self._file = StateFile(self.who.state_dir, self.who.name)
         self.state: ClientState = self._file.load(self.who.seed)
+
+    @cached_property
+    def _source(self) -> Source:
+        """The client's data, looked up only where a message is about them: most are not."""
+        return Fixed(np.empty(0, np.int64)) if self._make_source is None else self._make_source(self._context, self.ask)
 
     def _draw(self, purpose: str, round_: int) -> float:
         return uniform(self.state.seed, round_, purpose, self.who.number)
@@ -144,28 +151,30 @@ class Member:
 
     def bid(self, payment: float | None, weight: float | None) -> Bid:
         """Compute the index of the client's data itself (Xu et al. 2024, Algorithm 1, steps 1 and 2)."""
-        if payment is None or weight is None or self.ask.budget is None:
-            raise ConfigError("this client cannot bid: its payment or its weight is not configured.")
+        if payment is None:
+            raise ConfigError("this client cannot bid: its payment is not configured.")
         age = self._source.age(self._data(), self.ask.round)
         ages, payments, weights = np.array([age]), np.array([payment]), np.array([weight])
-        match self.ask.index:
-            case "whittle":
-                index = whittle.whittle_index(ages, payments, weights, self.ask.budget)
-            case "abs":
-                index = whittle.abs_index(ages, payments, weights)
-            case _:
+        match self.ask.index, weight, self.ask.budget:
+            case "maxpack", _, _:
                 index = whittle.maxpack_index(ages)
+            case "abs", float(), _:
+                index = whittle.abs_index(ages, payments, weights)
+            case "whittle", float(), float():
+                index = whittle.whittle_index(ages, payments, weights, self.ask.budget)
+            case _:
+                raise ConfigError(f"this client cannot bid for {self.ask.index!r}: its weight is not configured.")
         return Bid(name=self.who.name, bid=float(index[0]), payment=payment, age=age)
 
     def data_ages(self) -> dict[str, int]:
         """Refresh the data if that is asked, and return their age and that of the data they replaced."""
         round_, clock = self.ask.round, self._data()
-        if self.ask.refresh and clock.last != round_:  # a repeated message finds the data refreshed already
+        if self.ask.refresh and clock.last < round_:  # a repeated message finds the data refreshed already
             self._source.refresh(round_)
             clock = clock.took_part(round_)
             self._keep(data=clock)
         ages = {"data-age": 0 if self.ask.refresh else self._source.age(clock, round_) + 1}
-        if clock.before is not None:
+        if self._source.keeps and clock.before is not None and clock.last <= round_:
             ages["previous-age"] = round_ - clock.before
         return ages
 

@@ -9,8 +9,10 @@ import json
 import logging
 import os
 import re
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from aoi.age import ClientAge
 from aoi.errors import ConfigError
 
 VERSION = 1
+_FEW = 64  # files that are synced one by one
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 logger = logging.getLogger("flwr")
 
@@ -56,6 +59,8 @@ class StateFile:
         A file that cannot be understood is kept aside and said aloud; the client then starts anew, which for an age
         policy means from the stationary law.
         """
+        if _held is not None and (known := _held.states.get(self.path)) is not None:
+            return known
         try:
             blob = self.path.read_bytes()
         except FileNotFoundError:
@@ -77,22 +82,75 @@ class StateFile:
 
     def save(self, state: ClientState) -> None:
         """Write the state so that, whatever happens, either the old or the new one is found afterwards."""
-        aside = self.path.with_suffix(f".{os.getpid()}.tmp")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with open(aside, "wb") as file:
+        if _held is None:
+            _write({self.path: state})
+        else:
+            _held.states[self.path] = _held.changed[self.path] = state
+
+
+@dataclass
+class _Held:
+    """States in memory: all that were saved, and those that are not yet on disk."""
+
+    states: dict[Path, ClientState] = field(default_factory=dict)
+    changed: dict[Path, ClientState] = field(default_factory=dict)
+
+
+_held: _Held | None = None
+
+
+@contextmanager
+def written_together() -> Iterator[Callable[[], None]]:
+    """Keep the states of all clients of this process in memory, and write the changed ones when told to.
+
+    Yields the function that writes them; when it returns they are as safe as after :meth:`StateFile.save`, for one wait
+    for the disk in place of one a client. A server that calls it before it records a round breaks no promise: what is
+    lost with the process is a round that does not count, and that is played again.
+    """
+    global _held
+    held = _held = _Held()
+
+    def write() -> None:
+        if held.changed:
+            _write(held.changed)
+            held.changed = {}
+
+    try:
+        yield write
+    finally:
+        _held = None
+
+
+def _write(states: Mapping[Path, ClientState]) -> None:
+    """Write states aside, wait for the disk, rename them, and wait for their folders."""
+    # Past some files, writing back all that the system holds is faster; elsewhere sync() may return too soon.
+    all_at_once = len(states) > _FEW and sys.platform == "linux"
+    asides: dict[Path, Path] = {}
+    path = Path()
+    try:
+        for folder in {path.parent for path in states}:
+            folder.mkdir(parents=True, exist_ok=True)
+        for path, state in states.items():
+            asides[path] = path.with_suffix(f".{os.getpid()}.tmp")
+            with open(asides[path], "wb") as file:
                 file.write(_encode(state))
                 file.flush()
-                os.fsync(file.fileno())
-            os.replace(aside, self.path)
-            _sync_folder(self.path.parent)
-        except OSError as error:
+                if not all_at_once:
+                    os.fsync(file.fileno())
+        if all_at_once:
+            os.sync()
+        for path, aside in asides.items():
+            os.replace(aside, path)
+        for folder in {path.parent for path in states}:
+            _sync_folder(folder)
+    except OSError as error:
+        for aside in asides.values():
             with suppress(OSError):
-                aside.unlink()
-            raise ConfigError(
-                f"the client state {self.path} cannot be written: {error}. Point state-dir at a folder that this "
-                "client can write, with room left."
-            ) from error
+                aside.unlink(missing_ok=True)
+        raise ConfigError(
+            f"the client state {path} cannot be written: {error}. Point state-dir at a folder that this client can "
+            "write, with room left."
+        ) from error
 
 
 def checked_name(what: str, name: str) -> str:

@@ -7,13 +7,13 @@ its folder, so whichever container takes the slot next goes on where the last on
 
 import fcntl
 import os
-import socket
-import ssl
 import sys
 import time
 from itertools import count
 from pathlib import Path
 
+from client import reach
+from client.enroll import split_address
 from docker.pki import make_client_key
 
 CLIENTS, ENROLMENT, RUNS, DATA = Path("/clients"), Path("/enrolment"), Path("/runs"), Path("/data")
@@ -42,19 +42,12 @@ def check_server(address: str, authority: Path) -> None:
 
     A SuperLink that does not answer is waited for by the SuperNode itself.
     """
-    host, _, port = address.rpartition(":")
-    try:
-        with (
-            socket.create_connection((host, int(port)), timeout=5) as plain,
-            ssl.create_default_context(cafile=str(authority)).wrap_socket(plain, server_hostname=host),
-        ):
-            pass
-    except ssl.SSLCertVerificationError as error:
-        sys.exit(f"this client does not trust {address}: {error.verify_message}. Its authority is {authority}.")
-    except ssl.SSLError as error:
-        sys.exit(f"{address} does not speak TLS as a SuperLink does: {error.reason}")
-    except OSError:
+    host, port = split_address(address)
+    if reach.tcp(host, port).fatal:
         return
+    step = reach.tls(host, port, authority.read_bytes())
+    if step.fatal:
+        sys.exit(f"this client does not connect to {address}: {step.found}. {step.remedy}")
 
 
 def share(state: Path) -> None:

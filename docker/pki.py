@@ -42,11 +42,14 @@ def make_all(root: Path, hosts: tuple[str, ...] = (), *, server_days: int = SERV
         folder.mkdir(parents=True, exist_ok=True)
     if not (authority / "ca.key").exists() or not (trust / "ca.crt").exists():
         key = ec.generate_private_key(ec.SECP384R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "AoI-FL cluster authority")])
+        # A name of its own, so that a certificate of another cluster is told from a forged one of this.
+        called = f"AoI-FL cluster authority {secrets.token_hex(4)}"
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, called)])
         certificate = (
             _builder(name, name, key.public_key(), AUTHORITY_DAYS)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(signs_certificates=True), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .sign(key, hashes.SHA384())
         )
         _write(trust / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM), 0o644)
@@ -66,6 +69,10 @@ def make_all(root: Path, hosts: tuple[str, ...] = (), *, server_days: int = SERV
             )
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.public_key()),  # type: ignore[arg-type]
+                critical=False,
+            )
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
             .add_extension(x509.SubjectAlternativeName([_general_name(n) for n in names]), critical=False)
             .sign(issuer_key, hashes.SHA384())  # type: ignore[arg-type]

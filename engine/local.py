@@ -9,13 +9,15 @@ import secrets
 import time
 import traceback
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.run import Run
+
+from client.state import written_together
 
 _CLIENT_APP_RAISED = 2  # Flower's code for an exception in a ClientApp
 _SERVER_NODE = 1
@@ -31,22 +33,23 @@ class LocalGrid(Grid):  # type: ignore[misc]
     client_app : the app of every client
     run_config : the flat run configuration that clients see
     nodes : how many clients there are; node i has ``partition-id`` i, as in Flower's simulation
+    settle : called when every message has its reply, before the last of them is handed out
     """
 
-    def __init__(self, client_app: ClientApp, run_config: Mapping[str, RunValue], nodes: int) -> None:
+    def __init__(
+        self,
+        client_app: ClientApp,
+        run_config: Mapping[str, RunValue],
+        nodes: int,
+        settle: Callable[[], None] = lambda: None,
+    ) -> None:
         self._app = client_app
+        self._run_config = dict(run_config)
+        self._settle = settle
         self._run = Run.create_empty(secrets.randbits(63))
         first = secrets.randbits(62)
-        self._contexts = {
-            first + i: Context(
-                run_id=self._run.run_id,
-                node_id=first + i,
-                node_config={"partition-id": i, "num-partitions": nodes},
-                state=RecordDict(),
-                run_config=dict(run_config),
-            )
-            for i in range(nodes)
-        }
+        self._nodes = range(first, first + nodes)
+        self._states: dict[int, RecordDict] = {}  # of the nodes that have put something into theirs
         self._waiting: dict[str, Message] = {}
 
     def set_run(self, run: Run) -> None:
@@ -66,7 +69,7 @@ class LocalGrid(Grid):  # type: ignore[misc]
 
     def get_node_ids(self) -> Iterable[int]:
         """Return the ids of all nodes."""
-        return list(self._contexts)
+        return self._nodes
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Accept messages and return their ids; nothing runs yet."""
@@ -81,7 +84,10 @@ class LocalGrid(Grid):  # type: ignore[misc]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Run the clients that the messages are for, and return their replies."""
-        return [self._deliver(self._waiting.pop(i)) for i in message_ids if i in self._waiting]
+        replies = [self._deliver(self._waiting.pop(i)) for i in message_ids if i in self._waiting]
+        if not self._waiting:
+            self._settle()
+        return replies
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Run the clients one after another until all have answered or the time is up."""
@@ -93,7 +99,7 @@ class LocalGrid(Grid):  # type: ignore[misc]
         return replies
 
     def _deliver(self, message: Message) -> Message:
-        context = self._contexts[message.metadata.dst_node_id]
+        context = self._context(message.metadata.dst_node_id)
         # Messages share their records, and a client may write into what it was sent.
         content = RecordDict({key: type(record)(dict(record)) for key, record in message.content.items()})
         try:
@@ -103,13 +109,30 @@ class LocalGrid(Grid):  # type: ignore[misc]
         except (Exception, SystemExit):
             reply = Message(Error(_CLIENT_APP_RAISED, traceback.format_exc()), reply_to=message)
         reply.metadata.__dict__["_message_id"] = str(uuid.uuid4())
+        if context.state:
+            self._states[context.node_id] = context.state
         return reply
+
+    def _context(self, node: int) -> Context:
+        """Return a node's context; only its state lives on, for a hundred thousand contexts would fill the memory."""
+        return Context(
+            run_id=self._run.run_id,
+            node_id=node,
+            node_config={"partition-id": self._nodes.index(node), "num-partitions": len(self._nodes)},
+            state=self._states.get(node, RecordDict()),
+            run_config=dict(self._run_config),
+        )
 
 
 def run_local(server_app: ServerApp, client_app: ClientApp, run_config: Mapping[str, RunValue], *, nodes: int) -> None:
     """Run a Flower app to its end in this process; what the ServerApp raises comes through."""
-    grid: Any = LocalGrid(client_app, run_config, nodes)
-    context = Context(
-        run_id=grid.run.run_id, node_id=_SERVER_NODE, node_config={}, state=RecordDict(), run_config=dict(run_config)
-    )
-    server_app(grid, context)
+    with written_together() as write_states:
+        grid: Any = LocalGrid(client_app, run_config, nodes, write_states)
+        context = Context(
+            run_id=grid.run.run_id,
+            node_id=_SERVER_NODE,
+            node_config={},
+            state=RecordDict(),
+            run_config=dict(run_config),
+        )
+        server_app(grid, context)

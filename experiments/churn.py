@@ -64,7 +64,12 @@ class Churn(Experiment):
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the sizes and the rounds."""
         rounds = 300 if options.quick else 1000
-        return {"clients": setting.CLIENTS, "per_round": setting.PER_ROUND, "max_age": setting.MAX_AGE, "rounds": rounds}
+        return {
+            "clients": setting.CLIENTS,
+            "per_round": setting.PER_ROUND,
+            "max_age": setting.MAX_AGE,
+            "rounds": rounds,
+        }
 
     def units(self, options: Options) -> list[Unit]:
         """Return a unit for each seed, policy, kind of churn and rate."""
@@ -161,6 +166,4 @@ def _play(
 
 
 def _values(rows: Sequence[Row], policy: str, kind: str, leaving: float) -> list[float]:
-    return [
-        row["rate"] for row in rows if (row["policy"], row["kind"], row["leaving"]) == (policy, kind, leaving)
-    ]
+    return [row["rate"] for row in rows if (row["policy"], row["kind"], row["leaving"]) == (policy, kind, leaving)]

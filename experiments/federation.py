@@ -46,7 +46,9 @@ def play_run(experiment: str, values: Mapping[str, Any], options: Options) -> li
         run_local(server_app, client_app, config, nodes=int(config["num-clients"]))
     status = read_run(ledger).get("status")
     if status != "completed":
-        raise ConfigError(f"the run in {ledger.parent} ended as {status}: see its ledger, or delete it to play it anew.")
+        raise ConfigError(
+            f"the run in {ledger.parent} ended as {status}: see its ledger, or delete it to play it anew."
+        )
     return [
         {
             "round": row["round"],

@@ -84,7 +84,9 @@ class Intervals(Experiment):
             f"{JOURNAL}, Fig. 3",
             "histograms, a peak around 6",
             "standard deviations "
-            + ", ".join(f"{p} {deviation[p].show(2)}" for p in ("markov-optimal", "markov-increasing", "random", "proportional"))
+            + ", ".join(
+                f"{p} {deviation[p].show(2)}" for p in ("markov-optimal", "markov-increasing", "random", "proportional")
+            )
             + f"; histograms and exact law {met}",
             "holds" if ranked and met.holds else "partly",
         )

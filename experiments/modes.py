@@ -148,8 +148,20 @@ class Modes(Experiment):
             right.plot(numbers, size, marker, color=colour)
             expected = [_expected_models(n, wire) * models / 1e6 for n in numbers]
             right.plot(numbers, expected, color=colour, linewidth=1.2)
-        left.set(xscale="log", yscale="log", xlabel="clients n", ylabel="messages a round", title="points: measured, lines: model")
-        right.set(xscale="log", yscale="log", xlabel="clients n", ylabel="megabytes a round", title="lines: the model's arrays alone")
+        left.set(
+            xscale="log",
+            yscale="log",
+            xlabel="clients n",
+            ylabel="messages a round",
+            title="points: measured, lines: model",
+        )
+        right.set(
+            xscale="log",
+            yscale="log",
+            xlabel="clients n",
+            ylabel="megabytes a round",
+            title="lines: the model's arrays alone",
+        )
         for axes in (left, right):
             axes.set_xticks(numbers, [str(n) for n in numbers])
             axes.set_xticks([], minor=True)

@@ -11,12 +11,31 @@ def experiments() -> dict[str, Experiment]:
     """Return all experiments by name."""
     from experiments.churn import Churn
     from experiments.intervals import Intervals
+    from experiments.learning import CIFAR10, CIFAR100, FASHION, MNIST_DIRICHLET, MNIST_IID
     from experiments.load_variance import LoadVariance
     from experiments.modes import Modes
     from experiments.start import Start
+    from experiments.wics_ages import WicsAges
+    from experiments.wics_budget import WicsBudget
+    from experiments.wics_learning import WicsLearning
     from experiments.windows import Windows
 
-    every: list[Experiment] = [LoadVariance(), Intervals(), Windows(), Start(), Churn(), Modes()]
+    every: list[Experiment] = [
+        LoadVariance(),
+        Intervals(),
+        Windows(),
+        Start(),
+        Churn(),
+        Modes(),
+        WicsAges(),
+        MNIST_IID,
+        MNIST_DIRICHLET,
+        FASHION,
+        CIFAR10,
+        CIFAR100,
+        WicsLearning(),
+        WicsBudget(),
+    ]
     return {experiment.name: experiment for experiment in every}
 
 

@@ -21,6 +21,10 @@ from experiments.registry import find
 from experiments.store import Store
 
 
+class MissingDataError(ConfigError):
+    """A data set is not there: which one, where it was looked for, and how to get it."""
+
+
 def reproduce(experiment: Experiment, options: Options, out: Path, workers: int, command: str) -> Path:
     """Play what is missing of an experiment's units, write its picture and its page, and return the page.
 
@@ -34,7 +38,9 @@ def reproduce(experiment: Experiment, options: Options, out: Path, workers: int,
     Raises
     ------
     ConfigError
-        ``out`` holds results under other settings; the data set is missing.
+        ``out`` holds results under other settings.
+    MissingDataError
+        The data set is not in the data folder.
     """
     store = Store(out, experiment.name, experiment.settings(options), machine())
     if options.quick and experiment.dataset(options) == "digits":
@@ -73,7 +79,7 @@ def write_pages(experiment: Experiment, store: Store, out: Path, command: str) -
 
 
 def check_data(dataset: str, folder: Path) -> None:
-    """Raise ConfigError if a data set is not there; a process of its own looks, so that this one does not hold it."""
+    """Raise MissingDataError if a data set is not there; a process of its own looks, so that this one does not hold it."""
     if dataset == "digits":
         return
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
@@ -86,10 +92,9 @@ def _load(dataset: str, folder: Path) -> None:
     try:
         data.load(dataset, folder, download=False)
     except ConfigError as error:
-        where = folder.absolute()
-        raise ConfigError(
-            f"{error} Any `aoi run -c dataset={dataset} -c data-dir={folder}` on a machine with a network downloads "
-            f"it; aoi reproduce looks in {where}, or where --data-dir points."
+        raise MissingDataError(
+            f"{error} aoi reproduce looks where --data-dir points and downloads nothing by itself: `aoi run -c "
+            f"dataset={dataset} -c data-dir={folder}` fetches it where there is a network."
         ) from error
 
 

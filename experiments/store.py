@@ -84,7 +84,9 @@ class Store:
             with open(self.table, newline="", encoding="utf-8") as file:
                 rows = [{key: _value(cell) for key, cell in row.items()} for row in csv.DictReader(file)]
         except OSError as error:
-            raise ConfigError(f"{self.table} cannot be read: {error.strerror}. Delete {self._about} to start anew.") from error
+            raise ConfigError(
+                f"{self.table} cannot be read: {error.strerror}. Delete {self._about} to start anew."
+            ) from error
         self.rows = [row for row in rows if any(unit["unit"].items() <= row.items() for unit in self._units)]
 
 

@@ -117,12 +117,16 @@ class Windows(Experiment):
         fine = sorted({*range(1, 61), *windows, *(t for t in range(60, max(windows) + 1, 5))})
         for policy in setting.POLICIES:
             style = STYLES[policy]
-            axes.plot(fine, [_root(expected_variance(policy, t, rounds)) for t in fine], color=style["color"], linewidth=1.4)
+            axes.plot(
+                fine, [_root(expected_variance(policy, t, rounds)) for t in fine], color=style["color"], linewidth=1.4
+            )
             found = [interval(_values(rows, policy, t)) for t in windows]
             axes.errorbar(
                 windows, [f.mean for f in found], [f.half for f in found], linestyle="", label=policy, **style
             )
-        axes.set(xscale="log", yscale="log", xlabel="window T, rounds", ylabel="√Var(Y)/T, points: measured; lines: exact")
+        axes.set(
+            xscale="log", yscale="log", xlabel="window T, rounds", ylabel="√Var(Y)/T, points: measured; lines: exact"
+        )
         legend_below(figure, axes)
 
 

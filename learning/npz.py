@@ -55,6 +55,11 @@ def read_examples(
     return x, _labels(arrays["y"], f"y in {path}", len(x), classes)
 
 
+def count_examples(path: Path) -> int:
+    """Return how many examples :func:`read_examples` would find, by the labels alone."""
+    return int(_arrays(path, ("y",), "data-file")["y"].size)
+
+
 def _arrays(path: Path, needed: Sequence[str], key: str) -> dict[str, NDArray[Any]]:
     if not path.is_file():
         raise ConfigError(f"{path} does not exist or is no file: {key} needs the path of an npz file.")

@@ -18,7 +18,7 @@ def ages(i: int, run: Run, several: bool) -> Chart | None:
         return None
     grid = run.ages()
     shown, clients, numbers, note, form = clients_by_rounds(
-        run, grid, "Rounds since a client's data were last refreshed, after the round; all data start at age 0."
+        run, grid, "Rounds since a client's data were last refreshed, after the round."
     )
     heat = {
         "type": "heatmap",

@@ -106,7 +106,7 @@ class Run:
     def selected(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Position of the round in ``rounds``, client, and weight of every selection, three (s,) arrays.
 
-        Selected is who produced an update, or, where refreshes are paid for, whose data were refreshed.
+        Selected is who produced an update, or, where refreshes are paid for, whose data are known to be refreshed.
         """
         chosen = self._chosen
         return (
@@ -117,20 +117,36 @@ class Run:
 
     @cached_property
     def _chosen(self) -> list[dict[str, Any]]:
-        return [r for r in self.participations if (r["refreshed"] if self.budgeted else r["outcome"] in _PRODUCED)]
+        if self.budgeted:  # of who was to refresh and sent no update, the server too counts the old age on
+            return [r for r in self.participations if r["refreshed"] and r["outcome"] == "trained"]
+        return [r for r in self.participations if r["outcome"] in _PRODUCED]
 
     @cached_property
     def history(self) -> History:
         """The selections as :mod:`aoi.load` takes them, the rounds recorded being 1 … R.
 
         A client's age at the start follows from the one it had when first selected; it is 0 where that is not known.
+        Where refreshes are paid for, it is the age of its data.
         """
         when, who, weights = self.selected
+        if self.budgeted:
+            since, ages = self._joined
+            first_ages = np.maximum(ages - since + 1, 0)
+            return History.from_arrays(self.size, len(self.rounds), when + 1, who, weights, first_ages=first_ages)
         first_ages = np.zeros(self.size, dtype=np.int64)
         clients, first = np.unique(who, return_index=True)
         for client, j in zip(clients.tolist(), first.tolist(), strict=True):
             first_ages[client] = max(0, (self._chosen[j]["age"] or 0) - when[j])
         return History.from_arrays(self.size, len(self.rounds), when + 1, who, weights, first_ages=first_ages)
+
+    @property
+    def _joined(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """When each client was first seen and how old its data were then, two (n,) arrays."""
+        since, ages = np.ones(self.size, dtype=np.int64), np.zeros(self.size, dtype=np.int64)
+        for row in self.clients:
+            since[row["client"]] = max(1, row["since"] or 1)
+            ages[row["client"]] = row["data_age"] or 0
+        return since, ages
 
     def grid(self) -> NDArray[np.int8]:
         """Return (n, R) int8 of ABSENT, STALE (trained, but on data not refreshed), TOOK_PART, FORCED or LOST."""
@@ -146,21 +162,19 @@ class Run:
         return grid
 
     def ages(self) -> NDArray[np.float64]:
-        """Return (n, R) float64: data ages Δ after each round's refreshes, from 0; NaN before a client was seen.
+        """Return (n, R) float64: data ages Δ after each round's refreshes; NaN before a client was seen.
 
         Ages are averaged in this sense in objective P2 of Xu et al. (2024).
         """
-        since = np.ones(self.size)
-        for row in self.clients:
-            since[row["client"]] = max(1, row["since"] or 1)
+        since, first = self._joined
         refreshed = np.zeros((self.size, len(self.rounds)), dtype=bool)
         rounds, clients, _ = self.selected
         refreshed[clients, rounds] = True
         ages = np.full(refreshed.shape, np.nan)
-        age = np.zeros(self.size)
+        age = first.astype(np.float64)
         for i, number in enumerate(self.numbers):
             age = np.where(refreshed[:, i], 0.0, age + 1)
-            age[since > number] = 0.0
+            age = np.where(since > number, first, age)
             ages[:, i] = np.where(since > number, np.nan, age)
         return ages
 

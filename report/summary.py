@@ -104,6 +104,11 @@ def _measured(show: Callable[[load.LoadMetrics], float | str | None]) -> Callabl
     return cell
 
 
+def _weighted(show: Callable[[load.LoadMetrics], float]) -> Callable[[Run], str]:
+    """Show what aggregation weights say; under a budget the weights of those refreshed are not all there are."""
+    return lambda run: "" if run.budgeted else _measured(show)(run)
+
+
 def _interval(moment: str) -> Callable[[Run], str]:
     def cell(run: Run) -> str:
         measured = _measured(lambda metrics: getattr(metrics, moment))(run)
@@ -143,8 +148,8 @@ _NUMBERS: dict[str, Callable[[Run], str]] = {
     "mean of X": _interval("interval_mean"),
     "variance of X": _interval("interval_variance"),
     "mean age, largest age": _measured(lambda m: f"{m.mean_age:.4g}, {m.peak_age}"),
-    "Σ Var[ω]": _measured(lambda m: m.weight_variance),
-    "mean of Σ ω² − 1/n": _measured(lambda m: m.weight_dispersion),
+    "Σ Var[ω]": _weighted(lambda m: m.weight_variance),
+    "mean of Σ ω² − 1/n": _weighted(lambda m: m.weight_dispersion),
     "rounds without participants": _measured(lambda m: str(m.empty_rounds)),
     "forced rounds": lambda run: str(int(np.nansum(run.column("forced")))),
     "dropped replies": lambda run: str(len(run.dropped)),

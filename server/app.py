@@ -9,6 +9,7 @@ from pathlib import Path
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
+from aoi.clients import ClientTable
 from aoi.errors import AoiError, StorageError
 from learning import partition, sgd
 from learning.task import Task
@@ -53,15 +54,7 @@ def play(grid: Grid, config: RunConfig) -> Path:
         config = recorded_config(about, config)
     sgd.threads(config.threads)
     task = Task(config.dataset, config.data_dir, config.model, config.device, config.seed, config.zeros)
-    table = client_table(config) if config.policy in BUDGETED else None
-    parts = partition.make(
-        task.data.train_y,
-        config.num_clients,
-        kind=config.partition,
-        alpha=config.alpha,
-        sizes=config.sizes if table is None else table.sizes,
-        seed=config.seed,
-    )
+    table, parts = (None, []) if config.resume else _shares(config, task)
     with only_player(folder):
         if not config.resume:
             make_run_folder(folder)
@@ -79,6 +72,20 @@ def play(grid: Grid, config: RunConfig) -> Path:
             ledger.close()
     print(f"results in {folder}", flush=True)
     return folder
+
+
+def _shares(config: RunConfig, task: Task) -> tuple[ClientTable | None, list[partition.Indices]]:
+    """Return the clients' terms, in a budgeted run, and their images."""
+    table = client_table(config) if config.policy in BUDGETED else None
+    parts = partition.make(
+        task.data.train_y,
+        config.num_clients,
+        kind=config.partition,
+        alpha=config.alpha,
+        sizes=config.sizes if table is None else table.sizes,
+        seed=config.seed,
+    )
+    return table, parts
 
 
 def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger: Ledger) -> None:

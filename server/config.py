@@ -20,6 +20,7 @@ class RunConfig(TaskSettings):
     policy : who takes part (POLICIES)
     wire : how the decentralised policy meets the wire
     num_clients, clients_per_round, max_age, exponent : n, k, m, and the increasing policy's α
+    adaptive_dropout : whether markov-optimal makes up for lost clients, see :class:`strategies.MarkovParticipation`
     budget, index_source, trains, strict_budget, stop_at_first : the budgeted policies, see
         :class:`strategies.BudgetedRefresh` and :class:`aoi.budget.BudgetedSelector`
     clients_file : CSV of names, sizes, payments, weights and ages; without it they are drawn as in Xu et al. 2024
@@ -41,6 +42,7 @@ class RunConfig(TaskSettings):
     clients_per_round: int = Field(15, ge=1)
     max_age: int = Field(10, ge=0)
     exponent: float = Field(1.0, gt=0, allow_inf_nan=False)
+    adaptive_dropout: bool = False
     budget: float = Field(40.0, gt=0, allow_inf_nan=False)
     index_source: Literal["server", "bid"] = "server"
     trains: Literal["selected", "all"] = "selected"
@@ -66,6 +68,11 @@ class RunConfig(TaskSettings):
             raise ValueError(
                 f"clients-per-round is {self.clients_per_round}, more than num-clients, {self.num_clients}: lower the "
                 "one or raise the other"
+            )
+        if self.adaptive_dropout and self.policy != "markov-optimal":
+            raise ValueError(
+                f"adaptive-dropout is true, but policy is {self.policy}: only markov-optimal has a table for each "
+                "dropout; choose that, or set adaptive-dropout=false"
             )
         if self.resume and not self.run_name:
             raise ValueError("resume is true, but run-name is empty: say which run is to go on")

@@ -54,4 +54,4 @@ def make_strategy(config: RunConfig, run: str, **settings: Any) -> AgeAwareStrat
         if config.policy == "markov-optimal"
         else MarkovPolicy.increasing(*sizes, config.exponent)
     )
-    return MarkovParticipation(policy, wire=config.wire, **settings)
+    return MarkovParticipation(policy, wire=config.wire, adaptive_dropout=config.adaptive_dropout, **settings)

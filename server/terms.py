@@ -1,11 +1,14 @@
 """What the clients of a simulated budgeted run cost and weigh."""
 
 import csv
+import logging
 from pathlib import Path
 
 from aoi.clients import COLUMNS, ClientTable, check_clients, read_clients_file, section5_instance
 from aoi.errors import ConfigError
 from server.config import RunConfig
+
+logger = logging.getLogger("flwr")
 
 
 def client_table(config: RunConfig) -> ClientTable:
@@ -26,7 +29,10 @@ def client_table(config: RunConfig) -> ClientTable:
                 f"clients-file {config.clients_file} has {len(table.names)} clients, num-clients is "
                 f"{config.num_clients}: set num-clients={len(table.names)}."
             )
-    check_clients(table.payments, table.weights, config.budget, table.names, config.strict_budget)
+    warnings = check_clients(table.payments, table.weights, config.budget, table.names, config.strict_budget)
+    if config.clients_file:  # by the file's names; the strategy warns too, by those that the clients go by
+        for warning in warnings:
+            logger.warning("%s: %s", config.clients_file, warning)
     return table
 
 

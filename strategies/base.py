@@ -304,6 +304,8 @@ class AgeAwareStrategy(Strategy):
         }
 
     def _evaluate_messages(self, round_: int, arrays: ArrayRecord, config: ConfigRecord) -> dict[int, Message]:
+        if not self.options.evaluate_clients:
+            return {}
         here = np.flatnonzero(self.roster.available)
         lots = draws.uniforms(self.options.seed, round_, "evaluate", len(self.roster))[here]
         chosen = np.sort(here[np.argsort(lots)[: self.options.evaluate_clients]])

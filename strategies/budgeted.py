@@ -22,6 +22,7 @@ logger = logging.getLogger("flwr")
 
 SOURCES = ("server", "bid")
 TRAINS = ("selected", "all")
+WEIGHTED = ("whittle", "abs")  # the indices that use φ
 
 
 class BudgetedRefresh(AgeAwareStrategy):
@@ -85,7 +86,9 @@ class BudgetedRefresh(AgeAwareStrategy):
         """Spend the round's budget in descending order of the index."""
         self._take_in(ask.round)
         population = replace(self.roster.population(ask.round), ages=ask.round - 1 - self._refreshed)
-        payable = population.available & self._has_terms()
+        payable = population.available & np.isfinite(self.roster.payments)
+        if population.weights is not None and self.selector.index in WEIGHTED:
+            payable &= np.isfinite(population.weights)
         payments, bids = self.roster.payments, None
         if self.source == "bid":
             payments, bids = self._collect_bids(ask, grid, payable)
@@ -149,14 +152,7 @@ class BudgetedRefresh(AgeAwareStrategy):
 
     def _weight(self, record: ClientRecord) -> float | None:
         """Return φ_i; an index that does not use it can do without."""
-        return record.weight if self.selector.index in ("whittle", "abs") else record.weight or 1.0
-
-    def _has_terms(self) -> NDArray[np.bool_]:
-        """Return (n,) who has declared what its index needs."""
-        known = np.zeros(len(self.roster), np.bool_)
-        for client, record in self.roster.records.items():
-            known[client] = record.payment is not None and self._weight(record) is not None
-        return known
+        return record.weight if self.selector.index in WEIGHTED else record.weight or 1.0
 
     def _collect_bids(
         self, ask: Ask, grid: Grid, whom: NDArray[np.bool_]

@@ -8,19 +8,26 @@ reserve    a client draws its whole wait when it takes part and announces its ne
            newcomers and those who missed a reservation are asked: k exchanges, whatever n is
 """
 
+import logging
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from flwr.app import ArrayRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from aoi import draws, protocol
+from aoi.dropout import DropoutEstimate, largest_dropout, reissued
 from aoi.errors import ConfigError
 from aoi.markov import MarkovPolicy
 from aoi.protocol import Answer, Ask
 from strategies.base import AgeAwareStrategy
 from strategies.plan import Plan
+from strategies.records import Memory
+
+logger = logging.getLogger("flwr")
 
 
 class MarkovParticipation(AgeAwareStrategy):
@@ -30,14 +37,37 @@ class MarkovParticipation(AgeAwareStrategy):
     ----------
     policy : the policy; :meth:`optimal` and :meth:`increasing` make it from n, k and m
     wire : "poll", "broadcast" or "reserve"
+    adaptive_dropout : estimate, round after round, the probability d that a willing client's work is lost, and send
+        the optimal table for that d, so that participations that count stay n/k rounds apart in the mean. A change
+        reaches the clients with the next message to them: in reserve mode a reservation that is out stands, and the
+        wait after it is drawn from the new table. See :class:`aoi.dropout.DropoutEstimate`
+
+    Attributes
+    ----------
+    policy : the policy of the round at hand
     """
 
-    def __init__(self, policy: MarkovPolicy, *, wire: str = protocol.POLL, **settings: Any) -> None:
+    def __init__(
+        self,
+        policy: MarkovPolicy,
+        *,
+        wire: str = protocol.POLL,
+        adaptive_dropout: bool = False,
+        **settings: Any,
+    ) -> None:
         if wire not in protocol.WIRES:
             raise ConfigError(f"wire {wire!r} is unknown: choose one of {', '.join(protocol.WIRES)}.")
+        if adaptive_dropout and policy.kind != "optimal":
+            raise ConfigError(
+                f"adaptive-dropout issues the optimal table anew, but the policy is {policy.kind!r}: use markov-optimal "
+                "or leave adaptive-dropout off."
+            )
         super().__init__(policy.clients, **settings)
         self.policy = policy
         self.wire = wire
+        self._adaptive = adaptive_dropout
+        self._dropout = DropoutEstimate(float(policy.per_round), policy.dropout * policy.per_round)
+        self._warned = False
 
     @classmethod
     def optimal(cls, clients: int, per_round: int, max_age: int = 10, **settings: Any) -> "MarkovParticipation":
@@ -60,10 +90,27 @@ class MarkovParticipation(AgeAwareStrategy):
             "per_round": policy.per_round,
             "probabilities": list(policy.probabilities),
             "wire": self.wire,
+            "adaptive_dropout": self._adaptive,
         }
+
+    def memory(self) -> dict[str, NDArray[np.int64]]:
+        """Return what the base does, and the estimate of d: two float64, carried bit for bit as integers."""
+        if not self._adaptive:
+            return super().memory()
+        counts = np.array([self._dropout.willing, self._dropout.lost])
+        return {**super().memory(), "dropout": counts.view(np.int64)}
+
+    def recall(self, memory: Memory) -> None:
+        """Take back what :meth:`memory` returned."""
+        super().recall(memory)
+        if self._adaptive:
+            willing, lost = memory["dropout"].view(np.float64).tolist()
+            self._dropout = DropoutEstimate(willing, lost)
 
     def choose(self, ask: Ask, grid: Grid) -> Plan:
         """Find out who is willing, as the wire mode has it."""
+        if self._adaptive:
+            self._adapt()
         here = self.roster.available
         terms = replace(ask, wire=self.wire, table=self.policy.probabilities)
         if self.wire == protocol.BROADCAST:
@@ -91,6 +138,47 @@ class MarkovParticipation(AgeAwareStrategy):
         chosen[here[np.argmin(lots[here])]] = True
         self._record.forced = True
         return _equal(chosen, replace(ask, wire=self.wire, table=self.policy.probabilities, forced=True))
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Add the updates up, and note how many willing clients were lost."""
+        unanswered = 0 if self.wire == protocol.BROADCAST else self._record.dropped  # so far: those who were asked
+        result = super().aggregate_train(server_round, replies)
+        if self._adaptive and not self._plan.ask.forced:
+            self._count_lost(unanswered)
+        return result
+
+    def _count_lost(self, silent: int) -> None:
+        """Count the round's willing clients and the lost among them; a forced client is no evidence.
+
+        Lost is who said yes, or announced this round, and sent no update that counts. In broadcast mode a client that
+        answers with an error was willing (who declines runs nothing that could fail). Whoever did not answer at all,
+        when asked or in broadcast mode, was willing as often as those who answered. Clients that are not connected
+        when the round begins are not asked and don't count.
+        """
+        record = self._record
+        if self.wire == protocol.BROADCAST:
+            silent = sum(p.outcome == "late" for p in record.participations)
+        failed = record.dropped - silent
+        yes = record.trained + failed
+        share = yes / (yes + record.declined) if yes + record.declined else self.policy.per_round / self.policy.clients
+        lost = failed + silent * share
+        self._dropout = self._dropout.after(record.trained + lost, lost)
+
+    def _adapt(self) -> None:
+        """Issue the table for the dropout estimated up to now, as far as there is one."""
+        estimate, most = self._dropout.value, largest_dropout(self.policy.clients, self.policy.per_round)
+        if estimate > most and not self._warned:
+            logger.warning(
+                "Round %d: %.1f %% of the willing clients are lost, but with clients-per-round %d of %d clients the table "
+                "can make up for no more than %.1f %%: every client is asked for each round, and fewer than "
+                "clients-per-round will count. Lower clients-per-round, or find out why updates are lost.",
+                self._record.round, 100 * estimate, self.policy.per_round, self.policy.clients, 100 * most,
+            )  # fmt: skip
+        self._warned = estimate > most
+        self.policy = reissued(self.policy, estimate)
+        self._record.dropout = self.policy.dropout
 
     def learn(self, client: int, answer: Answer | None) -> None:
         """Note the round that a client has reserved."""

@@ -54,7 +54,10 @@ class Participation:
 
 @dataclass
 class RoundRecord:
-    """One round: how many were asked, were willing, trained, declined or were dropped, and what came of it."""
+    """One round: how many were asked, were willing, trained, declined or were dropped, and what came of it.
+
+    ``dropout`` is the probability of losing a willing client that the round's table was made for, where it is adapted.
+    """
 
     round: int
     started: float = 0.0
@@ -68,6 +71,7 @@ class RoundRecord:
     forced: bool = False
     empty: bool = False
     spent: float | None = None
+    dropout: float | None = None
     train_loss: float | None = None
     test_loss: float | None = None
     test_accuracy: float | None = None

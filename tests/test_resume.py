@@ -119,6 +119,39 @@ def wait_for(folder, round_, process):
         time.sleep(0.002)
 
 
+# A program that sends itself a signal in the middle of writing a round down; {point} names the step.
+_SIGNAL = """
+import os, sys
+import server.ledger
+from cli.main import main
+
+point, round_, signal = {point!r}, {round_}, {signal}
+aside = ".model-%d.safetensors.tmp" % round_
+
+def watch(event, arguments):  # the interpreter tells of every rename
+    if event == "os.rename" and point == "half-written" and str(arguments[0]).endswith(aside):
+        os.truncate(arguments[0], os.path.getsize(arguments[0]) // 2)
+        os.kill(os.getpid(), signal)
+
+sys.addaudithook(watch)
+add_round = server.ledger.Ledger.add_round
+
+def commit(self, record):
+    if record.round == round_ and point == "renamed":
+        os.kill(os.getpid(), signal)
+    add_round(self, record)
+    if record.round == round_ and point == "committed":
+        os.kill(os.getpid(), signal)
+
+server.ledger.Ledger.add_round = commit
+main()
+"""
+
+
+def signalled(point, round_, signal_=signal.SIGKILL):
+    return _SIGNAL.format(point=point, round_=round_, signal=int(signal_))
+
+
 def rows(folder, table, without):
     return [{k: v for k, v in row.items() if k not in without} for row in read(folder / LEDGER, table)]
 
@@ -189,43 +222,11 @@ def test_without_deterministic_the_model_is_the_same_up_to_rounding(whole, tmp_p
     assert_same(folder, whole("reserve"), atol=1e-6)
 
 
-# The program kills itself in the middle of what it writes; {point} names the step of the round's commit.
-_DIE = """
-import signal
-import server.ledger
-from cli.main import main
-
-point, round_ = {point!r}, {round_}
-aside = ".model-%d.safetensors.tmp" % round_
-
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-def watch(event, arguments):  # the interpreter tells of every file that is opened and every rename
-    if event == "os.rename" and point == "half-written" and str(arguments[0]).endswith(aside):
-        os.truncate(arguments[0], os.path.getsize(arguments[0]) // 2)
-        die()
-
-sys.addaudithook(watch)
-add_round = server.ledger.Ledger.add_round
-
-def commit(self, record):
-    if record.round == round_ and point == "renamed":
-        die()
-    add_round(self, record)
-    if record.round == round_ and point == "committed":
-        die()
-
-server.ledger.Ledger.add_round = commit
-main()
-"""
-
-
 @pytest.mark.parametrize(("point", "kept"), [("half-written", 3), ("renamed", 3), ("committed", 4)])
 def test_a_run_may_be_killed_while_it_writes_a_round_down(point, kept, start, whole, tmp_path):
     folder = tmp_path / "cut"
     arguments = arguments_of(configuration("poll", tmp_path, "cut"))
-    process = start(*arguments, script=_DIE.format(point=point, round_=4))
+    process = start(*arguments, script=signalled(point, 4))
     process.join()
     assert process.exitcode == -signal.SIGKILL, process.output.read_text()
     names = sorted(os.listdir(folder / CHECKPOINTS))
@@ -238,12 +239,10 @@ def test_a_run_may_be_killed_while_it_writes_a_round_down(point, kept, start, wh
 
 @pytest.fixture(scope="module")
 def cut(start, tmp_path_factory):
-    """Return a run that was killed after a few rounds, to be copied and damaged."""
+    """Return a run that was killed after five rounds, to be copied and damaged."""
     folder = tmp_path_factory.mktemp("cut") / "cut"
-    process = start(*arguments_of(configuration("poll", folder.parent, "cut")))
-    wait_for(folder, 5, process)
-    kill(process)
-    assert 5 <= recorded(folder) < ROUNDS
+    start(*arguments_of(configuration("poll", folder.parent, "cut")), script=signalled("committed", 5)).join()
+    assert recorded(folder) == 5
     return folder
 
 
@@ -257,27 +256,23 @@ def test_a_run_goes_on_at_another_place(copy, whole):
     assert_same(copy, whole("poll"))
 
 
-def test_a_damaged_checkpoint_costs_one_round(copy):
-    done = recorded(copy)
-    path = copy / CHECKPOINTS / f"model-{done}.safetensors"
+def test_a_damaged_checkpoint_costs_one_round(copy, whole, capsys):
+    path = copy / CHECKPOINTS / "model-5.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
     resume_here(copy)
-    assert recorded(copy) == ROUNDS
-    assert len({(p["round"], p["client"]) for p in read(copy / LEDGER, "participations")}) == len(
-        read(copy / LEDGER, "participations")
-    )
+    assert "goes on with round 5" in capsys.readouterr().out
+    assert_same(copy, whole("poll"))  # the clients give the same answers again
 
 
 def test_without_a_checkpoint_the_run_says_what_to_do(copy, start):
     shutil.rmtree(copy / CHECKPOINTS)
-    done = recorded(copy)
     process = start("resume", str(copy))
     process.join()
     output = process.output.read_text()
     assert process.exitcode == 2
     assert "Traceback" not in output
-    assert f"round {done} of run 'cut' is complete, but there is no checkpoint" in " ".join(output.split())
-    assert recorded(copy) == done
+    assert "round 5 of run 'cut' is complete, but there is no checkpoint" in " ".join(output.split())
+    assert recorded(copy) == 5
 
 
 def test_what_is_no_run_is_refused_with_a_reason(copy, tmp_path):
@@ -336,12 +331,15 @@ def test_a_full_disk_ends_the_run_with_a_reason_and_what_is_complete_is_kept(wha
             (tmp_path / "roomy").mkdir()
             folder.mkdir()
             (folder / CHECKPOINTS).symlink_to(tmp_path / "roomy")
-        process = start(*arguments_of(configuration("poll", disk, "full")))
+        arguments = arguments_of(configuration("poll", disk, "full"))
+        process = start(*arguments, script=signalled("committed", 3, signal.SIGSTOP))
         wait_for(folder, 3, process)
         with (disk / "ballast").open("wb", buffering=0) as ballast, pytest.raises(OSError, match="No space left"):
             while True:
                 ballast.write(bytes(4096))
-        process.join(60)
+        while process.is_alive():
+            os.kill(process.pid, signal.SIGCONT)
+            process.join(0.05)
         output = process.output.read_text()
         message = " ".join(output.split("aoi: ")[-1].split())
         assert process.exitcode == 2, output
@@ -349,8 +347,7 @@ def test_a_full_disk_ends_the_run_with_a_reason_and_what_is_complete_is_kept(wha
         assert "cannot be written" in message
         assert ("ledger" if what == "ledger" else "model-") in message
         assert "aoi resume" in message
-        done = recorded(folder)
-        assert 3 <= done < ROUNDS
+        assert recorded(folder) == 3
         (disk / "ballast").unlink()
         resume_here(folder)
         assert_same(folder, whole("poll"))

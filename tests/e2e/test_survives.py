@@ -141,12 +141,12 @@ def test_plain_text_to_the_tls_port_gets_nowhere(calm: Strangers) -> None:
 
 def test_a_client_that_trusts_another_authority_does_not_connect_and_says_why(calm: Strangers) -> None:
     status, log = calm.ends["foreign"]
-    assert status and "does not trust superlink:9092: unable to get local issuer" in log
+    assert status and "certificate is not from the authority that this client trusts" in log
 
 
 def test_a_client_does_not_connect_to_an_expired_certificate_and_says_why(calm: Strangers) -> None:
     status, log = calm.ends["late"]
-    assert status and "does not trust expired:9092: certificate has expired" in log
+    assert status and "certificate has expired" in log
 
 
 def test_the_run_does_not_notice_the_strangers(calm: Strangers) -> None:

@@ -1,0 +1,174 @@
+"""How old data become under a budget: P2, which WICS minimises, and the size-weighted average age of Fig. 10."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from aoi.budget import BudgetedSelector, Index
+from aoi.clients import section5_instance
+from aoi.freshness import mean_ages
+from aoi.selection import Population
+from aoi.simulate import simulate
+from aoi.whittle import lagrangian_floor, p2, weighted_average_age
+from experiments.base import WICS, Claim, Conclusion, Experiment, Options, Row, Unit, Verdict
+from experiments.drawing import STYLES, legend_below
+from experiments.stats import Interval, interval
+
+_INDEX: dict[str, Index] = {"wics": "whittle", "abs": "abs", "maxpack": "maxpack", "random-budget": "random"}
+_RIVALS = ("abs", "maxpack", "random-budget")
+_CLIENTS, _BUDGETS = (10, 20, 30, 40), (25, 40, 55, 70)
+_BATCH = 20  # instances a unit
+_MEASURES = {"p2": "P2", "weighted_age": "size-weighted average age"}
+
+
+class WicsAges(Experiment):
+    """Fig. 10."""
+
+    name = "wics-ages"
+    title = "WICS's ages, N = 10 to 40"
+    source = f"{WICS}, Fig. 10 and P2"
+    minutes = 8
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        """Return the rounds."""
+        return {"rounds": options.rounds or (50 if options.quick else 200)}
+
+    def units(self, options: Options) -> list[Unit]:
+        """Return a unit for each N, B and batch of instances; ``--seeds`` counts instances."""
+        instances = options.seeds or (20 if options.quick else 200)
+        return [
+            {"clients": n, "budget": b, "first": first}
+            for first in range(1, instances + 1, _BATCH)
+            for n in _CLIENTS
+            for b in _BUDGETS
+        ]
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Simulate all policies on the same instances."""
+        rounds, rows = self.settings(options)["rounds"], []
+        for seed in range(unit["first"], unit["first"] + _BATCH):
+            table = section5_instance(unit["clients"], seed)
+            everyone = np.ones(unit["clients"], dtype=np.bool_)
+            population = Population(table.ages, table.sizes, everyone, table.payments, table.weights)
+            row: Row = {
+                "seed": seed,
+                "floor": lagrangian_floor(table.payments, table.weights, unit["budget"], rounds),
+            }
+            for policy, index in _INDEX.items():
+                player = BudgetedSelector(float(unit["budget"]), index, seed, False, False)
+                ages = mean_ages(simulate(player, population, rounds, seed))
+                row[f"p2 {policy}"] = p2(ages, table.weights)
+                row[f"weighted_age {policy}"] = weighted_average_age(ages, table.sizes)
+            rows.append(row)
+        return rows
+
+    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+        """Compare WICS with its rivals on both objectives, instance by instance."""
+        cells = [(n, b) for n in _CLIENTS for b in _BUDGETS]
+        ratios = {m: {p: [_gain(rows, m, p, n, b) for n, b in cells] for p in _RIVALS} for m in _MEASURES}
+        overall = {m: {p: _gain(rows, m, p) for p in _RIVALS} for m in _MEASURES}
+        below = {m: {p: sum(g.high < 0 for g in ratios[m][p]) for p in _RIVALS} for m in _MEASURES}
+        above = {m: {p: sum(g.low > 0 for g in ratios[m][p]) for p in _RIVALS} for m in _MEASURES}
+
+        def said(measure: str) -> str:
+            return ", ".join(
+                f"{overall[measure][p].show(1, ' %')} against {p} (lower beyond chance in {below[measure][p]} of "
+                f"{len(cells)} settings, higher in {above[measure][p]})"
+                for p in _RIVALS
+            )
+
+        floor = interval([100 * (row["p2 wics"] / row["floor"] - 1) for row in rows if row["floor"] > 0])
+        paragraph = (
+            f"{len(rows) // len(cells)} instances for each N in {_CLIENTS} and B in {_BUDGETS}, {settings['rounds']} "
+            f"rounds. WICS relative to its rivals on the same instance: P2 {said('p2')}; size-weighted average age "
+            f"{said('weighted_age')}. WICS's P2 is {floor.show(1, ' %')} above the Lagrangian floor. WICS minimises P2, "
+            "which weights ages by φ; Fig. 10 weights them by data size, and with payments in proportion to size the "
+            "index of that objective is MaxPack's. Intervals are 95 % t-intervals over instances."
+        )
+        growth = [
+            interval([r[f"weighted_age {'wics'}"] * r["clients"] for r in rows if r["clients"] == n]) for n in _CLIENTS
+        ]
+        rising = all(a.high < b.low for a, b in zip(growth, growth[1:], strict=False))
+        claims = (
+            Claim(
+                "WICS has the lowest P2, its objective",
+                f"{WICS}, Section 4",
+                "near-optimal",
+                f"P2 relative to rivals: {said('p2')}",
+                _verdict(below["p2"], above["p2"], len(cells)),
+            ),
+            Claim(
+                "WICS has the lowest size-weighted average age",
+                f"{WICS}, Fig. 10",
+                "lowest of all four everywhere",
+                f"relative to rivals: {said('weighted_age')}",
+                _verdict(below["weighted_age"], above["weighted_age"], len(cells)),
+            ),
+            Claim(
+                "ABS comes closest to WICS in size-weighted average age",
+                f"{WICS}, Section 5.2",
+                "ABS closest",
+                f"WICS against ABS {overall['weighted_age']['abs'].show(1, ' %')}, against MaxPack "
+                f"{overall['weighted_age']['maxpack'].show(1, ' %')}",
+                "holds"
+                if abs(overall["weighted_age"]["abs"].mean) < abs(overall["weighted_age"]["maxpack"].mean)
+                else "not",
+            ),
+            Claim(
+                "The weighted average age rises with N",
+                f"{WICS}, Fig. 10",
+                "rising",
+                "Σ (n_i/n) Δ̄_i under WICS, over all B: "
+                + ", ".join(f"{g.show(2)} at N={n}" for g, n in zip(growth, _CLIENTS, strict=True))
+                + "; the paper's formula divides this sum by N once more",
+                "holds" if rising else "partly",
+            ),
+        )
+        return Conclusion(paragraph, claims)
+
+    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+        """Draw both measures against N, for the smallest and the largest budget."""
+        figure.set_size_inches(9, 7)
+        panels = figure.subplots(2, 2, sharex=True)
+        for line, (measure, title) in zip(panels, _MEASURES.items(), strict=True):
+            for axes, budget in zip(line, (_BUDGETS[0], _BUDGETS[-1]), strict=True):
+                for policy in _INDEX:
+                    found = [interval([r[f"{measure} {policy}"] for r in _chosen(rows, n, budget)]) for n in _CLIENTS]
+                    axes.errorbar(
+                        _CLIENTS, [f.mean for f in found], [f.half for f in found], label=policy, **STYLES[policy]
+                    )
+                if measure == "p2":
+                    floors = [interval([r["floor"] for r in _chosen(rows, n, budget)]).mean for n in _CLIENTS]
+                    axes.plot(_CLIENTS, floors, "k:", label="Lagrangian floor")
+                axes.set(title=f"B = {budget}", xticks=_CLIENTS)
+                axes.set_ylim(bottom=0)
+            line[0].set_ylabel(title)
+        for axes in panels[1]:
+            axes.set_xlabel("clients N")
+        legend_below(figure, panels[0, 0], 3)
+
+
+def _chosen(rows: Sequence[Row], clients: int | None, budget: int | None) -> list[Row]:
+    return [r for r in rows if clients in (None, r["clients"]) and budget in (None, r["budget"])]
+
+
+def _gain(
+    rows: Sequence[Row], measure: str, rival: str, clients: int | None = None, budget: int | None = None
+) -> Interval:
+    """Return by how many percent WICS is above a rival (below, if negative), the mean over paired instances.
+
+    Over several settings an instance counts by its mean over them.
+    """
+    by_seed: dict[int, list[float]] = {}
+    for row in _chosen(rows, clients, budget):
+        ratio = row[f"{measure} wics"] / row[f"{measure} {rival}"] - 1 if row[f"{measure} {rival}"] else 0.0
+        by_seed.setdefault(row["seed"], []).append(100 * ratio)
+    return interval([float(np.mean(values)) for values in by_seed.values()])
+
+
+def _verdict(below: Mapping[str, int], above: Mapping[str, int], cells: int) -> Verdict:
+    if all(count == cells for count in below.values()):
+        return "holds"
+    return "partly" if all(below[p] > above[p] for p in below) else "not"

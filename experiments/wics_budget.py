@@ -1,0 +1,114 @@
+"""What a larger budget buys: WICS's loss at the end, and its rivals', against B."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from experiments.base import WICS, Claim, Conclusion, Experiment, Options, Row, Unit, seeds
+from experiments.drawing import STYLES, legend_below
+from experiments.federation import play_run
+from experiments.stats import Interval, interval
+from experiments.wics_learning import POLICIES, run_keys
+
+_BUDGETS = (25, 40, 55, 70)
+_DATASETS = ("mnist", "fashion-mnist")
+_LAST = 5  # evaluations at the end over which the loss is averaged
+
+
+class WicsBudget(Experiment):
+    """Fig. 9."""
+
+    name = "wics-budget"
+    title = "WICS's loss against the budget"
+    source = f"{WICS}, Fig. 9"
+    minutes = 30
+    claims = (Claim("A larger budget gives WICS a smaller loss", f"{WICS}, Fig. 9", "bars", "", "not run"),)
+
+    def dataset(self, options: Options) -> str | None:
+        """Return the first of the data sets; the other is looked for by the run."""
+        return "mnist"
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        """Return the federation."""
+        return {"clients": 10, "trains": "all", "rounds": options.rounds or (10 if options.quick else 200)}
+
+    def units(self, options: Options) -> list[Unit]:
+        """Return a unit for each seed, model, data set, budget and policy; the CNN only on demand."""
+        sets = _DATASETS[:1] if options.quick else _DATASETS
+        return [
+            {"seed": s, "model": options.model or "lr", "dataset": d, "budget": b, "policy": p}
+            for s in seeds(options, 3, 1)
+            for d in sets
+            for b in _BUDGETS
+            for p in POLICIES
+        ]
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Play a federation in which all train, and return its loss at the end."""
+        rounds = self.settings(options)["rounds"]
+        keys = run_keys({**unit, "trains": "all"}, rounds, float(unit["budget"]))
+        found = play_run(self.name, keys | {"evaluate-every": max(1, rounds // 20)}, options)
+        last = found[-_LAST:]
+        return [
+            {
+                "loss": sum(row["loss"] for row in last) / len(last),
+                "accuracy": sum(row["accuracy"] for row in last) / len(last),
+            }
+        ]
+
+    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+        """Compare neighbouring budgets under WICS in pairs."""
+        said, steps = [], []
+        for model, dataset in _there(rows):
+            levels = {b: _paired(rows, model, dataset, b, "wics") for b in _BUDGETS}
+            common = sorted(set.intersection(*(set(level) for level in levels.values())))
+            said.append(
+                f"{model} on {dataset}: "
+                + ", ".join(f"{interval(list(levels[b].values())).show(4)} at B={b}" for b in _BUDGETS)
+            )
+            for low, high in zip(_BUDGETS, _BUDGETS[1:], strict=False):
+                drop = interval([levels[high][s] - levels[low][s] for s in common])
+                steps.append((f"{model} on {dataset}, B={low} to {high}: {drop.show(4)}", drop))
+        paragraph = (
+            f"Loss of WICS at the end of {settings['rounds']} rounds (mean of the last {_LAST} evaluations), all clients "
+            f"training: {'; '.join(said)}. Changes from one budget to the next, in pairs: "
+            f"{'; '.join(text for text, _ in steps)}."
+        )
+        lower = [d.high < 0 for _, d in steps]
+        claim = Claim(
+            "A larger budget gives WICS a smaller loss",
+            f"{WICS}, Fig. 9",
+            "bars for LR and CNN",
+            f"{sum(lower)} of {len(lower)} steps of the budget lower the loss beyond chance; "
+            + "; ".join(text for text, _ in steps),
+            "holds" if all(lower) else "partly" if any(d.mean < 0 for _, d in steps) else "not",
+        )
+        return Conclusion(paragraph, (claim,))
+
+    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+        """Draw the loss against the budget."""
+        panels = figure.subplots(1, len(_there(rows)), squeeze=False)[0]
+        for axes, (model, dataset) in zip(panels, _there(rows), strict=True):
+            for policy in POLICIES:
+                found: list[Interval] = [
+                    interval(list(_paired(rows, model, dataset, b, policy).values())) for b in _BUDGETS
+                ]
+                axes.plot(_BUDGETS, [f.mean for f in found], label=policy, **STYLES[policy])
+            axes.set(title=f"{model}, {dataset}", xlabel="budget B", xticks=_BUDGETS)
+        panels[0].set_ylabel("test loss at the end")
+        legend_below(figure, panels[0])
+
+
+def _there(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((row["model"], row["dataset"]) for row in rows))
+
+
+def _paired(rows: Sequence[Row], model: str, dataset: str, budget: int, policy: str) -> dict[int, float]:
+    """Return the loss by seed."""
+    wanted = (model, dataset, budget, policy)
+    return {
+        row["seed"]: row["loss"]
+        for row in rows
+        if (row["model"], row["dataset"], row["budget"], row["policy"]) == wanted
+    }
