@@ -1,8 +1,9 @@
 """Estimating how many willing clients are lost, and the table that makes up for it.
 
-With a probability d that a willing client's work never arrives, a table made for d = 0 gives E[X] = about n/(k(1−d)).
-The optimal table for d brings E[X] back to n/k (Javani & Wang 2025, Remark 1, leaves this to future work); d itself can
-be estimated while a run goes on.
+With a probability d that a willing client's work never arrives, a table made for d = 0 makes clients wait longer than
+n/k rounds: by about d/(1−d) where they are certain to try again in the next round, and n/(k(1−d)) in all where the
+table does not depend on age. The optimal table for d brings E[X] back to n/k; d itself can be estimated while a run
+goes on.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ class DropoutEstimate:
     Both counts forget exponentially, with :data:`WINDOW` rounds' memory, so that d may drift. They begin with k clients
     that were willing and not lost (a Beta(0, k) prior that fades like any round): a first round's bad luck cannot
     change the table by much, and without losses the estimate is exactly 0. With k = 15 its standard error settles at
-    √(d(1−d)²/(25·k)), 0.02 at d = 0.3.
+    √(d(1−d)²/(100·k)), 0.01 at d = 0.3.
 
     Attributes
     ----------

@@ -126,7 +126,7 @@ def _write(states: Mapping[Path, ClientState]) -> None:
     # Past some files, writing back all that the system holds is faster; elsewhere sync() may return too soon.
     all_at_once = len(states) > _FEW and sys.platform == "linux"
     asides: dict[Path, Path] = {}
-    path = Path()
+    path = next(iter(states))  # the one to name if not even the folder can be made
     try:
         for folder in {path.parent for path in states}:
             folder.mkdir(parents=True, exist_ok=True)

@@ -5,13 +5,17 @@ time between `docker compose up` and the first round. This is the one file of do
 buffers, which are those of the pinned version.
 """
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 from cryptography.hazmat.primitives import serialization
 from flwr.proto import control_pb2
 from flwr.proto.control_pb2_grpc import ControlStub
+
+from aoi.errors import ConfigError
 
 _SECONDS = 10.0
 
@@ -45,18 +49,40 @@ class Control:
 
     def register(self, public_key: Path) -> bool:
         """Register a client's public key (OpenSSH format); False if the SuperLink has it already."""
-        key = serialization.load_ssh_public_key(public_key.read_bytes())
-        pem = key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-        nodes = self._stub.ListNodes(control_pb2.ListNodesRequest(), timeout=_SECONDS).nodes_info
-        if any(node.public_key.strip() == pem.strip() and node.status != "unregistered" for node in nodes):
+        if self._node(public_key) is not None:
             return False
-        self._stub.RegisterNode(control_pb2.RegisterNodeRequest(public_key=pem), timeout=_SECONDS)
+        self._stub.RegisterNode(control_pb2.RegisterNodeRequest(public_key=_pem(public_key)), timeout=_SECONDS)
         return True
 
+    def revoke(self, public_key: Path) -> int:
+        """Take a client's key back and return the id of its node; it is refused from now on."""
+        node = self._node(public_key)
+        if node is None:
+            raise ConfigError(f"{public_key.stem} is not registered: there is nothing to revoke.")
+        self._stub.UnregisterNode(control_pb2.UnregisterNodeRequest(node_id=node.node_id), timeout=_SECONDS)
+        return int(node.node_id)
+
+    def standing(self, public_key: Path) -> tuple[str, int]:
+        """Return a client's status (``online``, ``offline``, ``registered``, ``unknown``) and the id of its node."""
+        node = self._node(public_key)
+        return ("unknown", 0) if node is None else (node.status, int(node.node_id))
+
     def online(self) -> int:
-        """Return how many clients are connected."""
-        nodes = self._stub.ListNodes(control_pb2.ListNodesRequest(), timeout=_SECONDS).nodes_info
-        return sum(node.status == "online" for node in nodes)
+        """Return how many clients are connected.
+
+        Flower lists a client that died for two intervals of its heartbeat; one whose heartbeat is overdue is not
+        counted here.
+        """
+        now = time.time()
+        return sum(n.status == "online" and n.online_until - now > n.heartbeat_interval for n in self._nodes())
+
+    def _nodes(self) -> list[Any]:
+        return list(self._stub.ListNodes(control_pb2.ListNodesRequest(), timeout=_SECONDS).nodes_info)
+
+    def _node(self, public_key: Path) -> Any:
+        pem = _pem(public_key).strip()
+        live = (node for node in self._nodes() if node.status != "unregistered")
+        return next((node for node in live if node.public_key.strip() == pem), None)
 
     def runs(self) -> list[RunState]:
         """Return the latest runs that the SuperLink knows, the newest last."""
@@ -80,3 +106,8 @@ class Control:
         except grpc.RpcError:  # the stream of a run that has ended may stay open; what came is all there is
             pass
         return text
+
+
+def _pem(public_key: Path) -> bytes:
+    key = serialization.load_ssh_public_key(public_key.read_bytes())
+    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)

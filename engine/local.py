@@ -48,8 +48,16 @@ class LocalGrid(Grid):  # type: ignore[misc]
         self._settle = settle
         self._run = Run.create_empty(secrets.randbits(63))
         first = secrets.randbits(62)
-        self._nodes = range(first, first + nodes)
-        self._states: dict[int, RecordDict] = {}  # of the nodes that have put something into theirs
+        self._contexts = {
+            first + i: Context(
+                run_id=self._run.run_id,
+                node_id=first + i,
+                node_config={"partition-id": i, "num-partitions": nodes},
+                state=RecordDict(),
+                run_config=self._run_config,
+            )
+            for i in range(nodes)
+        }
         self._waiting: dict[str, Message] = {}
 
     def set_run(self, run: Run) -> None:
@@ -69,7 +77,7 @@ class LocalGrid(Grid):  # type: ignore[misc]
 
     def get_node_ids(self) -> Iterable[int]:
         """Return the ids of all nodes."""
-        return self._nodes
+        return list(self._contexts)
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Accept messages and return their ids; nothing runs yet."""
@@ -99,9 +107,12 @@ class LocalGrid(Grid):  # type: ignore[misc]
         return replies
 
     def _deliver(self, message: Message) -> Message:
-        context = self._context(message.metadata.dst_node_id)
+        context = self._contexts[message.metadata.dst_node_id]
+        context.run_config = dict(self._run_config)  # a client's own, as long as it works: copies for all fill memory
         # Messages share their records, and a client may write into what it was sent.
-        content = RecordDict({key: type(record)(dict(record)) for key, record in message.content.items()})
+        content = message.content.copy()
+        for key, record in message.content.items():
+            content[key] = record.copy()
         try:
             reply = self._app(Message(content, metadata=message.metadata), context)
             if not isinstance(reply, Message) or reply.metadata.reply_to_message_id != message.metadata.message_id:
@@ -109,19 +120,8 @@ class LocalGrid(Grid):  # type: ignore[misc]
         except (Exception, SystemExit):
             reply = Message(Error(_CLIENT_APP_RAISED, traceback.format_exc()), reply_to=message)
         reply.metadata.__dict__["_message_id"] = str(uuid.uuid4())
-        if context.state:
-            self._states[context.node_id] = context.state
+        context.run_config = self._run_config
         return reply
-
-    def _context(self, node: int) -> Context:
-        """Return a node's context; only its state lives on, for a hundred thousand contexts would fill the memory."""
-        return Context(
-            run_id=self._run.run_id,
-            node_id=node,
-            node_config={"partition-id": self._nodes.index(node), "num-partitions": len(self._nodes)},
-            state=self._states.get(node, RecordDict()),
-            run_config=dict(self._run_config),
-        )
 
 
 def run_local(server_app: ServerApp, client_app: ClientApp, run_config: Mapping[str, RunValue], *, nodes: int) -> None:

@@ -75,6 +75,7 @@ class Experiment(ABC):
     source : whose figure or table it is
     minutes : of one core, about, at full size
     claims : what the papers say, for the table of claims as long as nothing has been run
+    quick : whether a quick look at all experiments takes this one too, or it is hours long however short its runs
     """
 
     name: str
@@ -82,6 +83,7 @@ class Experiment(ABC):
     source: str
     minutes: float
     claims: tuple[Claim, ...] = ()
+    quick: bool = True
 
     def dataset(self, options: Options) -> str | None:
         """Return the name of the data set that must be there; None if it needs none."""

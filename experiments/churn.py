@@ -1,4 +1,4 @@
-"""Clients that join and leave: does the policy still give everyone present the load that it promises?"""
+"""Clients that join and leave, and the load that those present then get."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -108,10 +108,11 @@ class Churn(Experiment):
             said.append(f"{policy}: {shown}")
         met = agreement(points)
         paragraph = (
-            f"About {setting.CLIENTS} clients are present at a time, k/n is {setting.PER_ROUND / setting.CLIENTS}. With "
-            f"a tenth of them leaving after each round, the share of clients present that takes part is, {'; '.join(said)}. "
-            f"Measured shares and theory {met}. First ages drawn from the stationary law keep the promised load whatever "
-            "the churn; starting newcomers at age 0 lowers it, and clients that return with grown ages raise it."
+            f"About {setting.CLIENTS} clients are present at a time, k/n is {setting.PER_ROUND / setting.CLIENTS}. "
+            "With a tenth of them leaving after each round, the share of clients present that takes part is: "
+            f"{'; '.join(said)}. Measured shares and theory {met}. First ages drawn from the stationary law keep the "
+            "promised load whatever the churn; starting newcomers at age 0 lowers it, and clients that return with "
+            "grown ages raise it."
         )
         return Conclusion(paragraph)
 

@@ -1,6 +1,7 @@
 """How many rounds pass between two selections of a client: histograms against the exact law."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -73,12 +74,12 @@ class Intervals(Experiment):
             )
         met = agreement(points)
         paragraph = (
-            f"Intervals over {settings['rounds']} rounds, {'; '.join(said)}. Theory is the exact expectation of a run's "
-            "histogram, its finite length included. Histograms and theory "
+            f"Intervals over {settings['rounds']} rounds, {'; '.join(said)}. Theory is the exact expectation of a "
+            "run's histogram, its finite length included. Histograms and theory "
             f"{met}; lengths expected fewer than {_LEAST:.0f} times over all seeds are compared together."
         )
         order = [deviation[p] for p in ("markov-optimal", "markov-increasing", "random", "proportional")]
-        ranked = all(a.high < b.low for a, b in zip(order, order[1:], strict=False))
+        ranked = all(a.high < b.low for a, b in pairwise(order))
         claim = Claim(
             "Intervals spread least under the optimal Markov policy, then the non-optimal, random, proportional",
             f"{JOURNAL}, Fig. 3",

@@ -69,7 +69,8 @@ class LoadVariance(Experiment):
         last = marks[-1]
         ours = {p: [interval(_values(rows, p, last, c)) for c in _TITLES] for p in laws}
         sentences = "; ".join(
-            f"{p}: Σ = {sigma:.4f}, measured {ours[p][0].show(4)} (expected of {last} rounds: {weights.estimate(last):.4f}); "
+            f"{p}: Σ = {sigma:.4f}, measured {ours[p][0].show(4)} (expected of {last} rounds: "
+            f"{weights.estimate(last):.4f}); "
             f"dispersion {weights.dispersion:.4f}, measured {ours[p][1].show(4)}; the paper's figure says {_THEIRS[p]}"
             for p, (weights, sigma) in laws.items()
         )
@@ -122,7 +123,7 @@ class LoadVariance(Experiment):
                     marks, [f.mean for f in found], [f.half for f in found], linestyle="", label=policy, **style
                 )
             axes.set(xscale="log", xlabel="rounds", title=_TITLES[column])
-            axes.set_ylim(bottom=0)
+        figure.axes[0].set_ylim(bottom=0)
         figure.axes[0].set_ylabel("Σ, points: measured; lines: exact")
         legend_below(figure, figure.axes[0])
 

@@ -126,12 +126,13 @@ class Modes(Experiment):
         models = _model_bytes(rows)
         arrays = {w: interval(_per_seed(rows, largest, w, "with_arrays")).mean for w in _WIRES}
         paragraph = (
-            f"Each round with {largest} clients, about {_PER_ROUND} of whom take part, {'; '.join(said)}; a message with the model takes "
-            f"{_with_unit(models)}, and {arrays['poll']:.0f}, {arrays['broadcast']:.0f} and {arrays['reserve']:.0f} messages "
-            "carry one. From the protocol: poll 2n + 2k messages of which 2k carry the model, broadcast 2n of which n + k, "
-            f"reserve 2k. Means over the rounds from {_FIRST + 1} on, the first "
-            "having the roll call and, in reserve mode, the newcomers' first ask. Bytes are those of Flower 1.34's objects and protobuf envelopes, without gRPC "
-            "framing and TLS; the model is that of the digits, and the model's share of the bytes grows with its size."
+            f"Each round with {largest} clients, about {_PER_ROUND} of whom take part: {'; '.join(said)}; a message "
+            f"with the model takes {_with_unit(models)}, and {arrays['poll']:.0f}, {arrays['broadcast']:.0f} and "
+            f"{arrays['reserve']:.0f} messages carry one. From the protocol: poll 2n + 2k messages of which 2k carry "
+            "the model, broadcast 2n of which n + k, reserve 2k. Means over the rounds from 2 on, the first having the "
+            "roll call and, in reserve mode, the newcomers' first ask. Bytes are those of Flower 1.34's objects and "
+            "protobuf envelopes, without gRPC framing and TLS; the model is that of the digits, and its share of the "
+            "bytes grows with its size."
         )
         return Conclusion(paragraph)
 
@@ -149,22 +150,18 @@ class Modes(Experiment):
             expected = [_expected_models(n, wire) * models / 1e6 for n in numbers]
             right.plot(numbers, expected, color=colour, linewidth=1.2)
         left.set(
-            xscale="log",
-            yscale="log",
             xlabel="clients n",
             ylabel="messages a round",
             title="points: measured, lines: model",
         )
         right.set(
-            xscale="log",
-            yscale="log",
             xlabel="clients n",
             ylabel="megabytes a round",
             title="lines: the model's arrays alone",
         )
         for axes in (left, right):
             axes.set_xticks(numbers, [str(n) for n in numbers])
-            axes.set_xticks([], minor=True)
+            axes.set_ylim(bottom=0)
         legend_below(figure, left)
 
 

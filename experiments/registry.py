@@ -10,8 +10,9 @@ from experiments.base import Experiment
 def experiments() -> dict[str, Experiment]:
     """Return all experiments by name."""
     from experiments.churn import Churn
+    from experiments.dropout import Dropout
     from experiments.intervals import Intervals
-    from experiments.learning import CIFAR10, CIFAR100, FASHION, MNIST_DIRICHLET, MNIST_IID
+    from experiments.learning import LEARNING
     from experiments.load_variance import LoadVariance
     from experiments.modes import Modes
     from experiments.start import Start
@@ -26,13 +27,10 @@ def experiments() -> dict[str, Experiment]:
         Windows(),
         Start(),
         Churn(),
+        Dropout(),
         Modes(),
         WicsAges(),
-        MNIST_IID,
-        MNIST_DIRICHLET,
-        FASHION,
-        CIFAR10,
-        CIFAR100,
+        *LEARNING,
         WicsLearning(),
         WicsBudget(),
     ]

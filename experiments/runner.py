@@ -79,7 +79,7 @@ def write_pages(experiment: Experiment, store: Store, out: Path, command: str) -
 
 
 def check_data(dataset: str, folder: Path) -> None:
-    """Raise MissingDataError if a data set is not there; a process of its own looks, so that this one does not hold it."""
+    """Raise MissingDataError if a data set is not there; another process looks, so that this one does not hold it."""
     if dataset == "digits":
         return
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
@@ -163,7 +163,9 @@ def machine() -> str:
 
 def _seeds(rows: Sequence[Row]) -> str:
     found = sorted({row["seed"] for row in rows if "seed" in row})
-    return f"{found[0]} to {found[-1]}" if found else "see the table"
+    if not found:
+        return "none"
+    return f"{found[0]} to {found[-1]}" if len(found) > 1 else str(found[0])
 
 
 def _say(text: str) -> None:

@@ -91,9 +91,9 @@ class Start(Experiment):
         worst, limit = min(tests), FAMILYWISE / len(tests)
         paragraph = (
             f"With n=100 and m=10, {'. '.join(said)}. The number of clients in every round follows its exact binomial "
-            f"law: {'agreement' if worst >= limit else 'NO agreement'} at all {len(tests)} rounds at a familywise error "
-            f"of {FAMILYWISE:.1%} (smallest p {worst:.1e}, Bonferroni limit {limit:.1e}). Mixing means within 0.05 of "
-            "the stationary law in total variation."
+            f"law: {'agreement' if worst >= limit else 'NO agreement'} at all {len(tests)} rounds at a familywise "
+            f"error of {FAMILYWISE:.1%} (smallest p {worst:.1e}, Bonferroni limit {limit:.1e}). Mixing means "
+            "within 0.05 of the stationary law in total variation."
         )
         return Conclusion(paragraph)
 

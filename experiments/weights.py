@@ -34,7 +34,7 @@ class WeightLaw:
         return self.square - 1 / self.clients
 
     def estimate(self, rounds: int) -> float:
-        """Return the exact expectation of the estimate of Σ over T rounds; at most Σ (1 − 1/T) if rounds are independent."""
+        """Return the exact expectation of the estimate of Σ over T rounds; Σ (1 − 1/T) if rounds are independent."""
         lags = np.arange(1, rounds)
         products = self.products[: rounds - 1] if len(self.products) > 1 else self.products[0]
         mean_square = (rounds * self.square + 2 * float(((rounds - lags) * products).sum())) / rounds**2

@@ -1,6 +1,7 @@
 """How old data become under a budget: P2, which WICS minimises, and the size-weighted average age of Fig. 10."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -83,14 +84,15 @@ class WicsAges(Experiment):
         paragraph = (
             f"{len(rows) // len(cells)} instances for each N in {_CLIENTS} and B in {_BUDGETS}, {settings['rounds']} "
             f"rounds. WICS relative to its rivals on the same instance: P2 {said('p2')}; size-weighted average age "
-            f"{said('weighted_age')}. WICS's P2 is {floor.show(1, ' %')} above the Lagrangian floor. WICS minimises P2, "
-            "which weights ages by φ; Fig. 10 weights them by data size, and with payments in proportion to size the "
-            "index of that objective is MaxPack's. Intervals are 95 % t-intervals over instances."
+            f"{said('weighted_age')}. WICS's P2 is {floor.show(1, ' %')} above the Lagrangian floor of as many rounds. "
+            "WICS minimises P2, which weights ages by φ; Fig. 10 weights them by data size, and with payments in "
+            "proportion to size the index of that objective is MaxPack's. Intervals are 95 % t-intervals over "
+            "instances."
         )
         growth = [
-            interval([r[f"weighted_age {'wics'}"] * r["clients"] for r in rows if r["clients"] == n]) for n in _CLIENTS
+            interval([r["weighted_age wics"] * r["clients"] for r in rows if r["clients"] == n]) for n in _CLIENTS
         ]
-        rising = all(a.high < b.low for a, b in zip(growth, growth[1:], strict=False))
+        rising = all(a.high < b.low for a, b in pairwise(growth))
         claims = (
             Claim(
                 "WICS has the lowest P2, its objective",

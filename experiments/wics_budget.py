@@ -1,6 +1,7 @@
 """What a larger budget buys: WICS's loss at the end, and its rivals', against B."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -67,12 +68,12 @@ class WicsBudget(Experiment):
                 f"{model} on {dataset}: "
                 + ", ".join(f"{interval(list(levels[b].values())).show(4)} at B={b}" for b in _BUDGETS)
             )
-            for low, high in zip(_BUDGETS, _BUDGETS[1:], strict=False):
+            for low, high in pairwise(_BUDGETS):
                 drop = interval([levels[high][s] - levels[low][s] for s in common])
                 steps.append((f"{model} on {dataset}, B={low} to {high}: {drop.show(4)}", drop))
         paragraph = (
-            f"Loss of WICS at the end of {settings['rounds']} rounds (mean of the last {_LAST} evaluations), all clients "
-            f"training: {'; '.join(said)}. Changes from one budget to the next, in pairs: "
+            f"Loss of WICS at the end of {settings['rounds']} rounds (mean of the last {_LAST} evaluations), all "
+            f"clients training: {'; '.join(said)}. Changes from one budget to the next, in pairs: "
             f"{'; '.join(text for text, _ in steps)}."
         )
         lower = [d.high < 0 for _, d in steps]

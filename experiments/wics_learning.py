@@ -112,13 +112,13 @@ class WicsLearning(Experiment):
             claim = f"WICS learns better than ABS, MaxPack and Random ({model}, {dataset})"
             claims.append(Claim(claim, f"{WICS}, {figure}", "curves", measured, verdict))
         paragraph = (
-            f"N=10, B=40, {settings['rounds']} rounds, batch 16, 10 local steps, 5 % of the labels wrong for each round "
-            f"of age. {'. '.join(said)}. The paper describes two systems: in its Section 2 all clients train and the "
-            "selected refresh their data first; in Section 5 only the selected take part, and then all data trained on "
-            "are fresh, so that mislabelling never shows and policies differ only in whom they choose. LR and SVM start "
-            "at ω=0; the CNN cannot, since all its gradients vanish there, and starts from the seed. The sizes are drawn "
-            "from [500, 1500], payments in proportion within [5, 15], one instance a seed; the paper does not state the "
-            "share of labels that age falsifies. Intervals are 95 % t-intervals over paired seeds."
+            f"N=10, B=40, {settings['rounds']} rounds, batch 16, 10 local steps, 5 % of the labels wrong for each "
+            f"round of age. {'. '.join(said)}. The paper describes two systems: in its Section 2 all clients train "
+            "and the selected refresh their data first; in Section 5 only the selected take part, and then all data "
+            "trained on are fresh, so that mislabelling never shows and policies differ only in whom they choose. LR "
+            "and SVM start at ω=0; the CNN cannot, since all its gradients vanish there, and starts from the seed. The "
+            "sizes are drawn from [500, 1500], payments in proportion within [5, 15], one instance a seed; the paper "
+            "does not state the share of labels that age falsifies. Intervals are 95 % t-intervals over paired seeds."
         )
         return Conclusion(paragraph, tuple(claims))
 

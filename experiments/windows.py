@@ -102,8 +102,8 @@ class Windows(Experiment):
                 "√Var(Y)/T falls with T for all policies",
                 f"{JOURNAL}, Fig. 4",
                 "generally",
-                f"proportional selection levels off at {math.sqrt(expected_variance('proportional', 500, 1000)):.3f}; the "
-                "optimal policy's curve is not monotone in T",
+                f"proportional selection levels off at {_root(expected_variance('proportional', 500, 1000)):.3f}; "
+                "the optimal policy's curve is not monotone in T",
                 "partly",
             ),
         )

@@ -5,7 +5,7 @@ Here the waits start short and back off, and at most one update is held at once.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from flwr.app import Message
@@ -59,7 +59,7 @@ class Exchange:
 
     def __iter__(self) -> Iterator[Message]:
         """Yield replies until all have come or the deadline has passed; ``missing`` then holds who sent none."""
-        pending = list(self._client_of)
+        pending = dict.fromkeys(self._client_of)  # in order, and quick to take from
         waits = Waits()
         while pending:
             # In order, one late reply holds up those behind it until the deadline; then all that are there count.
@@ -68,7 +68,7 @@ class Exchange:
             for ids in self._turns(pending, wait=not last):
                 for reply in self._grid.pull_messages(ids):
                     found = True
-                    pending.remove(reply.metadata.reply_to_message_id)
+                    del pending[reply.metadata.reply_to_message_id]
                     self.missing.discard(self._client_of[reply.metadata.reply_to_message_id])
                     yield reply
             if last:
@@ -78,7 +78,7 @@ class Exchange:
             else:
                 waits.pause(self._deadline)
 
-    def _turns(self, pending: list[str], wait: bool) -> list[list[str]]:
+    def _turns(self, pending: Iterable[str], wait: bool) -> list[list[str]]:
         if self._ordered and wait:
-            return [pending[:1]]
+            return [[next(iter(pending))]]
         return [[i] for i in pending] if self._one_by_one else [list(pending)]

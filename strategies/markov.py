@@ -59,8 +59,8 @@ class MarkovParticipation(AgeAwareStrategy):
             raise ConfigError(f"wire {wire!r} is unknown: choose one of {', '.join(protocol.WIRES)}.")
         if adaptive_dropout and policy.kind != "optimal":
             raise ConfigError(
-                f"adaptive-dropout issues the optimal table anew, but the policy is {policy.kind!r}: use markov-optimal "
-                "or leave adaptive-dropout off."
+                f"adaptive-dropout issues the optimal table anew, but the policy is {policy.kind!r}: use "
+                "markov-optimal, or leave adaptive-dropout off."
             )
         super().__init__(policy.clients, **settings)
         self.policy = policy
@@ -171,9 +171,9 @@ class MarkovParticipation(AgeAwareStrategy):
         estimate, most = self._dropout.value, largest_dropout(self.policy.clients, self.policy.per_round)
         if estimate > most and not self._warned:
             logger.warning(
-                "Round %d: %.1f %% of the willing clients are lost, but with clients-per-round %d of %d clients the table "
-                "can make up for no more than %.1f %%: every client is asked for each round, and fewer than "
-                "clients-per-round will count. Lower clients-per-round, or find out why updates are lost.",
+                "Round %d: %.1f %% of the willing clients are lost, but with clients-per-round %d of %d clients the "
+                "table can make up for no more than %.1f %%: every client is asked to take part in each round, and "
+                "fewer than clients-per-round will count. Lower it, or find out why updates are lost.",
                 self._record.round, 100 * estimate, self.policy.per_round, self.policy.clients, 100 * most,
             )  # fmt: skip
         self._warned = estimate > most

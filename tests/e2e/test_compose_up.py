@@ -1,0 +1,45 @@
+"""``docker compose up``: a run from nothing to its end, its page, and more clients than were configured."""
+
+import json
+import urllib.request
+
+from tests.e2e.cluster import Cluster
+
+
+def test_up_alone_plays_a_run_with_as_many_clients_as_it_is_scaled_to_and_shows_it(cluster: Cluster) -> None:
+    cluster.compose(
+        *("up", "-d", "--no-build", "--scale", "client=8"),
+        timeout=240,
+        AOI_RUN_NAME="eight",
+        AOI_NUM_SERVER_ROUNDS="2",
+        AOI_POLICY="random",
+        AOI_CLIENTS_PER_ROUND="8",
+    )
+    page = f"http://127.0.0.1:{cluster.environment['AOI_PAGE_PORT']}"
+    cluster.await_round("eight", 1)
+    with urllib.request.urlopen(f"{page}/content", timeout=30) as answer:
+        assert "eight" in json.loads(answer.read())["title"]
+    assert cluster.await_end() == 0, cluster.logs("submit")
+    ledger = cluster.ledger("eight")
+    assert [row["name"] for row in ledger["clients"]] == [f"client-{i}" for i in range(8)]
+    assert {row["examples"] for row in ledger["clients"]} <= {187, 188}  # 1500 digits, dealt to eight
+    assert {row["trained"] for row in ledger["rounds"]} == {8}
+    log = cluster.logs("submit")
+    assert "8 of 8 clients are connected" in log and "run eight is complete: 2 rounds" in log
+    cluster.compose("up", "-d", "--no-build", "--no-deps", "--scale", "client=4", "client", timeout=120)
+
+
+def test_memory_limits_hold_and_nothing_runs_as_root(cluster: Cluster) -> None:
+    name = cluster.container("client")
+    limit = cluster.docker("inspect", "-f", "{{.HostConfig.Memory}}", name)
+    assert int(limit) == 768 * 2**20
+    assert cluster.docker("exec", name, "id", "-u").strip() == "49999"
+
+
+def test_every_overlay_is_valid_and_the_gpu_one_gives_each_client_its_devices(cluster: Cluster) -> None:
+    for overlay in ("docker/gpu.yaml", "docker/hosts.yaml"):
+        text = cluster.compose("-f", "compose.yaml", "-f", overlay, "config", "--format", "json")
+        services = json.loads(text)["services"]
+        if overlay == "docker/gpu.yaml":
+            (device,) = services["client"]["deploy"]["resources"]["reservations"]["devices"]
+            assert device["driver"] == "nvidia" and device["capabilities"] == ["gpu"]
