@@ -82,23 +82,20 @@ def _play_on_ray(values: dict[str, Any]) -> None:
 
 
 def conclude(folder: Path, as_json: bool) -> None:
-    """Print what came of a run."""
+    """Print what came of a run; end with status 1 if it did not come to its end."""
     from report.runs import load
     from report.summary import key_numbers
 
     outcome = load(folder, folder.name)
     if as_json:
-        last = outcome.rounds[-1]
-        print_json(
-            {
-                "run": str(folder),
-                "status": outcome.status,
-                "rounds": last["round"],
-                "test_accuracy": last["test_accuracy"],
-                "test_loss": last["test_loss"],
-            }
-        )
-        return
-    columns, rows = key_numbers([outcome])
-    print_table(folder.name, columns, rows)
-    print(f"\nresults: {folder}\npage:    aoi report {folder}")
+        last = outcome.rounds[-1] if outcome.rounds else {"round": 0}
+        figures = {key: last.get(key) for key in ("test_accuracy", "test_loss")}
+        print_json({"run": str(folder), "status": outcome.status, "rounds": last["round"], **figures})
+    else:
+        columns, rows = key_numbers([outcome])
+        print_table(folder.name, columns, rows)
+        print(f"\nresults: {folder}\npage:    aoi report {folder}")
+    if outcome.status != "completed":
+        why = outcome.about.get("reason", "see the messages above")
+        print(f"aoi: the run is {outcome.status}, not completed: {why}.", file=sys.stderr)
+        sys.exit(1)

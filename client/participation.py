@@ -93,7 +93,7 @@ class ClientApp(flwr.clientapp.ClientApp):  # type: ignore[misc]
         answer = member.answer()
         if not answer.takes_part:
             return _reply(message, answer)
-        if member.ask.refresh or self._make_source is not None:  # without a source too: a bid needs the round of the refresh
+        if member.ask.refresh or self._make_source is not None:  # a bid needs its round, source or no source
             message.content[protocol.CONFIG] = ConfigRecord({**message.content[protocol.CONFIG], **member.data_ages()})
         reply = super().__call__(message, context)
         if reply.has_content():  # the age resets when the update is made, not when the client says yes

@@ -17,27 +17,35 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import Requirement
+
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
+# The last torch whose wheel for 64-bit ARM is for the CPU is 2.10: docs/edge.md.
+PI_TORCH = "torch>=2.4,<2.11"
 # What wheels may need at most: the C library of Debian 12 and Raspberry Pi OS 12 is 2.36, that of Ubuntu 24.04 later.
 GLIBC = (36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 17)
 _CUDA = re.compile(r"(nvidia|cuda|cudnn|triton)", re.IGNORECASE)
 _OF_THE_MACHINE = re.compile(r"(aarch64|-any)\.whl$")
 
-# pip, believing itself on a 64-bit ARM Linux with another Python.
+# What Python's markers are judged by.
+_DEVICE = {"platform_machine": "aarch64", "platform_system": "Linux", "sys_platform": "linux", "os_name": "posix"}
+# pip, believing itself on that machine.
 _PIP = """
-import sys
+import json, sys
 from pip._vendor.packaging import markers
 from pip._internal.cli.main import main
-here, version = markers.default_environment, sys.argv.pop(1)
-markers.default_environment = lambda: here() | {
-    "platform_machine": "aarch64", "platform_system": "Linux", "sys_platform": "linux", "os_name": "posix",
-    "python_version": version, "python_full_version": version + ".0", "implementation_version": version + ".0",
-}
+here, device = markers.default_environment, json.loads(sys.argv.pop(1))
+markers.default_environment = lambda: here() | device
 sys.exit(main(sys.argv[1:]))
 """
 
 
-def resolve(requirements: list[str], python: str) -> list[dict[str, Any]]:
+def _device(python: str) -> dict[str, str]:
+    full = f"{python}.0"
+    return _DEVICE | {"python_version": python, "python_full_version": full, "implementation_version": full}
+
+
+def resolve(requirements: list[str], python: str, *options: str) -> list[dict[str, Any]]:
     """Return what pip would install on 64-bit ARM, its report's entries.
 
     Raises
@@ -48,13 +56,22 @@ def resolve(requirements: list[str], python: str) -> list[dict[str, Any]]:
     digits = python.replace(".", "")
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        command = [sys.executable, "-c", _PIP, python, "install", "--quiet", "--dry-run", "--ignore-installed"]
+        command = [
+            sys.executable,
+            "-c",
+            _PIP,
+            json.dumps(_device(python)),
+            "install",
+            "--quiet",
+            "--dry-run",
+            "--ignore-installed",
+        ]
         command += ["--only-binary=:all:", "--target", folder, "--report", str(report), "--python-version", python]
         command += ["--implementation", "cp", "--abi", f"cp{digits}", "--abi", "abi3", "--abi", "none"]
         for minor in GLIBC:
             command += ["--platform", f"manylinux_2_{minor}_aarch64"]
         command += ["--platform", "manylinux2014_aarch64", "--platform", "linux_aarch64"]
-        done = subprocess.run([*command, *requirements], capture_output=True, text=True, check=False)
+        done = subprocess.run([*command, *options, *requirements], capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"pip finds no set of wheels for 64-bit ARM and Python {python}:\n{done.stderr}")
         found = json.loads(report.read_text())
@@ -79,15 +96,24 @@ def judge(name: str, requirements: list[str], python: str) -> tuple[int, int]:
     return len(foreign), len(cuda)
 
 
+def show_newest_torch(python: str) -> None:
+    """Print which packages of CUDA the newest torch's wheel for 64-bit ARM asks for, by its own metadata."""
+    (torch,) = (entry["metadata"] for entry in resolve(["torch"], python, "--no-deps"))
+    environment = _device(python) | {"extra": ""}
+    asked = [Requirement(text) for text in torch.get("requires_dist", [])]
+    cuda = [r.name for r in asked if _CUDA.search(r.name) and (r.marker is None or r.marker.evaluate(environment))]
+    print(f"\nnewest torch for 64-bit ARM, {torch['version']}, asks for: {', '.join(cuda) or 'nothing of CUDA'}")
+
+
 def main() -> int:
-    """Resolve the base installation, the Pi's set and newest torch; 1 if the first two are not as they should be."""
+    """Resolve the base installation and the Pi's set; 1 if a wheel is missing or CUDA comes along."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--python", default="3.11", help="the device's version of Python")
     python = arguments.parse_args().python
     base = tomllib.loads(PROJECT.read_text("utf-8"))["project"]["dependencies"]
     bad = sum(judge("base installation", base, python))
-    bad += sum(judge("Raspberry Pi", [*base, "torch>=2.4,<2.11"], python))
-    judge("newest torch of the package index, for comparison", [*base, "torch"], python)
+    bad += sum(judge("Raspberry Pi", [*base, PI_TORCH], python))
+    show_newest_torch(python)
     return int(bad > 0)
 
 

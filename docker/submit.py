@@ -7,6 +7,7 @@ started again at any time: a run that is still going is found and followed, not 
 import json
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ from typing import Any
 
 import grpc
 
-from aoi.errors import AoiError, NodesError, ResumeError
+from aoi.errors import AoiError, ConfigError, NodesError, ResumeError
 from docker import settings
 from docker.control import Control, RunState
 from server.config import RunConfig
@@ -66,8 +67,11 @@ def await_clients(control: Control, wanted: int, seconds: float) -> None:
     """
     end, told = time.monotonic() + seconds, -1
     while True:
-        enrol(control)
-        found = control.online()
+        try:
+            enrol(control)
+            found = control.online()
+        except grpc.RpcError:  # the SuperLink is being restarted
+            found = 0
         if found != told:
             say(f"{found} of {wanted} clients are connected")
             told = found
@@ -111,8 +115,15 @@ def point_at(name: str) -> None:
 
 def recorded_config(folder: Path) -> dict[str, Any] | None:
     """Return the run keys that a run's ledger holds, or None while there is no ledger."""
-    found = read_run(folder / LEDGER).get("config") if (folder / LEDGER).exists() else None
+    found = _about(folder).get("config")
     return dict(found) if found else None
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    try:
+        return read_run(folder / LEDGER)
+    except (ConfigError, sqlite3.OperationalError):  # not there, or just being made
+        return {}
 
 
 def follow(control: Control, run_id: int, folder: Path) -> RunState:
@@ -142,10 +153,9 @@ def follow(control: Control, run_id: int, folder: Path) -> RunState:
 
 def _records(folder: Path, after: int) -> list[RoundRecord]:
     """Return the rounds after one, from the ledger; none while there is no ledger yet."""
-    path = folder / LEDGER
-    if not path.exists():
+    path, names = folder / LEDGER, {f.name for f in fields(Participation)}
+    if not _about(folder):
         return []
-    names = {f.name for f in fields(Participation)}
     parts: dict[int, list[Participation]] = {}
     for row in read(path, "participations"):
         parts.setdefault(row["round"], []).append(Participation(**{k: v for k, v in row.items() if k in names}))
@@ -155,7 +165,7 @@ def _records(folder: Path, after: int) -> list[RoundRecord]:
 
 def conclude(control: Control, state: RunState, folder: Path) -> int:
     """Say how the run ended and return the exit status."""
-    about = read_run(folder / LEDGER) if (folder / LEDGER).exists() else {}
+    about = _about(folder)
     if state.outcome == "completed" and about.get("status") == "completed":
         last = read(folder / LEDGER, "rounds")[-1]
         accuracy = "" if last["test_accuracy"] is None else f", test accuracy {last['test_accuracy']:.4f}"
@@ -173,9 +183,10 @@ def play() -> int:
     """Play the run that the environment describes, or follow the one that is going, and return the exit status."""
     chosen = settings.from_environment(os.environ, settings.defaults(APP / "pyproject.toml"))
     chosen |= {"runs-dir": str(RUNS), "data-dir": "/data"}
-    if "resume" in chosen and CURRENT.exists():
+    if chosen.get("num-clients", "0").isdecimal():  # anything else is for RunConfig to complain of
+        chosen["num-clients"] = str(max(int(chosen.get("num-clients", "0")), replicas()))
+    if chosen.get("resume", "").lower() == "true" and CURRENT.exists():
         chosen.setdefault("run-name", CURRENT.resolve().name)
-    chosen["num-clients"] = str(max(int(chosen.get("num-clients", "0")), replicas()))
     config = RunConfig.parse(chosen)
     control = Control(CONTROL, AUTHORITY)
     going = [run for run in control.runs() if run.status != "finished"]

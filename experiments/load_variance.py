@@ -1,6 +1,7 @@
 """Σ over the rounds of a run: both estimators, for the paper's four policies, beside Theorems 3 to 5."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ _THEIRS = {"random": 0.204, "proportional": 0.116, "markov-optimal": 0.055, "mar
 _TITLES = {"variance": "ΣVar[ω], as in Theorems 3–5", "dispersion": "dispersion E[Σω²] − 1/n"}
 
 
+@cache
 def law(policy: str) -> tuple[WeightLaw, float]:
     """Return the exact law of a policy's weights, and its Σ."""
     if policy == "random":

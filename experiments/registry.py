@@ -15,6 +15,7 @@ def experiments() -> dict[str, Experiment]:
     from experiments.learning import LEARNING
     from experiments.load_variance import LoadVariance
     from experiments.modes import Modes
+    from experiments.skew import Skew
     from experiments.start import Start
     from experiments.wics_ages import WicsAges
     from experiments.wics_budget import WicsBudget
@@ -31,6 +32,7 @@ def experiments() -> dict[str, Experiment]:
         Modes(),
         WicsAges(),
         *LEARNING,
+        Skew(),
         WicsLearning(),
         WicsBudget(),
     ]

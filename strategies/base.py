@@ -60,7 +60,7 @@ class AgeAwareStrategy(Strategy):
         self._needs = needs if self.options.min_clients is None else self.options.min_clients
         self._configure = configure
         self._resume = resume
-        self.roster = Roster(resume.clients if resume else ())
+        self.roster = Roster(resume.clients if resume else (), expected=self._needs)
         self.stopped: str | None = None
         self._record = RoundRecord(0)
         self._plan = Plan(np.empty(0, np.int64), np.empty(0), Ask("", 0))

@@ -21,7 +21,8 @@ logger = logging.getLogger("flwr")
 class Roster:
     """The clients of a run, in arrays indexed by client number.
 
-    A client keeps its number for the whole run: the one that it announces where that is free, else the next free one.
+    A client keeps its number for the whole run: the one that it announces, where that is free and below the number of
+    clients ``expected``, else the next free one, in the order of announced numbers and names.
     A node that claims the name of a client whose own node is still connected is turned away.
 
     Attributes
@@ -33,7 +34,8 @@ class Roster:
     payments : (n,) float64, what it declared (NaN: nothing)
     """
 
-    def __init__(self, known: Iterable[ClientRecord] = ()) -> None:
+    def __init__(self, known: Iterable[ClientRecord] = (), expected: int = 0) -> None:
+        self._expected = expected
         self.records: dict[int, ClientRecord] = {}
         self.available = np.zeros(0, np.bool_)
         self.last = np.zeros(0, np.int64)
@@ -153,7 +155,7 @@ class Roster:
             self._weights[number] = np.nan if record.weight is None else record.weight
 
     def _free_number(self, wish: int | None) -> int:
-        if wish is not None and wish not in self.records:
+        if wish is not None and wish < self._expected and wish not in self.records:
             return wish
         number = len(self.records)
         while number in self.records:
@@ -166,14 +168,11 @@ class Roster:
             logger.warning("%s", text)
 
 
-_MOST_CLIENTS = 10**7
-
-
 def _checked(who: Introduction) -> Introduction:
     if not 0 < len(who.name) <= 100 or not who.name.isprintable():
         raise Refused(f"its name has {len(who.name)} characters, allowed are 1 to 100, all of them printable")
-    if who.number is not None and not 0 <= who.number < _MOST_CLIENTS:
-        raise Refused(f"its number is {who.number}, allowed are 0 to {_MOST_CLIENTS - 1}")
+    if who.number is not None and who.number < 0:
+        raise Refused(f"its number is {who.number}, it must be 0 or more")
     if who.num_examples is not None and not 0 < who.num_examples <= MAX_EXAMPLES:
         raise Refused(f"num-examples is {who.num_examples}, allowed are 1 to {MAX_EXAMPLES}")
     if who.data_age is not None and not 0 <= who.data_age < 2**31:

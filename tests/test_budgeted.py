@@ -397,7 +397,7 @@ def test_without_usable_terms_no_run_starts(tmp_path):
             run(tmp_path, federation(without(key, 2)))
     assert run(tmp_path / "m", federation(without("weight", 2)), rounds=1, index="maxpack").refreshed()
     assert run(tmp_path / "b", federation(without("weight", 2)), rounds=1, index="maxpack", source="bid").refreshed()[0]
-    with pytest.raises(ConfigError, match="a budget of 2.5 can never choose anybody: the smallest payment is 3"):
+    with pytest.raises(ConfigError, match=r"a budget of 2\.5 can never choose anybody: the smallest payment is 3"):
         run(tmp_path / "n", budget=2.5)
 
 
@@ -449,7 +449,7 @@ def test_a_resumed_run_remembers_who_was_refreshed_when(tmp_path):
     assert rest.memories[-1].keys() == whole.memories[-1].keys()
     for key, value in whole.memories[-1].items():
         assert value.tolist() == rest.memories[-1][key].tolist()
-    forgetful = first.memories[-1] | {"refreshed": first.memories[-1]["refreshed"][::-1]}
+    forgetful = first.memories[-1] | {"refreshed": np.array([4, 4, 4, -30])}
     other = run(tmp_path / "cut", rounds=8, resume=Resume(5, first.clients, forgetful))
     assert other.refreshed() != rest.refreshed()  # so the ages did matter
 
@@ -542,8 +542,8 @@ def test_fresh_data_learn_better_than_stale_ones(tmp_path):
     accuracies = []
     for budget in (1000.0, 1.0):
         folder = play(
-            tmp_path / str(budget), policy="wics", trains="all", staleness="mislabelled", mislabel_rate=0.2, budget=budget,
-            num_clients=6, clients_file=file, local_steps=10, learning_rate=0.5, batch_size=10,
+            tmp_path / str(budget), policy="wics", trains="all", staleness="mislabelled", mislabel_rate=0.2,
+            budget=budget, num_clients=6, clients_file=file, local_steps=10, learning_rate=0.5, batch_size=10,
         )  # fmt: skip
         accuracies.append(read(folder / "ledger.sqlite", "rounds")[-1]["test_accuracy"])
     assert accuracies[0] > accuracies[1] + 0.1
@@ -556,6 +556,7 @@ def test_flowers_simulation_makes_the_same_run(tmp_path):
     from engine.simulation import run_simulation
 
     keys = {"policy": "wics", "index_source": "bid", "num_clients": 6, "num_server_rounds": 2, "budget": 25.0}
+    keys["ask_timeout"] = 500.0  # the first question waits for Ray's processes, however busy the machine
     here = play(tmp_path / "here", **keys)
     root = Path(__file__).resolve().parent.parent
 

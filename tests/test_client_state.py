@@ -126,6 +126,6 @@ def test_kill_9_in_the_middle_of_saving_leaves_the_old_or_the_new_state(tmp_path
     done = subprocess.run([sys.executable, "-c", SAVER, str(tmp_path)], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and "corrupt" not in done.stderr, done.stderr
     reached = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
-    assert len(reached) == 25 and reached == sorted(reached) and reached[-1][0] > 100
+    assert len(reached) == 25 and reached == sorted(reached) and reached[-1][0] > 10
     assert all(before == last - 1 for last, before in reached)
     assert not [p for p in tmp_path.iterdir() if "corrupt" in p.name]

@@ -22,15 +22,16 @@ import pytest
 from flwr.clientapp import ClientApp as PlainClientApp
 from safetensors.numpy import load_file
 
-from aoi.errors import ConfigError, ResumeError
+from aoi.errors import ConfigError, ResumeError, StorageError
 from client.app import app as client_app
 from engine.local import LocalGrid, run_local
 from server.app import app as server_app
 from server.app import play
 from server.config import RunConfig
 from server.folder import CHECKPOINTS, LEDGER, MODEL
-from server.ledger import read, read_run
+from server.ledger import Ledger, read, read_run
 from server.resume import recorded_run
+from strategies.records import Participation, RoundRecord
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS = 12
@@ -319,42 +320,69 @@ def test_a_run_interrupted_between_its_last_round_and_its_end_is_only_finished(c
     assert_same(copy, whole("poll"))
 
 
-@pytest.mark.parametrize("what", ["checkpoints", "ledger", "everything"])
-def test_a_full_disk_ends_the_run_with_a_reason_and_what_is_complete_is_kept(what, start, whole, tmp_path):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "aoi-test", disk], capture_output=True).returncode:
+@pytest.fixture
+def disk(tmp_path):
+    """Return a folder on a disk of 2 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "aoi-test", folder], capture_output=True).returncode:
         pytest.skip("a small disk to fill up is a tmpfs, and mounting one is not permitted here")
-    try:
-        folder = (tmp_path if what == "checkpoints" else disk) / "full"
-        if what != "everything":  # the checkpoints lie on another disk than the rest
-            elsewhere = (disk if what == "checkpoints" else tmp_path) / "elsewhere"
-            elsewhere.mkdir()
-            folder.mkdir()
-            (folder / CHECKPOINTS).symlink_to(elsewhere)
-        arguments = arguments_of(configuration("poll", folder.parent, "full"))
-        # After round 2 no checkpoint is removed yet, so nothing makes room for that of round 3.
-        process = start(*arguments, script=signalled("committed", 2, signal.SIGSTOP))
-        wait_for(folder, 2, process)
-        with (disk / "ballast").open("wb", buffering=0) as ballast, pytest.raises(OSError, match="No space left"):
-            while True:
-                ballast.write(bytes(4096))
-        while process.is_alive():
-            os.kill(process.pid, signal.SIGCONT)
-            process.join(0.05)
-        output = process.output.read_text()
-        message = " ".join(output.split("aoi: ")[-1].split())
-        assert process.exitcode == 2, output
-        assert "Traceback" not in output
-        assert "cannot be written" in message
-        assert {"checkpoints": "model-3", "ledger": "the ledger", "everything": ""}[what] in message
-        assert what == "everything" or "aoi resume" in message
-        assert recorded(folder) == 2
-        (disk / "ballast").unlink()
-        resume_here(folder)
-        assert_same(folder, whole("poll"))
-    finally:
-        subprocess.run(["umount", "-l", disk], check=True)
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill(disk):
+    """Leave no room on a disk; removing the file that is returned makes room again."""
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+        while True:
+            file.write(bytes(4096))
+    return ballast
+
+
+@pytest.mark.parametrize("what", ["checkpoints", "everything"])
+def test_a_full_disk_ends_the_run_with_a_reason_and_what_is_complete_is_kept(what, start, whole, disk, tmp_path):
+    folder = (tmp_path if what == "checkpoints" else disk) / "full"
+    folder.mkdir()
+    if what == "checkpoints":  # they alone lie on the disk that fills up
+        (disk / "checkpoints").mkdir()
+        (folder / CHECKPOINTS).symlink_to(disk / "checkpoints")
+    # After round 2 no checkpoint is removed yet, so nothing makes room for that of round 3.
+    script = signalled("committed", 2, signal.SIGSTOP)
+    process = start(*arguments_of(configuration("poll", folder.parent, "full")), script=script)
+    wait_for(folder, 2, process)
+    ballast = fill(disk)
+    while process.is_alive():
+        os.kill(process.pid, signal.SIGCONT)
+        process.join(0.05)
+    output = process.output.read_text()
+    assert process.exitcode == 2, output
+    assert "Traceback" not in output
+    message = " ".join(output[output.rindex("aoi: ") :].split())
+    assert "cannot be written" in message
+    assert "No space left" in message
+    if what == "checkpoints":
+        assert "model-3.safetensors" in message
+        assert "aoi resume" in message
+    assert recorded(folder) == 2
+    ballast.unlink()
+    resume_here(folder)
+    assert_same(folder, whole("poll"))
+
+
+def test_a_ledger_on_a_full_disk_keeps_its_rounds_and_takes_the_next_when_there_is_room(disk):
+    ledger = Ledger(disk / LEDGER)
+    parts = [Participation(i, f"client-{i}", "trained") for i in range(200)]
+    ledger.add_round(RoundRecord(1, participations=parts))
+    ballast = fill(disk)
+    with pytest.raises(StorageError, match=r"cannot be written: .*full.*aoi resume"):
+        ledger.add_round(RoundRecord(2, participations=parts))
+    assert [row["round"] for row in read(disk / LEDGER, "rounds")] == [1]
+    assert len(read(disk / LEDGER, "participations")) == 200
+    ballast.unlink()
+    ledger.add_round(RoundRecord(2, participations=parts))
+    assert [row["round"] for row in read(disk / LEDGER, "rounds")] == [1, 2]
+    ledger.close()
 
 
 def test_without_a_usable_update_the_run_ends_and_can_go_on(tmp_path):

@@ -1,0 +1,1 @@
+"""A Flower app around what the benchmarks measure."""

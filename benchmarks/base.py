@@ -1,0 +1,105 @@
+"""What a benchmark is: rows of a table, each a number beside a reference measured in the same run."""
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "docs" / "benchmarks"
+
+
+class Skipped(Exception):
+    """A benchmark cannot run here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table.
+
+    Attributes
+    ----------
+    what : what is measured
+    reference : what it is measured against, in the same run
+    limit : the most that ``measured`` may be; None where nothing is promised
+    measured : the number, in ``unit``; a ratio where the unit is ×
+    unit : its unit
+    note : what a reader must know to read the number
+    details : the raw numbers, wall-clock and process time beside each other
+    """
+
+    what: str
+    reference: str
+    limit: float | None
+    measured: float
+    unit: str = "×"
+    note: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        """Say whether the limit is kept, and if not by how much it is missed."""
+        if self.limit is None:
+            return "–"
+        return "met" if self.measured <= self.limit else f"missed, {self.measured / self.limit:.2g} times the limit"
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of repeated calls: on the clock, and of this process on a processor."""
+
+    wall: list[float]
+    cpu: list[float]
+
+    @property
+    def seconds(self) -> float:
+        """The median on the clock."""
+        return statistics.median(self.wall)
+
+    @property
+    def process(self) -> float:
+        """The median of process time, which a busy machine disturbs less."""
+        return statistics.median(self.cpu)
+
+    def summary(self) -> dict[str, float]:
+        """Return both medians and the fastest, in seconds."""
+        return {
+            "wall-median": round(self.seconds, 6),
+            "wall-min": round(min(self.wall), 6),
+            "process-median": round(self.process, 6),
+        }
+
+
+def alternate(*functions: Callable[[], object], repeats: int = 9) -> list[Times]:
+    """Call functions in turns, after one call each that does not count, so that a disturbance meets all of them."""
+    times = [Times([], []) for _ in functions]
+    for turn in range(repeats + 1):
+        for function, found in zip(functions, times, strict=True):
+            gc.collect()
+            wall, cpu = time.perf_counter(), time.process_time()
+            function()
+            if turn:
+                found.wall.append(time.perf_counter() - wall)
+                found.cpu.append(time.process_time() - cpu)
+    return times
+
+
+@contextmanager
+def stopwatch(times: Times) -> Iterator[None]:
+    """Add the time that a block takes."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield
+    times.wall.append(time.perf_counter() - wall)
+    times.cpu.append(time.process_time() - cpu)
+
+
+def ratio_row(what: str, reference: str, limit: float, ours: Times, theirs: Times, **more: Any) -> Row:
+    """Return a row whose number is a ratio of medians on the clock; that of process times is kept beside it."""
+    details = {"ours": ours.summary(), "reference": theirs.summary(), **more.pop("details", {})}
+    if theirs.process > 0:
+        details["process-ratio"] = round(ours.process / theirs.process, 4)
+    return Row(what, reference, limit, ours.seconds / theirs.seconds, details=details, **more)

@@ -1,0 +1,124 @@
+"""The local engine against Flower's Ray engine: the same Strategy and the same ClientApp on both.
+
+The Flower app in ``apps/exchange`` calls :func:`play` as its ServerApp; the local engine calls it directly.
+"""
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord
+from flwr.serverapp import Grid
+
+from aoi.protocol import Ask
+from benchmarks.base import ROOT, Row, Skipped, Times, ratio_row
+from benchmarks.echo import client_app
+from client.state import written_together
+from engine.local import LocalGrid
+from strategies import MarkovParticipation, RandomSelection, RoundOptions
+from strategies.plan import Plan
+from strategies.records import RoundRecord, Silent
+
+PARAMETERS = 1_600_000
+APP = Path(__file__).parent / "apps" / "exchange"
+HANDBACK, ASK = "handback", "ask"
+
+
+class Clock(Silent):
+    """An observer that keeps the seconds and the messages of each round."""
+
+    def __init__(self) -> None:
+        self.rounds: list[RoundRecord] = []
+        self.times = Times([], [])
+        self._cpu = time.process_time()
+
+    def round_done(self, record: RoundRecord, *_: Any) -> None:
+        """Note the round; the process time since the one before it is its own."""
+        cpu = time.process_time()
+        self.rounds.append(record)
+        self.times.wall.append(record.seconds)
+        self.times.cpu.append(cpu - self._cpu)
+        self._cpu = cpu
+
+    def after_first(self) -> Times:
+        """Return the times without the first round, in which everybody is new."""
+        return Times(self.times.wall[1:], self.times.cpu[1:])
+
+
+class Asking(MarkovParticipation):
+    """The Markov strategy, its questions timed."""
+
+    asking = Times([], [])
+
+    def choose(self, ask: Ask, grid: Grid) -> Plan:
+        """Ask everybody and note how long it takes."""
+        wall, cpu = time.perf_counter(), time.process_time()
+        plan = super().choose(ask, grid)
+        self.asking.wall.append(time.perf_counter() - wall)
+        self.asking.cpu.append(time.process_time() - cpu)
+        return plan
+
+
+def model(parameters: int) -> ArrayRecord:
+    """Return a model of two arrays."""
+    values = np.random.default_rng(1).standard_normal(parameters).astype(np.float32)
+    return ArrayRecord({"body": Array(values[:-100]), "head": Array(values[-100:])})
+
+
+def play(grid: Grid, config: Mapping[str, Any]) -> Times:
+    """Play some rounds and return the times of what is measured."""
+    options = RoundOptions(run="bench", seed=1, deterministic=True)
+    rounds = int(config["rounds"])
+    if config["what"] == HANDBACK:
+        clock = Clock()
+        strategy = RandomSelection(15, options=options, observer=clock)
+        strategy.start(grid, model(PARAMETERS), rounds)
+        times = clock.after_first()
+        if any(r.trained != 15 for r in clock.rounds):
+            raise RuntimeError(f"not all clients handed the model back: {clock.rounds[-1]}")
+    else:
+        asking = Asking.optimal(int(config["clients"]), 15, 10, options=options)
+        asking.asking = Times([], [])
+        asking.start(grid, model(1000), rounds)
+        times = Times(asking.asking.wall[1:], asking.asking.cpu[1:])
+    if config["out"]:
+        Path(config["out"]).write_text(json.dumps({"wall": times.wall, "cpu": times.cpu}))
+    return times
+
+
+def run() -> list[Row]:
+    """Measure both exchanges on both engines."""
+    rows = []
+    for what, clients, rounds, limit, title in (
+        (HANDBACK, 100, 8, 1 / 10, "15 of 100 clients hand a 1.6 M-parameter record back, aggregated, local engine"),
+        (ASK, 1000, 5, 1 / 50, "asking 1000 clients, local engine"),
+    ):
+        with tempfile.TemporaryDirectory() as folder:
+            config = {"what": what, "clients": clients, "rounds": rounds, "seed": 1, "runs-dir": folder, "out": ""}
+            with written_together() as write:
+                ours = play(LocalGrid(client_app, config, clients, write), config)
+            config |= {"runs-dir": f"{folder}/ray", "out": f"{folder}/times.json"}
+            rows.append(ratio_row(title, "Flower's Ray engine", limit, ours, _on_ray(config, clients)))
+    return rows
+
+
+def _on_ray(config: dict[str, Any], clients: int) -> Times:
+    from engine.simulation import run_simulation
+
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), before]))
+    try:
+        result = run_simulation(APP, config, nodes=clients, timeout=300)
+    finally:
+        os.environ.pop("PYTHONPATH")
+        if before is not None:
+            os.environ["PYTHONPATH"] = before
+    if not result.completed:
+        raise Skipped(f"Flower's Ray engine did not finish: {result.status} {result.details} {result.log[-300:]}")
+    found = json.loads(Path(config["out"]).read_text())
+    return Times(found["wall"], found["cpu"])

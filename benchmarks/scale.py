@@ -1,0 +1,140 @@
+"""What grows with the federation: messages and time of a round with 10^5 clients, memory with k, the price of an ask."""
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+
+from aoi.protocol import RESERVE, Ask
+from benchmarks.base import ROOT, Row, Times
+from benchmarks.echo import client_app
+from benchmarks.engines import Clock, model
+from client import ClientApp
+from client.state import written_together
+from engine.local import LocalGrid
+from strategies import MarkovParticipation, RandomSelection, RoundOptions
+
+MANY, PER_ROUND = 10**5, 100
+BIG = 6_250_000  # float32 parameters: 25 MB
+
+
+def run() -> list[Row]:
+    """Measure."""
+    return [*_reserve(), _memory(), _import()]
+
+
+def _reserve() -> list[Row]:
+    with tempfile.TemporaryDirectory() as folder, written_together() as write:
+        begun = time.perf_counter()
+        grid = LocalGrid(client_app, {"runs-dir": folder, "seed": 1}, MANY, write)
+        clock = Clock()
+        strategy = MarkovParticipation.optimal(
+            MANY,
+            PER_ROUND,
+            wire=RESERVE,
+            options=RoundOptions(run="bench", seed=1, deterministic=True),
+            observer=clock,
+        )
+        strategy.start(grid, model(1000), 7)
+        seconds = time.perf_counter() - begun
+    quiet = [r for r in clock.rounds[1:] if r.asked == 0]
+    times = clock.after_first()
+    return [
+        Row(
+            f"messages of a reserve round, n = 10^5, k = {PER_ROUND}, nobody new or missed",
+            "two for each client that takes part",
+            1,
+            sum(r.messages for r in quiet) / sum(2 * r.trained for r in quiet),
+            details={"rounds": [{"messages": r.messages, "trained": r.trained} for r in quiet]},
+        ),
+        Row(
+            f"a reserve round with 10^5 registered clients, {PER_ROUND} training, without the training",
+            "–",
+            0.5,
+            times.seconds,
+            "s",
+            note=f"the roll call and the first round took {seconds - sum(times.wall):.0f} s",
+            details={"ours": times.summary()},
+        ),
+    ]
+
+
+def _memory() -> Row:
+    few, many = (_in_a_process("peak", per_round) for per_round in (10, 200))
+    size = BIG * 4 / 2**20
+    return Row(
+        "peak memory, k = 10 → 200, 25 MB model",
+        "k = 10",
+        2,
+        (many - few) / size,
+        "models more",
+        note="one process that holds server and clients, local engine; a deployment's ServerApp pulls replies the same "
+        "way, one at a time",
+        details={"MiB-k-10": round(few, 1), "MiB-k-200": round(many, 1), "MiB-model": round(size, 1)},
+    )
+
+
+def peak(per_round: int) -> float:
+    """Play two rounds in this process and return the most memory it ever held, in MiB."""
+    app = ClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        arrays = {name: Array(array.numpy() + np.float32(1)) for name, array in message.content["arrays"].items()}
+        metrics = MetricRecord({"num-examples": 1, "loss": 1.0})
+        return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=message)
+
+    @app.introduce()
+    def introduce(context: Context, ask: Ask) -> dict[str, int]:
+        return {"num-examples": 1}
+
+    with tempfile.TemporaryDirectory() as folder:
+        grid = LocalGrid(app, {"runs-dir": folder, "seed": 1}, 200)
+        options = RoundOptions(run="bench", seed=1, deterministic=True)
+        RandomSelection(per_round, options=options).start(grid, model(BIG), 2)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def _import() -> Row:
+    """Return what a client's process pays before it can answer an ask, beside Flower's own part of it."""
+    ours, flower = Times([], []), Times([], [])
+    for _ in range(3):
+        for found, module in ((flower, "flwr.clientapp"), (ours, "client.app")):
+            wall, cpu, torch = _in_a_process("cost_of_import", module)
+            if torch:
+                raise RuntimeError("an ask imports torch")
+            found.wall.append(wall)
+            found.cpu.append(cpu)
+    return Row(
+        "what a deployed client imports to answer an ask, above Flower's own",
+        f"importing `flwr.clientapp`, {flower.seconds:.2f} s",
+        1.5,
+        ours.seconds - flower.seconds,
+        "s",
+        details={"ours": ours.summary(), "reference": flower.summary()},
+    )
+
+
+def _in_a_process(function: str, argument: Any) -> Any:
+    """Call a function of this module in a process of its own; what is imported here must not help it."""
+    source = _IMPORTING if function in _IMPORTING else f"from benchmarks.scale import {function}"
+    code = f"{source}\nimport json; print(json.dumps({function}({argument!r})))"
+    run = partial(subprocess.run, cwd=ROOT, capture_output=True, text=True, check=True)
+    return json.loads(run([sys.executable, "-c", code]).stdout.splitlines()[-1])
+
+
+# Nothing but this may be imported before the clock runs.
+_IMPORTING = """
+import sys, time
+def cost_of_import(module):
+    wall, cpu = time.perf_counter(), time.process_time()
+    __import__(module)
+    return time.perf_counter() - wall, time.process_time() - cpu, "torch" in sys.modules
+"""

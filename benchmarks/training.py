@@ -1,0 +1,215 @@
+"""Rounds with training in the local engine against a bare PyTorch loop over the same batches; a profile of a round.
+
+The bare loop is what somebody would write without a federation: for each client of the round a copy of the model,
+`torch.optim.SGD` over the same batches in the same order, and the mean of the copies. Its model must come out as the
+engine's does, or the comparison is void.
+"""
+
+import cProfile
+import pstats
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from aoi.draws import generator
+from aoi.errors import AoiError
+from benchmarks.base import ROOT, Row, Skipped, Times, ratio_row, stopwatch
+from client.app import app as client_app
+from client.state import written_together
+from engine.local import LocalGrid
+from learning import models, partition, sgd
+from learning.task import Task
+from learning.wire import from_record, to_record
+from server.checkpoint import Checkpoints
+from server.config import RunConfig
+from server.folder import CHECKPOINTS, LEDGER, PARTITION, make_run_folder
+from server.ledger import Ledger
+from server.observe import Recorder
+from server.policies import make_strategy
+from strategies.records import RoundRecord
+
+
+class Timed(Recorder):
+    """The server's own observer, which records a round; its work counts as part of the round."""
+
+    def start(self) -> None:
+        """Begin the clock of the first round."""
+        self.times, self.trained = Times([], []), []
+        self._since = time.perf_counter(), time.process_time()
+
+    def round_done(self, record: RoundRecord, *rest: Any) -> None:
+        """Record the round, then stop its clock."""
+        super().round_done(record, *rest)
+        self.times.wall.append(time.perf_counter() - self._since[0])
+        self.times.cpu.append(time.process_time() - self._since[1])
+        self.trained.append([p.client for p in record.participations if p.outcome == "trained"])
+        self._since = time.perf_counter(), time.process_time()
+
+
+@dataclass
+class Played:
+    """What a run in the local engine took, who trained in each round, and its last model."""
+
+    times: Times
+    trained: list[list[int]]
+    arrays: dict[str, np.ndarray]
+
+
+def run() -> list[Row]:
+    """Measure the digits and, where the data set is at hand, MNIST."""
+    rows = [_digits()]
+    try:
+        rows.append(_mnist())
+    except AoiError as error:
+        raise PartlySkipped(rows, f"MNIST-2NN: {error}") from error
+    return rows
+
+
+class PartlySkipped(Skipped):
+    """Some of a module's rows could not be measured."""
+
+    def __init__(self, rows: list[Row], reason: str) -> None:
+        super().__init__(reason)
+        self.rows = rows
+
+
+def _digits() -> Row:
+    ours, bare = _compare(RunConfig.parse({"num-server-rounds": 20, "run-name": "bench"}))
+    return Row(
+        "digits training, local engine, overhead a round (poll of 100 clients, 15 train, ledger and checkpoint)",
+        f"bare PyTorch loop, {1000 * bare.seconds:.0f} ms",
+        30,
+        1000 * (ours.seconds - bare.seconds),
+        "ms",
+        note=f"of process time {1000 * (ours.process - bare.process):.0f} ms",
+        details={"ours": ours.summary(), "reference": bare.summary()},
+    )
+
+
+def _mnist() -> Row:
+    keys = {"dataset": "mnist", "model": "2nn", "policy": "random", "num-server-rounds": 6, "run-name": "bench"}
+    config = RunConfig.parse(keys | {"data-dir": str(ROOT / "data")})
+    ours, bare = _compare(config)
+    return ratio_row(
+        "MNIST-2NN training, 15 clients of 600 images, local engine, a round",
+        "bare PyTorch loop over the same batches",
+        1.10,
+        ours,
+        bare,
+    )
+
+
+def _compare(config: RunConfig) -> tuple[Times, Times]:
+    """Play a run in the local engine and again as a bare loop; return the times of their rounds from the second on."""
+    with _federation(config) as (play, task, parts):
+        played = play()
+        arrays, bare = _bare_loop(config, task, parts, played.trained)
+    for name, wanted in played.arrays.items():
+        np.testing.assert_allclose(arrays[name], wanted, rtol=1e-3, atol=1e-3, err_msg="the two loops differ")
+    return Times(played.times.wall[1:], played.times.cpu[1:]), Times(bare.wall[1:], bare.cpu[1:])
+
+
+@contextmanager
+def _federation(config: RunConfig) -> Iterator[Any]:
+    """Set a run up as the server does, but for the evaluation, which both loops would do alike."""
+    with tempfile.TemporaryDirectory() as folder, written_together() as write, redirect_stdout(StringIO()):
+        config = config.model_copy(update={"runs_dir": folder})
+        sgd.threads(config.threads)
+        task = Task(config.dataset, config.data_dir, config.model, config.device, config.seed)
+        parts = partition.make(task.data.train_y, config.num_clients, seed=config.seed)
+        home = Path(folder) / config.run_name
+        make_run_folder(home)
+        partition.write_index(home / PARTITION, parts)
+        ledger = Ledger(home / LEDGER)
+
+        def play() -> Played:
+            observer = Timed(home.name, ledger, Checkpoints(home / CHECKPOINTS), config.num_server_rounds)
+            configure = {"configure": lambda round_: {"learning-rate": config.rate(round_)}}
+            strategy = make_strategy(config, home.name, observer=observer, **configure)
+            grid = LocalGrid(client_app, config.flat(), config.num_clients, write)
+            observer.start()
+            result = strategy.start(grid, to_record(task.initial_arrays()), config.num_server_rounds)
+            return Played(observer.times, observer.trained, from_record(result.arrays))
+
+        try:
+            yield play, task, parts
+        finally:
+            ledger.close()
+
+
+def _bare_loop(
+    config: RunConfig, task: Task, parts: list[np.ndarray], trained: list[list[int]]
+) -> tuple[dict[str, np.ndarray], Times]:
+    model = models.build(config.model, task.data.shape, task.data.classes, seed=config.seed)
+    model.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in task.initial_arrays().items()})
+    x, y = torch.from_numpy(task.data.train_x), torch.from_numpy(task.data.train_y)
+    loss, times = models.loss_of(config.model), Times([], [])
+    for round_, clients in enumerate(trained, start=1):
+        with stopwatch(times):
+            start = {k: v.clone() for k, v in model.state_dict().items()}
+            mean = {k: torch.zeros_like(v) for k, v in start.items()}
+            for client in clients:
+                model.load_state_dict(start)
+                optimizer = torch.optim.SGD(model.parameters(), lr=config.rate(round_))
+                order = generator(config.seed, round_, f"batches/{client}")
+                images, labels = x[torch.from_numpy(parts[client])], y[torch.from_numpy(parts[client])]
+                for _ in range(config.local_epochs):
+                    for batch in torch.from_numpy(order.permutation(len(images))).split(config.batch_size):
+                        optimizer.zero_grad()
+                        loss(model(images[batch]), labels[batch]).backward()
+                        optimizer.step()
+                for name, value in model.state_dict().items():
+                    mean[name] += value / len(clients)
+            if clients:
+                model.load_state_dict(mean)
+    return {k: v.numpy() for k, v in model.state_dict().items()}, times
+
+
+def profile() -> str:
+    """Return where the time of the digits' rounds goes, as the lines of a Markdown table."""
+    with _federation(RunConfig.parse({"num-server-rounds": 20, "run-name": "bench"})) as (play, task, _):
+        task.data  # noqa: B018, loaded before the clock runs
+        profiler = cProfile.Profile()
+        profiler.runcall(play)
+    shares: dict[str, float] = {}
+    functions: list[tuple[float, str]] = []
+    for (file, line, name), (_, calls, own, *_) in pstats.Stats(profiler).stats.items():  # type: ignore[attr-defined]
+        group = _group(file, name)
+        shares[group] = shares.get(group, 0.0) + own
+        functions.append((own, f"{_short(file)}{name} ({calls} calls)"))
+    total = sum(shares.values())
+    lines = ["| part | share |", "|---|---|"]
+    lines += [f"| {group} | {own / total:.0%} |" for group, own in sorted(shares.items(), key=lambda p: -p[1])]
+    lines += ["", "The dearest functions, by their own time:", ""]
+    lines += [f"- {own / total:.1%} `{name}`" for own, name in sorted(functions, reverse=True)[:12]]
+    return "\n".join(lines)
+
+
+def _group(file: str, name: str) -> str:
+    if any(word in name for word in ("fsync", "posix.sync")):
+        return "waiting for the disk (fsync)"
+    if "sqlite3" in name:
+        return "ledger (SQLite)"
+    if "torch" in file or "torch" in name or "Tensor" in name or "run_backward" in name:
+        return "torch"
+    if "/flwr/" in file:
+        return "Flower's records and messages"
+    path = Path(file)
+    if path.is_relative_to(ROOT):
+        return f"`{path.relative_to(ROOT).parts[0]}/`"
+    return "Python and NumPy, built in"
+
+
+def _short(file: str) -> str:
+    path = Path(file)
+    if file == "~":
+        return ""
+    return f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else '/'.join(path.parts[-2:])}: "
