@@ -1,4 +1,4 @@
-"""What grows with the federation: messages and time of a round with 10^5 clients, memory with k, the price of an ask."""
+"""What grows with the federation: messages and time of a round of 10^5 clients, memory with k, the price of an ask."""
 
 import json
 import resource

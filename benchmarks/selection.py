@@ -65,7 +65,7 @@ def run() -> list[Row]:
             *alternate(lambda: wics.select(3, people), lambda: np.argsort(floats)),
             details=_large(lambda n: BudgetedSelector(BUDGET * n / MILLION), people),
         ),
-        *(_slowest(name, selector, people) for name, selector in _OTHERS.items()),
+        *(_unbounded(name, selector, people) for name, selector in _OTHERS.items()),
         _simulator(),
     ]
 
@@ -78,7 +78,7 @@ _OTHERS: dict[str, Any] = {
 }
 
 
-def _slowest(name: str, selector: Any, people: Population) -> Row:
+def _unbounded(name: str, selector: Any, people: Population) -> Row:
     floats = np.random.default_rng(2).random(MILLION)
     ours, reference = alternate(lambda: selector.select(3, people), lambda: np.argsort(floats), repeats=5)
     return Row(

@@ -181,7 +181,7 @@ def profile() -> str:
         profiler.runcall(play)
     shares: dict[str, float] = {}
     functions: list[tuple[float, str]] = []
-    for (file, line, name), (_, calls, own, *_) in pstats.Stats(profiler).stats.items():  # type: ignore[attr-defined]
+    for (file, _, name), (_, calls, own, *_) in pstats.Stats(profiler).stats.items():  # type: ignore[attr-defined]
         group = _group(file, name)
         shares[group] = shares.get(group, 0.0) + own
         functions.append((own, f"{_short(file)}{name} ({calls} calls)"))

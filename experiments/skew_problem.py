@@ -126,6 +126,6 @@ def _optima(problem: Problem, local_steps: int, central_epochs: int) -> tuple[ND
 def select(name: str, sizes: NDArray[np.int64], rounds: int, seed: int) -> History:
     """Play a policy: the simulator makes the selections of a real federation with this seed."""
     player: Any = {"random": RandomSelector, "proportional": ProportionalSelector}.get(name)
-    policy: Selector | Any = setting.markov(name) if player is None else player(setting.PER_ROUND, seed)
+    policy: Any = setting.markov(name) if player is None else player(setting.PER_ROUND, seed)
     everyone = np.ones(len(sizes), dtype=np.bool_)
     return simulate(policy, Population(np.zeros(len(sizes), dtype=np.int64), sizes, everyone), rounds, seed)

@@ -130,7 +130,7 @@ def test_plain_text_silence_and_hanging_up(monkeypatch: pytest.MonkeyPatch) -> N
         assert "plain text" in reach.tls("127.0.0.1", port, AUTHORITY.pem).found
     with listening(lambda client: client.close()) as port:
         step = reach.tls("127.0.0.1", port, AUTHORITY.pem)
-        assert step.fatal and "ended during the TLS handshake" in step.found or "handshake failed" in step.found
+        assert step.fatal and ("ended during the TLS handshake" in step.found or "handshake failed" in step.found)
     monkeypatch.setattr(reach, "_PATIENCE", 0.3)
     with listening(lambda client: time.sleep(2)) as port:
         step = reach.tls("127.0.0.1", port, AUTHORITY.pem)

@@ -1,8 +1,9 @@
 """A ServerApp that measures, and writes down, what its configuration names."""
 
-from benchmarks import deployed, engines
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
+
+from benchmarks import deployed, engines
 
 app = ServerApp()
 
