@@ -113,7 +113,7 @@ def _on_ray(config: dict[str, Any], clients: int) -> Times:
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), before]))
     try:
-        result = run_simulation(APP, config, nodes=clients, timeout=300)
+        result = run_simulation(APP, config, nodes=clients, timeout=600)
     finally:
         os.environ.pop("PYTHONPATH")
         if before is not None:

@@ -38,13 +38,14 @@ def claim(folder: Path) -> int:
 
 
 def check_server(address: str, authority: Path) -> None:
-    """See that the SuperLink is the one that this client trusts; Flower would only say that it cannot connect.
-
-    A SuperLink that does not answer is waited for by the SuperNode itself.
-    """
+    """Wait for the SuperLink and see that it is the one that this client trusts; Flower would not say what is wrong."""
     host, port = split_address(address)
-    if reach.tcp(host, port).fatal:
-        return
+    told = ""
+    while (step := reach.tcp(host, port)).fatal:
+        if step.found != told:
+            print(f"waiting for the SuperLink: {step.found}", flush=True)
+            told = step.found
+        time.sleep(2)
     step = reach.tls(host, port, authority.read_bytes())
     if step.fatal:
         sys.exit(f"this client does not connect to {address}: {step.found}. {step.remedy}")

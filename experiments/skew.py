@@ -25,7 +25,7 @@ class Skew(Experiment):
     name = "skew"
     title = "Selection skew ρ along training"
     source = _SOURCE
-    minutes = 35.0
+    minutes = 60.0
     claims = (Claim(_CLAIMED, _SOURCE, "MNIST: 0.98 and 0.99 against 0.98", "", "not run"),)
 
     def dataset(self, options: Options) -> str | None:
@@ -41,7 +41,7 @@ class Skew(Experiment):
             "per_round": setting.PER_ROUND,
             "max_age": setting.MAX_AGE,
             "rounds": options.rounds or (6 if options.quick else 60),
-            "local_steps": 200 if options.quick else 2000,
+            "local_steps": 100 if options.quick else 1000,
             "central_epochs": 3 if options.quick else 20,
         }
 
@@ -98,7 +98,7 @@ class Skew(Experiment):
         paragraph = (
             f"{settings['dataset']}, {settings['model']}, {settings['rounds']} rounds. {'. '.join(said)}. F_k* is the "
             f"loss after {settings['local_steps']} steps on a client's own data; Γ is taken at a model trained "
-            f"centrally for {settings['central_epochs']} epochs, ρ̄ at the run's final model; q_k is a client's share of "
+            f"centrally for {settings['central_epochs']} epochs, ρ̄ at the run's last model; q_k is a client's share of "
             "the examples. The paper's Table II is titled an average, its text says minimum and maximum over the "
             "rounds: both are here. With expected weights E[ω] = q, ρ is 1 at any fixed model, whatever the policy; it "
             "leaves 1 along training because clients chosen lately have a smaller loss, and an age policy passes over "
