@@ -9,9 +9,10 @@ import sys
 import time
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
-from benchmarks.base import RESULTS, Row, Skipped
+from benchmarks.base import RESULTS, ROOT, Row, Skipped
 from benchmarks.table import write_page
 
 NAMES = ("selection", "training", "engines", "scale", "deployed")
@@ -23,29 +24,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(NAMES)}; all of them if none")
     parser.add_argument("--page", action="store_true", help="measure nothing: write the page from the stored results")
+    parser.add_argument("--data", type=Path, default=ROOT / "data", help="the folder that holds MNIST, if any")
     arguments = parser.parse_args()
     if unknown := sorted(set(arguments.names) - set(NAMES)):
         parser.error(f"there is no benchmark {', '.join(unknown)}: choose from {', '.join(NAMES)}")
     RESULTS.mkdir(parents=True, exist_ok=True)
     missed = False
     for name in () if arguments.page else arguments.names or NAMES:
-        missed |= any(row.verdict.startswith("missed") for row in _measure(name))
+        missed |= any(row.verdict.startswith("missed") for row in _measure(name, arguments.data))
     write_page(NAMES)
     return int(missed)
 
 
-def _measure(name: str) -> list[Row]:
+def _measure(name: str, data: Path) -> list[Row]:
     print(f"{name}:", flush=True)
     begun = time.monotonic()
     module = importlib.import_module(f"benchmarks.{name}")
     skipped, extra = None, {}
     try:
-        rows = module.run()
-        if hasattr(module, "profile"):
-            extra["profile"] = module.profile()
+        rows = module.run(data)
     except Skipped as reason:
         skipped, rows = str(reason), getattr(reason, "rows", [])
         print(f"  skipped: {reason}", file=sys.stderr, flush=True)
+    if hasattr(module, "profile"):
+        extra["profile"] = module.profile()
     for row in rows:
         limit = "" if row.limit is None else f" (at most {row.limit:.3g})"
         print(f"  {row.what}: {row.measured:.3g} {row.unit}{limit} against {row.reference}: {row.verdict}", flush=True)

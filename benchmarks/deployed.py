@@ -22,7 +22,8 @@ from strategies.exchange import Exchange
 DEPLOYED = "deployed"
 NODES, REPEATS = 2, 4
 APP = Path(__file__).parent / "apps" / "exchange"
-_PATIENCE = 240.0  # seconds for the whole run
+_TIMEOUT = 200.0  # seconds for one exchange
+_PATIENCE = 600.0  # seconds for the whole run
 
 
 def play(grid: Grid, config: Mapping[str, Any]) -> None:
@@ -34,18 +35,20 @@ def play(grid: Grid, config: Mapping[str, Any]) -> None:
     content = RecordDict({"arrays": model(100_000)})
     ours, stock = Times([], []), Times([], [])
     for _ in range(int(config["rounds"])):
-        messages = {n: Message(content, node, "train", ttl=60.0) for n, node in enumerate(nodes)}
+        messages = {n: Message(content, node, "train", ttl=_TIMEOUT) for n, node in enumerate(nodes)}
         with stopwatch(ours):
-            answered = sum(not reply.has_error() for reply in Exchange(grid, messages, 60.0, one_by_one=True))
-        messages = {n: Message(content, node, "train", ttl=60.0) for n, node in enumerate(nodes)}
+            answered = sum(not reply.has_error() for reply in Exchange(grid, messages, _TIMEOUT, one_by_one=True))
+        messages = {n: Message(content, node, "train", ttl=_TIMEOUT) for n, node in enumerate(nodes)}
         with stopwatch(stock):
-            answered += sum(not reply.has_error() for reply in grid.send_and_receive(messages.values(), timeout=60.0))
+            answered += sum(
+                not reply.has_error() for reply in grid.send_and_receive(messages.values(), timeout=_TIMEOUT)
+            )
         if answered != 2 * NODES:
             raise RuntimeError(f"{answered} of {2 * NODES} replies came")
     Path(config["out"]).write_text(json.dumps({"ours": vars(ours), "stock": vars(stock)}))
 
 
-def run() -> list[Row]:
+def run(data: Path) -> list[Row]:
     """Deploy, run the app, and compare."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
         home, out = Path(folder), Path(folder) / "times.json"
@@ -89,8 +92,9 @@ def run() -> list[Row]:
         )  # fmt: skip
         deadline = time.monotonic() + _PATIENCE
         while not out.exists() or not out.read_text():
-            if submitted.returncode or time.monotonic() > deadline:
-                raise Skipped(f"the deployment did not finish in {_PATIENCE:g} s. {submitted.stdout[-300:]}")
+            said = (home / "log").read_text(errors="replace")
+            if submitted.returncode or "ServerApp failed" in said or time.monotonic() > deadline:
+                raise Skipped(f"the deployment did not finish. {submitted.stdout[-300:]} {said[-600:]}")
             time.sleep(0.5)
         found = {key: Times(**times) for key, times in json.loads(out.read_text()).items()}
     return [
@@ -108,9 +112,8 @@ def run() -> list[Row]:
 @contextmanager
 def _process(environment: dict[str, str], command: str, *arguments: str) -> Iterator[None]:
     path = shutil.which(command, path=environment["PATH"]) or command
-    process = subprocess.Popen(
-        [path, *arguments], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    with open(Path(environment["FLWR_HOME"]) / "log", "ab") as log:
+        process = subprocess.Popen([path, *arguments], env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:
         yield
     finally:

@@ -72,7 +72,9 @@ def model(parameters: int) -> ArrayRecord:
 
 def play(grid: Grid, config: Mapping[str, Any]) -> Times:
     """Play some rounds and return the times of what is measured."""
-    options = RoundOptions(run="bench", seed=1, deterministic=True)
+    options = RoundOptions(
+        run="bench", seed=1, deterministic=True, join_timeout=300, ask_timeout=300, train_timeout=300
+    )
     rounds = int(config["rounds"])
     if config["what"] == HANDBACK:
         clock = Clock()
@@ -91,7 +93,7 @@ def play(grid: Grid, config: Mapping[str, Any]) -> Times:
     return times
 
 
-def run() -> list[Row]:
+def run(data: Path) -> list[Row]:
     """Measure both exchanges on both engines."""
     rows = []
     for what, clients, rounds, limit, title in (

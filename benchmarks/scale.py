@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ MANY, PER_ROUND = 10**5, 100
 BIG = 6_250_000  # float32 parameters: 25 MB
 
 
-def run() -> list[Row]:
+def run(data: Path) -> list[Row]:
     """Measure."""
     return [*_reserve(), _memory(), _import()]
 

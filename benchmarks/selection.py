@@ -4,6 +4,7 @@ import statistics
 import time
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def population(clients: int) -> Population:
     )
 
 
-def run() -> list[Row]:
+def run(data: Path) -> list[Row]:
     """Measure the choices of one round."""
     people, floats = population(MILLION), np.random.default_rng(2).random(MILLION)
     oldest, wics = OldestAgeSelector(CHOSEN, 1), BudgetedSelector(BUDGET)

@@ -25,6 +25,7 @@ from benchmarks.base import ROOT, Row, Skipped, Times, ratio_row, stopwatch
 from client.app import app as client_app
 from client.state import written_together
 from engine.local import LocalGrid
+from learning import data as datasets
 from learning import models, partition, sgd
 from learning.task import Task
 from learning.wire import from_record, to_record
@@ -35,7 +36,6 @@ from server.ledger import Ledger
 from server.observe import Recorder
 from server.policies import make_strategy
 from strategies.records import RoundRecord
-
 
 _APART = 0.02  # of the way: what float32 rounding grows to in the rounds measured
 
@@ -66,11 +66,11 @@ class Played:
     arrays: dict[str, np.ndarray]
 
 
-def run() -> list[Row]:
+def run(data: Path) -> list[Row]:
     """Measure the digits and, where the data set is at hand, MNIST."""
     rows = [_digits()]
     try:
-        rows.append(_mnist())
+        rows.append(_mnist(data))
     except AoiError as error:
         raise PartlySkipped(rows, f"MNIST-2NN: {error}") from error
     return rows
@@ -97,9 +97,10 @@ def _digits() -> Row:
     )
 
 
-def _mnist() -> Row:
+def _mnist(folder: Path) -> Row:
+    datasets.load("mnist", folder, download=False)
     keys = {"dataset": "mnist", "model": "2nn", "policy": "random", "num-server-rounds": 6, "run-name": "bench"}
-    config = RunConfig.parse(keys | {"data-dir": str(ROOT / "data")})
+    config = RunConfig.parse(keys | {"data-dir": str(folder)})
     ours, bare = _compare(config)
     return ratio_row(
         "MNIST-2NN training, 15 clients of 600 images, local engine, a round",

@@ -12,7 +12,6 @@ from experiments import setting
 from experiments.base import Conclusion, Experiment, Options, Row, Unit, seeds
 from experiments.drawing import COLOURS, legend_below
 from experiments.stats import agreement, interval
-from experiments.weights import renewals
 
 _LEAVING = (0.01, 0.02, 0.05, 0.1, 0.2)  # probability that a client present leaves after a round
 _KINDS = {
@@ -28,16 +27,17 @@ def expected_rate(policy: str, kind: str, leaving: float) -> float:
 
     A newcomer from the stationary law is in the steady state from its first round on, so churn changes nothing. One
     of age 0 takes part in its j-th round with probability u_j (the renewal sequence), and a client present is in its
-    j-th round with probability λ(1−λ)^(j−1). A client that leaves with probability λ, returns with the same and keeps
+    j-th round with probability λ(1−λ)^(j−1): summed up, λ/z · E[z^X]/(1 − E[z^X]) with z = 1−λ. A
+    client that leaves with probability λ, returns with the same and keeps
     its age is a Markov chain on (min(age, m), present).
     """
     table = setting.markov(policy)
     if kind == "stationary":
         return 1 / table.interval_mean
     if kind == "zero":
-        longest = int(40 / leaving)
-        tenure = leaving * (1 - leaving) ** np.arange(longest)
-        return float(tenure @ renewals(table, longest)[1:])
+        pmf = table.interval_pmf()
+        passed = float(pmf @ (1 - leaving) ** np.arange(1, len(pmf) + 1))  # E[z^X]
+        return leaving / (1 - leaving) * passed / (1 - passed)
     states = table.max_age + 1
     step = np.zeros((2 * states, 2 * states))  # first the states of clients present, then of those away
     for a, p in enumerate(table.probabilities):

@@ -159,15 +159,15 @@ def test_a_damaged_store_is_named(tmp_path):
 
 @pytest.mark.parametrize("name", ["load-variance", "intervals", "windows"])
 def test_theory_and_simulation_agree_and_more_seeds_only_add(name, tmp_path, capsys):
-    options = Options(quick=True, seeds=4)
+    options = Options(quick=True, seeds=8)
     page = reproduce(find(name), options, tmp_path, 1, "command").read_text()
     assert " agree at all " in page and "NOT agree" not in page
     assert (tmp_path / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
     before = (tmp_path / f"{name}.csv").read_text()
     capsys.readouterr()
-    reproduce(find(name), Options(quick=True, seeds=5), tmp_path, 1, "command")
+    reproduce(find(name), Options(quick=True, seeds=9), tmp_path, 1, "command")
     assert (tmp_path / f"{name}.csv").read_text().startswith(before)
-    assert "16 of 20 units are there already" in capsys.readouterr().err
+    assert "32 of 36 units are there already" in capsys.readouterr().err
 
 
 def test_every_experiment_is_well_formed():

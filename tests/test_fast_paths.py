@@ -1,0 +1,130 @@
+"""What was made fast gives what the plain way gives: reading updates, summing them, drawing, and storing states."""
+
+import io
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+
+from aoi import draws
+from aoi.age import ClientAge
+from aoi.errors import ConfigError
+from benchmarks.base import Row
+from client import ClientApp
+from client.state import ClientState, StateFile, written_together
+from engine.local import LocalGrid
+from strategies.aggregation import RunningMean
+from strategies.guard import read_update
+
+SHAPES = [(), (0,), (0, 3), (7,), (3, 5, 2), (70_000,)]
+
+
+def reply_with(record: ArrayRecord) -> Message:
+    sent = Message(RecordDict(), 1, "train")
+    content = RecordDict({"arrays": record, "metrics": MetricRecord({"num-examples": 1})})
+    return Message(content, reply_to=sent)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "float16", "uint8", "bool"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_an_update_is_read_as_numpy_reads_it_and_not_copied(shape, dtype, order):
+    values = np.asarray(np.random.default_rng(1).integers(0, 2, shape), dtype, order=order)
+    record = ArrayRecord({"w": Array(values)})
+    found = read_update(reply_with(record), record, "num-examples").arrays["w"]
+    wanted = np.load(io.BytesIO(record["w"].data))
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+    np.testing.assert_array_equal(found, wanted)
+    if values.size:
+        assert np.shares_memory(found, np.frombuffer(record["w"].data, np.uint8))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_running_mean_equals_a_plain_sum_bit_for_bit(shape):
+    rng = np.random.default_rng(2)
+    updates = [np.asarray(rng.standard_normal(shape), np.float32, order=o) for o in "CFC"]
+    weights = [0.3, 7.0, 1.9]
+    mean = RunningMean(ArrayRecord({"w": Array(updates[0])}))
+    total = np.zeros(shape)
+    for update, weight in zip(updates, weights, strict=True):
+        mean.add({"w": update}, weight)
+        total = total + update.astype(np.float64) * weight
+    wanted = np.asarray(total / np.float64(0.3 + 7.0 + 1.9), np.float32)
+    assert mean.result()["w"].numpy().tobytes() == wanted.tobytes()
+
+
+def test_a_single_draw_is_the_one_of_the_vector_across_blocks():
+    vector = draws.uniforms(5, 9, "participate", 1030)
+    assert [draws.uniform(5, 9, "participate", i) for i in range(1030)] == vector.tolist()
+    far = 2**63 - 1  # as a client has that is numbered by its name
+    bits = draws._philox(5, 9, "x")
+    bits.advance(far // 4)
+    assert draws.uniform(5, 9, "x", far) == np.random.Generator(bits).random(4)[3]
+
+
+@pytest.mark.parametrize("clients", [3, 70])
+def test_states_are_written_together_when_told(tmp_path, clients):
+    states = {f"c{i}": ClientState(seed=i, age=ClientAge(last=i)) for i in range(clients)}
+    with written_together() as write:
+        for name, state in states.items():
+            StateFile(tmp_path / "s", name).save(state)
+            assert StateFile(tmp_path / "s", name).load(99) == state
+        assert not (tmp_path / "s").exists()
+        write()
+        assert len(list((tmp_path / "s").iterdir())) == clients
+        newer = ClientState(seed=1, age=ClientAge(last=8))
+        StateFile(tmp_path / "s", "c1").save(newer)
+    # What was not written is lost with the process, and the state before it is what is found.
+    assert {name: StateFile(tmp_path / "s", name).load(99) for name in states} == states
+
+
+def test_states_that_cannot_be_written_are_named_and_leave_nothing(tmp_path):
+    StateFile(tmp_path / "t", "b").save(ClientState(1))
+    file = StateFile(tmp_path / "t", "c")
+    with written_together() as write:
+        file.save(ClientState(2))
+        (tmp_path / "t").rename(tmp_path / "u")
+        (tmp_path / "t").write_text("no folder")
+        with pytest.raises(ConfigError, match="state-dir"):
+            write()
+    assert [p.name for p in (tmp_path / "u").iterdir()] == ["b.json"]
+
+
+def test_the_local_engine_settles_before_it_hands_out_the_last_reply():
+    app, events = ClientApp(), []
+
+    @app.train()
+    def train(message, context):
+        events.append(context.node_config["partition-id"])
+        return Message(RecordDict(), reply_to=message)
+
+    grid = LocalGrid(app, {}, 3, lambda: events.append("settled"))
+    ids = list(grid.push_messages([Message(RecordDict(), node, "train") for node in grid.get_node_ids()]))
+    for i in ids:
+        events.append(len(list(grid.pull_messages([i]))))
+    assert events == [0, 1, 1, 1, 2, "settled", 1]
+
+
+def test_a_client_of_the_local_engine_cannot_change_what_others_are_sent_or_told():
+    app, seen = ClientApp(), []
+
+    @app.train()
+    def train(message, context):
+        seen.append((dict(message.content["metrics"]), dict(context.run_config), len(context.state)))
+        message.content["metrics"]["x"] = 5.0
+        context.run_config["lr"] = 7.0
+        context.state["mine"] = MetricRecord({"rounds": 1})
+        return Message(RecordDict(), reply_to=message)
+
+    grid = LocalGrid(app, {"lr": 0.1}, 2)
+    content = RecordDict({"metrics": MetricRecord({"x": 1.0})})
+    for _ in range(2):
+        grid.send_and_receive([Message(content, node, "train") for node in grid.get_node_ids()])
+    assert seen == [({"x": 1.0}, {"lr": 0.1}, kept) for kept in (0, 0, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "measured", "verdict"), [(3, 3.0, "met"), (3, 4.5, "missed, 1.5 times the limit"), (None, 9, "–")]
+)
+def test_a_benchmark_says_whether_its_number_is_met(limit, measured, verdict):
+    assert Row("w", "r", limit, measured).verdict == verdict
