@@ -2,14 +2,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-RUN ?= first
+RUN := first-$(shell date +%Y%m%d-%H%M%S)
 INSTALLED := $(VENV)/.installed
 
 export FLWR_TELEMETRY_ENABLED := 0
 export FLWR_DISABLE_UPDATE_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: install run test check clean
+.PHONY: install run test check bench e2e clean
 
 install: $(INSTALLED)
 
@@ -20,7 +20,6 @@ $(INSTALLED): pyproject.toml
 	touch $@
 
 run: install
-	rm -rf runs/$(RUN)
 	$(BIN)/aoi run -c run-name=$(RUN)
 	$(BIN)/aoi report $(RUN)
 
@@ -31,6 +30,12 @@ check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+bench: install
+	$(BIN)/python -m benchmarks
+
+e2e: install
+	$(BIN)/python -m pytest tests/e2e
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -27,7 +27,7 @@ def expected_variance(policy: str, window: int, rounds: int) -> float:
     if policy == "proportional":
         shares = setting.sizes() / setting.sizes().sum()
         second = float((drawn * shares * (1 - shares) + (drawn * shares) ** 2).mean())
-        return (second - 2 * (drawn / clients) ** 2) / window**2
+        return (second - (drawn / clients) ** 2) / window**2
     deviation = _deviations(policy)[window - 1]
     if policy == "random":
         return deviation**2

@@ -74,6 +74,8 @@ class RunConfig(TaskSettings):
                 f"adaptive-dropout is true, but policy is {self.policy}: only markov-optimal has a table for each "
                 "dropout; choose that, or set adaptive-dropout=false"
             )
+        if self.policy == "random-budget" and self.index_source == "bid":
+            raise ValueError("index-source is bid, but random-budget has no index to bid: set index-source=server")
         if self.resume and not self.run_name:
             raise ValueError("resume is true, but run-name is empty: say which run is to go on")
         return self

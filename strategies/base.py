@@ -219,7 +219,9 @@ class AgeAwareStrategy(Strategy):
 
     def _call_roll(self, grid: Grid, round_: int) -> None:
         self._connected(grid, 1)  # with nobody there, rounds must not rush by empty
-        fresh = self.roster.call_roll(grid, self._ask(round_), self.options.ask_timeout)
+        # Clients start up for the first question; in Flower's simulation that takes Ray's start, up to a minute.
+        start_up = 0.0 if self.roster.records else self.options.join_timeout
+        fresh = self.roster.call_roll(grid, self._ask(round_), self.options.ask_timeout + start_up)
         self._record.messages += 2 * len(fresh)
         if fresh:
             self.observer.clients_seen(fresh)
