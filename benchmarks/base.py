@@ -100,6 +100,6 @@ def stopwatch(times: Times) -> Iterator[None]:
 def ratio_row(what: str, reference: str, limit: float, ours: Times, theirs: Times, **more: Any) -> Row:
     """Return a row whose number is a ratio of medians on the clock; that of process times is kept beside it."""
     details = {"ours": ours.summary(), "reference": theirs.summary(), **more.pop("details", {})}
-    if theirs.process > 0:
+    if theirs.process > 0.1 * theirs.seconds:  # else the reference worked in other processes, or waited
         details["process-ratio"] = round(ours.process / theirs.process, 4)
     return Row(what, reference, limit, ours.seconds / theirs.seconds, details=details, **more)
