@@ -2,16 +2,10 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.e2e.cluster import Cluster, engine_problem
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave these tests out unless the command line names their folder."""
-    return None if any("e2e" in str(argument) for argument in config.args) else True
 
 
 @pytest.fixture(scope="session")
