@@ -66,9 +66,6 @@ def call(roster, grid, round_=1):
 def test_numbers_are_the_announced_ones_and_nobody_is_asked_twice(tmp_path):
     said = {0: {"num-examples": 30, "payment": 2.5, "weight": 1}}
     grid, roster = Town(app_saying(said), tmp_path, 4), Roster(expected=4)
-        Town(app_saying({0: {"num-examples": 30, "payment": 2.5, "weight": 1}}), tmp_path, 4),
-        Roster(expected=4),
-    )
     fresh = call(roster, grid)
     assert [(r.client, r.name, r.since) for r in fresh] == [(i, f"client-{i}", 1) for i in range(4)]
     assert [roster.node(i) for i in range(4)] == grid.ids
