@@ -117,6 +117,7 @@ def test_runs_that_are_broken_off_leave_nothing(base):
     assert list(base.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.ray
 def test_a_start_of_ray_that_failed_is_tried_once_more(base, monkeypatch):
     monkeypatch.setenv("RAY_OVERRIDE_RESOURCES", "no JSON")  # a way to break Ray's start, though not one that mends
