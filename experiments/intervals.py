@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aoi.load import interval_counts
 from experiments import setting
-from experiments.base import JOURNAL, Claim, Conclusion, Experiment, Options, Row, Unit, seeds
+from experiments.base import JOURNAL, Claim, Conclusion, Options, Row, Unit
 from experiments.drawing import STYLES
 from experiments.stats import agreement, interval
 
@@ -37,21 +37,12 @@ def expected_counts(policy: str, rounds: int) -> NDArray[np.float64]:
     return result
 
 
-class Intervals(Experiment):
+class Intervals(setting.PolicyFigure):
     """Journal, Fig. 3."""
 
     name = "intervals"
     title = "Rounds between two selections of a client"
     source = f"{JOURNAL}, Fig. 3"
-    minutes = 0.3
-
-    def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the population and the rounds."""
-        return {**setting.SETTINGS, "rounds": 200 if options.quick else 1000}
-
-    def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each seed and policy."""
-        return [{"seed": s, "policy": p} for s in seeds(options, 20, 8) for p in setting.POLICIES]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Return how often each interval occurred."""

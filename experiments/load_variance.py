@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments import setting
-from experiments.base import JOURNAL, Claim, Conclusion, Experiment, Options, Row, Unit, seeds
+from experiments.base import JOURNAL, Claim, Conclusion, Options, Row, Unit
 from experiments.drawing import STYLES, legend_below
 from experiments.stats import agreement, interval
 from experiments.weights import WeightLaw, markov_law, proportional_law, random_law
@@ -28,21 +28,12 @@ def law(policy: str) -> tuple[WeightLaw, float]:
     return markov_law(setting.markov(policy), _MARKS[-1])
 
 
-class LoadVariance(Experiment):
+class LoadVariance(setting.PolicyFigure):
     """Journal, Fig. 2."""
 
     name = "load-variance"
     title = "Σ over 1000 rounds, two estimators"
     source = f"{JOURNAL}, Fig. 2 and Theorems 3–5"
-    minutes = 0.3
-
-    def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the population and the rounds."""
-        return {**setting.SETTINGS, "rounds": 200 if options.quick else 1000}
-
-    def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each seed and policy."""
-        return [{"seed": s, "policy": p} for s in seeds(options, 20, 8) for p in setting.POLICIES]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Return both estimates over rounds 1 … t, for some t."""

@@ -1,5 +1,8 @@
 """The setting of Javani & Wang: n = 100 clients, k = 15 a round, m = 10, Zipf(2.0) sizes, and the paper's policies."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -8,6 +11,7 @@ from aoi.markov import MarkovPolicy
 from aoi.selection import Population, ProportionalSelector, RandomSelector, Selector
 from aoi.simulate import simulate
 from aoi.sizes import make_sizes
+from experiments.base import Experiment, Options, Unit, seeds
 
 CLIENTS, PER_ROUND, MAX_AGE = 100, 15, 10
 SIZES, SIZES_SEED = "zipf:2.0", 1  # one population for all seeds, as in the paper's figures
@@ -48,3 +52,17 @@ def play(name: str, rounds: int, seed: int) -> History:
             player = markov(name)
     ages = np.zeros(CLIENTS, dtype=np.int64)
     return simulate(player, Population(ages, sizes(), np.ones(CLIENTS, dtype=np.bool_)), rounds, seed)
+
+
+class PolicyFigure(Experiment):
+    """A figure of the journal that compares the policies without learning."""
+
+    minutes = 0.3
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        """Return the population and the rounds."""
+        return {**SETTINGS, "rounds": 200 if options.quick else 1000}
+
+    def units(self, options: Options) -> list[Unit]:
+        """Return a unit for each seed and policy."""
+        return [{"seed": s, "policy": p} for s in seeds(options, 20, 8) for p in POLICIES]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi.markov import MarkovPolicy
+from aoi.weights import subset_sums
 
 
 @dataclass(frozen=True)
@@ -49,29 +50,15 @@ def random_law(sizes: NDArray[np.int64], per_round: int) -> tuple[WeightLaw, flo
 
     Source: Javani & Wang 2025, Theorem 3, eqs. (28)–(31).
     """
-    clients, total = len(sizes), int(sizes.sum())
+    clients = len(sizes)
     square = means_square = 0.0
     for size, copies in zip(*np.unique(sizes, return_counts=True), strict=True):
         others = np.delete(sizes, int(np.flatnonzero(sizes == size)[0]))
-        law = _subset_sums(others, per_round - 1, total)  # given that the client is in S
-        weight = size / (size + np.arange(total + 1))
+        law = subset_sums(others, per_round - 1)  # given that the client is in S
+        weight = size / (size + np.arange(len(law)))
         square += copies * per_round / clients * float(law @ weight**2)
         means_square += copies * (per_round / clients * float(law @ weight)) ** 2
     return WeightLaw(square, np.array([means_square]), clients), square - means_square
-
-
-def _subset_sums(sizes: NDArray[np.int64], count: int, total: int) -> NDArray[np.float64]:
-    """Return the law, (total+1,), of the sum of ``count`` of the sizes, drawn without replacement."""
-    chance = np.zeros((count + 1, total + 1))  # of having c of the clients seen so far, with that sum
-    chance[0, 0] = 1.0
-    for seen, size in enumerate(sizes.tolist()):
-        taken = np.arange(count + 1)
-        take = (count - taken[:-1]) / (len(sizes) - seen)  # sequential sampling: what is needed over what is left
-        moved = np.zeros_like(chance)
-        moved[1:, size:] = chance[:-1, : total + 1 - size] * take[:, None]
-        stay = 1 - np.append(take, 0.0)
-        chance = chance * np.clip(stay, 0.0, 1.0)[:, None] + moved
-    return chance[count]
 
 
 def proportional_law(sizes: NDArray[np.int64], per_round: int) -> tuple[WeightLaw, float]:

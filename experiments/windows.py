@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from aoi.load import WINDOWS, window_deviation
 from experiments import setting
-from experiments.base import JOURNAL, Claim, Conclusion, Experiment, Options, Row, Unit, seeds
+from experiments.base import JOURNAL, Claim, Conclusion, Options, Row, Unit
 from experiments.drawing import STYLES, legend_below
 from experiments.stats import agreement, interval
 from report.theory import window_deviation as renewal_deviation
@@ -35,21 +35,12 @@ def expected_variance(policy: str, window: int, rounds: int) -> float:
     return deviation**2 - overall**2 / clients
 
 
-class Windows(Experiment):
+class Windows(setting.PolicyFigure):
     """Journal, Fig. 4."""
 
     name = "windows"
     title = "√Var(Y)/T against the window T"
     source = f"{JOURNAL}, Fig. 4"
-    minutes = 0.3
-
-    def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the population and the rounds."""
-        return {**setting.SETTINGS, "rounds": 200 if options.quick else 1000}
-
-    def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each seed and policy."""
-        return [{"seed": s, "policy": p} for s in seeds(options, 20, 8) for p in setting.POLICIES]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Return the deviation in windows of every length."""
