@@ -98,7 +98,6 @@ class Collector:
             loss=update.loss,
             forced=self._plan.ask.forced,
             refreshed=client in self._refreshed,
-            payment=self._roster.records[client].payment if client in self._refreshed else None,
             next_round=None if answer is None else answer.next_round,
             seconds=time.monotonic() - self._begun,
         )
