@@ -19,6 +19,7 @@ def experiments() -> dict[str, Experiment]:
     from experiments.start import Start
     from experiments.wics_ages import WicsAges
     from experiments.wics_budget import WicsBudget
+    from experiments.wics_exact import WicsExact
     from experiments.wics_learning import WicsLearning
     from experiments.windows import Windows
 
@@ -31,6 +32,7 @@ def experiments() -> dict[str, Experiment]:
         Dropout(),
         Modes(),
         WicsAges(),
+        WicsExact(),
         *LEARNING,
         Skew(),
         WicsLearning(),

@@ -7,7 +7,7 @@ from experiments.base import Claim
 from experiments.registry import experiments
 from experiments.store import Store
 
-_WICS = ("wics-learning", "wics-budget", "wics-ages")
+_WICS = ("wics-learning", "wics-budget", "wics-ages", "wics-exact")
 
 
 def write_summary(out: Path) -> Path:

@@ -5,20 +5,16 @@ solved by policy iteration, small instances of P2 by average-cost dynamic progra
 """
 
 import sys
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 import pytest
 
-from aoi.budget import choose
 from aoi.errors import ConfigError
 from aoi.whittle import (
     ConvergenceConstants,
-    abs_index,
     alphas,
     lagrangian_floor,
-    maxpack_index,
     p2,
     packing_bound,
     packings,
@@ -27,6 +23,7 @@ from aoi.whittle import (
     weighted_average_age,
     whittle_index,
 )
+from experiments.optimum import POLICIES, draw_instance, exact_optimum, long_run_p2
 
 # --- the single client's problem P4, eqs. (19)–(24) ---
 
@@ -170,140 +167,16 @@ def test_objectives_average_over_clients():
 # --- floors and the exact optimum, N = 3 ---
 
 
-@dataclass(frozen=True)
-class Instance:
-    payments: np.ndarray
-    weights: np.ndarray
-    budget: float
-
-
-def instances(count, seed=1):
-    """Payments of Section 5, every client affordable, not all of them at once."""
-    rng = np.random.default_rng(seed)
-    made = []
-    while len(made) < count:
-        payments = rng.uniform(5, 15, 3).round(2)
-        budget = round(float(rng.uniform(payments.max(), payments.sum())), 2)
-        if payments.max() <= budget < payments.sum():
-            made.append(Instance(payments, rng.uniform(0.02, 1, 3), budget))
-    return made
-
-
-def exact_optimum(instance):
-    """The least long-run P2 from age 0, by average-cost dynamic programming.
-
-    Ages are capped (a client at the cap stays there), which can only lower the cost; a policy optimal under the cap
-    whose cycle from age 0 never touches it costs the same without, so then the value is exact. Otherwise the cap is
-    raised. Refreshing more never hurts, so only maximal packings are actions.
-    """
-    sets = [
-        np.array(chosen)
-        for chosen in product([False, True], repeat=3)
-        if instance.payments[list(chosen)].sum() <= instance.budget + 1e-9
-        and all(
-            chosen[i] or instance.payments[list(chosen)].sum() + instance.payments[i] > instance.budget + 1e-9
-            for i in range(3)
-        )
-    ]
-    cap = 8
-    while True:
-        side = cap + 1
-        ages = np.stack(np.unravel_index(np.arange(side**3), (side,) * 3))
-        ages = ages[:, ages.min(axis=0) == 0]  # somebody is refreshed in every round
-        number = np.full(side**3, -1)
-        codes = np.ravel_multi_index(ages, (side,) * 3)
-        number[codes] = np.arange(codes.size)
-        successors, costs = [], []
-        for chosen in sets:
-            after = np.where(chosen[:, None], 0, np.minimum(ages + 1, cap))
-            successors.append(number[np.ravel_multi_index(after, (side,) * 3)])
-            costs.append(instance.weights @ after / 3)
-        successors, costs = np.array(successors), np.array(costs)
-        # Howard's policy iteration; a policy's chain is deterministic, so pointer doubling finds its cycles.
-        states = np.arange(codes.size)
-        action = np.zeros(codes.size, dtype=int)
-        for _ in range(500):
-            jump, cost = successors[action, states], costs[action, states]
-            mean, bias = evaluate(jump, cost)
-            # First a lower mean, then, where none is to be had, a lower bias.
-            means = mean[successors]
-            candidate = means.argmin(axis=0)
-            lower = means.min(axis=0) < mean - 1e-12
-            scores = np.where(means <= mean + 1e-12, costs + bias[successors], np.inf)
-            gained = scores.min(axis=0) < mean + bias - 1e-10
-            improved = np.where(lower, candidate, np.where(gained & ~lower.any(), scores.argmin(axis=0), action))
-            if (improved == action).all():
-                break
-            action = improved
-        else:
-            raise AssertionError("policy iteration did not settle")
-        # The certificate of a floor: no step's cost, reduced by the bias, is below the mean.
-        assert (costs + bias[successors] - bias).min() >= mean[0] - 1e-9
-        state = 0
-        for _ in range(codes.size):
-            state = jump[state]
-        cycle = [state]
-        while jump[cycle[-1]] != state:
-            cycle.append(jump[cycle[-1]])
-        if ages[:, cycle].max() < cap:
-            return float(mean[0])
-        cap *= 2
-
-
-def evaluate(jump, cost):
-    """Mean cost and bias of every state of a deterministic chain."""
-    size = jump.size
-    ahead = jump.copy()
-    for _ in range(int(np.ceil(np.log2(size))) + 1):
-        ahead = ahead[ahead]  # far enough to be on a cycle
-    mean, bias, known = np.zeros(size), np.zeros(size), np.zeros(size, dtype=bool)
-    for root in np.unique(ahead):
-        if known[root]:
-            continue
-        cycle = [root]
-        while jump[cycle[-1]] != root:
-            cycle.append(jump[cycle[-1]])
-        mean[cycle] = cost[cycle].mean()
-        known[cycle] = True
-        for state in cycle[:0:-1]:
-            bias[state] = cost[state] - mean[root] + bias[jump[state]]
-    while not known.all():
-        new = ~known & known[jump]
-        mean[new] = mean[jump[new]]
-        bias[new] = cost[new] - mean[new] + bias[jump[new]]
-        known |= new
-    return mean, bias
-
-
-def long_run_p2(instance, index):
-    """Exact long-run P2 of a deterministic index policy from age 0: the mean over the cycle it falls into."""
-    ages, seen, costs = np.zeros(3, dtype=np.int64), {}, []
-    while tuple(ages) not in seen:
-        seen[tuple(ages)] = len(costs)
-        chosen = choose(index(ages, instance), instance.payments, instance.budget)
-        ages = ages + 1
-        ages[chosen] = 0
-        costs.append(instance.weights @ ages / 3)
-    return float(np.mean(costs[seen[tuple(ages)] :]))
-
-
-POLICIES = {
-    "WICS": lambda ages, case: whittle_index(ages, case.payments, case.weights, case.budget),
-    "ABS": lambda ages, case: abs_index(ages, case.payments, case.weights),
-    "MaxPack": lambda ages, case: maxpack_index(ages),
-}
-
-
 @pytest.fixture(scope="module")
 def solved():
-    return [(case, exact_optimum(case)) for case in instances(400)]
+    return [(case, exact_optimum(case)) for case in (draw_instance(seed) for seed in range(1, 401))]
 
 
 def test_gaps_to_the_exact_optimum(solved, record_property):
     gaps = {name: [] for name in POLICIES}
     for case, optimum in solved:
-        for name, index in POLICIES.items():
-            value = long_run_p2(case, index)
+        for name in POLICIES:
+            value = long_run_p2(case, POLICIES[name])
             assert value >= optimum * (1 - 1e-9)
             gaps[name].append(value / optimum - 1)
     means = {name: float(np.mean(values)) for name, values in gaps.items()}
@@ -311,7 +184,7 @@ def test_gaps_to_the_exact_optimum(solved, record_property):
         summary = f"mean {np.mean(values):.4f} median {np.median(values):.4f} worst {np.max(values):.4f}"
         record_property(name, summary)
         print(name, summary, f"optimal in {np.mean(np.array(values) < 1e-9):.3f}")
-    assert means["WICS"] < 0.03 < 0.15 < min(means["ABS"], means["MaxPack"])
+    assert means["wics"] < 0.03 < 0.15 < min(means["abs"], means["maxpack"])
 
 
 def test_floors_lie_below_the_optimum_and_in_order(solved):

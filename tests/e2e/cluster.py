@@ -32,6 +32,27 @@ def engine_problem() -> str:
     return ""
 
 
+def python(code: str) -> str:
+    """Return a shell command that runs a piece of Python."""
+    return f"python - <<'END'\n{code}\nEND\n"
+
+
+def start(cluster: "Cluster", run: str, rounds: int, scale: int = 4, **settings: str) -> None:
+    """Submit a run to four clients, ``scale`` of which are the cluster's own; it is started with it, or goes on."""
+    keys = {"AOI_RUN_NAME": run, "AOI_NUM_SERVER_ROUNDS": str(rounds), "AOI_NUM_CLIENTS": "4"} | settings
+    cluster.compose("up", "-d", "--no-build", "--scale", f"client={scale}", timeout=180, **keys)
+
+
+def _run(command: list[str], check: bool, timeout: float, **options: Any) -> str:
+    """Run a command and return what it printed on both streams."""
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout, check=False, **options
+    )
+    if check and done.returncode:
+        raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-3000:]}")
+    return done.stdout
+
+
 class Cluster:
     """One Compose project under a name of its own; the caller's AOI_ variables play no part."""
 
@@ -44,19 +65,7 @@ class Cluster:
     def compose(self, *arguments: str, check: bool = True, timeout: float = 120, **settings: str) -> str:
         """Run a Compose command and return what it printed."""
         command = ["docker", "compose", "--env-file", os.devnull, "-p", self.project, *arguments]
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            env=self.environment | settings,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-        if check and done.returncode:
-            raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-3000:]}")
-        return done.stdout
+        return _run(command, check, timeout, cwd=ROOT, env=self.environment | settings)
 
     def down(self) -> None:
         """End every container of the project, and remove its networks and volumes."""
@@ -68,17 +77,7 @@ class Cluster:
 
     def docker(self, *arguments: str, check: bool = True, timeout: float = 120) -> str:
         """Run a Docker command and return what it printed on both streams."""
-        done = subprocess.run(
-            ["docker", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-        if check and done.returncode:
-            raise AssertionError(f"docker {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout[-3000:]}")
-        return done.stdout
+        return _run(["docker", *arguments], check, timeout)
 
     # Looking ---------------------------------------------------------------------------------------------------------
 
@@ -94,10 +93,14 @@ class Cluster:
     def client_of(self, number: int) -> str:
         """Return the container that is client ``number`` now."""
         for name in self.containers("client"):
-            own = [line for line in self.docker("logs", name).splitlines() if line.startswith("this is ")]
-            if own and own[-1] == f"this is client-{number}":
+            if self.name_of(name) == f"client-{number}":
                 return name
         raise AssertionError(f"no container is client-{number}")
+
+    def name_of(self, container: str) -> str:
+        """Return the name of the client that a container is now, or nothing."""
+        lines = self.docker("logs", container).splitlines()
+        return next((line.removeprefix("this is ") for line in reversed(lines) if line.startswith("this is ")), "")
 
     def logs(self, service: str) -> str:
         """Return what the containers of a service have said."""
@@ -143,6 +146,12 @@ class Cluster:
     def processes(self, container: str) -> list[int]:
         """Return the numbers that a container's processes have on this machine."""
         return [int(line) for line in self.docker("top", container, "-eo", "pid").split()[1:]]
+
+    def process(self, container: str, program: str) -> int:
+        """Return the number that a program of a container has on this machine."""
+        lines = self.docker("top", container, "-eo", "pid,args").splitlines()[1:]
+        (found,) = (int(line.split()[0]) for line in lines if program in line and "docker-init" not in line)
+        return found
 
     def crash(self, container: str) -> None:
         """Kill a container's first process, and so all of them; unlike `docker kill` it is restarted by its policy."""

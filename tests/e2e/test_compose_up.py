@@ -30,7 +30,7 @@ def test_up_alone_plays_a_run_with_as_many_clients_as_it_is_scaled_to_and_shows_
 
 
 def test_memory_limits_hold_and_nothing_runs_as_root(cluster: Cluster) -> None:
-    name = cluster.container("client")
+    name = cluster.containers("client")[0]
     limit = cluster.docker("inspect", "-f", "{{.HostConfig.Memory}}", name)
     assert int(limit) == 768 * 2**20
     assert cluster.docker("exec", name, "id", "-u").strip() == "49999"
