@@ -15,7 +15,10 @@ QUICK_OUT = Path("runs/reproduce/quick")
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="An experiment, `list` for all names, `all`, or `summary`.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="An experiment, `wics` for all of Xu et al., `all`, `list` for the names, or `summary`."),
+    ],
     seeds: Annotated[int | None, typer.Option(min=1, help="Paired seeds (instances, for wics-ages).")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few seeds and rounds, to see that it works.")] = False,
     out: Annotated[
@@ -33,7 +36,7 @@ def reproduce(
         from experiments.registry import experiments, find
         from experiments.runner import MissingDataError
         from experiments.runner import reproduce as play
-        from experiments.summary import write_summary
+        from experiments.summary import WICS_PAGE, write_summary
     except ImportError as error:
         raise ConfigError(
             f"aoi reproduce draws and tests with Matplotlib and SciPy, and {error.name} cannot be imported: install "
@@ -48,10 +51,11 @@ def reproduce(
     if name == "summary":
         print(write_summary(folder))
         return
-    chosen = list(experiments().values()) if name == "all" else [find(name)]
+    groups = {"all": tuple(experiments()), "wics": WICS_PAGE}
+    chosen = [find(member) for member in groups.get(name, (name,))]
     options = Options(seeds, rounds, model, quick, data_dir, work)
     for experiment in chosen:
-        if name == "all" and quick and not experiment.quick:
+        if name in groups and quick and not experiment.quick:
             print(f"aoi: {experiment.name} is left out: its model takes too long for --quick", file=sys.stderr)
             continue
         given = {"--seeds": seeds, "--rounds": rounds, "--model": model}
@@ -59,7 +63,7 @@ def reproduce(
         try:
             print(play(experiment, options, folder, workers, typed + (" --quick" if quick else "")))
         except MissingDataError as error:
-            if name != "all":
+            if name not in groups:
                 raise
             print(f"aoi: {experiment.name} is left out: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
         except KeyboardInterrupt:

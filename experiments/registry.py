@@ -44,5 +44,5 @@ def experiments() -> dict[str, Experiment]:
 def find(name: str) -> Experiment:
     """Return an experiment by its name; ConfigError, with the list, for an unknown one."""
     if name not in experiments():
-        raise ConfigError(f"experiment {name!r} is unknown: give one of {', '.join(experiments())}, all or list.")
+        raise ConfigError(f"experiment {name!r} is unknown: give one of {', '.join(experiments())}, wics, all or list.")
     return experiments()[name]

@@ -1,13 +1,12 @@
 """The pages over all results: every claim of the papers with its verdict, and the one of WICS."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.base import Claim
 from experiments.registry import experiments
 from experiments.store import Store
 
-_WICS = ("wics-learning", "wics-budget", "wics-ages", "wics-exact")
+WICS_PAGE = ("wics-learning", "wics-budget", "wics-ages", "wics-exact")
 
 
 def write_summary(out: Path) -> Path:
@@ -49,7 +48,7 @@ def _write_wics(out: Path) -> None:
     """Write the experiments of Xu et al. on one page, if any has results."""
     parts: list[str] = []
     sentences: list[str] = []
-    for name in _WICS:
+    for name in WICS_PAGE:
         store = Store.recorded(out, name)
         if store is None:
             sentences += [_sentence(claim) for claim in experiments()[name].claims]
@@ -61,7 +60,8 @@ def _write_wics(out: Path) -> None:
         parts.append(f"## {experiment.title}\n\n{experiment.source}.\n\n{picture}\n\n{conclusion.paragraph}\n")
     if parts:
         heading = "# WICS: choosing whose data to refresh under a budget\n\n## The paper's claims\n\n"
-        text = heading + "\n".join(sentences) + "\n\n" + "\n".join(parts) + f"\nCommands: {_commands(_WICS)}.\n"
+        command = "\nCommand: `aoi reproduce wics`, which goes on with what was interrupted.\n"
+        text = heading + "\n".join(sentences) + "\n\n" + "\n".join(parts) + command
         (out / "wics.md").write_text(text, encoding="utf-8")
 
 
@@ -69,7 +69,3 @@ def _sentence(claim: Claim) -> str:
     said = {"holds": "holds", "partly": "holds partly", "not": "does not hold", "not run": "has not been run"}
     ours = f": {claim.ours}" if claim.ours else ""
     return f"- {claim.claim} ({claim.source}): {said[claim.verdict]}{ours}."
-
-
-def _commands(names: Sequence[str]) -> str:
-    return ", ".join(f"`aoi reproduce {name}`" for name in names)

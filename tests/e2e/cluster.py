@@ -11,12 +11,15 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 _READ = """
-import json, pathlib, sys
+import json, pathlib, sqlite3, sys
+from aoi.errors import ConfigError
 from server.ledger import read, read_run
-folder = pathlib.Path("/runs") / sys.argv[1]
-ledger = folder / "ledger.sqlite"
-tables = {t: read(ledger, t) for t in ("rounds", "participations", "clients")} if ledger.exists() else {}
-print(json.dumps(tables | {"run": read_run(ledger) if ledger.exists() else {}}))
+ledger = pathlib.Path("/runs") / sys.argv[1] / "ledger.sqlite"
+try:
+    found = {t: read(ledger, t) for t in ("rounds", "participations", "clients")} | {"run": read_run(ledger)}
+except (ConfigError, sqlite3.OperationalError):  # not there yet, or just being made
+    found = {}
+print(json.dumps(found))
 """
 
 
