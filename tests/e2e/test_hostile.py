@@ -77,7 +77,7 @@ def ledger(cluster: Cluster) -> dict[str, Any]:
         cluster.docker("rm", "--force", *liars)
 
 
-@pytest.mark.parametrize(("turn", "lie"), enumerate(LIES), ids=list(LIES))
+@pytest.mark.parametrize(("turn", "lie"), list(enumerate(LIES)), ids=list(LIES))
 def test_a_lie_is_dropped_and_named_with_the_reason(ledger: dict[str, Any], turn: int, lie: str) -> None:
     round_, name = turn // LIARS + 1, ledger["liars"][turn % LIARS]
     (part,) = (p for p in ledger["participations"] if p["round"] == round_ and p["name"] == name)

@@ -3,6 +3,7 @@
 One run carries most of the tests: clients and SuperLink are hurt one after the other.
 """
 
+import os
 import signal
 import time
 from collections import Counter
@@ -14,7 +15,7 @@ import pytest
 
 from tests.e2e.cluster import Cluster, start
 
-STORM, ALONE = "storm", "alone"
+STORM, KILLED = "storm", "killed"
 ROUNDS, ASK, TRAIN = 14, 20, 30  # the deadlines in seconds
 
 
@@ -116,18 +117,68 @@ def test_after_all_that_the_run_completes_without_a_gap_and_no_round_twice(storm
     assert storm.ledger["run"]["status"] == "completed"
 
 
-def test_when_three_of_four_die_for_good_rounds_go_on_with_one_and_with_none_the_run_ends(cluster: Cluster) -> None:
-    start(cluster, ALONE, 60, AOI_POLICY="random", AOI_TRAIN_TIMEOUT="12", AOI_MAX_EMPTY_ROUNDS="2")
-    cluster.await_round(ALONE, 1)
-    at = [cluster.client_of(number) for number in range(4)]
-    cluster.docker("kill", *at[:3])  # which also keeps Docker from starting them again
-    died = cluster.last_round(ALONE)
-    cluster.await_(
-        lambda: any(r["round"] > died + 1 and r["client"] == 3 for r in cluster.ledger(ALONE)["participations"]),
-        180,
-        "a round of the last client",
-    )
-    cluster.docker("kill", at[3])
-    assert cluster.await_end() == 1
-    assert cluster.ledger(ALONE)["run"]["status"] == "stopped"
-    assert "was stopped" in cluster.logs("submit")
+# The server killed, and everything ----------------------------------------------------------------------------------
+
+KILLED_ROUNDS = 6
+
+
+@dataclass
+class Killed:
+    """A run whose ServerApp was killed, and later everything at once, resumed each time.
+
+    ``at`` holds the round that was the last recorded one each time, ``status`` how the run ended then; ``ledger`` is
+    its ledger in the end, ``whole`` that of the same run played in one process, ``models`` the sums of both models.
+    """
+
+    at: list[int]
+    status: list[int]
+    log: str
+    ledger: dict[str, Any]
+    whole: dict[str, Any]
+    models: set[str]
+
+
+@pytest.fixture(scope="module")
+def killed(cluster: Cluster) -> Killed:
+    """Play a run through both."""
+    at, status = [], []
+    # A late answer is an answer less: whoever compares selections must wait for a slow machine.
+    start(cluster, KILLED, KILLED_ROUNDS, AOI_ASK_TIMEOUT="180", AOI_TRAIN_TIMEOUT="300")
+    cluster.await_round(KILLED, 1)
+    os.kill(cluster.process(cluster.container("superexec"), "flwr-serverapp"), signal.SIGKILL)
+    at.append(cluster.last_round(KILLED))
+    status.append(cluster.await_end())
+
+    start(cluster, KILLED, KILLED_ROUNDS, AOI_RESUME="true")
+    cluster.await_round(KILLED, at[0] + 2)
+    everyone = [cluster.container(service) for service in ("submit", "superexec", "superlink")]
+    for container in everyone + cluster.containers("client"):
+        cluster.crash(container)
+    at.append(cluster.last_round(KILLED))
+    for container in cluster.containers("client"):
+        cluster.await_(lambda c=container: cluster.is_connected(c), 180, f"{container} connected again")
+    start(cluster, KILLED, KILLED_ROUNDS, AOI_RESUME="true")
+    status.append(cluster.await_end())
+
+    server = cluster.container("superexec")
+    keys = (f"num-server-rounds={KILLED_ROUNDS}", "num-clients=4", "clients-per-round=2", "run-name=whole")
+    cluster.docker("exec", server, "aoi", "run", *(part for key in (*keys, "runs-dir=/runs") for part in ("-c", key)))
+    sums = cluster.docker("exec", server, "sha256sum", *(f"/runs/{run}/model.safetensors" for run in (KILLED, "whole")))
+    models = set(sums.split()[::2])
+    return Killed(at, status, cluster.logs("submit"), cluster.ledger(KILLED), cluster.ledger("whole"), models)
+
+
+def test_a_run_whose_server_app_was_killed_ends_as_failed_and_resumes(killed: Killed) -> None:
+    assert killed.status[0] == 1 and killed.at[0] < killed.at[1]
+    assert [row["round"] for row in killed.ledger["rounds"]] == list(range(1, KILLED_ROUNDS + 1))
+
+
+def test_after_everything_was_killed_the_run_resumes_and_equals_one_that_was_not(killed: Killed) -> None:
+    assert killed.at[1] < KILLED_ROUNDS and killed.status[1] == 0, killed.log
+    assert [p for p in killed.ledger["participations"] if p["outcome"] != "trained"] == [], killed.log
+    assert _selections(killed.ledger) == _selections(killed.whole)
+    assert len(killed.models) == 1
+
+
+def _selections(ledger: dict[str, Any]) -> list[tuple[int, int]]:
+    return [(r["round"], r["client"]) for r in ledger["participations"] if r["outcome"] == "trained"]
