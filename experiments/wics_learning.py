@@ -69,13 +69,13 @@ class WicsLearning(Experiment):
         return {"clients": 10, "budget": 40, "rounds": options.rounds or (10 if options.quick else 200)}
 
     def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each model, data set, way to train, seed and policy."""
+        """Return a unit for each model, way to train (that of Section 5 first), seed, data set and policy."""
         models = (options.model,) if options.model else ("lr",) if options.quick else tuple(_MODELS)
         sets = _DATASETS[:1] if options.quick else _DATASETS
         return [
             {"seed": s, "model": m, "dataset": d, "trains": t, "policy": p}
             for m in models
-            for t in _TRAINS
+            for t in reversed(_TRAINS)
             for s in seeds(options, 3, 2)
             for d in sets
             for p in POLICIES
