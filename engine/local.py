@@ -5,10 +5,10 @@ unchanged ClientApp when its reply is pulled, so one update exists at a time. A 
 error, as on any other engine.
 """
 
+import itertools
 import secrets
 import time
 import traceback
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -59,6 +59,7 @@ class LocalGrid(Grid):  # type: ignore[misc]
             for i in range(nodes)
         }
         self._waiting: dict[str, Message] = {}
+        self._ids = map(str, itertools.count(1))
 
     def set_run(self, run: Run) -> None:
         """Set the run that messages belong to."""
@@ -84,7 +85,7 @@ class LocalGrid(Grid):  # type: ignore[misc]
         ids = []
         for message in messages:
             message.metadata.__dict__.update(
-                _run_id=self._run.run_id, _src_node_id=_SERVER_NODE, _message_id=str(uuid.uuid4())
+                _run_id=self._run.run_id, _src_node_id=_SERVER_NODE, _message_id=next(self._ids)
             )
             self._waiting[message.metadata.message_id] = message
             ids.append(message.metadata.message_id)
@@ -119,7 +120,7 @@ class LocalGrid(Grid):  # type: ignore[misc]
                 raise TypeError("the ClientApp returned something else than a reply to its message")
         except (Exception, SystemExit):
             reply = Message(Error(_CLIENT_APP_RAISED, traceback.format_exc()), reply_to=message)
-        reply.metadata.__dict__["_message_id"] = str(uuid.uuid4())
+        reply.metadata.__dict__["_message_id"] = next(self._ids)
         context.run_config = self._run_config
         return reply
 
