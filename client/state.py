@@ -102,12 +102,15 @@ _held: _Held | None = None
 
 
 @contextmanager
-def written_together() -> Iterator[Callable[[], None]]:
+def written_together(*, alone: bool = True) -> Iterator[Callable[[], None]]:
     """Keep the states of all clients of this process in memory, and write the changed ones when told to.
 
     Yields the function that writes them; when it returns they are as safe as after :meth:`StateFile.save`, for one wait
     for the disk in place of one a client. A server that calls it before it records a round breaks no promise: what is
     lost with the process is a round that does not count, and that is played again.
+
+    Where this process is not ``alone``, others may write a client's state once this one has written it, so nothing
+    written is kept in memory.
     """
     global _held
     held = _held = _Held()
@@ -118,6 +121,8 @@ def written_together() -> Iterator[Callable[[], None]]:
             if held.changed:
                 _write(held.changed, pool.map)
                 held.changed = {}
+            if not alone:
+                held.states = {}
 
         try:
             yield write
