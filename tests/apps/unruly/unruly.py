@@ -36,10 +36,11 @@ def train(message, context):
     round_ = message.content["config"]["server-round"]
     who, node = context.run_config, context.node_config["partition-id"]
     if node == who["villain"] and (misdeed := who.get(f"round-{round_}")):
+        Path(who["notes"], "misdeed").touch()
         MISDEEDS[misdeed]()
     if round_ == who["slow-round"]:
         time.sleep(0.4 if node else 1.0)
-        Path(who["notes"], f"{os.getpid()}").touch()
+        Path(who["notes"], f"worker-{os.getpid()}").touch()
     seen = context.state.get("seen", {"trainings": 0})
     context.state["seen"] = ConfigRecord({"trainings": seen["trainings"] + 1})
     arrays = ArrayRecord({"w": Array(message.content["arrays"]["w"].numpy() + 1)})
