@@ -158,7 +158,7 @@ class Workers:
             self._processes[place] = worker.process
         if not worker.spent and (problem := worker.ready()) and not self._closed:
             with self._news:
-                self._broken = problem
+                self._broken = problem.strip().splitlines()[-1]
                 self._news.notify_all()
         return None if self._closed or worker.spent else worker
 

@@ -156,7 +156,7 @@ def test_workers_do_not_outlive_a_server_that_is_killed_even_if_they_hang(tmp_pa
 
 
 def test_a_client_app_that_workers_cannot_import_is_said_at_once():
-    with Workers("no_such_app:app", 1) as workers, pytest.raises(AoiError, match="no_such_app"):
+    with Workers("no_such_app:app", 1) as workers, pytest.raises(AoiError, match=r"--workers.* start: .*no_such_app"):
         for _ in range(200):
             workers.take([], time.monotonic() + 1)
 
@@ -197,8 +197,20 @@ def test_workers_are_for_the_local_engine(aoi, tmp_path):
     assert status == 2 and "--engine local" in err and not list(tmp_path.iterdir())
 
 
+def test_cuda_where_there_is_none_is_one_paragraph(aoi, tmp_path):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    workers = str(min(2, len(os.sched_getaffinity(0))))
+    status, _, err = aoi("run", "-c", "device=cuda", "-c", "run-name=r", "--workers", workers)
+    assert status == 2 and "Traceback" not in err
+    assert all(word in err for word in ("device='cuda'", "no CUDA device", "device=cpu"))
+    assert not read(tmp_path / "runs" / "r" / "ledger.sqlite", "rounds")
+
+
 KEYS = [
-    "num-clients=12", "clients-per-round=5", "max-age=4", "num-server-rounds=6", "local-epochs=20",
+    "num-clients=12", "clients-per-round=5", "max-age=4", "num-server-rounds=6", "local-epochs=5",
     "evaluate-clients=3", "seed=5", "device=cpu",
 ]  # fmt: skip
 
