@@ -6,11 +6,12 @@ engine's does, or the comparison is void.
 """
 
 import cProfile
+import os
 import pstats
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -25,6 +26,7 @@ from benchmarks.base import ROOT, Row, Skipped, Times, ratio_row, stopwatch
 from client.app import app as client_app
 from client.state import written_together
 from engine.local import LocalGrid
+from engine.workers import WorkerGrid, Workers
 from learning import data as datasets
 from learning import models, partition, sgd
 from learning.task import Task
@@ -70,7 +72,7 @@ def run(data: Path) -> list[Row]:
     """Measure the digits and, where the data set is at hand, MNIST."""
     rows = [_digits()]
     try:
-        rows.append(_mnist(data))
+        rows.extend(_mnist(data))
     except AoiError as error:
         raise PartlySkipped(rows, f"MNIST-2NN: {error}") from error
     return rows
@@ -97,17 +99,31 @@ def _digits() -> Row:
     )
 
 
-def _mnist(folder: Path) -> Row:
+def _mnist(folder: Path) -> list[Row]:
     datasets.load("mnist", folder, download=False)
     keys = {"dataset": "mnist", "model": "2nn", "policy": "random", "num-server-rounds": 6, "run-name": "bench"}
-    config = RunConfig.parse(keys | {"data-dir": str(folder)})
+    config = RunConfig.parse(keys | {"data-dir": str(folder.absolute())})
     ours, bare = _compare(config)
-    return ratio_row(
+    row = ratio_row(
         "MNIST-2NN training, 15 clients of 600 images, local engine, a round",
         "bare PyTorch loop over the same batches",
         1.10,
         ours,
         bare,
+    )
+    return [row] if (os.cpu_count() or 1) < 2 else [row, _with_workers(config, ours)]
+
+
+def _with_workers(config: RunConfig, alone: Times) -> Row:
+    with _federation(config, workers=2) as (play, _, _):
+        times = play().times
+    found = Times(times.wall[1:], times.cpu[1:])
+    return Row(
+        "the same with two worker processes (`aoi run --workers 2`)",
+        "one process, the row above",
+        None,
+        found.seconds / alone.seconds,
+        details={"ours": found.summary(), "reference": alone.summary()},
     )
 
 
@@ -125,9 +141,13 @@ def _compare(config: RunConfig) -> tuple[Times, Times]:
 
 
 @contextmanager
-def _federation(config: RunConfig) -> Iterator[Any]:
+def _federation(config: RunConfig, workers: int = 1) -> Iterator[Any]:
     """Set a run up as the server does, but for the evaluation, which both loops would do alike."""
-    with tempfile.TemporaryDirectory() as folder, written_together() as write, redirect_stdout(StringIO()):
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        write = stack.enter_context(written_together(alone=workers == 1))
+        pool = stack.enter_context(Workers("client.app:app", workers)) if workers > 1 else None
+        stack.enter_context(redirect_stdout(StringIO()))
         config = config.model_copy(update={"runs_dir": folder})
         sgd.threads(config.threads)
         task = Task(config.dataset, config.data_dir, config.model, config.device, config.seed)
@@ -141,7 +161,8 @@ def _federation(config: RunConfig) -> Iterator[Any]:
             observer = Timed(home.name, ledger, Checkpoints(home / CHECKPOINTS), config.num_server_rounds)
             configure = {"configure": lambda round_: {"learning-rate": config.rate(round_)}}
             strategy = make_strategy(config, home.name, observer=observer, **configure)
-            grid = LocalGrid(client_app, config.flat(), config.num_clients, write)
+            about = client_app, config.flat(), config.num_clients, write
+            grid = LocalGrid(*about) if pool is None else WorkerGrid(*about, pool)
             observer.start()
             result = strategy.start(grid, to_record(task.initial_arrays()), config.num_server_rounds)
             return Played(observer.times, observer.trained, from_record(result.arrays))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.run import Engine, conclude, play
+from cli.run import Engine, Workers, conclude, play
 
 
 def resume(
@@ -15,6 +15,7 @@ def resume(
     engine: Annotated[
         Engine, typer.Option(help="local: in this process; ray: Flower's own simulation, in processes of its own.")
     ] = Engine.local,
+    workers: Annotated[int, Workers] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
     """Go on after the last complete round, with the configuration in the run's ledger; a complete run stays as it is.
@@ -27,7 +28,8 @@ def resume(
     folder = find(run).resolve()
     about = recorded_run(folder)
     if about["status"] != "completed":
-        play(engine, about["config"] | {"resume": True, "run-name": folder.name, "runs-dir": str(folder.parent)})
+        here = {"resume": True, "run-name": folder.name, "runs-dir": str(folder.parent)}
+        play(engine, about["config"] | here, workers)
     else:
         print("aoi: this run is complete, there is nothing to resume", file=sys.stderr)
     conclude(folder, as_json)

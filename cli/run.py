@@ -18,6 +18,9 @@ class Engine(StrEnum):
     ray = "ray"
 
 
+Workers = typer.Option(min=1, help="Processes in which clients train; with --engine local.")
+
+
 def run(
     config: Annotated[
         list[str] | None, typer.Option("-c", "--config", metavar="KEY=VALUE", help="A run key; may be repeated.")
@@ -25,6 +28,7 @@ def run(
     engine: Annotated[
         Engine, typer.Option(help="local: in this process; ray: Flower's own simulation, in processes of its own.")
     ] = Engine.local,
+    workers: Annotated[int, Workers] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
     """Play a federation: the same Strategy and ClientApp as in a deployment, its clients simulated."""
@@ -36,13 +40,18 @@ def run(
     # Flower's processes may have working folders of their own.
     places = [key for key in ("runs-dir", "data-dir", "clients-file") if values[key]]
     values |= {key: str(Path(values[key]).expanduser().absolute()) for key in places}
-    play(engine, values)
+    play(engine, values, workers)
     conclude(Path(values["runs-dir"]) / values["run-name"], as_json)
 
 
-def play(engine: Engine, values: dict[str, Any]) -> None:
+def play(engine: Engine, values: dict[str, Any], workers: int) -> None:
     """Play the run of a complete, flat configuration."""
-    {Engine.local: _play_locally, Engine.ray: _play_on_ray}[engine](values)
+    if engine is Engine.local:
+        _play_locally(values, workers)
+        return
+    if workers != 1:
+        raise ConfigError(f"--workers {workers} is for --engine local: Ray has its own workers, as many as cores.")
+    _play_on_ray(values)
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:
@@ -55,12 +64,11 @@ def _pairs(texts: list[str]) -> dict[str, str]:
     return pairs
 
 
-def _play_locally(values: dict[str, Any]) -> None:
-    from client.app import app as client_app
+def _play_locally(values: dict[str, Any], workers: int) -> None:
     from engine.local import run_local
     from server.app import app as server_app
 
-    run_local(server_app, client_app, values, nodes=values["num-clients"])
+    run_local(server_app, "client.app:app", values, nodes=values["num-clients"], workers=workers)
 
 
 def _play_on_ray(values: dict[str, Any]) -> None:

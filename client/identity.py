@@ -6,6 +6,7 @@ deployment it stands in the node's own configuration (``flower-supernode --node-
 
 import secrets
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from flwr.app import Context
@@ -59,7 +60,12 @@ def identity(context: Context, run: str) -> Identity:
 
 def run_folder(context: Context, run: str) -> Path:
     """Return the folder of this client's own files of a run: under ``state-dir``, else beside the run's results."""
-    run = checked_name("run name", run)
     if state_dir := context.node_config.get("state-dir"):
-        return Path(str(state_dir)) / run
-    return Path(str(context.run_config.get("runs-dir", "runs"))) / run / "clients"
+        return _folder(str(state_dir), run, "")
+    return _folder(str(context.run_config.get("runs-dir", "runs")), run, "clients")
+
+
+@lru_cache(maxsize=16)
+def _folder(base: str, run: str, below: str) -> Path:
+    """Return a path, made once: a process that holds many clients asks for the same one all the time."""
+    return Path(base) / checked_name("run name", run) / below

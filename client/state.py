@@ -10,9 +10,11 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +53,7 @@ class StateFile:
     """
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.path = folder / f"{checked_name('client name', name)}.json"
+        self.path = _file(folder, name)
 
     def load(self, seed: int) -> ClientState:
         """Return the stored state, or a fresh one under ``seed``.
@@ -100,28 +102,35 @@ _held: _Held | None = None
 
 
 @contextmanager
-def written_together() -> Iterator[Callable[[], None]]:
+def written_together(*, alone: bool = True) -> Iterator[Callable[[], None]]:
     """Keep the states of all clients of this process in memory, and write the changed ones when told to.
 
     Yields the function that writes them; when it returns they are as safe as after :meth:`StateFile.save`, for one wait
     for the disk in place of one a client. A server that calls it before it records a round breaks no promise: what is
     lost with the process is a round that does not count, and that is played again.
+
+    Where this process is not ``alone``, others may write a client's state once this one has written it, so nothing
+    written is kept in memory.
     """
     global _held
     held = _held = _Held()
+    # Side by side, because a disk takes many writes in one go, and each waits for it.
+    with ThreadPoolExecutor(_FEW // 4) as pool:
 
-    def write() -> None:
-        if held.changed:
-            _write(held.changed)
-            held.changed = {}
+        def write() -> None:
+            if held.changed:
+                _write(held.changed, pool.map)
+                held.changed = {}
+            if not alone:
+                held.states = {}
 
-    try:
-        yield write
-    finally:
-        _held = None
+        try:
+            yield write
+        finally:
+            _held = None
 
 
-def _write(states: Mapping[Path, ClientState]) -> None:
+def _write(states: Mapping[Path, ClientState], each: Callable[..., Iterable[Any]] = map) -> None:
     """Write states aside, wait for the disk, rename them, and wait for their folders."""
     # Past some files, writing back all that the system holds is faster; elsewhere sync() may return too soon.
     all_at_once = len(states) > _FEW and sys.platform == "linux"
@@ -132,17 +141,15 @@ def _write(states: Mapping[Path, ClientState]) -> None:
             folder.mkdir(parents=True, exist_ok=True)
         for path, state in states.items():
             asides[path] = path.with_suffix(f".{os.getpid()}.tmp")
-            with open(asides[path], "wb") as file:
-                file.write(_encode(state))
-                file.flush()
-                if not all_at_once:
-                    os.fsync(file.fileno())
+            asides[path].write_bytes(_encode(state))
         if all_at_once:
             os.sync()
+        else:
+            list(each(_sync, asides.values()))
         for path, aside in asides.items():
             os.replace(aside, path)
         for folder in {path.parent for path in states}:
-            _sync_folder(folder)
+            _sync(folder)
     except OSError as error:
         for aside in asides.values():
             with suppress(OSError):
@@ -151,6 +158,11 @@ def _write(states: Mapping[Path, ClientState]) -> None:
             f"the client state {path} cannot be written: {error}. Point state-dir at a folder that this client can "
             "write, with room left."
         ) from error
+
+
+@lru_cache(maxsize=1024)  # a process that holds many clients comes back to each of them every round
+def _file(folder: Path, name: str) -> Path:
+    return folder / f"{checked_name('client name', name)}.json"
 
 
 def checked_name(what: str, name: str) -> str:
@@ -189,8 +201,9 @@ def _free_name(path: Path) -> Path:
     return next(c for c in candidates if not c.exists())
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    """Wait until a file, or a folder's list of files, is on the disk; it need not be open for writing."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

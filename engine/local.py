@@ -1,15 +1,16 @@
-"""Flower's app on one machine in one process: no Ray, no start-up, no copies.
+"""Flower's app on one machine without Ray: in one process, no start-up, no copies; or with a few workers.
 
 :class:`LocalGrid` is a Flower ``Grid``: the unchanged Strategy pushes messages to it, and each is handed to the
 unchanged ClientApp when its reply is pulled, so one update exists at a time. A client that raises answers with an
 error, as on any other engine.
 """
 
+import itertools
 import secrets
 import time
 import traceback
-import uuid
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
@@ -59,6 +60,7 @@ class LocalGrid(Grid):  # type: ignore[misc]
             for i in range(nodes)
         }
         self._waiting: dict[str, Message] = {}
+        self._ids = map(str, itertools.count(1))
 
     def set_run(self, run: Run) -> None:
         """Set the run that messages belong to."""
@@ -84,7 +86,7 @@ class LocalGrid(Grid):  # type: ignore[misc]
         ids = []
         for message in messages:
             message.metadata.__dict__.update(
-                _run_id=self._run.run_id, _src_node_id=_SERVER_NODE, _message_id=str(uuid.uuid4())
+                _run_id=self._run.run_id, _src_node_id=_SERVER_NODE, _message_id=next(self._ids)
             )
             self._waiting[message.metadata.message_id] = message
             ids.append(message.metadata.message_id)
@@ -114,20 +116,67 @@ class LocalGrid(Grid):  # type: ignore[misc]
         for key, record in message.content.items():
             content[key] = record.copy()
         try:
-            reply = self._app(Message(content, metadata=message.metadata), context)
-            if not isinstance(reply, Message) or reply.metadata.reply_to_message_id != message.metadata.message_id:
-                raise TypeError("the ClientApp returned something else than a reply to its message")
+            reply = answer(self._app, Message(content, metadata=message.metadata), context)
         except (Exception, SystemExit):
-            reply = Message(Error(_CLIENT_APP_RAISED, traceback.format_exc()), reply_to=message)
-        reply.metadata.__dict__["_message_id"] = str(uuid.uuid4())
+            reply = failure(message, traceback.format_exc())
+        self._sign(reply)
         context.run_config = self._run_config
         return reply
 
+    def _sign(self, reply: Message) -> None:
+        reply.metadata.__dict__["_message_id"] = next(self._ids)
 
-def run_local(server_app: ServerApp, client_app: ClientApp, run_config: Mapping[str, RunValue], *, nodes: int) -> None:
-    """Run a Flower app to its end in this process; what the ServerApp raises comes through."""
-    with written_together() as write_states:
-        grid: Any = LocalGrid(client_app, run_config, nodes, write_states)
+
+def answer(app: ClientApp, message: Message, context: Context) -> Message:
+    """Return a ClientApp's reply; whatever the app raises comes through."""
+    reply = app(message, context)
+    if not isinstance(reply, Message) or reply.metadata.reply_to_message_id != message.metadata.message_id:
+        raise TypeError("the ClientApp returned something else than a reply to its message")
+    return reply
+
+
+def failure(message: Message, reason: str) -> Message:
+    """Return the reply of a client that failed."""
+    return Message(Error(_CLIENT_APP_RAISED, reason), reply_to=message)
+
+
+def run_local(
+    server_app: ServerApp,
+    client_app: ClientApp | str,
+    run_config: Mapping[str, RunValue],
+    *,
+    nodes: int,
+    workers: int = 1,
+) -> None:
+    """Run a Flower app to its end on this machine; what the ServerApp raises comes through.
+
+    Parameters
+    ----------
+    server_app : plays the rounds, in this process
+    client_app : the app of every client, or ``"module:attribute"``, which several workers need
+    run_config : the flat run configuration; its ``threads``, if any, are torch's in each process
+    nodes : how many clients there are
+    workers : in how many processes they train and evaluate; 1: in this one
+
+    Raises
+    ------
+    ConfigError
+        There are fewer cores than ``workers`` times ``threads``.
+    """
+    from engine import worker
+    from engine import workers as processes
+
+    processes.check(workers, int(run_config.get("threads", 1)))
+    app = worker.load(client_app) if isinstance(client_app, str) else client_app
+    with ExitStack() as stack:
+        write_states = stack.enter_context(written_together(alone=workers == 1))
+        if workers == 1:
+            grid: Any = LocalGrid(app, run_config, nodes, write_states)
+        else:
+            if not isinstance(client_app, str):
+                raise TypeError("workers import the ClientApp themselves: give it as 'module:attribute'")
+            pool = stack.enter_context(processes.Workers(client_app, workers, int(run_config.get("threads", 1))))
+            grid = processes.WorkerGrid(app, run_config, nodes, write_states, pool)
         context = Context(
             run_id=grid.run.run_id,
             node_id=_SERVER_NODE,

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -180,16 +181,23 @@ def read_sizes(path: Path | str) -> Indices:
 
 def _open(path: Path | str) -> tuple[Indices, int]:
     try:
-        whole = np.load(path, mmap_mode="r", allow_pickle=False)
-        if not isinstance(whole, np.ndarray) or whole.dtype != np.int64 or whole.ndim != 1:
-            raise ValueError("not a list of whole numbers")
-        clients = int(whole[0])
-        if clients < 1 or len(whole) != clients + 2 + whole[clients + 1]:
-            raise ValueError("its length is not what its head says")
+        about = os.stat(path)
+        return _mapped(str(path), about.st_ino, about.st_mtime_ns)
     except FileNotFoundError as error:
         raise ConfigError(
             f"The partition {path} does not exist: it is made when a run starts; check the path."
         ) from error
     except (OSError, ValueError, EOFError, IndexError) as error:
         raise ConfigError(f"The partition {path} cannot be read ({error}): delete it to make it anew.") from error
+
+
+@lru_cache(maxsize=4)
+def _mapped(path: str, inode: int, changed: int) -> tuple[Indices, int]:
+    """Map a partition into memory, once for as long as the file is the same: simulated clients share it."""
+    whole = np.load(path, mmap_mode="r", allow_pickle=False)
+    if not isinstance(whole, np.ndarray) or whole.dtype != np.int64 or whole.ndim != 1:
+        raise ValueError("not a list of whole numbers")
+    clients = int(whole[0])
+    if clients < 1 or len(whole) != clients + 2 + whole[clients + 1]:
+        raise ValueError("its length is not what its head says")
     return whole.view(np.ndarray), clients

@@ -16,7 +16,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import astuple, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -76,16 +76,16 @@ class Ledger:
     def add_clients(self, clients: list[ClientRecord]) -> None:
         """Add clients, or renew what is known of them."""
         with self._transaction() as db:
-            db.executemany(_insert("clients", _CLIENT), [astuple(c) for c in clients])
+            db.executemany(_insert("clients", _CLIENT), [_row(c, _CLIENT) for c in clients])
 
     def add_round(self, record: RoundRecord) -> None:
         """Add one finished round with its participations, whole or not at all; a repeated round replaces itself."""
         with self._transaction() as db:
             db.execute("DELETE FROM participations WHERE round = ?", (record.round,))
-            db.execute(_insert("rounds", _ROUND), [getattr(record, name) for name in _ROUND])
+            db.execute(_insert("rounds", _ROUND), _row(record, _ROUND))
             db.executemany(
                 _insert("participations", ["round", *_PART]),
-                [(record.round, *astuple(p)) for p in record.participations],
+                [(record.round, *_row(p, _PART)) for p in record.participations],
             )
 
     def forget_after(self, round_: int) -> None:
@@ -97,6 +97,10 @@ class Ledger:
     def close(self) -> None:
         """Close the file; what was written stays."""
         self._db.close()
+
+
+def _row(record: Any, columns: list[str]) -> list[Any]:
+    return [getattr(record, name) for name in columns]
 
 
 def _insert(table: str, columns: list[str]) -> str:

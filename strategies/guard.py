@@ -1,7 +1,5 @@
 """What a reply must look like before it may touch the model. Nobody can end the run for the others."""
 
-import io
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -10,7 +8,7 @@ import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
 from numpy.typing import NDArray
 
-from aoi import protocol
+from aoi import npy, protocol
 from aoi.protocol import Answer, Record
 
 MAX_EXAMPLES = 10**9  # more than any client trains on in a round; beyond it a claim is an error or an attack
@@ -126,7 +124,7 @@ def _decode(record: ArrayRecord, model: ArrayRecord) -> dict[str, NDArray[np.gen
         if not array.data.startswith(_MAGIC):  # NumPy would take an archive for a dict of arrays
             raise Refused(f"array {name} cannot be read: it is not in NumPy's format")
         try:
-            values = _view(array.data)
+            values = npy.view(array.data)
         except Exception as error:  # a forged header ends in ValueError, MemoryError, tokenize.TokenError, …
             raise Refused(f"array {name} cannot be read: {_last_line(str(error))}") from error
         if list(values.shape) != list(wanted.shape) or str(values.dtype) != wanted.dtype:
@@ -138,17 +136,3 @@ def _decode(record: ArrayRecord, model: ArrayRecord) -> dict[str, NDArray[np.gen
             raise Refused(f"array {name} holds NaN or Inf")
         arrays[name] = values
     return arrays
-
-
-def _view(data: bytes) -> NDArray[np.generic]:
-    """Return the array that lies in bytes of NumPy's file format, read-only and without copying it."""
-    file = io.BytesIO(data)
-    version = np.lib.format.read_magic(file)
-    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
-    if read is None:
-        raise ValueError(f"NumPy format version {version}, a model's array has 1.0 or 2.0")
-    shape, columns_first, dtype = read(file)
-    if dtype.hasobject:
-        raise ValueError("it holds pickled objects")
-    values = np.frombuffer(data, dtype, math.prod(shape), file.tell())
-    return values.reshape(shape, order="F" if columns_first else "C")

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
-from aoi import draws
+from aoi import draws, npy
 from aoi.age import ClientAge
 from aoi.errors import ConfigError
 from benchmarks.base import Row
 from client import ClientApp
 from client.state import ClientState, StateFile, written_together
 from engine.local import LocalGrid
+from learning.wire import from_record, to_record
 from strategies.aggregation import RunningMean
 from strategies.guard import read_update
 
@@ -37,6 +38,34 @@ def test_an_update_is_read_as_numpy_reads_it_and_not_copied(shape, dtype, order)
     np.testing.assert_array_equal(found, wanted)
     if values.size:
         assert np.shares_memory(found, np.frombuffer(record["w"].data, np.uint8))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", ">f8", "int16", "bool"])
+@pytest.mark.parametrize("layout", ["C", "F", "strided"])
+def test_arrays_are_written_as_numpy_and_flower_write_them(shape, dtype, layout):
+    values = np.asarray(np.random.default_rng(1).integers(0, 2, shape), dtype, order=layout[0].replace("s", "C"))
+    values = values[..., ::2] if layout == "strided" and values.ndim else values
+    wanted = Array(values)
+    found = to_record({"w": values})["w"]
+    assert (found.dtype, found.shape, found.stype, found.data) == (
+        wanted.dtype, wanted.shape, wanted.stype, wanted.data,
+    )  # fmt: skip
+    back = from_record(ArrayRecord({"w": wanted}))["w"]
+    assert back.dtype == values.dtype and back.flags.writeable and not np.shares_memory(back, npy.view(wanted.data))
+    np.testing.assert_array_equal(back, values)
+
+
+def test_only_arrays_of_numbers_are_written_and_read():
+    with pytest.raises(ValueError, match="objects"):
+        npy.dumps(np.array([None]))
+    file = io.BytesIO()
+    np.save(file, np.array([{}]))
+    for blob, text in [
+        (file.getvalue(), "pickled"), (b"\x93NUMPY\x03\0" + bytes(20), "version"), (b"PK", "magic"), (b"", "magic"),
+    ]:  # fmt: skip
+        with pytest.raises(ValueError, match=text):
+            npy.view(blob)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

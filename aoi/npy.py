@@ -1,0 +1,64 @@
+"""Arrays in NumPy's file format, as Flower carries them: written and read without parsing the same header again.
+
+A model's arrays pass through a round many times, and their headers, a Python literal each, cost more than their bytes.
+"""
+
+import math
+from functools import lru_cache
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_PREFIX = {(1, 0): 2, (2, 0): 4}  # bytes that hold the header's length
+
+
+def dumps(array: NDArray[Any]) -> bytes:
+    """Return what ``numpy.save`` would write, byte for byte.
+
+    Raises
+    ------
+    ValueError
+        The array holds Python objects.
+    """
+    if array.dtype.hasobject:
+        raise ValueError("the array holds Python objects, which are not sent")
+    columns_first = not array.flags.c_contiguous and array.flags.f_contiguous
+    values = array.T if columns_first else array
+    return b"".join((_head(array.dtype, array.shape, columns_first), values.tobytes()))
+
+
+def view(data: bytes) -> NDArray[Any]:
+    """Return the array that lies in bytes of NumPy's file format, read-only and without copying it.
+
+    Raises
+    ------
+    ValueError
+        It is no array of format 1.0 or 2.0, or holds Python objects; a forged header can raise other errors too.
+    """
+    version = np.lib.format.read_magic(BytesIO(data[:8]))
+    if version not in _PREFIX:
+        raise ValueError(f"NumPy format version {version}, a model's array has 1.0 or 2.0")
+    start = 8 + _PREFIX[version]
+    start += int.from_bytes(data[8:start], "little")
+    shape, columns_first, dtype = _parsed(version, data[8:start])
+    if dtype.hasobject:
+        raise ValueError("it holds pickled objects")
+    values = np.frombuffer(data, dtype, math.prod(shape), start)
+    return values.reshape(shape, order="F" if columns_first else "C")
+
+
+@lru_cache(maxsize=64)
+def _head(dtype: np.dtype[Any], shape: tuple[int, ...], columns_first: bool) -> bytes:
+    file = BytesIO()
+    about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": columns_first, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, about)
+    return file.getvalue()
+
+
+@lru_cache(maxsize=64)
+def _parsed(version: tuple[int, int], header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, columns_first, dtype = read(BytesIO(header))
+    return shape, columns_first, dtype

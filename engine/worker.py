@@ -1,0 +1,170 @@
+"""One worker: the server's side, which hands it messages and hears of its end, and what runs in its process.
+
+The process loads the ClientApp and plays one client's message after another. It ends with the server, however that
+ends, and may take no more memory than its part.
+"""
+
+import contextlib
+import importlib
+import multiprocessing
+import os
+import pickle
+import resource
+import shutil
+import signal
+import threading
+import time
+import traceback
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+
+from engine.local import answer
+
+# Never fork: torch's and gRPC's threads do not survive it. A spawned process inherits no file of another worker's.
+_SPAWN = multiprocessing.get_context("spawn")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A message for a worker, and what it needs to play the client.
+
+    Attributes
+    ----------
+    message, context : what the ClientApp is called with
+    expires : monotonic seconds after which nobody waits for the reply
+    file : where the reply and ``context.state`` are left
+    """
+
+    message: Message
+    context: Context
+    expires: float
+    file: str
+
+    @property
+    def left(self) -> float:
+        """Seconds until then."""
+        return self.expires - time.monotonic()
+
+
+class Worker:
+    """The server's side of one worker process; ``spent`` once that is of no more use."""
+
+    def __init__(self, app: str, threads: int, memory: int, spool: str) -> None:
+        self._pipe, theirs = _SPAWN.Pipe()
+        # Not a daemon in multiprocessing's sense, which could have no children: a client may use a DataLoader.
+        self.process = _SPAWN.Process(target=work, args=(theirs, app, threads, memory, spool))
+        self.process.start()
+        theirs.close()
+        self.spent = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self.process.is_alive()
+
+    def ready(self) -> str:
+        """Wait until the process has imported the ClientApp; return what went wrong."""
+        problem = self._receive()
+        self.spent = bool(problem)
+        return problem or ""
+
+    def play(self, job: Job) -> str | None:
+        """Have a job done; return why it failed, None if it did not. Past the job's time the worker is spent."""
+        try:
+            self._pipe.send((job.message, job.context, job.file))
+            if not self._pipe.poll(max(0.0, job.left)):
+                self.spent = True
+                return "no reply by the deadline"
+        except OSError:
+            self.process.kill()  # dead already, or deaf
+        except Exception as error:
+            return f"the message cannot be sent to a worker: {error!r}"
+        return self._receive()
+
+    def end(self) -> None:
+        """End the process, whatever it is doing."""
+        self.process.kill()
+        self.process.join()
+        self._pipe.close()
+
+    def _receive(self) -> str | None:
+        reason: str | None
+        try:
+            reason, self.spent = self._pipe.recv()
+        except (EOFError, OSError):
+            self.spent = True
+            self.process.join(1)
+            self.process.kill()  # in case it only closed its end
+            self.process.join()
+            code = self.process.exitcode or 0
+            if code >= 0:
+                return f"the process that played this client ended with status {code} in the middle of its work"
+            name = signal.Signals(-code).name
+            perhaps = ", as the system does where memory runs out" if name == "SIGKILL" else ""
+            return f"the process that played this client was killed ({name}{perhaps})"
+        return reason
+
+
+def load(app: str) -> ClientApp:
+    """Import a ClientApp from ``"module:attribute"``."""
+    module, _, attribute = app.partition(":")
+    found: ClientApp = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def work(pipe: Connection, app: str, threads: int, memory: int, spool: str) -> None:
+    """Play messages until the server is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt from the keyboard is the server's to handle
+    threading.Thread(target=_leave_with_server, args=(spool,), daemon=True).start()
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # before anything numerical is imported
+    _limit_memory(memory)
+    try:
+        client_app = load(app)
+    except BaseException:
+        pipe.send((traceback.format_exc(), True))
+        return
+    pipe.send((None, False))
+    while True:
+        try:
+            message, context, file = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(_play(client_app, message, context, Path(file), memory))
+
+
+def _play(app: ClientApp, message: Message, context: Context, file: Path, memory: int) -> tuple[str | None, bool]:
+    """Play one message, leave the reply in a file, and return why that failed, and whether this worker is spent."""
+    try:
+        reply = answer(app, message, context)
+        file.write_bytes(pickle.dumps((reply, context.state), pickle.HIGHEST_PROTOCOL))
+    except (Exception, SystemExit) as error:
+        file.unlink(missing_ok=True)
+        reason = traceback.format_exc()
+        # What filled the memory may stay in it, to the harm of the clients that follow.
+        full = isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+        if full:
+            reason += f"\nout of memory: a client of a worker may take {memory / 1e6:.0f} MB ({error!r:.100})"
+        return reason, full
+    return None, False
+
+
+def _limit_memory(memory: int) -> None:
+    """Let an allocation beyond a worker's part fail, and the kernel, where it must, take workers before others."""
+    # Not the address space, of which CUDA and torch reserve far more than they use.
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("500")
+
+
+def _leave_with_server(spool: str) -> None:
+    """End this process, whatever it is doing, when the server's ends without having said so."""
+    server = multiprocessing.parent_process()
+    if server is not None:
+        wait([server.sentinel])
+    shutil.rmtree(spool, ignore_errors=True)
+    os._exit(1)
