@@ -10,6 +10,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
@@ -17,6 +18,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.run import Run
 
+from client.participation import ClientApp as AgeAwareApp
 from client.state import written_together
 
 _CLIENT_APP_RAISED = 2  # Flower's code for an exception in a ClientApp
@@ -59,6 +61,8 @@ class LocalGrid(Grid):  # type: ignore[misc]
             for i in range(nodes)
         }
         self._waiting: dict[str, Message] = {}
+        # Of clients that trained together with one pulled before; None for one that is to be asked alone.
+        self._early: dict[str, Message | None] = {}
 
     def set_run(self, run: Run) -> None:
         """Set the run that messages belong to."""
@@ -92,7 +96,12 @@ class LocalGrid(Grid):  # type: ignore[misc]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Run the clients that the messages are for, and return their replies."""
-        replies = [self._deliver(self._waiting.pop(i)) for i in message_ids if i in self._waiting]
+        replies = []
+        for i in message_ids:
+            if i in self._waiting:
+                self._train_together(i)
+                message, early = self._waiting.pop(i), self._early.pop(i, None)
+                replies.append(self._deliver(message) if early is None else early)
         if not self._waiting:
             self._settle()
         return replies
@@ -106,15 +115,43 @@ class LocalGrid(Grid):  # type: ignore[misc]
                 replies.extend(self.pull_messages([message_id]))
         return replies
 
-    def _deliver(self, message: Message) -> Message:
+    def _train_together(self, message_id: str) -> None:
+        """Train the client of a message, and those after it, at once, if the app says that this pays.
+
+        As many replies exist then as the app takes at once; a client that gets none is asked alone, in its turn.
+        """
+        first = self._waiting[message_id]
+        if message_id in self._early or not isinstance(self._app, AgeAwareApp):
+            return
+        most = self._app.at_once(first, self._contexts[first.metadata.dst_node_id])
+        if most < 2:
+            return
+        after = (m for i, m in self._waiting.items() if i != message_id and i not in self._early)
+        group = [first, *islice((m for m in after if m.metadata.message_type == first.metadata.message_type), most - 1)]
+        handed = [self._hand_over(message) for message in group]
+        replies = self._app.train_together(*zip(*handed, strict=True))
+        for message, (_, context), reply in zip(group, handed, replies, strict=True):
+            context.run_config = self._run_config
+            if reply is not None and reply.metadata.reply_to_message_id != message.metadata.message_id:
+                reply = None
+            if reply is not None:
+                reply.metadata.__dict__["_message_id"] = str(uuid.uuid4())
+            self._early[message.metadata.message_id] = reply
+
+    def _hand_over(self, message: Message) -> tuple[Message, Context]:
+        """Return what a client gets: a message and a context of its own."""
         context = self._contexts[message.metadata.dst_node_id]
         context.run_config = dict(self._run_config)  # a client's own, as long as it works: copies for all fill memory
         # Messages share their records, and a client may write into what it was sent.
         content = message.content.copy()
         for key, record in message.content.items():
             content[key] = record.copy()
+        return Message(content, metadata=message.metadata), context
+
+    def _deliver(self, message: Message) -> Message:
+        handed, context = self._hand_over(message)
         try:
-            reply = self._app(Message(content, metadata=message.metadata), context)
+            reply = self._app(handed, context)
             if not isinstance(reply, Message) or reply.metadata.reply_to_message_id != message.metadata.message_id:
                 raise TypeError("the ClientApp returned something else than a reply to its message")
         except (Exception, SystemExit):
