@@ -31,12 +31,12 @@ def one_thread():
     sgd.threads(1)
 
 
-def problem(name, sizes=SIZES, weighted=False):
+def problem(name, sizes=SIZES, weighted=False, device="cpu"):
     """Return a model and the clients' images, labels and weights, in float64."""
     rng = np.random.default_rng(3)
-    model = models.build(name, SHAPE, CLASSES, seed=1).double()
-    xs = [torch.from_numpy(rng.normal(size=(n, *SHAPE))) for n in sizes]
-    ys = [torch.from_numpy(rng.integers(0, CLASSES, n)) for n in sizes]
+    model = models.build(name, SHAPE, CLASSES, seed=1).double().to(device)
+    xs = [torch.from_numpy(rng.normal(size=(n, *SHAPE))).to(device) for n in sizes]
+    ys = [torch.from_numpy(rng.integers(0, CLASSES, n)).to(device) for n in sizes]
     weights = [rng.uniform(0.1, 3, n) if weighted and i % 2 else None for i, n in enumerate(sizes)]
     return model, xs, ys, weights
 
@@ -94,6 +94,25 @@ def test_together_equals_one_after_another(name, weighted, change):
     moved = zip(expected[0], given[0].parameters(), strict=True)
     assert all(float((p - q.detach()).abs().max()) > 1e-3 for p, q in moved)
     agree(together(name, *given, **how), expected)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("name", models.NAMES)
+def test_a_gpu_trains_together_what_it_trains_one_after_another(name):
+    given = problem(name, weighted=True, device="cuda")
+    agree(together(name, *given, **HOW), one_after_another(name, *given, **HOW))
+
+
+@pytest.mark.parametrize("inner", [False, True])
+@pytest.mark.parametrize("way", [batched.one_by_one, batched.grouped])
+def test_a_way_to_convolve_is_timed_without_a_trace(way, inner, monkeypatch):
+    """What chooses between them on a GPU; here the CPU's time stands for it."""
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    layer = nn.Conv2d(2, 4, 3, padding="same")
+    x = torch.ones(5, 6, 2, 8, 8, requires_grad=inner)
+    weight, bias = (p.detach().expand(5, *p.shape).requires_grad_() for p in layer.parameters())
+    assert 0 < batched._seconds(way, layer, x, weight, bias) < 60
+    assert weight.grad is None and bias.grad is None and x.grad is None
 
 
 @pytest.mark.parametrize("sizes", [[1], [9], [1, 1, 1], [2, 30, 2, 30]], ids=str)
@@ -300,18 +319,28 @@ def test_when_the_program_fails_each_trains_alone(tmp_path, monkeypatch, caplog)
     assert (alone / MODEL).read_bytes() == (both / MODEL).read_bytes()
 
 
-def test_a_repeated_message_gets_the_same_update(tmp_path):
-    grid = LocalGrid(app, RunConfig.parse(RUN | {"train-together": "always", "runs-dir": str(tmp_path)}).flat(), 3)
+@pytest.fixture
+def small(tmp_path):
+    """Return a function that makes a grid of four clients and the content of a message to them."""
     task = Task("digits", "unused", "2nn", device="cpu", seed=3)
     (tmp_path / "r").mkdir()
-    partition.write_index(tmp_path / "r" / "partition.npy", partition.make(task.data.train_y, 3, seed=3))
-    content = RecordDict(
-        {
-            "arrays": to_record(task.initial_arrays()),
-            "config": ConfigRecord({"learning-rate": 0.5}),
-            "aoi": ConfigRecord(Ask("r", 4, "reserve", (0.9, 0.9)).write()),
+    partition.write_index(tmp_path / "r" / "partition.npy", partition.make(task.data.train_y, 4, seed=3))
+    model = task.initial_arrays()
+
+    def make(how="always", rate=0.1, factor=1.0, ask=None):
+        values = RunConfig.parse(RUN | {"train-together": how, "runs-dir": str(tmp_path)}).flat()
+        records = {
+            "arrays": to_record({name: value * np.float32(factor) for name, value in model.items()}),
+            "config": ConfigRecord({"learning-rate": rate}),
+            "aoi": ConfigRecord((ask or Ask("r", 4)).write()),
         }
-    )
+        return LocalGrid(app, values, 4), RecordDict(records)
+
+    return make
+
+
+def test_a_repeated_message_gets_the_same_update(small):
+    grid, content = small(ask=Ask("r", 4, "reserve", (0.9, 0.9)))
     rounds = []
     for _ in range(2):
         messages = [Message(content, node, "train") for node in grid.get_node_ids()]
@@ -322,3 +351,19 @@ def test_a_repeated_message_gets_the_same_update(tmp_path):
         if "arrays" in first.content:
             assert all(first.content["arrays"][k].data == second.content["arrays"][k].data for k in content["arrays"])
     assert sum("arrays" in reply.content for reply in rounds[0]) >= 2
+
+
+@pytest.mark.parametrize("other", [{"rate": 0.3}, {"factor": 1.1}, {"ask": Ask("r", 5)}], ids=str)
+def test_what_differs_is_not_trained_together(small, other, monkeypatch):
+    """Clients that were sent another model, rate or round than the first of their program."""
+    programs, found = counted(monkeypatch), {}
+    for how in ("always", "never"):
+        grid, content = small(how)
+        contents = [content, content, *[small(how, **other)[1]] * 2]
+        messages = [Message(c, node, "train") for c, node in zip(contents, grid.get_node_ids(), strict=True)]
+        found[how] = [reply.content["arrays"] for reply in grid.send_and_receive(messages)]
+    assert programs == [2]
+    for one, two in zip(*found.values(), strict=True):
+        for name, array in one.items():
+            np.testing.assert_allclose(array.numpy(), two[name].numpy(), rtol=0, atol=1e-5)
+    assert not np.allclose(found["never"][0]["1.weight"].numpy(), found["never"][2]["1.weight"].numpy(), atol=1e-3)
