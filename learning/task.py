@@ -273,7 +273,7 @@ class _Working:
 @lru_cache(maxsize=1)
 def _working(dataset: data.Dataset, model: str, device: torch.device) -> _Working:
     built = models.build(model, dataset.shape, dataset.classes, seed=0).to(device)  # its values are always replaced
-    if device.type == "cpu":  # a sixth less to train the CNN, a third less to evaluate it (docs/benchmarks.md)
+    if device.type == "cpu":  # a tenth less to train the CNN, a third less to evaluate it
         built = built.to(memory_format=torch.channels_last)
     arrays = (dataset.train_x, dataset.train_y, dataset.test_x, dataset.test_y)
     return _Working(built, *(torch.from_numpy(array).to(device) for array in arrays))
