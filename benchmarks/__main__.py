@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.base import RESULTS, ROOT, Row, Skipped
 from benchmarks.table import write_page
 
-NAMES = ("selection", "training", "engines", "scale", "deployed", "cluster")
+NAMES = ("selection", "training", "together", "engines", "scale", "deployed", "cluster")
 _PACKAGES = ("flwr", "ray", "numpy", "torch")
 
 

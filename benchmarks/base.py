@@ -97,7 +97,7 @@ def stopwatch(times: Times) -> Iterator[None]:
     times.cpu.append(time.process_time() - cpu)
 
 
-def ratio_row(what: str, reference: str, limit: float, ours: Times, theirs: Times, **more: Any) -> Row:
+def ratio_row(what: str, reference: str, limit: float | None, ours: Times, theirs: Times, **more: Any) -> Row:
     """Return a row whose number is a ratio of medians on the clock; that of process times is kept beside it."""
     details = {"ours": ours.summary(), "reference": theirs.summary(), **more.pop("details", {})}
     if theirs.process > 0.1 * theirs.seconds:  # else the reference worked in other processes, or waited

@@ -3,11 +3,13 @@
 Nothing here imports torch before a client trains: in a deployment every message starts a new process.
 """
 
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from flwr.app import Context, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 
 from aoi import protocol
 from aoi.clients import ClientTable, read_clients_file
@@ -61,30 +63,76 @@ def make_source(context: Context, ask: Ask) -> Source:
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Train the model on this client's images, as fresh as they are."""
-    ask = Ask.read(message.content[protocol.AOI])
-    config = message.content[protocol.CONFIG]
-    settings, task = _settings(_frozen(context)), _task(context)
-    examples = blend(
-        make_source(context, ask),
-        task,
-        ask.round,
-        config["data-age"],
-        config.get("previous-age"),
-        settings.discount,
-    )
-    arrays, loss = task.train(
-        from_record(message.content[protocol.ARRAYS]),
-        examples,
-        round_=ask.round,
-        client=identity(context, ask.run).number,
-        learning_rate=float(config["learning-rate"]),
-        batch_size=settings.batch_size,
-        seed=settings.seed,
-        epochs=None if settings.local_steps else settings.local_epochs,
-        steps=settings.local_steps or None,
-    )
+    task, number, how = _work(message, context)
+    examples = _examples(message, context, task)
+    arrays, loss = task.train(from_record(message.content[protocol.ARRAYS]), examples, client=number, **how)
+    return _update(message, arrays, loss, examples)
+
+
+def at_once(message: Message, context: Context) -> int:
+    """Say how many clients' training belongs in one program: on a GPU as many as its memory holds, else one.
+
+    A CPU is as busy with one client as with many, so there it is done only where ``train-together`` says so.
+    """
+    settings = _settings(_frozen(context))
+    if settings.train_together == "never":
+        return 1
+    from learning import sgd
+
+    if settings.train_together == "auto" and sgd.device(settings.device).type == "cpu":
+        return 1
+    return int(_task(context).clients_at_once(settings.batch_size))
+
+
+@app.train_many(at_once)
+def train_many(messages: Sequence[Message], contexts: Sequence[Context]) -> list[Message | None]:
+    """Train many clients in one program; one that has a task of its own, or cannot be trained, is left out."""
+    task, _, how = _work(messages[0], contexts[0])
+    record = messages[0].content[protocol.ARRAYS]
+    chosen = {}
+    for i, (message, context) in enumerate(zip(messages, contexts, strict=True)):
+        with suppress(Exception):  # asked alone, it fails again and says why
+            its_task, number, its_how = _work(message, context)
+            if (its_task, its_how) == (task, how) and _same_arrays(message.content[protocol.ARRAYS], record):
+                chosen[i] = _examples(message, context, task), number
+    replies: list[Message | None] = [None] * len(messages)
+    if chosen:
+        trained = task.train_many(from_record(record), list(chosen.values()), **how)
+        for (i, (examples, _)), (arrays, loss) in zip(chosen.items(), trained, strict=True):
+            replies[i] = _update(messages[i], arrays, loss, examples)
+    return replies
+
+
+def _work(message: Message, context: Context) -> tuple[Any, int, dict[str, Any]]:
+    """Return the task, this client's number, and how it is to train."""
+    ask, settings = Ask.read(message.content[protocol.AOI]), _settings(_frozen(context))
+    how = {
+        "round_": ask.round,
+        "learning_rate": float(message.content[protocol.CONFIG]["learning-rate"]),
+        "batch_size": settings.batch_size,
+        "seed": settings.seed,
+        "epochs": None if settings.local_steps else settings.local_epochs,
+        "steps": settings.local_steps or None,
+    }
+    return _task(context), identity(context, ask.run).number, how
+
+
+def _examples(message: Message, context: Context, task: Any) -> Any:
+    """Return what this client trains on."""
+    ask, config = Ask.read(message.content[protocol.AOI]), message.content[protocol.CONFIG]
+    discount = _settings(_frozen(context)).discount
+    source = make_source(context, ask)
+    return blend(source, task, ask.round, config["data-age"], config.get("previous-age"), discount)
+
+
+def _update(message: Message, arrays: Any, loss: float, examples: Any) -> Message:
     metrics = MetricRecord({"num-examples": len(examples), "loss": loss})
     return Message(RecordDict({protocol.ARRAYS: to_record(arrays), protocol.METRICS: metrics}), reply_to=message)
+
+
+def _same_arrays(one: ArrayRecord, other: ArrayRecord) -> bool:
+    """Say whether two messages of this process carry the very same arrays, as those of one round do."""
+    return list(one) == list(other) and all(a is b for a, b in zip(one.values(), other.values(), strict=True))
 
 
 @app.evaluate()

@@ -5,7 +5,9 @@ Flower looks a handler up before it runs mods, so a mod cannot answer a question
 the functions the user registered. Messages that do not come from an age-aware strategy pass through untouched.
 """
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -25,6 +27,10 @@ from client.state import ClientState, StateFile
 
 Introduce = Callable[[Context, Ask], Mapping[str, Any]]
 MakeSource = Callable[[Context, Ask], Source]
+TrainMany = Callable[[Sequence[Message], Sequence[Context]], Sequence[Message | None]]
+AtOnce = Callable[[Message, Context], int]
+
+logger = logging.getLogger("flwr")
 
 
 class ClientApp(flwr.clientapp.ClientApp):  # type: ignore[misc]
@@ -39,6 +45,8 @@ class ClientApp(flwr.clientapp.ClientApp):  # type: ignore[misc]
 
     _introduce: Introduce | None = None
     _make_source: MakeSource | None = None
+    _train_many: TrainMany | None = None
+    _at_once: AtOnce | None = None
 
     def introduce(self) -> Callable[[Introduce], Introduce]:
         """Register what a client says of itself in the roll call.
@@ -61,6 +69,20 @@ class ClientApp(flwr.clientapp.ClientApp):  # type: ignore[misc]
 
         def register(function: MakeSource) -> MakeSource:
             self._make_source = function
+            return function
+
+        return register
+
+    def train_many(self, at_once: AtOnce) -> Callable[[TrainMany], TrainMany]:
+        """Register what trains many clients at once, for an engine that plays them in one process.
+
+        The function gets the clients' messages and contexts and returns as many replies; None for a client that it
+        leaves to the function registered with ``train``, and only that runs through Flower's mods and lifespan.
+        ``at_once`` says of the first of them how many clients it pays to train together, at most; 1 if it does not.
+        """
+
+        def register(function: TrainMany) -> TrainMany:
+            self._train_many, self._at_once = function, at_once
             return function
 
         return register
@@ -89,16 +111,55 @@ class ClientApp(flwr.clientapp.ClientApp):  # type: ignore[misc]
         known = {k: about[k] for k in ("num-examples", "payment", "weight") if k in about}
         return Introduction.read({**known, **member.introduction()})
 
+    def at_once(self, message: Message, context: Context) -> int:
+        """Return how many clients :meth:`train_together` takes at most, this one being the first; 1 for "alone"."""
+        kind = message.metadata.message_type
+        if self._at_once is None or kind != protocol.TRAIN or protocol.AOI not in message.content:
+            return 1
+        try:
+            return self._at_once(message, context)
+        except (Exception, SystemExit):  # what is wrong is said in the client's own reply
+            return 1
+
+    def train_together(self, messages: Sequence[Message], contexts: Sequence[Context]) -> list[Message | None]:
+        """Answer clients' train messages as one call for each would; None for a client that must be asked alone.
+
+        That is one that failed, so that its error is its own, and all of them if the function that trains many failed.
+        """
+        replies: list[Message | None] = [None] * len(messages)
+        willing: dict[int, tuple[Member, Answer]] = {}
+        for i, (message, context) in enumerate(zip(messages, contexts, strict=True)):
+            with suppress(Exception, SystemExit):
+                member = Member(context, Ask.read(message.content[protocol.AOI]), self._make_source)
+                answer = self._decide(message, member)
+                if answer.takes_part:
+                    willing[i] = member, answer
+                else:
+                    replies[i] = _reply(message, answer)
+        if self._train_many is None or len(willing) < 2:
+            return replies
+        try:
+            made = self._train_many([messages[i] for i in willing], [contexts[i] for i in willing])
+        except (Exception, SystemExit) as error:
+            logger.warning("Training %d clients together failed (%r): they train one by one.", len(willing), error)
+            return replies
+        for (i, (member, answer)), reply in zip(willing.items(), made, strict=True):
+            replies[i] = None if reply is None else _conclude(reply, member, answer)
+        return replies
+
     def _train(self, message: Message, context: Context, member: "Member") -> Message:
-        answer = member.answer()
+        answer = self._decide(message, member)
         if not answer.takes_part:
             return _reply(message, answer)
-        if member.ask.refresh or self._make_source is not None:  # a bid needs its round, source or no source
+        return _conclude(super().__call__(message, context), member, answer)
+
+    def _decide(self, message: Message, member: "Member") -> Answer:
+        """Decide on taking part; if so, refresh the data if that is asked, and note their ages in the message."""
+        answer = member.answer()
+        # A bid needs its round, source or no source.
+        if answer.takes_part and (member.ask.refresh or self._make_source is not None):
             message.content[protocol.CONFIG] = ConfigRecord({**message.content[protocol.CONFIG], **member.data_ages()})
-        reply = super().__call__(message, context)
-        if reply.has_content():  # the age resets when the update is made, not when the client says yes
-            reply.content[protocol.AOI] = ConfigRecord(member.took_part(answer).write())
-        return reply
+        return answer
 
 
 class Member:
@@ -213,3 +274,10 @@ class Member:
 
 def _reply(message: Message, record: protocol.Record) -> Message:
     return Message(RecordDict({protocol.AOI: ConfigRecord(record.write())}), reply_to=message)
+
+
+def _conclude(reply: Message, member: Member, answer: Answer) -> Message:
+    """Reset the age where there is an update: when it has been made, not when the client said yes."""
+    if reply.has_content():
+        reply.content[protocol.AOI] = ConfigRecord(member.took_part(answer).write())
+    return reply

@@ -18,6 +18,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.run import Run
 
+from client.participation import ClientApp as AgeAwareApp
 from client.state import written_together
 
 _CLIENT_APP_RAISED = 2  # Flower's code for an exception in a ClientApp
@@ -61,6 +62,8 @@ class LocalGrid(Grid):  # type: ignore[misc]
         }
         self._waiting: dict[str, Message] = {}
         self._ids = map(str, itertools.count(1))
+        # Of clients that trained together with one pulled before; None for one that is to be asked alone.
+        self._early: dict[str, Message | None] = {}
 
     def set_run(self, run: Run) -> None:
         """Set the run that messages belong to."""
@@ -94,7 +97,12 @@ class LocalGrid(Grid):  # type: ignore[misc]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Run the clients that the messages are for, and return their replies."""
-        replies = [self._deliver(self._waiting.pop(i)) for i in message_ids if i in self._waiting]
+        replies = []
+        for i in message_ids:
+            if i in self._waiting:
+                self._train_together(i)
+                message, early = self._waiting.pop(i), self._early.pop(i, None)
+                replies.append(self._deliver(message) if early is None else early)
         if not self._waiting:
             self._settle()
         return replies
@@ -108,15 +116,48 @@ class LocalGrid(Grid):  # type: ignore[misc]
                 replies.extend(self.pull_messages([message_id]))
         return replies
 
-    def _deliver(self, message: Message) -> Message:
+    def _train_together(self, message_id: str) -> None:
+        """Train the client of a message, and those after it, at once, if the app says that this pays.
+
+        As many replies exist then as the app takes at once; a client that gets none is asked alone, in its turn.
+        """
+        first = self._waiting[message_id]
+        if message_id in self._early or not isinstance(self._app, AgeAwareApp):
+            return
+        most = self._app.at_once(first, self._contexts[first.metadata.dst_node_id])
+        if most < 2:
+            return
+        kind = first.metadata.message_type
+        after = (
+            m
+            for i, m in self._waiting.items()
+            if i != message_id and i not in self._early and m.metadata.message_type == kind
+        )
+        group = [first, *itertools.islice(after, most - 1)]
+        handed = [self._hand_over(message) for message in group]
+        replies = self._app.train_together(*zip(*handed, strict=True))
+        for message, (_, context), reply in zip(group, handed, replies, strict=True):
+            context.run_config = self._run_config
+            if reply is not None and reply.metadata.reply_to_message_id != message.metadata.message_id:
+                reply = None
+            if reply is not None:
+                self._sign(reply)
+            self._early[message.metadata.message_id] = reply
+
+    def _hand_over(self, message: Message) -> tuple[Message, Context]:
+        """Return what a client gets: a message and a context of its own."""
         context = self._contexts[message.metadata.dst_node_id]
         context.run_config = dict(self._run_config)  # a client's own, as long as it works: copies for all fill memory
         # Messages share their records, and a client may write into what it was sent.
         content = message.content.copy()
         for key, record in message.content.items():
             content[key] = record.copy()
+        return Message(content, metadata=message.metadata), context
+
+    def _deliver(self, message: Message) -> Message:
+        handed, context = self._hand_over(message)
         try:
-            reply = answer(self._app, Message(content, metadata=message.metadata), context)
+            reply = answer(self._app, handed, context)
         except (Exception, SystemExit):
             reply = failure(message, traceback.format_exc())
         self._sign(reply)

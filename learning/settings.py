@@ -34,6 +34,7 @@ class TaskSettings(BaseModel):
     learning_rate, learning_rate_decay, batch_size, local_epochs, local_steps : local SGD; with local steps (τ) a client
         takes that many mini-batches in place of passes over its data
     device, threads : where and how wide to compute
+    train_together : whether clients of one process train in one program, see :mod:`learning.batched`
     seed : the key of every draw
     """
 
@@ -59,6 +60,7 @@ class TaskSettings(BaseModel):
     local_steps: int = Field(0, ge=0)
     device: Literal["auto", "cpu", "cuda"] = "auto"
     threads: int = Field(1, ge=1)
+    train_together: Literal["auto", "always", "never"] = "auto"
     seed: int = Field(1, ge=0, lt=2**63)
 
     @field_validator("dataset")

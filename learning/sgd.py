@@ -85,9 +85,8 @@ def fit(
         raise ValueError(f"epochs={epochs} and steps={steps}: give exactly one of them")
     if batch_size < 1 or len(x) == 0:
         raise ValueError(f"batch_size={batch_size} with {len(x)} images: both must be at least 1")
-    scale = None if weights is None else _scaled(weights, len(x), x)
-    # Batches after which training ends; a pass that would go beyond is cut.
-    left = steps if steps is not None else (epochs or 0) * -(-len(x) // batch_size)
+    scale = None if weights is None else torch.from_numpy(scaled(weights, len(x))).to(x)
+    left = number_of_steps(len(x), batch_size, epochs, steps)
     parameters = list(model.parameters())
     model.train()
     losses, sizes = [], []
@@ -112,6 +111,11 @@ def fit(
     return float(np.average(torch.stack(losses).double().cpu().numpy(), weights=sizes))
 
 
+def number_of_steps(n: int, batch_size: int, epochs: int | None, steps: int | None) -> int:
+    """Return the batches after which training on n images ends; with ``steps``, a pass that would go beyond is cut."""
+    return steps if steps is not None else (epochs or 0) * -(-n // batch_size)
+
+
 def _batches(
     x: Tensor, y: Tensor, scale: Tensor | None, order: np.random.Generator, batch_size: int
 ) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
@@ -122,14 +126,15 @@ def _batches(
     yield from zip(images, labels, factors, strict=False)
 
 
-def _scaled(weights: NDArray[np.floating], n: int, like: Tensor) -> Tensor:
+def scaled(weights: NDArray[np.floating], n: int) -> NDArray[np.float64]:
+    """Return the weights of n images scaled to a mean of 1, or raise ConfigError."""
     w = np.asarray(weights, np.float64)
     if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
         raise ConfigError(
             f"The weights of a client's {n} images must be {n} finite numbers, none negative and not all zero; these "
             f"have shape {w.shape} and sum {w.sum():g}."
         )
-    return torch.from_numpy(w / w.mean()).to(like)
+    return np.asarray(w / w.mean())
 
 
 @torch.no_grad()

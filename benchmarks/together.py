@@ -1,0 +1,156 @@
+"""Clients trained together against one after another, and the layouts of training on a CPU.
+
+The first row is about a GPU. Where there is none it is measured on the CPU with less data, and judged by nobody.
+Whatever the machine is busy with meets two threads harder than one: each step waits for the slower of them.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.func import functional_call, grad, vmap
+
+from aoi.draws import generator
+from aoi.errors import AoiError
+from benchmarks.base import Row, Skipped, Times, alternate, ratio_row
+from learning import data as datasets
+from learning import models, partition, sgd
+from learning.task import Examples, Task
+
+_CLIENTS, _BATCH, _RATE = 15, 50, 0.1
+_APART = 0.02  # of the way that training goes: what float32 rounding grows to
+_ONE = "the same clients one after another"
+
+Clients = list[tuple[Examples, int]]
+
+
+def run(data: Path) -> list[Row]:
+    """Measure where MNIST is at hand."""
+    try:
+        datasets.load("mnist", data, download=False)
+    except AoiError as error:
+        raise Skipped(f"MNIST: {error}") from error
+    threads = torch.get_num_threads()
+    try:
+        return [*_batched(data), *_layouts(data)]
+    finally:
+        sgd.threads(threads)
+
+
+def _batched(data: Path) -> list[Row]:
+    sgd.threads(1)
+    task = Task("mnist", str(data), "cnn", "auto", seed=1)
+    cuda = torch.cuda.is_available()
+    images, epochs, repeats = (600, 5, 5) if cuda else (100, 1, 3)
+    clients, how = _clients(task, images), {**_how(), "epochs": epochs}
+    alone, together, mapped = alternate(
+        lambda: _alone(task, clients, how), lambda: _together(task, clients, how), lambda: _vmap(task, clients, how),
+        repeats=repeats,
+    )  # fmt: skip
+    _check(task, _alone(task, clients, how), _together(task, clients, how))
+    where = f"on {torch.cuda.get_device_name()}" if cuda else f"on a CPU, {images} images a client, {epochs} pass"
+    note = "" if cuda else "no GPU here: nothing to judge"
+    what = f"MNIST CNN, {_CLIENTS} clients batched, {where}"
+    by_vmap = f"MNIST CNN, {_CLIENTS} clients by `torch.func.vmap` without masks, {where}"
+    return [
+        ratio_row(what, _ONE, 0.2 if cuda else None, together, alone, note=note),
+        ratio_row(by_vmap, _ONE, None, mapped, alone),
+    ]
+
+
+def _layouts(data: Path) -> list[Row]:
+    """Compare threads, memory layout and batching on the CPU with what is used: one thread, one after another."""
+    rows = []
+    for model, images in (("2nn", 600), ("cnn", 100)):
+        task = Task("mnist", str(data), model, "cpu", seed=1)
+        clients, how = _clients(task, images), {**_how(), "epochs": 1}
+        ways: dict[str, tuple[int, Callable[[Task, Clients, Any], Any]]] = {
+            "one thread": (1, _alone),
+            "one thread, clients batched": (1, _together),
+            "two threads": (2, _alone),
+            "two threads, clients batched": (2, _together),
+        }
+        if model == "cnn":
+            ways["one thread, channels first"] = 1, _channels_first
+            ways["two threads, channels first"] = 2, _channels_first
+
+        def player(threads: int, way: Callable[[Task, Clients, Any], Any], task=task, clients=clients, how=how):  # type: ignore[no-untyped-def]
+            def play() -> None:
+                sgd.threads(threads)
+                way(task, clients, how)
+
+            return play
+
+        times: list[Times] = alternate(*(player(*way) for way in ways.values()), repeats=4)
+        rows += [
+            ratio_row(
+                f"MNIST-{model.upper()} on a CPU, {_CLIENTS} clients of {images} images, one pass: {name}",
+                "one thread, one client after another",
+                None,
+                found,
+                times[0],
+            )
+            for name, found in list(zip(ways, times, strict=True))[1:]
+        ]
+    return rows
+
+
+def _how() -> dict[str, Any]:
+    return {"round_": 1, "learning_rate": _RATE, "batch_size": _BATCH, "seed": 1}
+
+
+def _clients(task: Task, images: int) -> Clients:
+    parts = partition.make(task.data.train_y, 100, seed=1)
+    return [(task.examples(parts[i][:images]), i) for i in range(_CLIENTS)]
+
+
+def _alone(task: Task, clients: Clients, how: Any) -> list[Any]:
+    return [task.train(task.initial_arrays(), examples, client=i, **how) for examples, i in clients]
+
+
+def _together(task: Task, clients: Clients, how: Any) -> list[Any]:
+    return list(task.train_many(task.initial_arrays(), clients, **how))
+
+
+def _channels_first(task: Task, clients: Clients, how: Any) -> None:
+    """Train with weights as torch lays them out by itself; the task has them with the channels last on a CPU."""
+    model = models.build(task.model, task.data.shape, task.data.classes, seed=0)
+    for examples, i in clients:
+        models.load_arrays(model, task.initial_arrays())
+        order = generator(1, 1, f"batches/{i}")
+        options = {"learning_rate": _RATE, "batch_size": _BATCH, "epochs": how["epochs"]}
+        sgd.fit(model, examples.x, examples.y, loss=models.loss_of(task.model), order=order, **options)
+        models.to_arrays(model)
+
+
+def _vmap(task: Task, clients: Clients, how: Any) -> None:
+    """Train clients of equal size by the general transformation, which knows no ragged sizes."""
+    work, loss = task._working(), models.loss_of(task.model)
+    models.load_arrays(work.model, task.initial_arrays())
+    first = clients[0][0].x
+    values = {k: v.detach().repeat(len(clients), *[1] * v.dim()) for k, v in work.model.named_parameters()}
+    step = vmap(grad(lambda p, x, y: loss(functional_call(work.model, p, (x,)), y)))
+    x, y = (torch.stack([getattr(examples, part) for examples, _ in clients]) for part in ("x", "y"))
+    orders = [generator(1, 1, f"batches/{i}") for _, i in clients]
+    who = torch.arange(len(clients), device=first.device)[:, None]
+    for _ in range(how["epochs"]):
+        passes = torch.from_numpy(np.stack([order.permutation(len(first)) for order in orders])).to(first.device)
+        for batch in passes.split(_BATCH, dim=1):
+            gradients = step(values, x[who, batch], y[who, batch])
+            torch._foreach_add_(list(values.values()), list(gradients.values()), alpha=-_RATE)
+    for client in range(len(clients)):
+        for value in values.values():
+            value[client].cpu().numpy().copy()
+
+
+def _check(task: Task, alone: list[Any], together: list[Any]) -> None:
+    """Raise unless both ways trained alike: a batch missed or shuffled otherwise shows as more than rounding does."""
+    first = task.initial_arrays()
+    for (wanted, _), (found, _) in zip(alone, together, strict=True):
+        way, apart = (
+            np.sqrt(sum(float(np.sum((wanted[k] - other[k]) ** 2)) for k in first)) for other in (first, found)
+        )
+        if not apart <= _APART * way:
+            raise RuntimeError(f"trained together, a client ends {apart:.3g} from where it ends alone, after {way:.3g}")

@@ -1,0 +1,253 @@
+"""Local training of many clients at once: their models stacked, every layer computed for all clients together.
+
+Clients do not touch each other, so the gradient of the sum of their losses with respect to the stacked parameters holds
+each client's own gradient, and plain autograd trains all of them in the number of kernels that one of them takes.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from learning import sgd
+
+_BLOCK = 64  # steps whose batches are drawn and moved to the device together
+_LAYERS = (nn.Flatten, nn.Linear, nn.ReLU, nn.Conv2d, nn.MaxPool2d)
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """What one client trains on: images (n, C, H, W), labels (n,), where its permutations come from, any weights."""
+
+    x: Tensor
+    y: Tensor
+    order: np.random.Generator
+    weights: NDArray[np.floating] | None = None
+
+
+def fit_many(
+    model: nn.Module,
+    shares: Sequence[Share],
+    *,
+    learning_rate: float,
+    batch_size: int,
+    loss: sgd.Loss,
+    epochs: int | None = None,
+    steps: int | None = None,
+) -> tuple[list[Tensor], list[float]]:
+    """Train a copy of the model for each client, as :func:`learning.sgd.fit` does one after another.
+
+    Same draws, same batches, same number of steps; only the order of additions differs. In float64 both ways agree to
+    1e-9 of the largest value. In float32 they differ as two trainings do whose first parameters differ in the last bit:
+    by some 1e-6, or by whatever training makes of that where its rate is near divergence. Batches shorter than the
+    longest of their step are filled up with an image of weight 0; a client whose steps are done leaves the stack.
+
+    Parameters
+    ----------
+    model
+        Where all start from, on the device of the data and in their type; it stays as it is. See :func:`supports`.
+    shares
+        At least one, each with at least one image.
+    learning_rate, batch_size, loss, epochs, steps
+        As in :func:`learning.sgd.fit`.
+
+    Returns
+    -------
+    tuple
+        The trained parameters in the model's order, each (clients, *shape), and each client's mean training loss.
+
+    Raises
+    ------
+    ConfigError
+        The weights of some client's images make no sense.
+    """
+    if (epochs is None) == (steps is None):
+        raise ValueError(f"epochs={epochs} and steps={steps}: give exactly one of them")
+    if batch_size < 1 or not shares or any(len(share.y) == 0 for share in shares):
+        raise ValueError(f"batch_size={batch_size}, {len(shares)} clients: each must be at least 1, and have images")
+    counts = [sgd.number_of_steps(len(share.y), batch_size, epochs, steps) for share in shares]
+    # Those that end first lie last, so that who still trains is a prefix of the stack.
+    ranks = np.argsort([-count for count in counts], kind="stable")
+    ordered = [shares[i] for i in ranks]
+    parameters = [p.detach().repeat(len(shares), *[1] * p.dim()) for p in model.parameters()]
+    x, y = (torch.cat([getattr(share, part) for share in ordered]) for part in ("x", "y"))
+    values: list[Tensor] = []
+    sizes: list[NDArray[np.int64]] = []
+    for step in _steps(ordered, [counts[i] for i in ranks], batch_size, x):
+        clients, width = step.index.shape
+        leaves = [p[:clients].requires_grad_() for p in parameters]
+        chosen = step.index.flatten()
+        outputs = _forward(model, leaves, x.index_select(0, chosen).unflatten(0, (clients, width)))
+        each = loss(outputs.flatten(0, 1), y.index_select(0, chosen), reduction="none")
+        value = (each.view(clients, width) * step.factor).sum(dim=1)
+        gradients = torch.autograd.grad(value.sum(), leaves)
+        with torch.no_grad():
+            torch._foreach_add_(leaves, gradients, alpha=-learning_rate)
+        values.append(value.detach())
+        sizes.append(step.sizes)
+    places = torch.from_numpy(np.argsort(ranks)).to(x.device)
+    return [p.index_select(0, places) for p in parameters], _means(values, sizes, ranks)
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """One step of the clients that still train: images (clients, width), their factors in the loss, batch sizes."""
+
+    index: Tensor
+    factor: Tensor
+    sizes: NDArray[np.int64]
+
+
+def _steps(shares: Sequence[Share], counts: Sequence[int], batch_size: int, like: Tensor) -> Iterator[_Step]:
+    """Yield the steps of all clients together; ``counts`` falls, and images are numbered through all clients."""
+    sources = [_batches(len(share.y), batch_size, n, share.order) for share, n in zip(shares, counts, strict=True)]
+    first = np.cumsum([0, *(len(share.y) for share in shares)])
+    scales = [None if s.weights is None else sgd.scaled(s.weights, len(s.y)) for s in shares]
+    widest = min(batch_size, max(len(share.y) for share in shares))
+    for begin in range(0, counts[0] if counts else 0, _BLOCK):
+        rows = min(_BLOCK, counts[0] - begin)
+        index = np.zeros((rows, len(shares), widest), np.int64)
+        factor = np.zeros((rows, len(shares), widest))
+        sizes = np.zeros((rows, len(shares)), np.int64)
+        for client, source in enumerate(sources):
+            for row in range(min(rows, counts[client] - begin)):
+                batch = next(source)
+                n = sizes[row, client] = len(batch)
+                # Filled up with an image of the batch itself: another could be one on which the loss is infinite.
+                index[row, client] = first[client] + batch[0]
+                index[row, client, :n] = first[client] + batch
+                scale = scales[client]
+                factor[row, client, :n] = (1.0 if scale is None else scale[batch]) / n
+        indices, factors = torch.from_numpy(index).to(like.device), torch.from_numpy(factor).to(like)
+        for row in range(rows):
+            size = sizes[row][sizes[row] > 0]
+            part = row, slice(len(size)), slice(size.max())
+            yield _Step(indices[part], factors[part], size)
+
+
+def _batches(n: int, batch_size: int, count: int, order: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+    """Yield the first ``count`` batches of positions, a fresh permutation for each pass."""
+    while count > 0:
+        permutation = order.permutation(n)
+        for begin in range(0, min(n, count * batch_size), batch_size):
+            yield permutation[begin : begin + batch_size]
+            count -= 1
+
+
+def _means(values: list[Tensor], sizes: list[NDArray[np.int64]], ranks: NDArray[np.int64]) -> list[float]:
+    """Return each client's mean loss over its batches, weighted by their sizes; NaN for a client without any."""
+    means = np.full(len(ranks), np.nan)
+    if values:
+        client = np.concatenate([np.arange(len(size)) for size in sizes])
+        weight = np.concatenate(sizes).astype(np.float64)
+        value = torch.cat(values).double().cpu().numpy()  # one transfer at the end, as in sgd.fit
+        totals = [np.bincount(client, w, minlength=len(ranks)) for w in (value * weight, weight)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            means[ranks] = totals[0] / totals[1]
+    return means.tolist()
+
+
+# Stacked layers -----------------------------------------------------------------------------------------------------
+
+
+def supports(model: nn.Module) -> bool:
+    """Say whether a model can be stacked: a sequence of the plain layers that :mod:`learning.models` uses."""
+    return isinstance(model, nn.Sequential) and all(
+        isinstance(layer, _LAYERS)
+        and getattr(layer, "bias", True) is not None
+        and getattr(layer, "groups", 1) == 1
+        and getattr(layer, "padding_mode", "zeros") == "zeros"
+        for layer in model
+    )
+
+
+def _forward(model: nn.Module, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
+    """Return the outputs (clients, width, classes) of stacked parameters on images (clients, width, C, H, W)."""
+    values = iter(parameters)
+    for layer in model.children():
+        match layer:
+            case nn.Flatten():
+                x = x.flatten(2)
+            case nn.ReLU():
+                x = x.relu()
+            case nn.Linear():
+                weight, bias = next(values), next(values)
+                x = torch.baddbmm(bias.unsqueeze(1), x, weight.mT)
+            case nn.Conv2d():
+                weight, bias = next(values), next(values)
+                x = _way(layer, x, weight, bias)(layer, x, weight, bias)
+            case nn.MaxPool2d():
+                x = layer(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+            case _:
+                raise TypeError(f"{type(layer).__name__} cannot be stacked")
+    return x
+
+
+def one_by_one(layer: nn.Conv2d, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Convolve each client's images (clients, width, C, H, W) on their own: a kernel a client."""
+    how = layer.stride, layer.padding, layer.dilation
+    return torch.stack([functional.conv2d(*each, *how) for each in zip(x, weight, bias, strict=True)])
+
+
+def grouped(layer: nn.Conv2d, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Convolve all clients' images at once, the clients as the groups of one convolution."""
+    clients = len(x)
+    channels = x.transpose(0, 1).flatten(1, 2)  # (width, clients·C, H, W)
+    out = functional.conv2d(
+        channels, weight.flatten(0, 1), bias.flatten(), layer.stride, layer.padding, layer.dilation, clients
+    )
+    return out.unflatten(1, (clients, -1)).transpose(0, 1)
+
+
+_Way = Callable[[nn.Conv2d, Tensor, Tensor, Tensor], Tensor]
+
+
+_faster: dict[tuple[object, ...], _Way] = {}
+
+
+def _way(layer: nn.Conv2d, x: Tensor, weight: Tensor, bias: Tensor) -> _Way:
+    """Return how to convolve. On a GPU that depends on cuDNN, so both ways are timed at a layer's first shape."""
+    if x.device.type != "cuda" or len(x) == 1:
+        return one_by_one
+    key = x.device, x.dtype, x.shape[2:], weight.shape[1:]
+    if key not in _faster:
+        _faster[key] = min((one_by_one, grouped), key=lambda way: _seconds(way, layer, x, weight, bias))
+    return _faster[key]
+
+
+def _seconds(way: _Way, layer: nn.Conv2d, x: Tensor, weight: Tensor, bias: Tensor) -> float:
+    """Time a convolution forwards and backwards; only inner layers need the gradient of what comes in."""
+    values = [value.detach().requires_grad_(value.requires_grad) for value in (x, weight, bias)]
+    wanted = [value for value in values if value.requires_grad]
+    seconds = 0.0
+    for _ in range(3):  # the first calls choose and load kernels
+        torch.cuda.synchronize(x.device)
+        begun = time.perf_counter()
+        torch.autograd.grad(way(layer, *values).sum(), wanted)
+        torch.cuda.synchronize(x.device)
+        seconds = time.perf_counter() - begun
+    return seconds
+
+
+# Memory -------------------------------------------------------------------------------------------------------------
+
+
+def bytes_a_client(model: nn.Module, shape: tuple[int, int, int], batch_size: int) -> int:
+    """Return what one more client adds to the memory of :func:`fit_many`, above twice its images.
+
+    Its parameters, their gradient, the returned copy and the reply made of it; for each image of a batch, every layer's
+    output three times, which are the output, its gradient, and what the layer keeps or rearranges.
+    """
+    parameters = sum(p.numel() for p in model.parameters())
+    like = next(model.parameters())
+    outputs = 0
+    with torch.no_grad():
+        x = torch.zeros((1, *shape), dtype=like.dtype, device=like.device)
+        for layer in model.children():
+            outputs += (x := layer(x)).numel()
+    return (4 * parameters + 3 * batch_size * outputs) * like.element_size()
