@@ -91,7 +91,8 @@ class Ask(Record):
     """Server to client, in every message: which run and round, and on what terms.
 
     ``table`` is p_0 … p_m; ``forced`` is set for the one client that trains because nobody volunteered; ``refresh``
-    tells the client to renew its data first; ``index`` and ``budget`` are what a bid is computed with.
+    tells the client to renew its data first; ``index`` and ``budget`` are what a bid is computed with; ``ahead`` asks
+    whoever evaluates this round's model whether it takes part in the next round.
     """
 
     run: str
@@ -102,6 +103,7 @@ class Ask(Record):
     refresh: bool = False
     index: str | None = None
     budget: float | None = None
+    ahead: bool | None = None
 
 
 @dataclass(frozen=True)

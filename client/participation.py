@@ -81,6 +81,8 @@ class ClientApp(flwr.clientapp.ClientApp):  # type: ignore[misc]
                 return _reply(message, member.bid(about.payment, about.weight))
             case protocol.TRAIN:
                 return self._train(message, context, member)
+            case protocol.EVALUATE if ask.ahead:
+                return self._evaluate(message, context, ask)
             case _:
                 return super().__call__(message, context)
 
@@ -98,6 +100,14 @@ class ClientApp(flwr.clientapp.ClientApp):  # type: ignore[misc]
         reply = super().__call__(message, context)
         if reply.has_content():  # the age resets when the update is made, not when the client says yes
             reply.content[protocol.AOI] = ConfigRecord(member.took_part(answer).write())
+        return reply
+
+    def _evaluate(self, message: Message, context: Context, ask: Ask) -> Message:
+        """Evaluate, and answer the next round's question, which came with the model."""
+        reply = super().__call__(message, context)
+        if reply.has_content():
+            following = Member(context, replace(ask, round=ask.round + 1))
+            reply.content[protocol.AOI] = ConfigRecord(following.answer().write())
         return reply
 
 
