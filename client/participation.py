@@ -19,6 +19,7 @@ from aoi.age import ClientAge
 from aoi.draws import uniform
 from aoi.errors import ConfigError
 from aoi.protocol import Answer, Ask, Bid, Introduction
+from client.compression import Residuals, compress_update, model_of
 from client.freshness import Fixed, Source
 from client.identity import Identity, identity
 from client.state import ClientState, StateFile
@@ -97,8 +98,10 @@ class ClientApp(flwr.clientapp.ClientApp):  # type: ignore[misc]
             return _reply(message, answer)
         if member.ask.refresh or self._make_source is not None:  # a bid needs its round, source or no source
             message.content[protocol.CONFIG] = ConfigRecord({**message.content[protocol.CONFIG], **member.data_ages()})
+        model = model_of(message) if member.ask.compression else {}
         reply = super().__call__(message, context)
         if reply.has_content():  # the age resets when the update is made, not when the client says yes
+            answer = replace(answer, **compress_update(reply, model, member.ask, member.residuals()))
             reply.content[protocol.AOI] = ConfigRecord(member.took_part(answer).write())
         return reply
 
@@ -149,6 +152,10 @@ class Member:
         if self.ask.wire == protocol.CENTRAL:
             return ClientAge(last=0)
         return ClientAge.newcomer(self.ask.table, self.ask.round, self._draw("first-age", self.ask.round))
+
+    def residuals(self) -> Residuals:
+        """Return what compression has left unsaid up to now."""
+        return Residuals(self.who.state_dir, self.who.name, self._clock())
 
     def introduction(self) -> dict[str, Any]:
         """Return what the client's state has to say in the roll call."""

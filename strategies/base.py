@@ -17,6 +17,7 @@ from flwr.serverapp.strategy import Result, Strategy
 from numpy.typing import NDArray
 
 from aoi import protocol
+from aoi.compress import NONE
 from aoi.errors import NodesError
 from aoi.protocol import Answer, Ask, Bid
 from strategies.collect import Collector, drop
@@ -292,6 +293,8 @@ class AgeAwareStrategy(Strategy):
         return Exchange(grid, messages, timeout, one_by_one=one_by_one, ordered=ordered)
 
     def _plan_messages(self, plan: Plan, arrays: ArrayRecord, config: ConfigRecord) -> dict[int, Message]:
+        compression = None if self.options.compression == NONE else self.options.compression
+        plan = replace(plan, ask=replace(plan.ask, compression=compression))
         self._plan, self._model = plan, arrays
         extra = {} if self._configure is None else self._configure(plan.ask.round)
         config = ConfigRecord({**config, "server-round": plan.ask.round, **extra})
