@@ -99,7 +99,8 @@ class Compression(Experiment):
             right.plot(trained[kind] * sizes[kind] / 1e6, 100 * curve.mean(axis=0), **style)
         best = max(100 * c.max() for c in curves.values())
         left.set(xlabel="round", ylabel="test accuracy in %, mean and range", title="what it costs")
-        left.set_ylim(bottom=max(0.0, best - 30), top=best + 1)
+        lowest = min(100 * c.min() for c in curves.values())
+        left.set_ylim(bottom=max(0.0, lowest - 1, best - 30), top=best + 1)
         right.set(xlabel="megabytes that clients have sent", title="what it saves", xscale="log")
         legend_below(figure, left)
 
