@@ -91,7 +91,9 @@ class Ask(Record):
     """Server to client, in every message: which run and round, and on what terms.
 
     ``table`` is p_0 … p_m; ``forced`` is set for the one client that trains because nobody volunteered; ``refresh``
-    tells the client to renew its data first; ``index`` and ``budget`` are what a bid is computed with.
+    tells the client to renew its data first; ``index`` and ``budget`` are what a bid is computed with; ``ahead`` asks
+    whoever evaluates this round's model whether it takes part in the next round; ``compression`` is how an update is to
+    travel (:mod:`aoi.compress`), None: as it is.
     """
 
     run: str
@@ -102,6 +104,8 @@ class Ask(Record):
     refresh: bool = False
     index: str | None = None
     budget: float | None = None
+    ahead: bool | None = None
+    compression: str | None = None
 
 
 @dataclass(frozen=True)
@@ -126,13 +130,16 @@ class Introduction(Record):
 class Answer(Record):
     """Client to server, on an ask or with an update: what it decided.
 
-    ``age`` is its age before the decision, in rounds missed; ``next_round`` the round that it reserved, if any.
+    ``age`` is its age before the decision, in rounds missed; ``next_round`` the round that it reserved, if any;
+    ``compression`` and ``scales`` tell how the update beside it is coded, if it is (:class:`aoi.compress.Coded`).
     """
 
     name: str
     takes_part: bool
     age: int
     next_round: int | None = None
+    compression: str | None = None
+    scales: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.age < 0:

@@ -21,6 +21,7 @@ from aoi.age import ClientAge
 from aoi.draws import uniform
 from aoi.errors import ConfigError
 from aoi.protocol import Answer, Ask, Bid, Introduction
+from client.compression import Residuals, compress_update, model_of
 from client.freshness import Fixed, Source
 from client.identity import Identity, identity
 from client.state import ClientState, StateFile
@@ -103,6 +104,8 @@ class ClientApp(flwr.clientapp.ClientApp):  # type: ignore[misc]
                 return _reply(message, member.bid(about.payment, about.weight))
             case protocol.TRAIN:
                 return self._train(message, context, member)
+            case protocol.EVALUATE if ask.ahead:
+                return self._evaluate(message, context, ask)
             case _:
                 return super().__call__(message, context)
 
@@ -138,20 +141,23 @@ class ClientApp(flwr.clientapp.ClientApp):  # type: ignore[misc]
                     replies[i] = _reply(message, answer)
         if self._train_many is None or len(willing) < 2:
             return replies
+        models = {i: model_of(messages[i]) for i in willing}
         try:
             made = self._train_many([messages[i] for i in willing], [contexts[i] for i in willing])
         except (Exception, SystemExit) as error:
             logger.warning("Training %d clients together failed (%r): they train one by one.", len(willing), error)
             return replies
         for (i, (member, answer)), reply in zip(willing.items(), made, strict=True):
-            replies[i] = None if reply is None else _conclude(reply, member, answer)
+            with suppress(Exception):
+                replies[i] = None if reply is None else _conclude(reply, models[i], member, answer)
         return replies
 
     def _train(self, message: Message, context: Context, member: "Member") -> Message:
         answer = self._decide(message, member)
         if not answer.takes_part:
             return _reply(message, answer)
-        return _conclude(super().__call__(message, context), member, answer)
+        model = model_of(message)
+        return _conclude(super().__call__(message, context), model, member, answer)
 
     def _decide(self, message: Message, member: "Member") -> Answer:
         """Decide on taking part; if so, refresh the data if that is asked, and note their ages in the message."""
@@ -160,6 +166,14 @@ class ClientApp(flwr.clientapp.ClientApp):  # type: ignore[misc]
         if answer.takes_part and (member.ask.refresh or self._make_source is not None):
             message.content[protocol.CONFIG] = ConfigRecord({**message.content[protocol.CONFIG], **member.data_ages()})
         return answer
+
+    def _evaluate(self, message: Message, context: Context, ask: Ask) -> Message:
+        """Evaluate, and answer the next round's question, which came with the model."""
+        reply = super().__call__(message, context)
+        if reply.has_content():
+            following = Member(context, replace(ask, round=ask.round + 1))
+            reply.content[protocol.AOI] = ConfigRecord(following.answer().write())
+        return reply
 
 
 class Member:
@@ -200,6 +214,10 @@ class Member:
         if self.ask.wire == protocol.CENTRAL:
             return ClientAge(last=0)
         return ClientAge.newcomer(self.ask.table, self.ask.round, self._draw("first-age", self.ask.round))
+
+    def residuals(self) -> Residuals:
+        """Return what compression has left unsaid up to now."""
+        return Residuals(self.who.state_dir, self.who.name, self._clock())
 
     def introduction(self) -> dict[str, Any]:
         """Return what the client's state has to say in the roll call."""
@@ -276,8 +294,9 @@ def _reply(message: Message, record: protocol.Record) -> Message:
     return Message(RecordDict({protocol.AOI: ConfigRecord(record.write())}), reply_to=message)
 
 
-def _conclude(reply: Message, member: Member, answer: Answer) -> Message:
-    """Reset the age where there is an update: when it has been made, not when the client said yes."""
+def _conclude(reply: Message, model: Mapping[str, Any], member: Member, answer: Answer) -> Message:
+    """Where there is an update: compress it if that is asked, and reset the age, which a yes alone does not."""
     if reply.has_content():
+        answer = replace(answer, **compress_update(reply, model, member.ask, member.residuals()))
         reply.content[protocol.AOI] = ConfigRecord(member.took_part(answer).write())
     return reply

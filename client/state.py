@@ -85,17 +85,37 @@ class StateFile:
     def save(self, state: ClientState) -> None:
         """Write the state so that, whatever happens, either the old or the new one is found afterwards."""
         if _held is None:
-            _write({self.path: state})
+            _write({self.path: state}, {})
         else:
             _held.states[self.path] = _held.changed[self.path] = state
 
 
+def keep(path: Path, blob: bytes) -> None:
+    """Write a file that belongs to a client's state as :meth:`StateFile.save` writes that."""
+    asides = {} if _held is None else _held.asides
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_aside(path, blob, asides)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    if _held is None:
+        _write({}, asides)
+
+
+def kept(folder: Path) -> dict[Path, Path]:
+    """Return the files of a folder, and where each lies now: aside, if :func:`keep` has yet to give it its name."""
+    waiting = {} if _held is None else {p: aside for p, aside in _held.asides.items() if p.parent == folder}
+    there = set(folder.iterdir()) - set(waiting.values()) if folder.is_dir() else set()
+    return {path: path for path in there} | waiting
+
+
 @dataclass
 class _Held:
-    """States in memory: all that were saved, and those that are not yet on disk."""
+    """States in memory: all that were saved, and those that are not yet on disk; and files that wait for their name."""
 
     states: dict[Path, ClientState] = field(default_factory=dict)
     changed: dict[Path, ClientState] = field(default_factory=dict)
+    asides: dict[Path, Path] = field(default_factory=dict)
 
 
 _held: _Held | None = None
@@ -118,9 +138,9 @@ def written_together(*, alone: bool = True) -> Iterator[Callable[[], None]]:
     with ThreadPoolExecutor(_FEW // 4) as pool:
 
         def write() -> None:
-            if held.changed:
-                _write(held.changed, pool.map)
-                held.changed = {}
+            if held.changed or held.asides:
+                _write(held.changed, held.asides, pool.map)
+                held.changed, held.asides = {}, {}
             if not alone:
                 held.states = {}
 
@@ -128,36 +148,49 @@ def written_together(*, alone: bool = True) -> Iterator[Callable[[], None]]:
             yield write
         finally:
             _held = None
+            _remove(held.asides)
 
 
-def _write(states: Mapping[Path, ClientState], each: Callable[..., Iterable[Any]] = map) -> None:
-    """Write states aside, wait for the disk, rename them, and wait for their folders."""
-    # Past some files, writing back all that the system holds is faster; elsewhere sync() may return too soon.
-    all_at_once = len(states) > _FEW and sys.platform == "linux"
-    asides: dict[Path, Path] = {}
-    path = next(iter(states))  # the one to name if not even the folder can be made
+def _write(
+    states: Mapping[Path, ClientState], asides: dict[Path, Path], each: Callable[..., Iterable[Any]] = map
+) -> None:
+    """Write states aside, wait for the disk, rename them and files already aside, and wait for their folders."""
+    path = next(iter([*states, *asides]))  # the one to name if not even the folder can be made
     try:
         for folder in {path.parent for path in states}:
             folder.mkdir(parents=True, exist_ok=True)
         for path, state in states.items():
-            asides[path] = path.with_suffix(f".{os.getpid()}.tmp")
-            asides[path].write_bytes(_encode(state))
-        if all_at_once:
+            _write_aside(path, _encode(state), asides)
+        # Past some files, writing back all that the system holds is faster; elsewhere sync() may return too soon.
+        if len(asides) > _FEW and sys.platform == "linux":
             os.sync()
         else:
             list(each(_sync, asides.values()))
         for path, aside in asides.items():
             os.replace(aside, path)
-        for folder in {path.parent for path in states}:
+        for folder in {path.parent for path in asides}:
             _sync(folder)
     except OSError as error:
-        for aside in asides.values():
-            with suppress(OSError):
-                aside.unlink(missing_ok=True)
-        raise ConfigError(
-            f"the client state {path} cannot be written: {error}. Point state-dir at a folder that this client can "
-            "write, with room left."
-        ) from error
+        _remove(asides)
+        raise _unwritable(path, error) from error
+
+
+def _write_aside(path: Path, blob: bytes, asides: dict[Path, Path]) -> None:
+    asides[path] = path.with_suffix(f".{os.getpid()}.tmp")
+    asides[path].write_bytes(blob)
+
+
+def _remove(asides: Mapping[Path, Path]) -> None:
+    for aside in asides.values():
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+
+
+def _unwritable(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"the client state {path} cannot be written: {error}. Point state-dir at a folder that this client can "
+        "write, with room left."
+    )
 
 
 @lru_cache(maxsize=1024)  # a process that holds many clients comes back to each of them every round

@@ -10,6 +10,7 @@ from experiments.base import Experiment
 def experiments() -> dict[str, Experiment]:
     """Return all experiments by name."""
     from experiments.churn import Churn
+    from experiments.compression import COMPRESSION
     from experiments.dropout import Dropout
     from experiments.intervals import Intervals
     from experiments.learning import LEARNING
@@ -31,6 +32,7 @@ def experiments() -> dict[str, Experiment]:
         Churn(),
         Dropout(),
         Modes(),
+        *COMPRESSION,
         WicsAges(),
         WicsExact(),
         *LEARNING,

@@ -31,6 +31,7 @@ class RunConfig(TaskSettings):
     evaluate_every : rounds between two central evaluations; the last round is always evaluated
     evaluate_clients : clients that evaluate the new model each round
     join_timeout, ask_timeout, train_timeout, evaluate_timeout : deadlines, in seconds
+    compression : how updates travel, see :mod:`aoi.compress`
     max_empty_rounds : rounds in a row without a usable update after which the run stops; 0: it never does
     """
 
@@ -60,6 +61,7 @@ class RunConfig(TaskSettings):
     ask_timeout: float = Field(60.0, gt=0, allow_inf_nan=False)
     train_timeout: float = Field(600.0, gt=0, allow_inf_nan=False)
     evaluate_timeout: float = Field(600.0, gt=0, allow_inf_nan=False)
+    compression: Literal["none", "float16", "int8"] = "none"
     max_empty_rounds: int = Field(10, ge=0)
 
     @model_validator(mode="after")

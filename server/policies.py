@@ -38,6 +38,7 @@ def make_strategy(config: RunConfig, run: str, **settings: Any) -> AgeAwareStrat
         deterministic=config.deterministic,
         evaluate_clients=config.evaluate_clients,
         max_empty_rounds=config.max_empty_rounds,
+        compression=config.compression,
     )
     if config.policy in _CENTRAL:
         return _CENTRAL[config.policy](config.clients_per_round, **settings)

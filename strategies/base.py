@@ -16,12 +16,14 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from numpy.typing import NDArray
 
-from aoi import draws, protocol
+from aoi import protocol
+from aoi.compress import NONE
 from aoi.errors import NodesError
 from aoi.protocol import Answer, Ask, Bid
 from strategies.collect import Collector, drop
+from strategies.evaluation import Evaluation, loss_and_accuracy
 from strategies.exchange import Exchange, Waits
-from strategies.guard import Refused, check_name, read_metrics, read_record
+from strategies.guard import Refused, check_name, read_record
 from strategies.plan import Plan, Resume, RoundOptions
 from strategies.records import Memory, Observer, Participation, RoundRecord, Silent
 from strategies.roster import Roster
@@ -66,6 +68,8 @@ class AgeAwareStrategy(Strategy):
         self._plan = Plan(np.empty(0, np.int64), np.empty(0), Ask("", 0))
         self._model = ArrayRecord()
         self._exchange: Exchange | None = None
+        self._evaluation: Evaluation | None = None
+        self._last = 0
 
     # What a policy supplies ------------------------------------------------------------------------------------------
 
@@ -79,6 +83,16 @@ class AgeAwareStrategy(Strategy):
 
     def learn(self, client: int, answer: Answer | None) -> None:
         """Take note of what a client said, with an update or in place of one."""
+
+    def ahead(self, ask: Ask) -> Ask | None:
+        """Complete the next round's question, ``ask``, that rides on this round's evaluation; None: it does not.
+
+        Called when this round's training is over.
+        """
+        return None
+
+    def hear(self, client: int, answer: Answer) -> None:
+        """Take note of the answer to a question that rode on an evaluation."""
 
     def parameters(self) -> dict[str, Any]:
         """Return the policy's parameters, for the log and the ledger."""
@@ -128,22 +142,14 @@ class AgeAwareStrategy(Strategy):
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Average the clients' metrics, weighted by their examples."""
-        sums: dict[str, float] = {}
-        total = 0
+        if self._evaluation is None:
+            return None
         for reply in replies:
-            client = self._sender(reply)
-            try:
-                examples, metrics = read_metrics(reply, self.options.examples_key)
-            except Refused as reason:
-                self._drop_evaluation(client, str(reason))
-                continue
-            total += examples
-            for key, value in metrics.items():
-                sums[key] = sums.get(key, 0.0) + examples * value
+            self._evaluation.take(self._sender(reply), reply)
         if self._exchange is not None:
             for client in sorted(self._exchange.missing):
-                self._drop_evaluation(client, "no reply by the deadline")
-        return MetricRecord({k: v / total for k, v in sums.items()}) if total else None
+                self._evaluation.drop(client, "no reply by the deadline")
+        return self._evaluation.result()
 
     def start(
         self,
@@ -159,6 +165,7 @@ class AgeAwareStrategy(Strategy):
         self.summary()
         result = Result()
         arrays = result.arrays = initial_arrays
+        self._last = num_rounds
         first = 1 if self._resume is None else self._resume.next_round
         if self._resume is not None and self._resume.memory:
             self.recall(self._resume.memory)
@@ -178,7 +185,7 @@ class AgeAwareStrategy(Strategy):
                 result.evaluate_metrics_clientapp[round_] = client_metrics
             if evaluate_fn and (metrics := evaluate_fn(round_, arrays)) is not None:
                 result.evaluate_metrics_serverapp[round_] = metrics
-                self._record.test_loss, self._record.test_accuracy = _loss_and_accuracy(metrics)
+                self._record.test_loss, self._record.test_accuracy = loss_and_accuracy(metrics)
             self._record.seconds = time.monotonic() - begun
             self.observer.round_done(self._record, arrays, self.memory())
             result.arrays = arrays
@@ -252,11 +259,6 @@ class AgeAwareStrategy(Strategy):
     def _drop(self, client: int, outcome: str, reason: str) -> None:
         drop(self._record, Participation(client, self.roster.name(client), outcome, reason=reason))
 
-    def _drop_evaluation(self, client: int | None, reason: str) -> None:
-        """Count and name an evaluation that is not used; what the client did in training stays as it is."""
-        self._record.dropped += 1
-        logger.warning("Round %d: evaluation of client %s dropped: %s", self._record.round, client, reason)
-
     def _train(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, timeout: float
     ) -> tuple[ArrayRecord, MetricRecord | None]:
@@ -282,7 +284,7 @@ class AgeAwareStrategy(Strategy):
         self._exchange = self._send(grid, messages, timeout, one_by_one=False)
         metrics = self.aggregate_evaluate(round_, self._exchange)
         if metrics is not None:
-            self._record.client_loss, self._record.client_accuracy = _loss_and_accuracy(metrics)
+            self._record.client_loss, self._record.client_accuracy = loss_and_accuracy(metrics)
         return metrics
 
     def _send(self, grid: Grid, messages: dict[int, Message], timeout: float, *, one_by_one: bool) -> Exchange:
@@ -291,6 +293,8 @@ class AgeAwareStrategy(Strategy):
         return Exchange(grid, messages, timeout, one_by_one=one_by_one, ordered=ordered)
 
     def _plan_messages(self, plan: Plan, arrays: ArrayRecord, config: ConfigRecord) -> dict[int, Message]:
+        compression = None if self.options.compression == NONE else self.options.compression
+        plan = replace(plan, ask=replace(plan.ask, compression=compression))
         self._plan, self._model = plan, arrays
         extra = {} if self._configure is None else self._configure(plan.ask.round)
         config = ConfigRecord({**config, "server-round": plan.ask.round, **extra})
@@ -308,19 +312,11 @@ class AgeAwareStrategy(Strategy):
     def _evaluate_messages(self, round_: int, arrays: ArrayRecord, config: ConfigRecord) -> dict[int, Message]:
         if not self.options.evaluate_clients:
             return {}
-        here = np.flatnonzero(self.roster.available)
-        lots = draws.uniforms(self.options.seed, round_, "evaluate", len(self.roster))[here]
-        chosen = np.sort(here[np.argsort(lots)[: self.options.evaluate_clients]])
-        content = RecordDict(
-            {
-                protocol.ARRAYS: arrays,
-                protocol.CONFIG: ConfigRecord({**config, "server-round": round_}),
-                protocol.AOI: ConfigRecord(self._ask(round_).write()),
-            }
-        )
+        ahead = None if round_ == self._last else self.ahead(self._ask(round_ + 1))
+        self._evaluation = Evaluation(self.options, self.roster, self._record, self._ask(round_), ahead, self.hear)
         return {
             client: self._message(client, content, protocol.EVALUATE, self.options.evaluate_timeout)
-            for client in chosen.tolist()
+            for client, content in self._evaluation.contents(arrays, config).items()
         }
 
     def _message(self, client: int, content: RecordDict, kind: str, timeout: float | None) -> Message:
@@ -328,10 +324,3 @@ class AgeAwareStrategy(Strategy):
 
     def _sender(self, reply: Message) -> int | None:
         return None if self._exchange is None else self._exchange.client_of(reply)
-
-
-def _loss_and_accuracy(metrics: MetricRecord) -> tuple[float | None, float | None]:
-    def first(word: str) -> float | None:
-        return next((float(v) for k, v in metrics.items() if word in k and isinstance(v, int | float)), None)
-
-    return first("loss"), first("acc")

@@ -59,7 +59,7 @@ class Collector:
                 return
             if self._plan.ask.wire == protocol.BROADCAST and not self._plan.ask.forced:
                 self._record.willing += 1
-            update = read_update(reply, self._model, self._examples_key)
+            update = read_update(reply, self._model, self._examples_key, self._plan.ask.compression)
         except Refused as reason:
             self.drop(client, "failed" if reply.has_error() else "refused", str(reason))
             return

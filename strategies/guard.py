@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
 from numpy.typing import NDArray
 
-from aoi import npy, protocol
+from aoi import compress, npy, protocol
 from aoi.protocol import Answer, Record
 
 MAX_EXAMPLES = 10**9  # more than any client trains on in a round; beyond it a claim is an error or an attack
@@ -55,7 +55,7 @@ def read_answer(reply: Message) -> Answer | None:
     return read_record(reply, Answer) if protocol.AOI in reply.content else None
 
 
-def read_update(reply: Message, model: ArrayRecord, examples_key: str) -> Update:
+def read_update(reply: Message, model: ArrayRecord, examples_key: str, compression: str | None = None) -> Update:
     """Check a training reply against the model that was sent, and decode it.
 
     Parameters
@@ -63,11 +63,13 @@ def read_update(reply: Message, model: ArrayRecord, examples_key: str) -> Update
     reply : the client's reply
     model : names, shapes and types that its arrays must have
     examples_key : the metric that holds the number of examples
+    compression : how the client was asked to code its update; whoever cannot do so may send it as it is
 
     Raises
     ------
     Refused
-        An error, missing or foreign arrays, another name, shape or type, a NaN or Inf, or examples out of range.
+        An error, missing or foreign arrays, another name, shape or type, a NaN or Inf, examples out of range, another
+        code than was asked for, or scales that are none.
     """
     answer = read_answer(reply)
     examples, metrics = _examples(reply, examples_key)
@@ -78,7 +80,12 @@ def read_update(reply: Message, model: ArrayRecord, examples_key: str) -> Update
     records = [record for record in reply.content.values() if isinstance(record, ArrayRecord)]
     if len(records) != 1:
         raise Refused(f"{len(records)} array records in place of one")
-    return Update(_decode(records[0], model), examples, loss, answer)
+    if answer is None or answer.compression is None:
+        return Update(_decode(records[0], model), examples, loss, answer)
+    if answer.compression != compression:
+        raise Refused(f"its update is compressed as {answer.compression!r}, asked for is {compression or 'none'!r}")
+    codes = _decode(records[0], model, compression)
+    return Update(_expand(codes, answer.scales, model, compression), examples, loss, answer)
 
 
 def read_metrics(reply: Message, examples_key: str) -> tuple[int, dict[str, float]]:
@@ -112,7 +119,7 @@ def _examples(reply: Message, key: str) -> tuple[int, Mapping[str, object]]:
     return examples, metrics
 
 
-def _decode(record: ArrayRecord, model: ArrayRecord) -> dict[str, NDArray[np.generic]]:
+def _decode(record: ArrayRecord, model: ArrayRecord, compression: str = compress.NONE) -> dict[str, NDArray[Any]]:
     if list(record) != list(model):
         strange = set(record) ^ set(model)
         raise Refused(f"array names differ from the model's: {', '.join(sorted(strange)[:3]) or 'their order'}")
@@ -127,12 +134,31 @@ def _decode(record: ArrayRecord, model: ArrayRecord) -> dict[str, NDArray[np.gen
             values = npy.view(array.data)
         except Exception as error:  # a forged header ends in ValueError, MemoryError, tokenize.TokenError, …
             raise Refused(f"array {name} cannot be read: {_last_line(str(error))}") from error
-        if list(values.shape) != list(wanted.shape) or str(values.dtype) != wanted.dtype:
+        dtype = wanted.dtype if compression == compress.NONE else str(compress.code_type(compression, wanted.dtype))
+        if list(values.shape) != list(wanted.shape) or str(values.dtype) != dtype:
             raise Refused(
                 f"array {name} is {values.dtype} of shape {tuple(values.shape)}, "
-                f"the model's is {wanted.dtype} of shape {tuple(wanted.shape)}"
+                f"the {'model' if dtype == wanted.dtype else 'code'}'s is {dtype} of shape {tuple(wanted.shape)}"
             )
         if not np.isfinite(values).all():
             raise Refused(f"array {name} holds NaN or Inf")
         arrays[name] = values
+    return arrays
+
+
+def _expand(
+    codes: dict[str, NDArray[Any]], scales: tuple[float, ...], model: ArrayRecord, compression: str
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays that codes stand for, if their scales are any."""
+    coded = [name for name, array in model.items() if compress.is_coded(array.dtype)]
+    wanted = len(coded) if compression == compress.INT8 else 0
+    if len(scales) != wanted:
+        raise Refused(f"{len(scales)} scales for {wanted} arrays")
+    for name, scale in zip(coded, scales, strict=False):
+        if scale < 0:
+            raise Refused(f"the scale of array {name} is {scale}, below 0")
+    arrays = compress.expand({name: npy.view(array.data) for name, array in model.items()}, codes, scales)
+    for name in coded:
+        if not np.isfinite(arrays[name]).all():
+            raise Refused(f"array {name} holds NaN or Inf once it is decoded")
     return arrays

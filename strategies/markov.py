@@ -2,7 +2,8 @@
 
 The server sends the table p_0 … p_m and takes the answer. Three ways over the wire, one state machine behind all:
 
-poll       every client is asked every round, then the willing train: n small exchanges and k with a model
+poll       every client is asked every round, then the willing train: n small exchanges and k with a model; who
+           evaluates the model of a round is asked about the next one in the same message
 broadcast  the model goes to everyone; who sits out answers without arrays: n exchanges with a model down, k up
 reserve    a client draws its whole wait when it takes part and announces its next round with its update; only
            newcomers and those who missed a reservation are asked: k exchanges, whatever n is
@@ -11,6 +12,7 @@ reserve    a client draws its whole wait when it takes part and announces its ne
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -68,6 +70,8 @@ class MarkovParticipation(AgeAwareStrategy):
         self._adaptive = adaptive_dropout
         self._dropout = DropoutEstimate(float(policy.per_round), policy.dropout * policy.per_round)
         self._warned = False
+        self._question: Ask | None = None  # of the next round, where it rode on an evaluation
+        self._early: dict[int, Answer] = {}  # to that; they are lost with the process, and then asked for again
 
     @classmethod
     def optimal(cls, clients: int, per_round: int, max_age: int = 10, **settings: Any) -> "MarkovParticipation":
@@ -121,12 +125,31 @@ class MarkovParticipation(AgeAwareStrategy):
         if self.wire == protocol.RESERVE:
             willing = here & (self.roster.next_round == ask.round)
             to_ask = here & (self.roster.next_round < ask.round)
-        for client, answer in self._ask_clients(grid, protocol.PARTICIPATE, terms, to_ask, Answer):
+        early = {c: a for c, a in self._early.items() if here[c]} if self._question == terms else {}
+        to_ask = to_ask & ~np.isin(np.arange(len(here)), list(early))
+        asked = self._ask_clients(grid, protocol.PARTICIPATE, terms, to_ask, Answer)
+        for client, answer in chain(early.items(), asked):
             self.learn(client, answer)
             willing[client] = answer.takes_part
             self._record.declined += not answer.takes_part
+        self._record.asked += len(early)
         self._record.willing = int(willing.sum())
         return _equal(willing, terms)
+
+    def ahead(self, ask: Ask) -> Ask | None:
+        """Let a round's evaluation ask who takes part in the next, in poll mode.
+
+        The table is the one that :meth:`choose` will issue: it does not change once a round's training is over.
+        """
+        if self.wire != protocol.POLL:
+            return None
+        policy = reissued(self.policy, self._dropout.value) if self._adaptive else self.policy
+        self._question, self._early = replace(ask, wire=self.wire, table=policy.probabilities), {}
+        return self._question
+
+    def hear(self, client: int, answer: Answer) -> None:
+        """Keep what a client says of the next round."""
+        self._early[client] = answer
 
     def rescue(self, ask: Ask) -> Plan | None:
         """Force one client at random where nobody volunteered (Javani & Wang 2025, "forced selection")."""

@@ -157,6 +157,32 @@ def test_age_is_derived_so_missed_rounds_and_old_messages_do_no_harm(app, tmp_pa
     assert ask(app, context, "query.participate", Ask("r", 18, wire, LAZY)).age == 7
 
 
+def test_an_evaluation_may_ask_about_the_next_round_and_changes_nothing(app, tmp_path):
+    @app.evaluate()
+    def evaluate(message, context):
+        return Message(RecordDict({"metrics": MetricRecord({"num-examples": 5})}), reply_to=message)
+
+    context, twin = context_of(tmp_path / "asked"), context_of(tmp_path / "twin")
+    willing = 0
+    for round_ in range(1, 30):
+        terms = Ask("r", round_, "poll", LAZY)
+        first = ask(app, context, "query.participate", terms)
+        assert ask(app, twin, "query.participate", terms) == first
+        if first.takes_part:
+            for one in (context, twin):
+                ask(app, one, "train", terms)
+        before = last(context)
+        ahead = ask(app, context, "evaluate", Ask("r", round_, "poll", LAZY, ahead=True))
+        assert ahead == ask(app, twin, "query.participate", Ask("r", round_ + 1, "poll", LAZY))
+        assert ahead.age == (0 if first.takes_part else first.age + 1)
+        willing += ahead.takes_part
+        again = ask(app, context, "query.participate", terms)  # the round is played again after a crash
+        assert (again.takes_part, again.age, last(context)) == (first.takes_part, first.age, before)
+        plain = app(message_of("evaluate", terms), context)
+        assert "aoi" not in plain.content  # nobody asked
+    assert willing > 3
+
+
 def test_the_age_resets_with_the_update_not_with_the_yes(app, tmp_path):
     context = context_of(tmp_path)
     terms = Ask("r", 5, "poll", (1.0,))

@@ -213,6 +213,19 @@ def test_claims_are_not_judged_on_another_data_set():
     assert {c.verdict for c in find("mnist-iid").conclude(_curves((5, 5)), settings).claims} == {"not run"}
 
 
+def test_codes_are_compared_with_none_in_pairs():
+    rows = [
+        {"seed": s, "compression": c, "round": t, "accuracy": 0.5 + s / 10 + gain, "trained": 15, "update_bytes": size}
+        for s in (1, 2, 3)
+        for c, gain, size in (("none", 0, 1000), ("float16", 0.01, 510), ("int8", -0.02 - s / 1000, 260))
+        for t in range(1, 8)
+    ]
+    experiment = find("compression")
+    said = experiment.conclude(rows, experiment.settings(Options())).paragraph
+    assert "float16: 0.5 kB an update (0.510 of float32's)" in said and "1.00 [1.00, 1.00] points more" in said
+    assert f"{interval([-2.1, -2.2, -2.3]).show(2)} points more than without compression" in said
+
+
 def test_quick_takes_digits_where_mnist_is_missing(tmp_path):
     mnist = LEARNING[0]
     assert mnist.dataset(Options(quick=True, data_dir=tmp_path)) == "digits"

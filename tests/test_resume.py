@@ -47,7 +47,7 @@ BASE = {
 POLICIES = {
     "poll": {"policy": "markov-optimal"},
     "reserve": {"policy": "markov-optimal", "wire": "reserve"},
-    "random": {"policy": "random"},
+    "random": {"policy": "random", "compression": "int8"},  # what the codes left unsaid goes on too
     "oldest-age": {"policy": "oldest-age"},
     "wics": {"policy": "wics", "staleness": "mislabelled"},
 }

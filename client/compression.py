@@ -1,0 +1,104 @@
+"""What a client sends in place of its new model where that is asked for: the coded difference, with error feedback.
+
+What a code leaves unsaid is the client's own, durable state: one file for each of the last rounds that it took part
+in, beside its state file. A round repeated after a crash finds what the round before it left, and so gets the same
+answer; the file is written before the age is reset, so whichever of the two a kill -9 prevents, the round is either
+over or has not been. A client whose file is lost starts from zero.
+"""
+
+import io
+import logging
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, Message
+from numpy.typing import NDArray
+
+from aoi import compress, protocol
+from aoi.age import ClientAge
+from aoi.protocol import Ask
+from client.state import checked_name, keep, kept
+
+logger = logging.getLogger("flwr")
+
+
+class Residuals:
+    """What a client's codes have left unsaid in one run.
+
+    Parameters
+    ----------
+    folder : the folder of the client's state
+    name : the client's name
+    clock : when it took part, before the round at hand is counted
+    """
+
+    def __init__(self, folder: Path, name: str, clock: ClientAge) -> None:
+        self.folder = folder / f"{checked_name('client name', name)}.residuals"
+        self._clock = clock
+
+    def before(self, round_: int) -> dict[str, NDArray[Any]] | None:
+        """Return what the last participation before a round left, by array names; None if that is not known."""
+        past = [at for at in (self._clock.last, self._clock.before) if at is not None and at < round_]
+        path = self._path(past[0]) if past else None
+        place = None if path is None else kept(self.folder).get(path)
+        if path is None or place is None:
+            return None
+        try:
+            with zipfile.ZipFile(place) as file:  # which checks the sums of what it reads
+                return {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in file.namelist()}
+        except Exception as error:  # a flipped bit ends in many kinds of errors
+            logger.warning("What compression left unsaid, in %s, cannot be read (%s): it counts as 0.", path, error)
+            return None
+
+    def save(self, round_: int, residual: Mapping[str, NDArray[Any]]) -> None:
+        """Keep what a round left, with that of the two participations before; a round long past changes nothing."""
+        if round_ < self._clock.last:
+            return
+        blob = io.BytesIO()
+        with zipfile.ZipFile(blob, "w") as file:
+            for name, array in residual.items():
+                values = io.BytesIO()
+                np.save(values, array, allow_pickle=False)
+                file.writestr(zipfile.ZipInfo(name), values.getvalue())
+        past = {self._path(at) for at in (self._clock.last, self._clock.before) if at is not None}
+        for path, place in kept(self.folder).items():
+            if place == path and path not in past:
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
+        keep(self._path(round_), blob.getvalue())
+
+    def _path(self, round_: int) -> Path:
+        return self.folder / f"{round_}.npz"
+
+
+def compress_update(reply: Message, model: Mapping[str, Array], ask: Ask, residuals: Residuals) -> dict[str, Any]:
+    """Put the coded difference in place of the new model in a reply; return what the answer has to say of it.
+
+    A reply that has no code stays as it is, for the server to judge: one without arrays, with other arrays than the
+    model's, or with values that are not finite.
+    """
+    kind = compress.checked(ask.compression or compress.NONE)
+    keys = [key for key, record in reply.content.items() if isinstance(record, ArrayRecord)]
+    if kind == compress.NONE or len(keys) != 1:
+        return {}
+    record = reply.content[keys[0]]
+    if [(n, a.dtype, list(a.shape)) for n, a in record.items()] != [
+        (n, a.dtype, list(a.shape)) for n, a in model.items()
+    ]:
+        return {}
+    before, trained = ({name: array.numpy() for name, array in arrays.items()} for arrays in (model, record))
+    coded = compress.compress(before, trained, residuals.before(ask.round), kind)
+    if coded is None:
+        return {}
+    residuals.save(ask.round, coded.residual)
+    reply.content[keys[0]] = ArrayRecord({name: Array(codes) for name, codes in coded.codes.items()})
+    return {"compression": kind, "scales": coded.scales}
+
+
+def model_of(message: Message) -> dict[str, Array]:
+    """Return the arrays that a message brought, out of reach of what is done to the message."""
+    return dict(message.content.get(protocol.ARRAYS, {}))
