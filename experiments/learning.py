@@ -127,20 +127,31 @@ class Learning(Experiment):
         return Conclusion(paragraph, tuple(claims))
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw each policy's mean accuracy, and the range of its seeds."""
-        panels = figure.subplots(1, len(self._splits), sharey=True, squeeze=False)[0]
-        for axes, split in zip(panels, self._splits, strict=True):
-            for policy, curve in _curves(rows, split).items():
+        """Draw each policy's mean accuracy, and under it what it is above random selection, in pairs."""
+        figure.set_size_inches(9, 7.5)
+        above, below = figure.subplots(2, len(self._splits), sharex=True, sharey="row", squeeze=False)
+        for top, bottom, split in zip(above, below, self._splits, strict=True):
+            curves = {policy: 100 * curve for policy, curve in _curves(rows, split).items()}
+            for policy, curve in curves.items():
                 x = np.arange(1, curve.shape[1] + 1)
                 style = {**STYLES[policy], "markevery": max(1, len(x) // 8)}
-                axes.plot(x, 100 * curve.mean(axis=0), label=policy, **style)
-                low, high = 100 * curve.min(axis=0), 100 * curve.max(axis=0)
-                axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
-            axes.set(title=f"{settings['dataset']}, {split}, {settings['model']}", xlabel="round")
-            best = max(100 * c.max() for c in _curves(rows, split).values())
-            axes.set_ylim(bottom=max(0.0, best - 30), top=best + 1)
-        panels[0].set_ylabel("test accuracy in %, mean and range")
-        legend_below(figure, panels[0], 3)
+                top.plot(x, curve.mean(axis=0), label=policy, **style)
+                if policy == _BASE:
+                    bottom.axhline(0, **{k: v for k, v in style.items() if k == "color"})
+                    continue
+                ahead = [interval(column.tolist()) for column in (curve - curves[_BASE]).T]
+                bottom.plot(x, [gain.mean for gain in ahead], **style)
+                if all(np.isfinite(gain.half) for gain in ahead):
+                    low, high = [gain.low for gain in ahead], [gain.high for gain in ahead]
+                    bottom.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
+            top.set_title(f"{settings['dataset']}, {split}, {settings['model']}")
+            bottom.set_xlabel("round")
+        start = len(x) // 10
+        lowest = min(100 * c.mean(axis=0)[start] for split in self._splits for c in _curves(rows, split).values())
+        above[0].set_ylim(bottom=lowest)
+        above[0].set_ylabel("test accuracy in %, mean over seeds")
+        below[0].set_ylabel("points above random, 95 % interval")
+        legend_below(figure, above[0], 3)
 
     def _measured(
         self, row: tuple[str, str, str, str], curves: Mapping[str, NDArray[np.float64]], settings: Mapping[str, Any]
