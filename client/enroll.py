@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi.errors import ConfigError
+from aoi.files import write_whole
 from client.state import checked_name
 from client.unit import node_toml, unit
 
@@ -79,11 +80,11 @@ def enroll(name: str, superlink: str, ca: Path, folder: Path) -> Enrolment:
     shown = private.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     try:
         (folder / "data").mkdir(parents=True, exist_ok=True)
-        _write(folder / CA, trusted, 0o644)
-        _write(folder / SUPERLINK, f"SUPERLINK={superlink}\n".encode(), 0o644)
-        _write(folder / NODE, node_toml(name, state, folder / "data").encode(), 0o600)
-        _write(service, unit(name, folder, state, getpass.getuser()).encode(), 0o644)
-        _write(public, shown + b"\n", 0o644)
+        write_whole(folder / CA, trusted, 0o644)
+        write_whole(folder / SUPERLINK, f"SUPERLINK={superlink}\n".encode(), 0o644)
+        write_whole(folder / NODE, node_toml(name, state, folder / "data").encode(), 0o600)
+        write_whole(service, unit(name, folder, state, getpass.getuser()).encode(), 0o644)
+        write_whole(public, shown + b"\n", 0o644)
         _write_new(key, secret)  # last: an enrolment that was cut off is simply repeated
     except OSError as error:
         raise ConfigError(
@@ -155,22 +156,10 @@ def ca_certificates(path: Path) -> list[x509.Certificate]:
     )
 
 
-def _write(path: Path, content: bytes, mode: int) -> None:
-    """Write a file whole or not at all."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.unlink(missing_ok=True)
-    try:
-        _write_new(aside, content, mode)
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
-def _write_new(path: Path, content: bytes, mode: int = 0o600) -> None:
+def _write_new(path: Path, content: bytes) -> None:
     """Write a file that must not exist, readable to no one else for even a moment, and sync it to the disk."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
-        os.fchmod(handle, mode)
         file.write(content)
         file.flush()
         os.fsync(handle)

@@ -20,6 +20,7 @@ from typing import Any
 
 from aoi.age import ClientAge
 from aoi.errors import ConfigError
+from aoi.files import sync
 
 VERSION = 1
 _FEW = 64  # files that are synced one by one
@@ -165,11 +166,11 @@ def _write(
         if len(asides) > _FEW and sys.platform == "linux":
             os.sync()
         else:
-            list(each(_sync, asides.values()))
+            list(each(sync, asides.values()))
         for path, aside in asides.items():
             os.replace(aside, path)
         for folder in {path.parent for path in asides}:
-            _sync(folder)
+            sync(folder)
     except OSError as error:
         _remove(asides)
         raise _unwritable(path, error) from error
@@ -232,12 +233,3 @@ def _checksum(body: dict[str, Any]) -> str:
 def _free_name(path: Path) -> Path:
     candidates = (path.with_suffix(f".corrupt-{i}") for i in range(1, 10**6))
     return next(c for c in candidates if not c.exists())
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file, or a folder's list of files, is on the disk; it need not be open for writing."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -22,6 +22,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from aoi.files import write_whole
+
 AUTHORITY_DAYS, SERVER_DAYS, RENEW_DAYS = 3650, 397, 30
 NAMES = ("superlink", "superlink-control", "localhost", "127.0.0.1")
 
@@ -52,8 +54,8 @@ def make_all(root: Path, hosts: tuple[str, ...] = (), *, server_days: int = SERV
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .sign(key, hashes.SHA384())
         )
-        _write(trust / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM), 0o644)
-        _write(authority / "ca.key", _pem(key), 0o600)
+        write_whole(trust / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+        write_whole(authority / "ca.key", _pem(key), 0o600)
         made.append("a certificate authority")
     issuer = x509.load_pem_x509_certificate((trust / "ca.crt").read_bytes())
     names = tuple(dict.fromkeys((*NAMES, *hosts)))
@@ -77,12 +79,12 @@ def make_all(root: Path, hosts: tuple[str, ...] = (), *, server_days: int = SERV
             .add_extension(x509.SubjectAlternativeName([_general_name(n) for n in names]), critical=False)
             .sign(issuer_key, hashes.SHA384())  # type: ignore[arg-type]
         )
-        _write(server / "server.key", _pem(key), 0o600)
-        _write(server / "server.crt", certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+        write_whole(server / "server.key", _pem(key), 0o600)
+        write_whole(server / "server.crt", certificate.public_bytes(serialization.Encoding.PEM), 0o644)
         until = f"{certificate.not_valid_after_utc:%Y-%m-%d}"
         made.append(f"a server certificate for {', '.join(names)}, good until {until}")
     if not secret.exists():
-        _write(secret, secrets.token_bytes(32), 0o600)
+        write_whole(secret, secrets.token_bytes(32), 0o600)
         made.append("a secret for the SuperExec")
     return made
 
@@ -97,11 +99,11 @@ def make_client_key(private: Path, public: Path) -> None:
         text = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
         )
-        _write(private, text, 0o600)
+        write_whole(private, text, 0o600)
     key = serialization.load_ssh_private_key(private.read_bytes(), None)  # type: ignore[assignment]
     text = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     if not public.exists() or public.read_bytes() != text:
-        _write(public, text, 0o644)
+        write_whole(public, text, 0o644)
 
 
 def _builder(
@@ -159,17 +161,6 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-
-
-def _write(path: Path, content: bytes, mode: int) -> None:
-    """Write a file whole or not at all, never readable by more than its mode allows."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.unlink(missing_ok=True)
-    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
 
 
 def main() -> None:

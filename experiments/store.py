@@ -7,12 +7,12 @@ at hand, and rows that the JSON does not vouch for are dropped when the results 
 import csv
 import io
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from aoi.errors import ConfigError
+from aoi.files import write_whole
 from experiments.base import Row, Unit
 
 
@@ -91,12 +91,8 @@ class Store:
 
 
 def _keep(path: Path, text: str) -> None:
-    """Write a file whole or not at all; without waiting for the disk, since lost results can be played again."""
-    aside = path.with_name(f".{path.name}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_text(text, encoding="utf-8")
-        os.replace(aside, path)
+        write_whole(path, text.encode())
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be written: {error.strerror}. Make room, or choose a folder you can write with --out; the "

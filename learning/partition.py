@@ -3,10 +3,10 @@
 Reading needs NumPy only, so that a client can tell how many images it has without loading any.
 """
 
+import io
 import os
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from aoi.draws import generator
 from aoi.errors import ConfigError
+from aoi.files import write_whole
 from aoi.sizes import make_sizes, scaled
 
 KINDS = ("iid", "dirichlet")
@@ -133,17 +134,11 @@ def write_index(path: Path | str, parts: Sequence[Indices]) -> None:
         raise ConfigError(f"The partition leaves {which} without data: take fewer clients or another seed.")
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     whole = np.concatenate([[len(parts)], offsets, *parts]).astype(np.int64)
-    aside = target.with_name(f".{target.name}.{os.getpid()}")
+    blob = io.BytesIO()
+    np.save(blob, whole)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with aside.open("wb") as file:
-            np.save(file, whole)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(target)
+        write_whole(target, blob.getvalue())
     except OSError as error:
-        with suppress(OSError):
-            aside.unlink()
         raise ConfigError(
             f"The partition cannot be written to {target} ({error.strerror}): choose a folder that can be written to."
         ) from error

@@ -1,15 +1,13 @@
 """One HTML page of one or more runs that needs nothing but itself: no network, no other file."""
 
-import contextlib
 import html
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from aoi.errors import ConfigError
+from aoi.files import write_whole
 from report import summary
 from report.chart import Chart, colour
 from report.figures import figures
@@ -31,7 +29,9 @@ def write(names: Sequence[str], output: Path | None = None) -> Path:
     page = render(load_all(names))
     path = output or find(names[0]) / "report.html"
     try:
-        _replace(path, page)
+        if path.is_dir():
+            raise IsADirectoryError(0, "it is a folder")
+        write_whole(path, page.encode())
     except OSError as error:
         raise ConfigError(
             f"the page cannot be written to {path}: {error.strerror}. Give another place with --output FILE."
@@ -150,20 +150,3 @@ def plotly() -> str:
     except ImportError as error:
         raise ConfigError("a report needs Plotly, which is not installed: pip install 'aoi-fl[sim]'.") from error
     return str(get_plotlyjs())
-
-
-def _replace(path: Path, page: str) -> None:
-    """Write aside and rename, so that a page that was there stays whole whatever happens."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_dir():
-        raise IsADirectoryError(0, "it is a folder")
-    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(page)
-        os.chmod(aside, 0o644)
-        os.replace(aside, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(aside)
-        raise

@@ -1,14 +1,14 @@
 """The folder of a run: where it is, that it can be written, that one process plays it, and how files are kept there."""
 
 import fcntl
-import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from aoi.errors import ConfigError, ResumeError, StorageError
+from aoi.files import write_whole
 from server.ledger import read
 
 LEDGER, MODEL, PARTITION, CLIENTS = "ledger.sqlite", "model.safetensors", "partition.npy", "clients.csv"
@@ -97,22 +97,9 @@ def keep(path: Path, blob: bytes) -> None:
     StorageError
         It cannot be written; no part of it is left behind.
     """
-    aside = path.with_name(f".{path.name}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(aside, "wb") as file:
-            file.write(blob)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_whole(path, blob)
     except OSError as error:
-        with suppress(OSError):
-            aside.unlink(missing_ok=True)
         raise StorageError(
             f"{path} cannot be written: {error.strerror}. What was complete before is kept. Make room, or see that the "
             f"disk can be written, then continue with: aoi resume RUN"
