@@ -239,7 +239,7 @@ class AgeAwareStrategy(Strategy):
         """Put a question to clients and yield their answers as they come; who sends none that counts is named."""
         content = RecordDict({protocol.AOI: ConfigRecord(terms.write())})
         timeout = self.options.ask_timeout
-        messages = {client: self._message(client, content, kind, timeout) for client in np.flatnonzero(whom).tolist()}
+        messages = {client: self._message(client, content, kind) for client in np.flatnonzero(whom).tolist()}
         self._record.asked = len(messages)
         exchange = self._send(grid, messages, timeout, one_by_one=False)
         for reply in exchange:
@@ -305,7 +305,7 @@ class AgeAwareStrategy(Strategy):
             for flag, record in terms.items()
         }
         return {
-            client: self._message(client, content[flag], protocol.TRAIN, self.options.train_timeout)
+            client: self._message(client, content[flag], protocol.TRAIN)
             for client, flag in zip(plan.clients.tolist(), refresh.tolist(), strict=True)
         }
 
@@ -315,12 +315,12 @@ class AgeAwareStrategy(Strategy):
         ahead = None if round_ == self._last else self.ahead(self._ask(round_ + 1))
         self._evaluation = Evaluation(self.options, self.roster, self._record, self._ask(round_), ahead, self.hear)
         return {
-            client: self._message(client, content, protocol.EVALUATE, self.options.evaluate_timeout)
+            client: self._message(client, content, protocol.EVALUATE)
             for client, content in self._evaluation.contents(arrays, config).items()
         }
 
-    def _message(self, client: int, content: RecordDict, kind: str, timeout: float | None) -> Message:
-        return Message(content, self.roster.node(client), kind, ttl=timeout, group_id=str(self._record.round))
+    def _message(self, client: int, content: RecordDict, kind: str) -> Message:
+        return Message(content, self.roster.node(client), kind, group_id=str(self._record.round))
 
     def _sender(self, reply: Message) -> int | None:
         return None if self._exchange is None else self._exchange.client_of(reply)

@@ -12,6 +12,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 _FIRST_WAIT, _LONGEST_WAIT, _GROWTH = 0.005, 0.5, 1.6
+_GRACE = 30.0  # seconds, at most, that a message outlives its deadline
 
 
 @dataclass
@@ -49,6 +50,10 @@ class Exchange:
         self._deadline = time.monotonic() + timeout
         self._one_by_one = one_by_one
         self._ordered = ordered
+        # A SuperLink forgets a message and its reply when the message's time is up: what came by the deadline must
+        # still be there to be fetched, above all the replies that wait for an earlier one which never comes.
+        for message in messages.values():
+            message.metadata.ttl = timeout + min(timeout, _GRACE)
         pushed = set(grid.push_messages(list(messages.values()))) if messages else set()
         self._client_of = {m.metadata.message_id: c for c, m in messages.items() if m.metadata.message_id in pushed}
         self.missing: set[int] = set(messages)

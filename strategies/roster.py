@@ -86,9 +86,7 @@ class Roster:
         exchange = Exchange(
             grid,
             {
-                node: Message(
-                    RecordDict({protocol.AOI: content}), node, protocol.HELLO, ttl=timeout, group_id=str(ask.round)
-                )
+                node: Message(RecordDict({protocol.AOI: content}), node, protocol.HELLO, group_id=str(ask.round))
                 for node in nodes
             },
             timeout,

@@ -11,7 +11,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRec
 
 from aoi.errors import NodesError
 from client import ClientApp
-from engine.local import LocalGrid
+from engine.local import LocalGrid, failure
 from strategies import MarkovParticipation, OldestAge, ProportionalSelection, RandomSelection, RoundOptions
 
 MODEL = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([0.5, -0.5]), "steps": np.array(3)}
@@ -353,8 +353,18 @@ class Lossy(Deaf):
         return self._waiting[message_id].metadata.message_type
 
 
+class Forgetful(Deaf):
+    """A grid that forgets a message and its reply when the message's time is up, as a SuperLink does."""
+
+    def pull_messages(self, message_ids):
+        now = time.time()
+        gone = [i for i in message_ids if (m := self._waiting.get(i)) and m.metadata.created_at + m.metadata.ttl <= now]
+        lost = [failure(self._waiting.pop(i), "Message Unavailable") for i in gone]
+        return lost + super().pull_messages([i for i in message_ids if i not in gone])
+
+
 @pytest.mark.parametrize("deterministic", [True, False])
-@pytest.mark.parametrize("grid", [Deaf, Lossy])
+@pytest.mark.parametrize("grid", [Deaf, Lossy, Forgetful])
 def test_one_silent_client_costs_the_others_nothing(grid, deterministic, tmp_path):
     """In particular when replies wait their turn: those behind the silent client are there at the deadline."""
     begun = time.monotonic()
