@@ -50,10 +50,13 @@ def wait_until(condition, seconds: float) -> bool:
 
 
 class Tell(Recorder):
-    """The server's own observer; the round in which a client hangs has a short deadline."""
+    """The server's own observer; the round in which a client hangs has a short deadline, and its worker ends later."""
 
     def round_done(self, record, *rest):
         super().round_done(record, *rest)
+        if MISDEEDS.get(record.round) == "hang":
+            assert wait_until(lambda: self.workers.pids != self.before, 30)
+        self.before = self.workers.pids
         seconds = 3.0 if MISDEEDS.get(record.round + 1) == "hang" else 60.0
         self.strategy.options = replace(self.strategy.options, train_timeout=seconds)
 
@@ -70,6 +73,7 @@ def unruly(tmp_path_factory):
         with Workers("unruly:app", 2, memory=MEMORY) as workers, written_together(alone=False) as write:
             grid = WorkerGrid(load("unruly:app"), config, CLIENTS, write, workers)
             observer = Tell("r", Ledger(home / "ledger.sqlite"), Checkpoints(home / "checkpoints"), LAST)
+            observer.workers = workers
             options = RoundOptions(run="r", seed=1, deterministic=True, train_timeout=60.0)
             observer.strategy = RandomSelection(CLIENTS, options=options, observer=observer)
             model = ArrayRecord({"w": Array(np.zeros(3))})
