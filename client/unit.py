@@ -21,7 +21,7 @@ Environment=PATH={bin}:/usr/local/bin:/usr/bin:/bin
 Environment=HOME={state} FLWR_HOME={state}/flwr
 Environment=FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 GRPC_ENABLE_FORK_SUPPORT=0
 WorkingDirectory={state}
-ExecStart={bin}/flower-supernode --superlink ${{SUPERLINK}} --root-certificates {folder}/ca.crt \\
+ExecStart={bin}/python -m client.supernode --superlink ${{SUPERLINK}} --root-certificates {folder}/ca.crt \\
   --auth-supernode-private-key {folder}/client.key --node-config {folder}/node.toml \\
   --clientappio-api-address 127.0.0.1:0
 # After a power cut the SuperLink takes the client for connected until its last session ends, about a minute, and

@@ -96,7 +96,9 @@ def main() -> None:
     while not registered.exists() or registered.read_bytes() != public.read_bytes():
         time.sleep(0.5)
     command = [
-        "flower-supernode",
+        sys.executable,
+        "-m",
+        "client.supernode",
         "--superlink",
         superlink,
         "--root-certificates",

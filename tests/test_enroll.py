@@ -48,7 +48,8 @@ def test_flower_reads_both_halves_of_the_key(ca: Path, tmp_path: Path, monkeypat
     assert mode(made.folder / "client.key") == 0o600
     assert ca.read_bytes() == (made.folder / "ca.crt").read_bytes()
     words = [word.replace("${SUPERLINK}", "link.example.org:9092") for word in command(made.unit_file)]
-    monkeypatch.setattr("sys.argv", words)
+    assert words[1:3] == ["-m", "client.supernode"]
+    monkeypatch.setattr("sys.argv", words[2:])
     config = importlib.import_module("flwr.supernode.cli.flower_supernode")._parse_supernode_lifespan_config()
     assert config.server_address == "link.example.org:9092"
     assert not config.insecure and config.root_certificates == ca.read_bytes()

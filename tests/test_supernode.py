@@ -1,0 +1,71 @@
+"""A connection that dies without a word, as when a device changes its network: a call on it must not hang."""
+
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import pytest
+
+from client import supernode
+
+
+class Proxy:
+    """Hands bytes on between a client and a server, until it is cut: then it keeps quiet and closes nothing."""
+
+    def __init__(self, port: int) -> None:
+        self._server = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._cut = threading.Event()
+        self._sockets: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        self._cut.set()
+
+    def close(self) -> None:
+        for each in [self._listener, *self._sockets]:
+            each.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection(("127.0.0.1", self._server))
+            self._sockets += [near, far]
+            for source, target in ((near, far), (far, near)):
+                threading.Thread(target=self._hand_on, args=(source, target), daemon=True).start()
+
+    def _hand_on(self, source: socket.socket, target: socket.socket) -> None:
+        try:
+            while data := source.recv(65536):
+                if not self._cut.is_set():
+                    target.sendall(data)
+        except OSError:
+            return
+
+
+@pytest.fixture
+def proxy():
+    """A way to a server that answers a call at once."""
+    serve = grpc.method_handlers_generic_handler("s", {"echo": grpc.unary_unary_rpc_method_handler(lambda r, _: r)})
+    with ThreadPoolExecutor(2) as pool:
+        server = grpc.server(pool, handlers=[serve])
+        made = Proxy(server.add_insecure_port("127.0.0.1:0"))
+        server.start()
+        yield made
+        made.close()
+        server.stop(None).wait()
+
+
+def test_a_call_over_a_dead_connection_fails(proxy):
+    with supernode.keep_alive(grpc.insecure_channel)(f"127.0.0.1:{proxy.port}", options=[]) as channel:
+        echo = channel.unary_unary("/s/echo")
+        assert echo(b"there?", timeout=20) == b"there?"
+        proxy.cut()
+        with pytest.raises(grpc.RpcError) as raised:
+            echo(b"still there?", timeout=60)
+    assert raised.value.code() is grpc.StatusCode.UNAVAILABLE  # not DEADLINE_EXCEEDED: gRPC gave the connection up
