@@ -94,6 +94,7 @@ class WicsLearning(Experiment):
             for trains in _TRAINS:
                 curves = _curves(rows, model, dataset, trains)
                 if "wics" not in curves or len(curves) < len(POLICIES):
+                    said.append(f"{model} on {dataset}, {_who(trains)}: not run")
                     continue
                 gains = {p: interval((100 * (curves["wics"] - c).mean(axis=1)).tolist()) for p, c in curves.items()}
                 gains.pop("wics")

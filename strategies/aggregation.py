@@ -24,13 +24,17 @@ class RunningMean:
 
     def add(self, arrays: dict[str, NDArray[np.generic]], weight: float) -> None:
         """Add one update with a weight ω ≥ 0."""
+        space = np.empty(_BLOCK)
         for name, array in arrays.items():
             if name not in self._sums:
                 self._sums[name] = np.zeros(array.shape, np.float64)
             total, values = self._sums[name].reshape(-1), array.reshape(-1)
             for start in range(0, values.size, _BLOCK):
-                block = slice(start, start + _BLOCK)
-                total[block] += np.multiply(values[block], weight, dtype=np.float64)
+                block = values[start : start + _BLOCK]
+                product = space[: block.size]
+                product[:] = block
+                product *= weight
+                total[start : start + _BLOCK] += product
         self._total += weight
 
     def result(self) -> ArrayRecord | None:
