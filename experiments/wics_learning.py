@@ -124,20 +124,25 @@ class WicsLearning(Experiment):
         return Conclusion(paragraph, tuple(claims))
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw accuracies against rounds: a column for each model, a row for each way to train and data set."""
-        there = [(m, d) for m, d in _FIGURES if any(r["model"] == m and r["dataset"] == d for r in rows)]
-        figure.set_size_inches(4.2 * max(len(there), 2), 7.2)
-        panels = figure.subplots(2, len(there), sharex=True, squeeze=False)
-        for column, (model, dataset) in enumerate(there):
-            for axes, trains in zip(panels[:, column], _TRAINS, strict=True):
+        """Draw accuracies against rounds: a row for each model, a column for each data set and way to train."""
+        models = [m for m in _MODELS if any(r["model"] == m for r in rows)]
+        columns = [(d, t) for d in _DATASETS if any(r["dataset"] == d for r in rows) for t in _TRAINS]
+        figure.set_size_inches(3 * len(columns), 2.5 * len(models) + 0.8)
+        panels = figure.subplots(len(models), len(columns), sharex=True, squeeze=False)
+        for line, model in zip(panels, models, strict=True):
+            for axes, (dataset, trains) in zip(line, columns, strict=True):
                 for policy, curve in _curves(rows, model, dataset, trains).items():
                     x = sorted({r["round"] for r in rows if r["model"] == model})
                     style = {**STYLES[policy], "markevery": max(1, len(x) // 6)}
                     axes.plot(x, 100 * curve.mean(axis=0), label=policy, **style)
-                axes.set_title(f"{model}, {dataset}\n{_who(trains)}")
-            panels[1, column].set_xlabel("round")
-        for axes in panels[:, 0]:
-            axes.set_ylabel("test accuracy in %")
+                    axes.set_ylim(bottom=100 * curve.mean(axis=0)[len(x) // 10])
+                if not axes.lines:
+                    axes.set_axis_off()
+                    axes.text(0.5, 0.5, "not run", ha="center", transform=axes.transAxes)
+                axes.set_title(f"{model}, {dataset}\n{_who(trains)}", fontsize="small")
+            line[0].set_ylabel("test accuracy in %")
+        for axes in panels[-1]:
+            axes.set_xlabel("round")
         legend_below(figure, panels[0, 0])
 
 
