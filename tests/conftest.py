@@ -1,9 +1,12 @@
 """What every test starts from."""
 
 import logging
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from cli.main import main
 
 # A busy machine is slow, not wrong.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -17,3 +20,20 @@ def flower_logger():
     logger.disabled, logger.propagate = False, True
     logger.setLevel(logging.INFO)
     logging.disable(logging.NOTSET)
+
+
+@pytest.fixture
+def aoi(monkeypatch, capfd, tmp_path):
+    """Return a function that runs the command in this process, in an empty folder: status, output, errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["aoi", *arguments])
+        status = 0
+        try:
+            main()
+        except SystemExit as end:
+            status = 0 if end.code is None else end.code
+        return status, *capfd.readouterr()
+
+    return call

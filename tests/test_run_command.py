@@ -12,7 +12,6 @@ from safetensors.numpy import load_file
 from aoi.errors import AoiError, NodesError
 from aoi.selection import Population, RandomSelector
 from aoi.simulate import simulate
-from cli.main import main
 from client.app import app as client_app
 from engine.local import run_local
 from server.app import app as server_app
@@ -47,23 +46,6 @@ def keys(images) -> dict[str, object]:
 
 def command(keys, *more: str) -> list[str]:
     return ["run", *[part for k, v in keys.items() for part in ("-c", f"{k}={v}")], *more]
-
-
-@pytest.fixture
-def aoi(monkeypatch, capfd, tmp_path):
-    """Return a function that runs the command in this process, in an empty folder: status, output, errors."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["aoi", *arguments])
-        status = 0
-        try:
-            main()
-        except SystemExit as end:
-            status = 0 if end.code is None else end.code
-        return status, *capfd.readouterr()
-
-    return call
 
 
 def selections(ledger: Path) -> list[list[int]]:

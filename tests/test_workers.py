@@ -14,7 +14,6 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
 from aoi.errors import AoiError
-from cli.main import main
 from client.state import written_together
 from engine.worker import load
 from engine.workers import WorkerGrid, Workers
@@ -163,23 +162,6 @@ def test_a_client_app_that_workers_cannot_import_is_said_at_once():
     with Workers("no_such_app:app", 1) as workers, pytest.raises(AoiError, match=r"--workers.* start: .*no_such_app"):
         for _ in range(200):
             workers.take([], time.monotonic() + 1)
-
-
-@pytest.fixture
-def aoi(monkeypatch, capfd, tmp_path):
-    """Return a function that runs the command in this process, in an empty folder: status, output, errors."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["aoi", *arguments])
-        status = 0
-        try:
-            main()
-        except SystemExit as end:
-            status = 0 if end.code is None else end.code
-        return status, *capfd.readouterr()
-
-    return call
 
 
 def test_more_workers_than_cores_are_refused_before_anything_starts(aoi, tmp_path):
