@@ -18,7 +18,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Message
 from numpy.typing import NDArray
 
-from aoi import compress, protocol
+from aoi import compress, npy, protocol
 from aoi.age import ClientAge
 from aoi.protocol import Ask
 from client.state import checked_name, keep, kept
@@ -61,9 +61,7 @@ class Residuals:
         blob = io.BytesIO()
         with zipfile.ZipFile(blob, "w") as file:
             for name, array in residual.items():
-                values = io.BytesIO()
-                np.save(values, array, allow_pickle=False)
-                file.writestr(zipfile.ZipInfo(name), values.getvalue())
+                file.writestr(zipfile.ZipInfo(name), npy.dumps(array))
         past = {self._path(at) for at in (self._clock.last, self._clock.before) if at is not None}
         for path, place in kept(self.folder).items():
             if place == path and path not in past:

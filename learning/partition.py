@@ -3,7 +3,6 @@
 Reading needs NumPy only, so that a client can tell how many images it has without loading any.
 """
 
-import io
 import os
 import warnings
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi import npy
 from aoi.draws import generator
 from aoi.errors import ConfigError
 from aoi.files import write_whole
@@ -134,10 +134,8 @@ def write_index(path: Path | str, parts: Sequence[Indices]) -> None:
         raise ConfigError(f"The partition leaves {which} without data: take fewer clients or another seed.")
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     whole = np.concatenate([[len(parts)], offsets, *parts]).astype(np.int64)
-    blob = io.BytesIO()
-    np.save(blob, whole)
     try:
-        write_whole(target, blob.getvalue())
+        write_whole(target, npy.dumps(whole))
     except OSError as error:
         raise ConfigError(
             f"The partition cannot be written to {target} ({error.strerror}): choose a folder that can be written to."

@@ -126,7 +126,8 @@ class MarkovParticipation(AgeAwareStrategy):
             willing = here & (self.roster.next_round == ask.round)
             to_ask = here & (self.roster.next_round < ask.round)
         early = {c: a for c, a in self._early.items() if here[c]} if self._question == terms else {}
-        to_ask = to_ask & ~np.isin(np.arange(len(here)), list(early))
+        to_ask = to_ask.copy()
+        to_ask[list(early)] = False
         asked = self._ask_clients(grid, protocol.PARTICIPATE, terms, to_ask, Answer)
         for client, answer in chain(early.items(), asked):
             self.learn(client, answer)
