@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import sysconfig
 import tempfile
 import time
@@ -78,7 +79,9 @@ def run(data: Path) -> list[Row]:
             running.enter_context(
                 _process(
                     environment,
-                    "flower-supernode",
+                    sys.executable,
+                    "-m",
+                    "client.supernode",
                     "--insecure",
                     f"--superlink={fleet}",
                     f"--clientappio-api-address={address}",

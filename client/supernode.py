@@ -1,16 +1,26 @@
-"""Flower's SuperNode, which notices when its network is gone.
+"""Flower's SuperNode, for networks that change and machines for which starting a program is work.
 
-``python -m client.supernode`` takes what ``flower-supernode`` takes. Flower asks the SuperLink for messages in calls
-without a deadline; where the client's address changes (another network, a renewed lease, a container that is connected
-again), such a call waits for an answer that cannot come until the system gives the connection up, a quarter of an hour
-later or never. gRPC's own keepalive finds out within a minute; the call then fails, and Flower connects anew. It is
-patient enough for two cores that eight clients train on: a busy SuperLink is not a dead one.
+``python -m client.supernode`` takes what ``flower-supernode`` takes, and mends three of its habits.
+
+- Flower asks the SuperLink for messages in calls without a deadline; where the client's address changes (another
+  network, a renewed lease, a container that is connected again), such a call waits for an answer that cannot come until
+  the system gives the connection up, a quarter of an hour later or never. gRPC's own keepalive finds out within a
+  minute; the call then fails, and Flower connects anew. It is patient enough for two cores that eight clients train on:
+  a busy SuperLink is not a dead one.
+- Flower looks for messages every three seconds. A round is two or three exchanges one right after the other, then
+  perhaps nothing for long: here the wait is short after a message and grows with the silence, up to Flower's own.
+- Flower starts a new program for every message: ``client/superexec.py`` has its libraries loaded already.
 """
 
+import subprocess
+import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
+
+from client import superexec
 
 # A SuperNode that works hears of the SuperLink every three seconds, and then nothing is sent to keep it alive.
 KEEPALIVE = (
@@ -19,6 +29,9 @@ KEEPALIVE = (
     ("grpc.http2.ping_timeout_ms", 30_000),  # of the pings that measure the line; none other is sent meanwhile
     ("grpc.http2.max_pings_without_data", 0),
 )
+# Seconds between two looks: for the answer of the client's own process, and at least for the SuperLink's next message,
+# for which the wait is that share of the time since the last answer.
+ANSWER, SHORTEST, SHARE = 0.1, 0.5, 0.05
 
 
 def keep_alive(make: Callable[..., grpc.Channel]) -> Callable[..., grpc.Channel]:
@@ -30,11 +43,42 @@ def keep_alive(make: Callable[..., grpc.Channel]) -> Callable[..., grpc.Channel]
     return channel
 
 
+class BackingOff:
+    """What the SuperNode's loop knows as ``time``: it never sleeps longer than asked.
+
+    While an answer is computed the loop looks for it every half second: those looks tell of work, and they may come
+    more often. Between messages it would sleep for three; here the sleep grows with the silence.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._clock, self._sleep = clock, sleep
+        self._worked = clock()
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep at most so many seconds."""
+        now = self._clock()
+        if seconds < 1:
+            self._worked = now
+            self._sleep(min(seconds, ANSWER))
+        else:
+            self._sleep(min(seconds, max(SHORTEST, SHARE * (now - self._worked))))
+
+
+def start_forking(command: list[str]) -> subprocess.Popen[bytes]:
+    """Start our SuperExec in the place of ``flower-superexec``."""
+    return subprocess.Popen([*superexec.COMMAND, *command[1:]])
+
+
 def main() -> None:
-    """Run Flower's command with channels that are kept alive."""
+    """Run Flower's command with channels that are kept alive, waits that back off, and a SuperExec that forks."""
+    from flwr.supernode import start_client_internal
     from flwr.supernode.cli import flower_supernode
 
     grpc.secure_channel, grpc.insecure_channel = keep_alive(grpc.secure_channel), keep_alive(grpc.insecure_channel)
+    start_client_internal.time = BackingOff()  # type: ignore[attr-defined]
+    start_client_internal.subprocess = SimpleNamespace(Popen=start_forking)  # type: ignore[attr-defined]
     flower_supernode()
 
 

@@ -1,11 +1,14 @@
-"""A connection that dies without a word, as when a device changes its network: a call on it must not hang."""
+"""A connection that dies without a word must not hang a call; and how long the SuperNode waits between its looks."""
 
+import inspect
+import re
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
+from flwr.supernode import start_client_internal
 
 from client import supernode
 
@@ -69,3 +72,28 @@ def test_a_call_over_a_dead_connection_fails(proxy):
         with pytest.raises(grpc.RpcError) as raised:
             echo(b"still there?", timeout=90)
     assert raised.value.code() is grpc.StatusCode.UNAVAILABLE  # not DEADLINE_EXCEEDED: gRPC gave the connection up
+
+
+def test_the_wait_for_a_message_grows_with_the_silence_and_is_never_longer_than_flowers():
+    now, slept = [100.0], []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        now[0] += seconds
+
+    waits = supernode.BackingOff(lambda: now[0], sleep)
+    while now[0] < 200:
+        waits.sleep(3)
+    silent = slept.copy()
+    assert silent[0] == supernode.SHORTEST and silent == sorted(silent) and silent[-1] == 3
+    assert len(silent) < 90  # in a hundred seconds
+    waits.sleep(0.5)  # it waits for an answer
+    assert slept[-1] == supernode.ANSWER
+    waits.sleep(3)
+    assert slept[-1] == supernode.SHORTEST
+
+
+def test_flowers_loop_waits_where_this_says_it_does():
+    """The name that is replaced is the one that the loop sleeps by, in the two ways that are told apart."""
+    source = inspect.getsource(start_client_internal)
+    assert set(re.findall(r"time\.(\w+\(.*?\))", source)) == {"sleep(3)", "sleep(0.5)"}

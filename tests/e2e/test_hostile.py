@@ -22,10 +22,10 @@ LIARS = 2
 ROUNDS = len(LIES) // LIARS + 1
 LARGE = 25_000_000  # values: 100 MB
 
-# Flower's own client program, with the reply changed on its way out.
+# The process that Flower's client program is forked from, with the reply changed on its way out.
 _LIE = f"""
 import os, sys
-if any("flwr-clientapp" in word for word in sys.orig_argv):
+if any("multiprocessing.forkserver" in word for word in sys.orig_argv):
     import numpy as np
     from flwr.app import Array, ArrayRecord
     from flwr.supernode.runtime import run_clientapp
