@@ -12,8 +12,10 @@
 - Flower starts a new program for every message: ``client/superexec.py`` has its libraries loaded already.
 """
 
+import os
 import subprocess
 import time
+import traceback
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -79,7 +81,13 @@ def main() -> None:
     grpc.secure_channel, grpc.insecure_channel = keep_alive(grpc.secure_channel), keep_alive(grpc.insecure_channel)
     start_client_internal.time = BackingOff()  # type: ignore[attr-defined]
     start_client_internal.subprocess = SimpleNamespace(Popen=start_forking)  # type: ignore[attr-defined]
-    flower_supernode()
+    try:
+        flower_supernode()
+    except Exception:
+        # Flower's servers go on in threads that would keep a SuperNode alive which the SuperLink has refused: it ends,
+        # and whoever started it starts it again.
+        traceback.print_exc()
+        os._exit(1)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 import inspect
 import re
 import socket
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -97,3 +99,18 @@ def test_flowers_loop_waits_where_this_says_it_does():
     """The name that is replaced is the one that the loop sleeps by, in the two ways that are told apart."""
     source = inspect.getsource(start_client_internal)
     assert set(re.findall(r"time\.(\w+\(.*?\))", source)) == {"sleep(3)", "sleep(0.5)"}
+
+
+def test_a_supernode_that_fails_ends_whatever_its_threads_do():
+    code = """
+import threading, time
+import flwr.supernode.cli
+def refused():
+    threading.Thread(target=time.sleep, args=(300,)).start()
+    raise RuntimeError("refused")
+flwr.supernode.cli.flower_supernode = refused
+from client.supernode import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1 and "RuntimeError: refused" in done.stderr

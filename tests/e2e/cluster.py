@@ -41,7 +41,12 @@ def python(code: str) -> str:
 
 
 def start(cluster: "Cluster", run: str, rounds: int, scale: int = 4, **settings: str) -> None:
-    """Submit a run to four clients, ``scale`` of which are the cluster's own; it is started with it, or goes on."""
+    """Submit a run to four clients, ``scale`` of which are the cluster's own; it is started with it, or goes on.
+
+    A run that a failed test has left behind is ended first, with all it had.
+    """
+    if "running" in cluster.docker("inspect", "-f", "{{.State.Status}}", cluster.container("submit"), check=False):
+        cluster.down()
     keys = {"AOI_RUN_NAME": run, "AOI_NUM_SERVER_ROUNDS": str(rounds), "AOI_NUM_CLIENTS": "4"} | settings
     cluster.compose("up", "-d", "--no-build", "--scale", f"client={scale}", timeout=180, **keys)
 
