@@ -185,9 +185,14 @@ class Cluster:
         events = [line for line in lines if "Receiving: " in line or "Sent successfully" in line]
         return bool(events) and "Sent" in events[-1]
 
-    def is_connected(self, container: str) -> bool:
-        """Tell whether a client has connected since it was last started."""
-        return "SuperNode ID" in self.docker("logs", container).split("this is client-")[-1]
+    def crash_client(self, container: str) -> Callable[[], bool]:
+        """Crash a client; return a function that tells whether it has connected again."""
+        before = self._connections(container)
+        self.crash(container)
+        return lambda: self._connections(container) > before
+
+    def _connections(self, container: str) -> int:
+        return self.docker("logs", container).count("SuperNode ID")
 
     def intruder(self, name: str, *command: str, mounts: tuple[str, ...] = (), network: str = "fleet") -> str:
         """Start a container of the image outside the project and return its name; ``down`` removes it."""

@@ -75,7 +75,7 @@ class Strangers:
 def strangers(cluster: Cluster) -> Strangers:
     """Begin a run that would go on for long, and let strangers knock."""
     every_client = {"AOI_POLICY": "random", "AOI_CLIENTS_PER_ROUND": "4"}
-    start(cluster, RUN, 60, AOI_TRAIN_TIMEOUT="60", AOI_MAX_EMPTY_ROUNDS="1", **every_client)
+    start(cluster, RUN, 60, AOI_TRAIN_TIMEOUT="30", AOI_MAX_EMPTY_ROUNDS="1", **every_client)
     cluster.await_round(RUN, 1)
     trust = "trust:/pki/trust:ro"
     knocks = {
