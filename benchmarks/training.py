@@ -5,11 +5,10 @@ The bare loop is what somebody would write without a federation: for each client
 engine's does, or the comparison is void.
 """
 
-import cProfile
 import os
-import pstats
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -19,6 +18,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from pyinstrument import Profiler
+from pyinstrument.frame import Frame
 
 from aoi.draws import generator
 from aoi.errors import AoiError
@@ -202,42 +203,50 @@ def _bare_loop(
 
 
 def profile() -> str:
-    """Return where the time of the digits' rounds goes, as the lines of a Markdown table."""
-    with _federation(RunConfig.parse({"num-server-rounds": 20, "run-name": "bench"})) as (play, task, _):
+    """Return where the time of the digits' rounds goes, sampled a thousand times a second, as Markdown."""
+    sampler = Profiler(interval=0.001)
+    with _federation(RunConfig.parse({"num-server-rounds": 60, "run-name": "bench"})) as (play, task, _):
         task.data  # noqa: B018, loaded before the clock runs
-        profiler = cProfile.Profile()
-        profiler.runcall(play)
-    shares: dict[str, float] = {}
-    functions: list[tuple[float, str]] = []
-    for (file, _, name), (_, calls, own, *_) in pstats.Stats(profiler).stats.items():  # type: ignore[attr-defined]
-        group = _group(file, name)
-        shares[group] = shares.get(group, 0.0) + own
-        functions.append((own, f"{_short(file)}{name} ({calls} calls)"))
-    total = sum(shares.values())
+        with sampler:
+            play()
+    root = sampler.last_session.root_frame() if sampler.last_session else None
+    if root is None:
+        raise RuntimeError("the profiler took no sample")
+    shares: Counter[str] = Counter()
+    functions: Counter[str] = Counter()
+    for frame in _all(root):
+        own = frame.time - sum(child.time for child in frame.children)
+        if frame.is_synthetic and frame.parent:  # pyinstrument's name for a function's own time
+            frame = frame.parent
+        name = frame.function
+        while frame.file_path == "<built-in>" and frame.parent:
+            frame = frame.parent
+            name = f"{name}, in {frame.function}"
+        path = Path(frame.file_path or "")
+        shares[_group(path)] += own
+        functions[f"{_short(path)}: {name}"] += own
     lines = ["| part | share |", "|---|---|"]
-    lines += [f"| {group} | {own / total:.0%} |" for group, own in sorted(shares.items(), key=lambda p: -p[1])]
+    lines += [f"| {group} | {own / root.time:.0%} |" for group, own in shares.most_common() if own >= root.time / 200]
     lines += ["", "The dearest functions, by their own time:", ""]
-    lines += [f"- {own / total:.1%} `{name}`" for own, name in sorted(functions, reverse=True)[:12]]
+    lines += [f"- {own / root.time:.1%} `{name}`" for name, own in functions.most_common(12)]
     return "\n".join(lines)
 
 
-def _group(file: str, name: str) -> str:
-    if any(word in name for word in ("fsync", "posix.sync")):
-        return "waiting for the disk (fsync)"
-    if "sqlite3" in name:
-        return "ledger (SQLite)"
-    if "torch" in file or "torch" in name or "Tensor" in name or "run_backward" in name:
-        return "torch"
-    if "/flwr/" in file:
-        return "Flower's records and messages"
-    path = Path(file)
+def _all(frame: Frame) -> Iterator[Frame]:
+    yield frame
+    for child in frame.children:
+        yield from _all(child)
+
+
+def _group(path: Path) -> str:
     if path.is_relative_to(ROOT):
-        return f"`{path.relative_to(ROOT).parts[0]}/`"
-    return "Python and NumPy, built in"
+        inner = path.relative_to(ROOT)
+        return "waiting for the disk" if inner == Path("aoi/files.py") else f"`{inner.parts[0]}/`"
+    for package, said in (("torch", "torch"), ("flwr", "Flower's records and messages")):
+        if package in path.parts:
+            return said
+    return "Python and NumPy"
 
 
-def _short(file: str) -> str:
-    path = Path(file)
-    if file == "~":
-        return ""
-    return f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else '/'.join(path.parts[-2:])}: "
+def _short(path: Path) -> str:
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else Path(*path.parts[-2:]))
