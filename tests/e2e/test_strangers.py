@@ -14,8 +14,9 @@ from pathlib import Path
 from docker.pki import make_client_key
 make_client_key(Path("/tmp/key"), Path("/tmp/key.pub"))
 """)
+# Ours, which ends when it is refused; Flower's own may hang in that case (client/supernode.py).
 SUPERNODE = (
-    "flower-supernode --superlink superlink:9092 --root-certificates /pki/trust/ca.crt "
+    "python -m client.supernode --superlink superlink:9092 --root-certificates /pki/trust/ca.crt "
     "--auth-supernode-private-key {key} --node-config 'name=\"mallory\" partition-id=0'"
 )
 PLAIN = "flower-supernode --superlink superlink:9092 --insecure --node-config 'name=\"mallory\" partition-id=0'"
