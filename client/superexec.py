@@ -4,7 +4,7 @@ Flower runs the ClientApp in a new process for every message, and that process s
 at what it was sent: on a small board longer than on the training. Here one process imports Flower and torch, where
 there is one, when the SuperNode starts, and forks itself for each message (Python's *forkserver*): each message still
 has a process of its own, which may hang, raise or be killed as before, and the app's own modules are loaded in it, from
-what the server sent. The process in between holds no connection and has started no thread, so that it may be forked.
+what the server sent. The process in between holds no connection, and knows nothing of this project.
 """
 
 import argparse
@@ -18,8 +18,18 @@ from typing import Any
 # As `-c`: were it a script or `-m`, every forked process would import it as its main module, and so this installation's
 # rooms before the app's own.
 COMMAND = (sys.executable, "-c", "from client.superexec import main; main()")
-_PRELOAD = ["flwr.supernode.runtime.run_clientapp", "torch"]  # what cannot be imported is left out
+_FLOWER = ["flwr.supernode.runtime.run_clientapp"]
+_ATTEMPTS = 20  # to start the process to fork from
 _LOOK = 0.25  # seconds between two looks for work in the SuperNode, in place of Flower's one second
+
+# What a forked process does. It must not draw the random numbers that the one before it drew.
+_ANSWER = """
+import sys
+if "torch" in sys.modules:
+    sys.modules["torch"].seed()
+from flwr.supernode.runtime.run_clientapp import run_clientapp
+run_clientapp(**keywords)
+"""
 
 
 class Forking:
@@ -27,7 +37,7 @@ class Forking:
 
     def __init__(self) -> None:
         self._context = get_context("forkserver")
-        self._context.set_forkserver_preload(_PRELOAD)
+        self._context.set_forkserver_preload([*_FLOWER, "torch"])  # what is not installed is left out
         forkserver.ensure_running()
 
     def wait_for_capacity(self) -> None:
@@ -36,7 +46,6 @@ class Forking:
     def launch(self, spec: Any) -> Any:
         """Start the process of one message; ``spec`` is Flower's ``ExecutionSpec``, the result its ``LaunchResult``."""
         from flwr.supercore.superexec.executor.types import LaunchResult
-        from flwr.supernode.runtime.run_clientapp import run_clientapp
 
         certificates = spec.root_certificates_path
         keywords = {
@@ -47,8 +56,16 @@ class Forking:
             "parent_pid": spec.parent_pid,
             "runtime_dependency_install": spec.runtime_dependency_install,
         }
-        self._context.Process(target=run_clientapp, kwargs=keywords).start()
-        return LaunchResult.accepted()
+        for _ in range(_ATTEMPTS):
+            try:
+                self._context.Process(target=exec, args=(_ANSWER, {"keywords": keywords})).start()
+            except (OSError, EOFError):  # a torch that is there and broken takes the process down that imports it
+                print("torch cannot be loaded beforehand; each message's process starts without it", flush=True)
+                self._context.set_forkserver_preload(_FLOWER)
+                time.sleep(_LOOK)  # until what is left of it is gone
+            else:
+                return LaunchResult.accepted()
+        return LaunchResult.failed("no process could be started to fork the ClientApp's from")
 
 
 def main() -> None:

@@ -14,11 +14,13 @@
 
 import os
 import subprocess
+import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
 
@@ -31,9 +33,12 @@ KEEPALIVE = (
     ("grpc.http2.ping_timeout_ms", 30_000),  # of the pings that measure the line; none other is sent meanwhile
     ("grpc.http2.max_pings_without_data", 0),
 )
-# Seconds between two looks: for the answer of the client's own process, and at least for the SuperLink's next message,
-# for which the wait is that share of the time since the last answer.
-ANSWER, SHORTEST, SHARE = 0.1, 0.5, 0.05
+ANSWER_LOOK = 0.1  # seconds between two looks for the answer of the client's own process
+SHORTEST_LOOK = 0.5  # seconds, at least, between two looks for the SuperLink's next message
+SILENCE_SHARE = 0.05  # of the time since the last answer, which the next look for a message waits
+# Seconds before the end of a SuperNode that failed. Docker, which doubles its wait before each restart, begins anew
+# after a container that lived for ten.
+PAUSE = 10.0
 
 
 def keep_alive(make: Callable[..., grpc.Channel]) -> Callable[..., grpc.Channel]:
@@ -56,21 +61,35 @@ class BackingOff:
         self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self._clock, self._sleep = clock, sleep
-        self._worked = clock()
+        self._answered = clock()
 
     def sleep(self, seconds: float) -> None:
         """Sleep at most so many seconds."""
         now = self._clock()
         if seconds < 1:
-            self._worked = now
-            self._sleep(min(seconds, ANSWER))
+            self._answered = now
+            self._sleep(min(seconds, ANSWER_LOOK))
         else:
-            self._sleep(min(seconds, max(SHORTEST, SHARE * (now - self._worked))))
+            self._sleep(min(seconds, max(SHORTEST_LOOK, SILENCE_SHARE * (now - self._answered))))
 
 
 def start_forking(command: list[str]) -> subprocess.Popen[bytes]:
-    """Start our SuperExec in the place of ``flower-superexec``."""
-    return subprocess.Popen([*superexec.COMMAND, *command[1:]])
+    """Start our SuperExec in the place of ``flower-superexec``; the SuperNode, deaf without it, ends soon after it."""
+    process = subprocess.Popen([*superexec.COMMAND, *command[1:]])
+
+    def watch() -> None:
+        process.wait()
+        fail("the SuperExec has ended, nobody would answer a message")
+
+    threading.Thread(target=watch, daemon=True).start()
+    return process
+
+
+def fail(reason: str) -> NoReturn:
+    """End this process, whatever its threads do; whoever started it starts it again."""
+    print(f"this SuperNode ends: {reason}", file=sys.stderr, flush=True)
+    time.sleep(PAUSE)
+    os._exit(1)
 
 
 def main() -> None:
@@ -83,11 +102,9 @@ def main() -> None:
     start_client_internal.subprocess = SimpleNamespace(Popen=start_forking)  # type: ignore[attr-defined]
     try:
         flower_supernode()
-    except Exception:
-        # Flower's servers go on in threads that would keep a SuperNode alive which the SuperLink has refused: it ends,
-        # and whoever started it starts it again.
+    except Exception as error:  # Flower's servers go on in threads that would keep alive a SuperNode that was refused
         traceback.print_exc()
-        os._exit(1)
+        fail(str(error))
 
 
 if __name__ == "__main__":

@@ -51,7 +51,9 @@ app = ClientApp()
 def train(message, context):
     if message.content["ask"]["fall"]:
         raise ValueError("as asked")
+    import torch
     said = {"process": os.getpid(), "parent": os.getppid(), "torch": loaded, "file": client.__file__}
+    said["drawn"] = torch.rand(1).item()
     return Message(RecordDict({"said": ConfigRecord(said)}), reply_to=message)
 """
 SERVER = """
@@ -141,6 +143,7 @@ def test_every_message_has_a_process_of_its_own_with_torch_loaded_and_the_apps_o
     assert first["torch"] and third["torch"]
     for each in (first, third):
         assert "/apps/" in each["file"], each["file"]
+    assert first["drawn"] != third["drawn"]
 
 
 def test_a_process_that_raises_leaves_the_next_message_alone(told):
@@ -151,3 +154,23 @@ def test_flowers_superexec_is_where_this_puts_its_executor_and_its_waits():
     source = inspect.getsource(run_superexec)
     assert set(re.findall(r"time\.(\w+\(.*?\))", source)) == {"sleep(1)"}
     assert len(re.findall(r"executor = get_executor\(", source)) == 1
+
+
+@pytest.mark.parametrize("broken", ["raise OSError('libtorch.so is missing')", "import os; os.abort()"])
+def test_a_torch_that_is_there_and_broken_does_not_silence_the_client(tmp_path, broken):
+    """The process to fork from dies of it; messages that need no torch are answered nevertheless."""
+    (tmp_path / "torch.py").write_text(broken)
+    code = f"""
+from types import SimpleNamespace
+from client import superexec
+superexec._ANSWER = "open({str(tmp_path / "answered")!r}, 'w').close()"
+spec = SimpleNamespace(root_certificates_path=None, runtime_api_address="", token="", insecure=True, parent_pid=1,
+                       runtime_dependency_install=False)
+executor = superexec.Forking()
+print([executor.launch(spec).status.value for _ in range(2)])
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "['accepted', 'accepted']" in done.stdout and (tmp_path / "answered").exists(), done.stderr

@@ -87,17 +87,19 @@ def test_the_wait_for_a_message_grows_with_the_silence_and_is_never_longer_than_
     while now[0] < 200:
         waits.sleep(3)
     silent = slept.copy()
-    assert silent[0] == supernode.SHORTEST and silent == sorted(silent) and silent[-1] == 3
+    assert silent[0] == supernode.SHORTEST_LOOK and silent == sorted(silent) and silent[-1] == 3
     assert len(silent) < 90  # in a hundred seconds
     waits.sleep(0.5)  # it waits for an answer
-    assert slept[-1] == supernode.ANSWER
+    assert slept[-1] == supernode.ANSWER_LOOK
     waits.sleep(3)
-    assert slept[-1] == supernode.SHORTEST
+    assert slept[-1] == supernode.SHORTEST_LOOK
 
 
-def test_flowers_loop_waits_where_this_says_it_does():
-    """The name that is replaced is the one that the loop sleeps by, in the two ways that are told apart."""
+def test_flowers_loop_uses_the_names_that_are_replaced():
+    """It sleeps by ``time``, in the two ways that are told apart, and starts its SuperExec, and that alone, as said."""
     source = inspect.getsource(start_client_internal)
+    assert re.findall(r"subprocess\.\w+\(.*?\)", source) == ["subprocess.Popen(command)"]
+    assert 'command = ["flower-superexec"]' in source
     assert set(re.findall(r"time\.(\w+\(.*?\))", source)) == {"sleep(3)", "sleep(0.5)"}
 
 
@@ -109,8 +111,22 @@ def refused():
     threading.Thread(target=time.sleep, args=(300,)).start()
     raise RuntimeError("refused")
 flwr.supernode.cli.flower_supernode = refused
-from client.supernode import main
-main()
+from client import supernode
+supernode.PAUSE = 0
+supernode.main()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1 and "RuntimeError: refused" in done.stderr
+
+
+def test_a_supernode_without_its_superexec_ends():
+    code = """
+import signal, time
+from client import supernode
+supernode.PAUSE = 0
+supernode.superexec.COMMAND = ("sleep",)
+supernode.start_forking(["flower-superexec", "300"]).send_signal(signal.SIGKILL)
+time.sleep(300)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and "the SuperExec has ended" in done.stderr
