@@ -35,7 +35,7 @@ bench: install
 	$(BIN)/python -m benchmarks
 
 e2e: install
-	$(BIN)/python -m pytest -n 0 tests/e2e
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/e2e
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

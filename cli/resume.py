@@ -23,10 +23,11 @@ def resume(
     The rest of the run is what it would have been without the interruption.
     """
     from report.runs import find
-    from server.resume import recorded_run
+    from server.resume import check_simulated, recorded_run
 
     folder = find(run).resolve()
     about = recorded_run(folder)
+    check_simulated(folder)
     if about["status"] != "completed":
         here = {"resume": True, "run-name": folder.name, "runs-dir": str(folder.parent)}
         play(engine, about["config"] | here, workers)

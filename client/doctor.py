@@ -25,7 +25,7 @@ def examine(folder: Path | None, superlink: str | None, ca: Path | None, key: Pa
             raise ConfigError(f"{folder} is not the folder of a client: it lacks {enroll.NODE}. Run aoi enroll first.")
         node, key, ca = folder / enroll.NODE, key or folder / enroll.KEY, ca or folder / enroll.CA
         superlink = superlink or _superlink(folder)
-    address = enroll.split_address(superlink) if superlink else None
+    address = reach.split_address(superlink) if superlink else None
     findings = [checks.python(), checks.torch(), *checks.configuration(node), checks.clock(ca)]
     certificate = checks.authority(ca)
     private, finding = checks.client_key(key)

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi.errors import ConfigError
 from aoi.files import write_whole
+from client.reach import split_address
 from client.state import checked_name
 from client.unit import node_toml, unit
 
@@ -118,22 +119,6 @@ def next_steps(made: Enrolment) -> str:
     if os.geteuid() == 0:
         steps += "\n\nThe client will run as root: that is who enrolled it. Enrol as another account if it need not."
     return steps
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Return host and port of ``HOST:PORT``; an IPv6 address stands in brackets.
-
-    Raises
-    ------
-    ConfigError
-        It has another form.
-    """
-    host, _, port = address.rpartition(":")
-    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    plain = bare and not any(c.isspace() or c in "/\\'\"$%" for c in bare) and (":" not in bare or bare != host)
-    if not plain or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ConfigError(f"superlink is {address!r}: give HOST:PORT, for instance superlink.example.org:9092.")
-    return bare, int(port)
 
 
 def ca_certificates(path: Path) -> list[x509.Certificate]:

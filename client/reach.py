@@ -2,8 +2,12 @@
 
 import socket
 import ssl
+import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
+
+from aoi.errors import ConfigError
 
 _PATIENCE = 8.0  # seconds a step may take
 _SOON = 30.0  # days before a certificate's end
@@ -19,6 +23,22 @@ class Step:
     found: str
     remedy: str = ""
     fatal: bool = False
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Return host and port of ``HOST:PORT``; an IPv6 address stands in brackets.
+
+    Raises
+    ------
+    ConfigError
+        It has another form.
+    """
+    host, _, port = address.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    plain = bare and not any(c.isspace() or c in "/\\'\"$%" for c in bare) and (":" not in bare or bare != host)
+    if not plain or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ConfigError(f"superlink is {address!r}: give HOST:PORT, for instance superlink.example.org:9092.")
+    return bare, int(port)
 
 
 def tcp(host: str, port: int) -> Step:
@@ -88,6 +108,31 @@ def tls(host: str, port: int, ca: bytes) -> Step:
             "The port does not speak TLS, or something between cuts it. See the SuperLink's log.",
             True,
         )
+
+
+def check(superlink: str, authority: Path) -> None:
+    """Wait for the SuperLink and see that it is the one that this client trusts; Flower would not say what is wrong.
+
+    Parameters
+    ----------
+    superlink : HOST:PORT
+    authority : the file of certificates to trust
+
+    Raises
+    ------
+    SystemExit
+        Its certificate is not to be trusted; the message says why, and what to do.
+    """
+    host, port = split_address(superlink)
+    told = ""
+    while (step := tcp(host, port)).fatal:
+        if step.found != told:
+            print(f"waiting for the SuperLink: {step.found}", flush=True)
+            told = step.found
+        time.sleep(2)
+    step = tls(host, port, authority.read_bytes())
+    if step.fatal:
+        sys.exit(f"this client does not connect to {superlink}: {step.found}. {step.remedy}")
 
 
 def _shaken(secure: ssl.SSLSocket) -> Step:

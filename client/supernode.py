@@ -1,6 +1,7 @@
 """Flower's SuperNode, for networks that change and machines for which starting a program is work.
 
-``python -m client.supernode`` takes what ``flower-supernode`` takes, and mends three of its habits.
+``python -m client.supernode`` takes what ``flower-supernode`` takes. It says why it does not trust a SuperLink, where
+Flower tries again and again, and mends three more habits.
 
 - Flower asks the SuperLink for messages in calls without a deadline; where the client's address changes (another
   network, a renewed lease, a container that is connected again), such a call waits for an answer that cannot come until
@@ -12,6 +13,7 @@
 - Flower starts a new program for every message: ``client/superexec.py`` has its libraries loaded already.
 """
 
+import argparse
 import os
 import subprocess
 import sys
@@ -19,12 +21,13 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import grpc
 
-from client import superexec
+from client import reach, superexec
 
 # A SuperNode that works hears of the SuperLink every three seconds, and then nothing is sent to keep it alive.
 KEEPALIVE = (
@@ -94,6 +97,13 @@ def fail(reason: str) -> NoReturn:
 
 def main() -> None:
     """Run Flower's command with channels that are kept alive, waits that back off, and a SuperExec that forks."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--superlink")
+    parser.add_argument("--root-certificates", type=Path)
+    given, _ = parser.parse_known_args()
+    if given.superlink and given.root_certificates:
+        reach.check(given.superlink, given.root_certificates)
+
     from flwr.supernode import start_client_internal
     from flwr.supernode.cli import flower_supernode
 

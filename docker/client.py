@@ -13,7 +13,6 @@ from itertools import count
 from pathlib import Path
 
 from client import reach
-from client.enroll import split_address
 from docker.pki import make_client_key
 
 CLIENTS, ENROLMENT, RUNS, DATA = Path("/clients"), Path("/enrolment"), Path("/runs"), Path("/data")
@@ -35,20 +34,6 @@ def claim(folder: Path) -> int:
         os.set_inheritable(lock, True)  # it must live on in the SuperNode that this process becomes
         return slot
     raise AssertionError("unreachable: count() does not end")
-
-
-def check_server(address: str, authority: Path) -> None:
-    """Wait for the SuperLink and see that it is the one that this client trusts; Flower would not say what is wrong."""
-    host, port = split_address(address)
-    told = ""
-    while (step := reach.tcp(host, port)).fatal:
-        if step.found != told:
-            print(f"waiting for the SuperLink: {step.found}", flush=True)
-            told = step.found
-        time.sleep(2)
-    step = reach.tls(host, port, authority.read_bytes())
-    if step.fatal:
-        sys.exit(f"this client does not connect to {address}: {step.found}. {step.remedy}")
 
 
 def share(state: Path) -> None:
@@ -84,7 +69,7 @@ def node_config(slot: int, name: str) -> str:
 def main() -> None:
     """Claim a slot, enrol its key, wait until it is registered, and become the SuperNode."""
     superlink = os.environ.get("AOI_SUPERLINK", "superlink:9092")
-    check_server(superlink, TRUST)
+    reach.check(superlink, TRUST)
     slot = claim(CLIENTS)
     name = f"{os.environ.get('AOI_CLIENT_PREFIX', 'client')}-{slot}"
     key = CLIENTS / str(slot) / "key"

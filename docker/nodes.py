@@ -11,9 +11,10 @@ def main() -> None:
     control = Control(CONTROL, AUTHORITY)
     if sys.argv[1:2] == ["revoke"] and len(sys.argv) == 3:
         name = sys.argv[2]
-        found = control.revoke(ENROLMENT / f"{name}.pub")
-        (ENROLMENT / f"{name}.pub").unlink()
-        (ENROLMENT / f"{name}.registered").unlink(missing_ok=True)
+        public = ENROLMENT / f"{name}.pub"
+        found = control.revoke(public)
+        public.with_suffix(".revoked").write_bytes(public.read_bytes())  # `submit` does not register it again
+        public.with_suffix(".registered").unlink(missing_ok=True)
         print(f"{name} (node {found}) is revoked")
     elif len(sys.argv) == 1:
         for public in sorted(ENROLMENT.glob("*.pub")):

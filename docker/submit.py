@@ -38,11 +38,11 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def enrol(control: Control) -> None:
-    """Register every public key that a client has laid down, and tell the client."""
-    for public in sorted(ENROLMENT.glob("*.pub")):
-        marker = public.with_suffix(".registered")
-        if marker.exists() and marker.read_bytes() == public.read_bytes():
+def enrol(control: Control, enrolment: Path = ENROLMENT) -> None:
+    """Register every public key that a client has laid down and nobody has revoked, and tell the client."""
+    for public in sorted(enrolment.glob("*.pub")):
+        marker, revoked = public.with_suffix(".registered"), public.with_suffix(".revoked")
+        if any(known.exists() and known.read_bytes() == public.read_bytes() for known in (marker, revoked)):
             continue
         if control.register(public):
             say(f"{public.stem} is enrolled")
@@ -57,19 +57,25 @@ def replicas() -> int:
         return 0
 
 
-def await_clients(control: Control, wanted: int, seconds: float) -> None:
+def await_clients(control: Control, wanted: int, seconds: float, heard: bool = False) -> None:
     """Enrol clients and wait until enough are connected.
+
+    Parameters
+    ----------
+    control, wanted, seconds : where to look, for how many clients, and how long at most
+    heard : count only those that are heard of from now on: after a crash the SuperLink lists the dead for a minute
 
     Raises
     ------
     NodesError
         Too few came in time.
     """
-    end, told = time.monotonic() + seconds, -1
+    end, told, known = time.monotonic() + seconds, -1, None if heard else {}
     while True:
         try:
             enrol(control)
-            found = control.online()
+            known = control.heartbeats() if known is None else known
+            found = control.online(known)
         except grpc.RpcError:  # the SuperLink is being restarted
             found = 0
         if found != told:
@@ -200,7 +206,7 @@ def play() -> int:
         values = (recorded_config(folder) or {}) | {"resume": True}
         if len(values) == 1:
             raise ResumeError(f"AOI_RESUME is set, but there is no run {name!r} to go on with.")
-    await_clients(control, int(values["num-clients"]), config.join_timeout)
+    await_clients(control, int(values["num-clients"]), config.join_timeout, heard=config.resume)
     folder.mkdir(parents=True, exist_ok=True)
     point_at(name)
     run_id = submit(values | {"run-name": name})

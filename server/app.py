@@ -112,7 +112,10 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
     keep(folder / MODEL, encode(from_record(result.arrays)))
     if strategy.stopped:
         ledger.note(status="stopped", reason=strategy.stopped)
-        print(f"stopped: {strategy.stopped}. When clients are back: aoi resume {folder}", flush=True)
+        print(
+            f"stopped: {strategy.stopped}. When clients are back: aoi resume {folder} (a cluster: AOI_RESUME=true)",
+            flush=True,
+        )
     else:
         ledger.note(status="completed")
         shutil.rmtree(checkpoints.folder, ignore_errors=True)

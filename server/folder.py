@@ -102,5 +102,5 @@ def keep(path: Path, blob: bytes) -> None:
     except OSError as error:
         raise StorageError(
             f"{path} cannot be written: {error.strerror}. What was complete before is kept. Make room, or see that the "
-            f"disk can be written, then continue with: aoi resume RUN"
+            f"disk can be written, then continue with: aoi resume RUN (a cluster: AOI_RESUME=true)"
         ) from error

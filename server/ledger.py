@@ -64,7 +64,7 @@ class Ledger:
             if isinstance(error, sqlite3.Error):
                 raise StorageError(
                     f"the ledger {self.path} cannot be written: {error}. The rounds in it are complete. Make room, or "
-                    "see that the disk can be written, then continue with: aoi resume RUN"
+                    "see that the disk can be written, then continue with: aoi resume RUN (a cluster: AOI_RESUME=true)"
                 ) from error
             raise
 

@@ -11,7 +11,7 @@ from aoi.errors import ConfigError, ResumeError
 from learning.settings import TaskSettings, kebab
 from server.checkpoint import Checkpoints
 from server.config import RunConfig
-from server.folder import CHECKPOINTS, LEDGER
+from server.folder import CHECKPOINTS, LEDGER, STATES
 from server.ledger import Ledger, read, read_run
 from strategies.plan import Resume
 from strategies.records import ClientRecord
@@ -40,6 +40,21 @@ def recorded_run(folder: Path) -> dict[str, Any]:
             "the folder its name back."
         )
     return about
+
+
+def check_simulated(folder: Path) -> None:
+    """See that the clients of a run are simulated: only then can one machine go on with it alone.
+
+    Raises
+    ------
+    ResumeError
+        The run has rounds, and its clients' states are elsewhere, with the clients.
+    """
+    if not (folder / STATES).is_dir() and read(folder / LEDGER, "rounds"):
+        raise ResumeError(
+            f"the run in {folder} was played by a deployment, whose clients keep their ages themselves. Go on with it "
+            f"there: AOI_RUN_NAME={folder.name} AOI_RESUME=true docker compose up, or flwr run with resume=true."
+        )
 
 
 def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -15,7 +16,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
 from aoi.errors import ConfigError
-from docker import client, pki, requirements, settings
+from docker import client, pki, requirements, settings, submit
+from docker.control import Control
 
 ROOT = Path(__file__).parents[1]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
@@ -165,3 +167,44 @@ def test_the_image_has_what_the_base_installation_has_and_no_ray() -> None:
     base = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     assert set(base) < set(wanted)
     assert not any("simulation" in r or r.startswith("torch") for r in wanted)
+
+
+class Registry:
+    """Stands in for the SuperLink's list of keys."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    def register(self, public: Path) -> bool:
+        self.keys.append(public.read_text())
+        return True
+
+
+def test_a_key_is_registered_once_and_a_revoked_one_not_again(tmp_path: Path) -> None:
+    registry = Registry()
+    for name in ("client-0", "client-1"):
+        (tmp_path / f"{name}.pub").write_text(f"key of {name}")
+    (tmp_path / "client-1.revoked").write_text("key of client-1")
+    submit.enrol(registry, tmp_path)
+    submit.enrol(registry, tmp_path)
+    assert registry.keys == ["key of client-0"]
+    assert (tmp_path / "client-0.registered").exists() and not (tmp_path / "client-1.registered").exists()
+    (tmp_path / "client-1.pub").write_text("another key of client-1")
+    submit.enrol(registry, tmp_path)
+    assert registry.keys == ["key of client-0", "another key of client-1"]
+
+
+def test_the_dead_are_told_from_the_living_by_the_next_heartbeat() -> None:
+    now = datetime.now(UTC).timestamp()
+
+    def node(number: int, until: float) -> SimpleNamespace:
+        return SimpleNamespace(node_id=number, status="online", online_until=now + until, heartbeat_interval=30.0)
+
+    control = Control.__new__(Control)
+    nodes = [node(1, 55), node(2, 50), node(3, 20)]
+    control._nodes = lambda: nodes  # type: ignore[method-assign]
+    assert control.online() == 2  # the third is overdue
+    known = control.heartbeats()
+    assert control.online(known) == 0
+    nodes[0] = node(1, 60)
+    assert control.online(known) == 1

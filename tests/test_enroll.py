@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from aoi.errors import ConfigError
 from cli.main import app
-from client import enroll
+from client import enroll, reach
 from client.freshness import Folder
 from docker.pki import make_all
 
@@ -137,8 +137,8 @@ def test_errors_name_the_thing_and_leave_nothing(
 
 
 def test_addresses() -> None:
-    assert enroll.split_address("pi.local:9092") == ("pi.local", 9092)
-    assert enroll.split_address("[2001:db8::1]:9092") == ("2001:db8::1", 9092)
+    assert reach.split_address("pi.local:9092") == ("pi.local", 9092)
+    assert reach.split_address("[2001:db8::1]:9092") == ("2001:db8::1", 9092)
 
 
 def test_the_command_prints_what_the_operator_registers(

@@ -427,3 +427,16 @@ def test_rounds_do_not_rush_by_while_nobody_is_there(tmp_path):
     assert [row["trained"] for row in found] == [6, 6, 0, 0]
     assert all(row["seconds"] >= 0.3 for row in found[2:])
     assert read_run(folder / LEDGER)["status"] == "stopped"
+
+
+def test_a_deployments_run_is_not_resumed_with_simulated_clients(aoi, tmp_path):
+    """Their ages are with the clients; simulated ones would draw new ones and write them into the same ledger."""
+    status, _, _ = aoi("run", "-c", "run-name=there", "-c", "num-server-rounds=1", "-c", "policy=random")
+    assert status == 0
+    folder = tmp_path / "runs" / "there"
+    (folder / "clients").rename(tmp_path / "elsewhere")
+    ledger = Ledger(folder / LEDGER)
+    ledger.note(status="stopped")
+    ledger.close()
+    status, _, errors = aoi("resume", "there")
+    assert status == 2 and "played by a deployment" in errors and "AOI_RESUME=true" in errors

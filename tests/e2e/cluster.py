@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+_IMAGE = "aoi-e2e:cpu"
+# SQLite alone: importing the project for every look would take much of a small machine.
 _READ = """
-import json, pathlib, sqlite3, sys
-from aoi.errors import ConfigError
-from server.ledger import read, read_run
-ledger = pathlib.Path("/runs") / sys.argv[1] / "ledger.sqlite"
+import json, sqlite3, sys
+found = {}
 try:
-    found = {t: read(ledger, t) for t in ("rounds", "participations", "clients")} | {"run": read_run(ledger)}
-except (ConfigError, sqlite3.OperationalError):  # not there yet, or just being made
+    db = sqlite3.connect(f"file:/runs/{sys.argv[1]}/ledger.sqlite?mode=ro", uri=True)
+    db.row_factory = sqlite3.Row
+    for table in ("rounds", "participations", "clients"):
+        found[table] = [dict(row) for row in db.execute(f"SELECT * FROM {table}")]
+    found["run"] = {key: json.loads(value) for key, value in db.execute("SELECT * FROM run")}
+except sqlite3.OperationalError:  # not there yet, or just being made
     found = {}
 print(json.dumps(found))
 """
@@ -41,12 +45,7 @@ def python(code: str) -> str:
 
 
 def start(cluster: "Cluster", run: str, rounds: int, scale: int = 4, **settings: str) -> None:
-    """Submit a run to four clients, ``scale`` of which are the cluster's own; it is started with it, or goes on.
-
-    A run that a failed test has left behind is ended first, with all it had.
-    """
-    if "running" in cluster.docker("inspect", "-f", "{{.State.Status}}", cluster.container("submit"), check=False):
-        cluster.down()
+    """Submit a run to four clients, ``scale`` of which are the cluster's own; it is started with it, or goes on."""
     keys = {"AOI_RUN_NAME": run, "AOI_NUM_SERVER_ROUNDS": str(rounds), "AOI_NUM_CLIENTS": "4"} | settings
     cluster.compose("up", "-d", "--no-build", "--scale", f"client={scale}", timeout=180, **keys)
 
@@ -68,17 +67,35 @@ class Cluster:
         self.project = project
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AOI_", "COMPOSE_"))}
         index = {k: v for k, v in os.environ.items() if k in ("AOI_TORCH", "AOI_TORCH_INDEX")}
-        self.environment = inherited | index | settings | {"AOI_IMAGE": f"{project}:cpu"}
+        self.environment = inherited | index | {"AOI_IMAGE": _IMAGE} | settings
 
     def compose(self, *arguments: str, check: bool = True, timeout: float = 120, **settings: str) -> str:
         """Run a Compose command and return what it printed."""
         command = ["docker", "compose", "--env-file", os.devnull, "-p", self.project, *arguments]
         return _run(command, check, timeout, cwd=ROOT, env=self.environment | settings)
 
+    def settle(self) -> None:
+        """End a run that a failed test has left behind, and what it ran on."""
+        if self._stray() or self.is_running(self.container("submit")):
+            self.down()
+
+    def is_running(self, container: str) -> bool:
+        """Tell whether a container runs, or is there at all."""
+        return "running" in self.docker("inspect", "-f", "{{.State.Status}}", container, check=False)
+
+    def unharmed(self, container: str) -> bool:
+        """Tell that a container was never started again, nor ended for want of memory."""
+        state = self.docker("inspect", "-f", "{{.RestartCount}} {{.State.OOMKilled}}", container)
+        return state.split() == ["0", "false"]
+
     def down(self) -> None:
         """End every container of the project, and remove its networks and volumes."""
-        self.docker("rm", "--force", *self._stray(), check=False)
+        self.dismiss()
         self.compose("down", "--volumes", "--remove-orphans", "--timeout", "2", check=False)
+
+    def dismiss(self) -> None:
+        """Remove every intruder."""
+        self.docker("rm", "--force", *self._stray(), check=False)
 
     def _stray(self) -> list[str]:
         return self.docker("ps", "-aq", "--filter", f"label=e2e={self.project}", check=False).split()
@@ -129,7 +146,7 @@ class Cluster:
         """Return the last round that is recorded."""
         return max((row["round"] for row in self.ledger(run).get("rounds", [])), default=0)
 
-    def await_round(self, run: str, round_: int, seconds: float = 240) -> None:
+    def await_round(self, run: str, round_: int, seconds: float = 420) -> None:
         """Wait until a round is recorded."""
         self.await_(lambda: self.last_round(run) >= round_, seconds, f"round {round_} of {run}")
 
@@ -155,11 +172,11 @@ class Cluster:
         """Return the numbers that a container's processes have on this machine."""
         return [int(line) for line in self.docker("top", container, "-eo", "pid").split()[1:]]
 
-    def process(self, container: str, program: str) -> int:
-        """Return the number that a program of a container has on this machine."""
+    def kill_process(self, container: str, program: str) -> None:
+        """Kill the program of a container whose command line holds a word."""
         lines = self.docker("top", container, "-eo", "pid,args").splitlines()[1:]
         (found,) = (int(line.split()[0]) for line in lines if program in line and "docker-init" not in line)
-        return found
+        os.kill(found, signal.SIGKILL)
 
     def crash(self, container: str) -> None:
         """Kill a container's first process, and so all of them; unlike `docker kill` it is restarted by its policy."""
@@ -185,6 +202,15 @@ class Cluster:
         events = [line for line in lines if "Receiving: " in line or "Sent successfully" in line]
         return bool(events) and "Sent" in events[-1]
 
+    def restarts(self, container: str) -> int:
+        """Return how often Docker has started a container again."""
+        return int(self.docker("inspect", "-f", "{{.RestartCount}}", container))
+
+    def trained(self, run: str, client: int, after: int = 0) -> bool:
+        """Tell whether a client's update counted in a round after one."""
+        parts = self.ledger(run).get("participations", [])
+        return any(p["client"] == client and p["outcome"] == "trained" and p["round"] > after for p in parts)
+
     def crash_client(self, container: str) -> Callable[[], bool]:
         """Crash a client; return a function that tells whether it has connected again."""
         before = self._connections(container)
@@ -202,6 +228,6 @@ class Cluster:
             *("run", "-d", "--name", full, "--label", f"e2e={self.project}", "--init"),
             *("--network", f"{self.project}_{network}", "--network-alias", name),
             *volumes,
-            *(f"{self.project}:cpu", *command),
+            *(_IMAGE, *command),
         )
         return full

@@ -1,23 +1,42 @@
-"""The cluster tests need a Docker engine and minutes: they run when they are asked for, with `make e2e`."""
+"""The cluster tests need a Docker engine and minutes: they run when they are asked for, with `make e2e`.
 
+Most of their time is waiting, for deadlines and for sessions to lapse. So they run in two processes, each with a
+cluster of its own; both share one image.
+"""
+
+import fcntl
 import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.cluster import Cluster, engine_problem
 
+_FIRST_PORT = 8059  # of the pages
+
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
-    """A cluster of this checkout, built, and gone afterwards with everything it kept."""
+def cluster(worker_id: str) -> Iterator[Cluster]:
+    """A cluster of this checkout, and gone afterwards with everything it kept."""
     problem = engine_problem()
     if problem:
         pytest.fail(f"these tests need a Docker engine with Compose, and there is none: {problem}", pytrace=False)
-    made = Cluster("aoi-e2e", AOI_PAGE_PORT=os.environ.get("AOI_E2E_PORT", "8059"))
+    number = int(worker_id.removeprefix("gw")) if worker_id.startswith("gw") else 0
+    port = int(os.environ.get("AOI_E2E_PORT", _FIRST_PORT)) + number
+    made = Cluster(f"aoi-e2e-{number}", AOI_PAGE_PORT=str(port))
     made.down()
-    made.compose("build", timeout=420)
+    with open(Path(tempfile.gettempdir()) / "aoi-e2e.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the second process finds it built
+        made.compose("build", timeout=600)
     try:
         yield made
     finally:
         made.down()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _settled(cluster: Cluster) -> None:
+    """Begin without what a failed test may have left."""
+    cluster.settle()

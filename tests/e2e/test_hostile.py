@@ -15,7 +15,7 @@ LIES = {
     "10^12 examples": "num-examples is 1000000000000, not a whole number",
     "a string for a number": "age is 'seven', not of type int",
     "an array far larger than the model": "bytes, the model's has",
-    "another client's name": "it calls itself 'somebody', which is not its name",
+    "another client's name": "it calls itself 'client-0', which is not its name",
     "no metrics": "0 metric records in place of one",
 }
 LIARS = 2
@@ -48,7 +48,7 @@ if any("multiprocessing.forkserver" in word for word in sys.orig_argv):
             case "10^12 examples": content["metrics"]["num-examples"] = 10**12
             case "a string for a number": content["aoi"]["age"] = "seven"
             case "an array far larger than the model": value = np.zeros({LARGE}, np.float32)
-            case "another client's name": content["aoi"]["name"] = "somebody"
+            case "another client's name": content["aoi"]["name"] = "client-0"
             case "no metrics": del content["metrics"]
         content["arrays"][name] = Array(value)
 
@@ -66,7 +66,9 @@ VOLUMES = ("trust:/pki/trust:ro", "clients:/clients", "enrolment:/enrolment", "r
 @pytest.fixture(scope="module")
 def ledger(cluster: Cluster) -> dict[str, Any]:
     """Return the ledger of a run of two honest clients and two liars, and the liars' names."""
-    cluster.compose("up", "-d", "--no-build", "--scale", "client=2", "client", timeout=120)
+    cluster.compose(
+        "up", "-d", "--no-build", "--scale", "client=2", "client", timeout=120
+    )  # they become client-0 and -1
     commands = [LIAR + START.format(number=i) for i in range(LIARS)]
     liars = [cluster.intruder(f"liar-{i}", "sh", "-c", c, mounts=VOLUMES) for i, c in enumerate(commands)]
     try:
@@ -87,3 +89,9 @@ def test_a_lie_is_dropped_and_named_with_the_reason(ledger: dict[str, Any], turn
 def test_the_run_goes_on_with_the_others_and_takes_the_liars_when_they_behave(ledger: dict[str, Any]) -> None:
     assert [row["trained"] for row in ledger["rounds"]] == [2] * (ROUNDS - 1) + [4]
     assert ledger["run"]["status"] == "completed"
+
+
+def test_the_servers_memory_limits_hold_under_an_array_far_larger_than_the_model(
+    cluster: Cluster, ledger: dict[str, Any]
+) -> None:
+    assert ledger and all(cluster.unharmed(cluster.container(service)) for service in ("superlink", "superexec"))

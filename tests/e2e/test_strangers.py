@@ -76,7 +76,7 @@ class Strangers:
 def strangers(cluster: Cluster) -> Strangers:
     """Begin a run that would go on for long, and let strangers knock."""
     every_client = {"AOI_POLICY": "random", "AOI_CLIENTS_PER_ROUND": "4"}
-    start(cluster, RUN, 60, AOI_TRAIN_TIMEOUT="30", AOI_MAX_EMPTY_ROUNDS="1", **every_client)
+    start(cluster, RUN, 500, AOI_TRAIN_TIMEOUT="45", AOI_MAX_EMPTY_ROUNDS="2", **every_client)
     cluster.await_round(RUN, 1)
     trust = "trust:/pki/trust:ro"
     knocks = {
@@ -88,12 +88,14 @@ def strangers(cluster: Cluster) -> Strangers:
         "expired": (EXPIRED, ("authority:/pki/authority:ro", trust, "server-expired:/pki/server")),
         "late": (LATE, (trust,)),
     }
-    names = {n: cluster.intruder(n, "sh", "-c", code, mounts=mounts) for n, (code, mounts) in knocks.items()}
-    done = ("unregistered", "twice", "impostor", "foreign", "late")
-    cluster.await_(lambda: all(cluster.exit_status(names[n]) is not None for n in done), 240, "the strangers' end")
-    ends = {n: (cluster.exit_status(c), cluster.docker("logs", c)) for n, c in names.items()}
-    cluster.docker("rm", "--force", *names.values())
-    cluster.docker("volume", "rm", f"{cluster.project}_server-expired")
+    try:
+        names = {n: cluster.intruder(n, "sh", "-c", code, mounts=mounts) for n, (code, mounts) in knocks.items()}
+        done = ("unregistered", "twice", "impostor", "foreign", "late")
+        cluster.await_(lambda: all(cluster.exit_status(names[n]) is not None for n in done), 240, "the strangers' end")
+        ends = {n: (cluster.exit_status(c), cluster.docker("logs", c)) for n, c in names.items()}
+    finally:
+        cluster.dismiss()
+        cluster.docker("volume", "rm", f"{cluster.project}_server-expired", check=False)
     return Strangers(ends, cluster.ledger(RUN))
 
 
@@ -141,8 +143,23 @@ def test_when_three_of_four_die_for_good_rounds_go_on_with_one_and_with_none_the
     cluster.await_(lambda: any(r > died + 1 for r in _rounds_of_client_3(cluster)), 240, "a round of the last client")
     cluster.docker("kill", at[3])
     assert cluster.await_end() == 1
-    assert cluster.ledger(RUN)["run"]["status"] == "stopped"
-    assert "was stopped" in cluster.logs("submit")
+    ledger = cluster.ledger(RUN)
+    assert ledger["run"]["status"] == "stopped" and "was stopped" in cluster.logs("submit")
+    assert [row["empty"] for row in ledger["rounds"][-2:]] == [1, 1]
+
+
+def test_a_client_whose_key_was_revoked_is_refused(cluster: Cluster, strangers: Strangers) -> None:
+    nodes = ("run", "--rm", "--no-deps", "submit", "python", "-m", "docker.nodes")
+    assert "client-0" in cluster.compose(*nodes) and strangers.ledger
+    assert "client-0 (node" in cluster.compose(*nodes, "revoke", "client-0")
+    command = SUPERNODE.format(key="/clients/0/key")
+    again = cluster.intruder("revoked", "sh", "-c", command, mounts=("trust:/pki/trust:ro", "clients:/clients:ro"))
+    try:
+        cluster.await_(lambda: cluster.exit_status(again) is not None, 120, "the refusal")
+        assert "Failed to activate SuperNode" in cluster.docker("logs", again)
+        assert "client-0 unknown" in cluster.compose(*nodes)
+    finally:
+        cluster.down()  # with the mark of the revoked key
 
 
 def _rounds_of_client_3(cluster: Cluster) -> list[int]:
