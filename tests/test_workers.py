@@ -197,7 +197,7 @@ def test_a_control_groups_quota_counts_like_cores_that_are_not_there(tmp_path, m
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."), "out of memory: the GPU"),
+        (torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."), "out of memory: the GPU"),
         (RuntimeError("CUDA error: out of memory"), "out of memory: the GPU"),
         (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), "the GPU"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "out of memory: a client of a worker"),
