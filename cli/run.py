@@ -31,7 +31,10 @@ def run(
     workers: Annotated[int, Workers] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
-    """Play a federation: the same Strategy and ClientApp as in a deployment, its clients simulated."""
+    """Play a federation: the same Strategy and ClientApp as in a deployment, its clients simulated.
+
+    The same run in a deployment: flwr run . NAME --run-config 'KEY=VALUE …', or AOI_KEY=VALUE docker compose up.
+    """
     from server.config import RunConfig
     from server.folder import default_name
 

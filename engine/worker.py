@@ -145,11 +145,22 @@ def _play(app: ClientApp, message: Message, context: Context, file: Path, memory
         file.unlink(missing_ok=True)
         reason = traceback.format_exc()
         # What filled the memory may stay in it, to the harm of the clients that follow.
-        full = isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+        full = _full(error, memory)
         if full:
-            reason += f"\nout of memory: a client of a worker may take {memory / 1e6:.0f} MB ({error!r:.100})"
-        return reason, full
+            reason += f"\nout of memory: {full} ({error!r:.100})"
+        return reason, bool(full)
     return None, False
+
+
+def _full(error: BaseException, memory: int) -> str:
+    """Say which memory an error found full; empty if it is another error. Not every client's app imports torch."""
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+        return f"a client of a worker may take {memory / 1e6:.0f} MB"
+    # torch.OutOfMemoryError is a RuntimeError; the driver's own, and cuBLAS's, are told by their text alone.
+    words = ("CUDA out of memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
+    if isinstance(error, RuntimeError) and any(word in str(error) for word in words):
+        return "the GPU has no room left for this client"
+    return ""
 
 
 def _limit_memory(memory: int) -> None:

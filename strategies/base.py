@@ -127,6 +127,7 @@ class AgeAwareStrategy(Strategy):
         for reply in replies:
             if (client := self._sender(reply)) is not None:
                 collector.take(client, reply)
+            del reply  # else it stays while the next one is decoded
         if self._exchange is not None:
             for client in sorted(self._exchange.missing):
                 collector.drop(client, "late", "no reply by the deadline")

@@ -76,6 +76,7 @@ class Exchange:
                     del pending[reply.metadata.reply_to_message_id]
                     self.missing.discard(self._client_of[reply.metadata.reply_to_message_id])
                     yield reply
+                    del reply  # the next one is decoded when this one is gone
             if last:
                 return
             if found:

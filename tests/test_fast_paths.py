@@ -1,6 +1,7 @@
 """What was made fast gives what the plain way gives: reading updates, summing them, drawing, and storing states."""
 
 import io
+import math
 
 import numpy as np
 import pytest
@@ -80,6 +81,35 @@ def test_the_running_mean_equals_a_plain_sum_bit_for_bit(shape):
         total = total + update.astype(np.float64) * weight
     wanted = np.asarray(total / np.float64(0.3 + 7.0 + 1.9), np.float32)
     assert mean.result()["w"].numpy().tobytes() == wanted.tobytes()
+
+
+def test_the_running_mean_of_a_thousand_updates_is_within_its_error_bound():
+    """Against correctly rounded sums, coordinate by coordinate.
+
+    A float64 sum of k terms is off by less than γ_k·Σ|ω_i x_i|, γ_k = ku/(1−ku), u = 2^-53, and a division adds one u
+    (Higham 2002, Accuracy and Stability of Numerical Algorithms, 4.2). Whole weights and float32 values have exact
+    products and an exact total.
+    """
+    k, coordinates = 1000, 60
+    rng = np.random.default_rng(7)
+    values = rng.standard_normal((k, coordinates)) * 10.0 ** rng.integers(-6, 7, (k, coordinates))
+    updates, weights = values.astype(np.float32), rng.integers(1, 10_000, k)
+    updates[1::2, 0] = -updates[::2, 0]  # of what cancels, the rounding remains
+    wide = RunningMean(ArrayRecord({"w": Array(np.zeros(coordinates))}))
+    narrow = RunningMean(ArrayRecord({"w": Array(np.zeros(coordinates, np.float32))}))
+    for update, weight in zip(updates, weights, strict=True):
+        wide.add({"w": update.astype(np.float64)}, float(weight))
+        narrow.add({"w": update}, float(weight))
+    products = updates.astype(np.float64) * weights[:, None]
+    total = float(weights.sum())
+    exact = np.array([math.fsum(column) for column in products.T]) / total
+    size = np.array([math.fsum(column) for column in np.abs(products).T]) / total
+    u = 2.0**-53
+    bound = (k + 1) * u / (1 - (k + 1) * u) * size
+    assert (np.abs(wide.result()["w"].numpy() - exact) <= bound).all()
+    found = narrow.result()["w"].numpy()
+    assert found.dtype == np.float32
+    assert (np.abs(found - exact) <= bound + np.spacing(np.abs(exact).astype(np.float32)) / 2).all()
 
 
 def test_a_single_draw_is_the_one_of_the_vector_across_blocks():

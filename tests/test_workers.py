@@ -9,14 +9,17 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import flwr.clientapp
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+import torch
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
 from aoi.errors import AoiError
 from client.state import written_together
+from engine import worker as engine_worker
 from engine.worker import load
-from engine.workers import WorkerGrid, Workers
+from engine.workers import WorkerGrid, Workers, usable_cores
 from server.checkpoint import Checkpoints
 from server.ledger import Ledger, read
 from server.observe import Recorder
@@ -26,8 +29,8 @@ ROOT = Path(__file__).parents[1]
 UNRULY = ROOT / "tests" / "apps" / "unruly"
 MEMORY = 1 << 30
 # The villain is the first client, behind whom ordered replies queue.
-MISDEEDS = {2: "raise", 3: "exit", 4: "kill", 5: "allocate", 6: "hang"}
-LAST, SLOW, CLIENTS = 8, 8, 4
+MISDEEDS = {2: "raise", 3: "exit", 4: "kill", 5: "allocate", 6: "hang", 7: "miss-cuda"}
+LAST, SLOW, CLIENTS = 9, 9, 4
 
 
 def alive(pid: int) -> bool:
@@ -104,6 +107,7 @@ def unruly(tmp_path_factory):
         (4, "failed", ["killed", "SIGKILL"]),
         (5, "failed", ["out of memory", f"{MEMORY / 1e6:.0f} MB"]),
         (6, "late", ["no reply by the deadline"]),
+        (7, "failed", ["ConfigError: device='cuda'", "no CUDA device", "device=auto"]),
     ],
 )
 def test_a_clients_misdeed_costs_nobody_else_and_is_named(unruly, round_, outcome, words):
@@ -114,14 +118,14 @@ def test_a_clients_misdeed_costs_nobody_else_and_is_named(unruly, round_, outcom
 
 
 def test_later_rounds_have_all_clients_and_all_workers(unruly):
-    assert [unruly["rounds"][r]["trained"] for r in range(1, LAST + 1)] == [4, 3, 3, 3, 3, 3, 4, 4]
+    assert [unruly["rounds"][r]["trained"] for r in range(1, LAST + 1)] == [4, 3, 3, 3, 3, 3, 3, 4, 4]
     assert unruly["model"] == [LAST] * 3
     assert unruly["worked"] == set(unruly["pids"]) and len(unruly["worked"]) == 2
 
 
 def test_what_a_client_remembers_follows_it_to_any_worker_and_survives_lost_ones(unruly):
     counted = {c: [p["examples"] for p in unruly["parts"] if p["client"] == c and p["examples"]] for c in range(4)}
-    assert counted == {0: [1, 2, 3], 1: [*range(1, 9)], 2: [*range(1, 9)], 3: [*range(1, 9)]}
+    assert counted == {0: [1, 2, 3], **{c: [*range(1, LAST + 1)] for c in (1, 2, 3)}}
     assert unruly["states"] == {f"client-{c}": LAST for c in range(4)}
 
 
@@ -165,7 +169,7 @@ def test_a_client_app_that_workers_cannot_import_is_said_at_once():
 
 
 def test_more_workers_than_cores_are_refused_before_anything_starts(aoi, tmp_path):
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     for arguments, needed, remedy in [
         (["--workers", str(cores + 1)], cores + 1, f"take --workers {cores}."),
         (["--workers", str(cores), "-c", "threads=2"], 2 * cores, "fewer threads"),
@@ -178,17 +182,53 @@ def test_more_workers_than_cores_are_refused_before_anything_starts(aoi, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
+def test_a_control_groups_quota_counts_like_cores_that_are_not_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    for text, cores in [
+        ("max 100000", 8), ("300000 100000", 3), ("250000 100000", 2), ("50000 100000", 1), ("1600000 100000", 8),
+        ("", 8), ("many", 8), (None, 8),
+    ]:  # fmt: skip
+        (tmp_path / "cpu.max").unlink(missing_ok=True)
+        if text is not None:
+            (tmp_path / "cpu.max").write_text(f"{text}\n")
+        assert usable_cores(tmp_path) == cores, text
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."), "out of memory: the GPU"),
+        (RuntimeError("CUDA error: out of memory"), "out of memory: the GPU"),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), "the GPU"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "out of memory: a client of a worker"),
+        (MemoryError(), "out of memory: a client of a worker may take 7 MB"),
+        (RuntimeError("CUDA error: device-side assert triggered"), ""),
+        (ValueError("CUDA out of memory is a phrase"), ""),
+    ],
+)
+def test_a_worker_that_ran_out_of_memory_is_spent_whichever_memory_it_was(tmp_path, error, words):
+    app = flwr.clientapp.ClientApp()
+
+    @app.train()
+    def train(message, context):
+        raise error
+
+    context = Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config={})
+    message = Message(RecordDict(), 1, "train")
+    reason, spent = engine_worker._play(app, message, context, tmp_path / "reply", 7_000_000)
+    assert spent is bool(words) and words in reason.splitlines()[-1]
+    assert not list(tmp_path.iterdir())
+
+
 def test_workers_are_for_the_local_engine(aoi, tmp_path):
     status, _, err = aoi("run", "--engine", "ray", "--workers", "2")
     assert status == 2 and "--engine local" in err and not list(tmp_path.iterdir())
 
 
 def test_cuda_where_there_is_none_is_one_paragraph(aoi, tmp_path):
-    import torch
-
     if torch.cuda.is_available():
         pytest.skip("there is one")
-    workers = str(min(2, len(os.sched_getaffinity(0))))
+    workers = str(min(2, usable_cores()))
     status, _, err = aoi("run", "-c", "device=cuda", "-c", "run-name=r", "--workers", workers)
     assert status == 2 and "Traceback" not in err
     assert all(word in err for word in ("device='cuda'", "no CUDA device", "device=cpu"))
@@ -201,7 +241,7 @@ KEYS = [
 ]  # fmt: skip
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two workers need two cores")
+@pytest.mark.skipif(usable_cores() < 2, reason="two workers need two cores")
 def test_begun_by_workers_and_ended_without_a_run_equals_one_of_one_process(aoi, tmp_path):
     command = ["run", *[part for key in KEYS for part in ("-c", key)]]
     status, _, err = aoi(*command, "-c", "run-name=one")
