@@ -1,6 +1,7 @@
 """The ClientApp: what one client does when the server writes to it.
 
-Nothing here imports torch before a client trains: in a deployment every message starts a new process.
+Nothing here imports torch before a client trains: in a deployment every message has a process of its own, which may
+have been started for it alone.
 """
 
 from collections.abc import Sequence
