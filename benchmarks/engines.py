@@ -105,7 +105,7 @@ def run(data: Path) -> list[Row]:
             with written_together() as write:
                 ours = play(LocalGrid(client_app, config, clients, write), config)
             config |= {"runs-dir": f"{folder}/ray", "out": f"{folder}/times.json"}
-            rows.append(ratio_row(title, "Flower's Ray engine", limit, ours, _on_ray(config, clients)))
+            rows.append(ratio_row(title, "Flower's Ray engine", limit, ours, _on_ray(config, clients), elsewhere=True))
     return rows
 
 

@@ -1,7 +1,6 @@
 """What grows with the federation: messages and time of a round of 10^5 clients, memory with k, the price of an ask."""
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -10,14 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
-
-from aoi.protocol import RESERVE, Ask
-from benchmarks.base import ROOT, Row, Times
-from benchmarks.echo import client_app
+from aoi.protocol import RESERVE
+from benchmarks.base import ROOT, Row, Times, peak_memory
+from benchmarks.echo import ADD, client_app
 from benchmarks.engines import Clock, model
-from client import ClientApp
 from client.state import written_together
 from engine.local import LocalGrid
 from strategies import MarkovParticipation, RandomSelection, RoundOptions
@@ -71,36 +66,24 @@ def _memory() -> Row:
     few, many = (_in_a_process("peak", per_round) for per_round in (10, 200))
     size = BIG * 4 / 2**20
     return Row(
-        "peak memory, k = 10 → 200, 25 MB model",
+        "peak memory of one process with server and clients, local engine, k = 10 → 200, 25 MB model",
         "k = 10",
         2,
         (many - few) / size,
         "models more",
-        note="one process that holds server and clients, local engine; a deployment's ServerApp pulls replies the same "
-        "way, one at a time",
+        note=f"{few:.0f} and {many:.0f} MiB",
         details={"MiB-k-10": round(few, 1), "MiB-k-200": round(many, 1), "MiB-model": round(size, 1)},
     )
 
 
 def peak(per_round: int) -> float:
     """Play two rounds in this process and return the most memory it ever held, in MiB."""
-    app = ClientApp()
-
-    @app.train()
-    def train(message: Message, context: Context) -> Message:
-        arrays = {name: Array(array.numpy() + np.float32(1)) for name, array in message.content["arrays"].items()}
-        metrics = MetricRecord({"num-examples": 1, "loss": 1.0})
-        return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=message)
-
-    @app.introduce()
-    def introduce(context: Context, ask: Ask) -> dict[str, int]:
-        return {"num-examples": 1}
-
     with tempfile.TemporaryDirectory() as folder:
-        grid = LocalGrid(app, {"runs-dir": folder, "seed": 1}, 200)
+        grid = LocalGrid(client_app, {"runs-dir": folder, "seed": 1}, 200)
         options = RoundOptions(run="bench", seed=1, deterministic=True)
-        RandomSelection(per_round, options=options).start(grid, model(BIG), 2)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+        strategy = RandomSelection(per_round, options=options, configure=lambda round_: {ADD: float(round_)})
+        strategy.start(grid, model(BIG), 2)
+    return peak_memory()
 
 
 def _import() -> Row:

@@ -23,7 +23,7 @@ from pyinstrument.frame import Frame
 
 from aoi.draws import generator
 from aoi.errors import AoiError
-from benchmarks.base import ROOT, Row, Skipped, Times, ratio_row, stopwatch
+from benchmarks.base import ROOT, PartlySkipped, Row, Times, ratio_row, stopwatch
 from client.app import app as client_app
 from client.state import written_together
 from engine.local import LocalGrid
@@ -77,14 +77,6 @@ def run(data: Path) -> list[Row]:
     except AoiError as error:
         raise PartlySkipped(rows, f"MNIST-2NN: {error}") from error
     return rows
-
-
-class PartlySkipped(Skipped):
-    """Some of a module's rows could not be measured."""
-
-    def __init__(self, rows: list[Row], reason: str) -> None:
-        super().__init__(reason)
-        self.rows = rows
 
 
 def _digits() -> Row:
