@@ -48,7 +48,7 @@ class Timed(Recorder):
 
     def start(self) -> None:
         """Begin the clock of the first round."""
-        self.times, self.trained = Times([], []), []
+        self.times, self.records = Times([], []), list[RoundRecord]()
         self._since = time.perf_counter(), time.process_time()
 
     def round_done(self, record: RoundRecord, *rest: Any) -> None:
@@ -56,7 +56,7 @@ class Timed(Recorder):
         super().round_done(record, *rest)
         self.times.wall.append(time.perf_counter() - self._since[0])
         self.times.cpu.append(time.process_time() - self._since[1])
-        self.trained.append([p.client for p in record.participations if p.outcome == "trained"])
+        self.records.append(record)
         self._since = time.perf_counter(), time.process_time()
 
 
@@ -158,7 +158,8 @@ def _federation(config: RunConfig, workers: int = 1) -> Iterator[Any]:
             grid = LocalGrid(*about) if pool is None else WorkerGrid(*about, pool)
             observer.start()
             result = strategy.start(grid, to_record(task.initial_arrays()), config.num_server_rounds)
-            return Played(observer.times, observer.trained, from_record(result.arrays))
+            trained = [[p.client for p in r.participations if p.outcome == "trained"] for r in observer.records]
+            return Played(observer.times, trained, from_record(result.arrays))
 
         try:
             yield play, task, parts
