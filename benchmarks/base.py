@@ -14,15 +14,7 @@ RESULTS = ROOT / "docs" / "benchmarks"
 
 
 class Skipped(Exception):
-    """A benchmark cannot run here; the message says why."""
-
-
-class PartlySkipped(Skipped):
-    """Some of a benchmark's rows could not be measured; those that could come along."""
-
-    def __init__(self, rows: "list[Row]", reason: str) -> None:
-        super().__init__(reason)
-        self.rows = rows
+    """A benchmark cannot run here, or not to its end; the message says why. What it measured before counts."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from pyinstrument.frame import Frame
 
 from aoi.draws import generator
 from aoi.errors import AoiError
-from benchmarks.base import ROOT, PartlySkipped, Row, Times, ratio_row, stopwatch
+from benchmarks.base import ROOT, Row, Skipped, Times, ratio_row, stopwatch
 from client.app import app as client_app
 from client.state import written_together
 from engine.local import LocalGrid
@@ -69,14 +69,13 @@ class Played:
     arrays: dict[str, np.ndarray]
 
 
-def run(data: Path) -> list[Row]:
+def run(data: Path) -> Iterator[Row]:
     """Measure the digits and, where the data set is at hand, MNIST."""
-    rows = [_digits()]
+    yield _digits()
     try:
-        rows.extend(_mnist(data))
+        yield from _mnist(data)
     except AoiError as error:
-        raise PartlySkipped(rows, f"MNIST-2NN: {error}") from error
-    return rows
+        raise Skipped(f"MNIST-2NN: {error}") from error
 
 
 def _digits() -> Row:
@@ -92,19 +91,20 @@ def _digits() -> Row:
     )
 
 
-def _mnist(folder: Path) -> list[Row]:
+def _mnist(folder: Path) -> Iterator[Row]:
     datasets.load("mnist", folder, download=False)
     keys = {"dataset": "mnist", "model": "2nn", "policy": "random", "num-server-rounds": 6, "run-name": "bench"}
     config = RunConfig.parse(keys | {"data-dir": str(folder.absolute())})
     ours, bare = _compare(config)
-    row = ratio_row(
+    yield ratio_row(
         "MNIST-2NN training, 15 clients of 600 images, local engine, a round",
         "bare PyTorch loop over the same batches",
         1.10,
         ours,
         bare,
     )
-    return [row] if (os.cpu_count() or 1) < 2 else [row, _with_workers(config, ours)]
+    if (os.cpu_count() or 1) > 1:
+        yield _with_workers(config, ours)
 
 
 def _with_workers(config: RunConfig, alone: Times) -> Row:
