@@ -19,9 +19,9 @@ def introduce(context: Context, ask: Ask) -> dict[str, int]:
 @client_app.train()
 def train(message: Message, context: Context) -> Message:
     """Hand the model back as it came, or in new arrays with what the server wants added."""
-    arrays = message.content["arrays"]
-    if ADD in message.content.config_records.get("config", {}):
-        add = np.float32(message.content["config"][ADD])
+    arrays, config = message.content["arrays"], message.content.get("config", {})
+    if ADD in config:
+        add = np.float32(config[ADD])
         arrays = ArrayRecord({name: Array(array.numpy() + add) for name, array in arrays.items()})
     metrics = MetricRecord({"num-examples": 1, "loss": 1.0})
     return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
