@@ -69,7 +69,7 @@ def next_ages(ages: NDArray[np.int64], selected: NDArray[np.bool_]) -> NDArray[n
 
 
 def hazards(table: Table, ages: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the probability p[min(age, m)] of taking part, for ages of any shape.
+    """Return the probability p[min(age, m)] of taking part, for ages of any shape; at most 16 bytes a client.
 
     >>> hazards([0.0, 0.5], np.array([0, 1, 9])).tolist()
     [0.0, 0.5, 0.5]
@@ -96,7 +96,7 @@ def first_age(table: Table, u: float | NDArray[np.float64]) -> int | NDArray[np.
 
     All ages 0, 1, 2, … are possible: it is the law of eqs. (12)–(14) with state m taken apart into m, m+1, …, a
     geometric tail. A population that starts from it has no transient: P(first participation in round r) is
-    P(X ≥ r)/E[X].
+    P(X ≥ r)/E[X]. At the peak it takes at most 34 bytes a client, the ages included.
 
     >>> first_age([0.0, 0.5], 0.2), first_age([0.0, 0.5], 0.9)
     (0, 3)
@@ -127,7 +127,7 @@ def interval_given_age(
     The answer is the smallest x > age with 1 − ∏(1 − p_j) > u over age ≤ j < x: the inverse of the conditional law's
     distribution function, for the very law that a decision with p[min(j, m)] in every round gives. It is solved as
     Σ −ln(1−p_j) > −ln(1−u), one binary search a client. An age that the table can't reach from 0 is as good as any
-    other.
+    other. At the peak it takes at most 74 bytes a client, the waits included.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ class RandomSelector:
         _check_per_round(self.per_round)
 
     def select(self, round_: int, population: Population) -> Selection:
-        """Choose for a round; O(n) time and memory."""
+        """Choose for a round; O(n) time, at most 40 bytes a client at the peak, the selection included."""
         keys = draws.uniforms(self.seed, round_, _PURPOSE, len(population.ages))
         chosen = _smallest(keys, population.available & (population.sizes > 0), self.per_round)
         sizes = population.sizes[chosen]
@@ -97,7 +97,7 @@ class ProportionalSelector:
         _check_per_round(self.per_round)
 
     def select(self, round_: int, population: Population) -> Selection:
-        """Choose for a round; O(n + k log n) time, O(n) memory."""
+        """Choose for a round; O(n + k log n) time, at most 20 bytes a client and 32 bytes a draw at the peak."""
         # Integers, not floats: the cumulated sizes are exact, so no client's share is off by a rounding.
         upper = np.cumsum(np.where(population.available, population.sizes, 0))
         if len(upper) == 0 or upper[-1] == 0:
@@ -123,10 +123,23 @@ class OldestAgeSelector:
         _check_per_round(self.per_round)
 
     def select(self, round_: int, population: Population) -> Selection:
-        """Choose for a round; O(n) time and memory. The order of ages is exact up to 2^51 rounds."""
-        # Halved, a draw stays clear of the next age even after rounding: k smallest of (−age, draw).
-        keys = 0.5 * draws.uniforms(self.seed, round_, _PURPOSE, len(population.ages)) - population.ages
-        return evenly(_smallest(keys, population.available, self.per_round))
+        """Choose for a round; O(n) time, at most 50 bytes a client at the peak, the selection included."""
+        ages, available = population.ages, population.available
+        count = min(self.per_round, int(np.count_nonzero(available)))
+        if count == 0:
+            return _nobody()
+        partly = np.where(available, ages, np.iinfo(ages.dtype).min)
+        partly.partition(len(ages) - count)
+        youngest = partly[len(ages) - count]
+        chosen = available & (ages > youngest)
+        tied = np.flatnonzero(available & (ages == youngest))
+        places = count - int(np.count_nonzero(chosen))
+        if places < len(tied):
+            # All up to the last one: jumping from one client's number to another's takes as long as drawing 500.
+            keys = draws.uniforms(self.seed, round_, _PURPOSE, int(tied[-1]) + 1)[tied]
+            tied = tied[np.argpartition(keys, places - 1)[:places]]
+        chosen[tied] = True
+        return evenly(np.flatnonzero(chosen))
 
 
 def evenly(clients: NDArray[np.int64]) -> Selection:

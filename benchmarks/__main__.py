@@ -4,93 +4,95 @@ import argparse
 import importlib
 import json
 import os
-import platform
 import sys
 import time
+import traceback
+from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from benchmarks.base import RESULTS, ROOT, Row, Skipped
+from benchmarks.machine import machine, versions
 from benchmarks.table import write_page
 
-NAMES = ("selection", "training", "together", "engines", "scale", "deployed", "cluster")
-_PACKAGES = ("flwr", "ray", "numpy", "torch")
+NAMES = ("selection", "training", "together", "engines", "scale", "deployed")
+BY_NAME = ("cluster",)  # needs Docker, and takes as long as all the others
+_TEXTS = ("ladder", "profile")  # functions of a benchmark's module that make a part of the page
 
 
-def main() -> int:
-    """Run the benchmarks named, or all; return 1 if a number was missed."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmarks named, or all but those that want naming; return 1 if a number was missed or one failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(NAMES)}; all of them if none")
+    what = f"any of {', '.join(NAMES + BY_NAME)}; all but {', '.join(BY_NAME)} if none"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=what)
     parser.add_argument("--page", action="store_true", help="measure nothing: write the page from the stored results")
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="the folder that holds MNIST, if any")
-    arguments = parser.parse_args()
-    if unknown := sorted(set(arguments.names) - set(NAMES)):
-        parser.error(f"there is no benchmark {', '.join(unknown)}: choose from {', '.join(NAMES)}")
+    options = parser.parse_args(arguments)
+    if unknown := sorted(set(options.names) - {*NAMES, *BY_NAME}):
+        parser.error(f"there is no benchmark {', '.join(unknown)}: choose from {', '.join(NAMES + BY_NAME)}")
     RESULTS.mkdir(parents=True, exist_ok=True)
-    missed = False
-    for name in () if arguments.page else arguments.names or NAMES:
-        missed |= any(row.verdict.startswith("missed") for row in _measure(name, arguments.data))
-    write_page(NAMES)
-    return int(missed)
+    good = [_measure(name, options.data) for name in (() if options.page else options.names or NAMES)]
+    write_page(NAMES, BY_NAME)
+    return int(not all(good))
 
 
-def _measure(name: str, data: Path) -> list[Row]:
+def _measure(name: str, data: Path) -> bool:
+    """Run one benchmark and store what it found; return whether it ended without an error or a missed number.
+
+    Whatever ends it early, the rows it had measured by then count, and those stored earlier stay for the rest.
+    """
     print(f"{name}:", flush=True)
-    begun = time.monotonic()
-    module = importlib.import_module(f"benchmarks.{name}")
-    skipped, extra = None, {}
+    begun, load = time.monotonic(), os.getloadavg()[0]
+    rows: list[Row] = []
+    texts: dict[str, str] = {}
+    ended = {"skipped": None, "failed": None}
     try:
-        rows = module.run(data)
+        module = importlib.import_module(f"benchmarks.{name}")
+        for row in module.run(data):
+            rows.append(row)
+            limit = "" if row.limit is None else f" (at most {row.limit:.3g})"
+            told = f"{row.what}: {row.measured:.3g} {row.unit}{limit} against {row.reference}: {row.verdict}"
+            print(f"  {told}", flush=True)
+        texts = {text: getattr(module, text)() for text in _TEXTS if hasattr(module, text)}
     except Skipped as reason:
-        skipped = str(reason).replace(f"{ROOT}/", "")  # no path of this machine belongs on the page
-        rows = getattr(reason, "rows", [])
-        print(f"  skipped: {reason}", file=sys.stderr, flush=True)
-    if hasattr(module, "profile"):
-        extra["profile"] = module.profile()
-    for row in rows:
-        limit = "" if row.limit is None else f" (at most {row.limit:.3g})"
-        print(f"  {row.what}: {row.measured:.3g} {row.unit}{limit} against {row.reference}: {row.verdict}", flush=True)
+        ended["skipped"] = _told(reason)
+    except Exception as error:
+        traceback.print_exc()
+        ended["failed"] = f"{type(error).__name__}: {_told(error)}"
+    for how, why in ended.items():
+        if why:
+            print(f"  {how}: {why}", file=sys.stderr, flush=True)
     outcome = {
         "name": name,
         "date": time.strftime("%Y-%m-%d"),
         "seconds": round(time.monotonic() - begun, 1),
-        "machine": _machine(),
-        "versions": _versions(),
-        "skipped": skipped,
+        "machine": machine() | {"load-before": round(load, 1), "load": round(os.getloadavg()[0], 1)},
+        "versions": versions(),
+        **ended,
         "rows": [asdict(row) | {"verdict": row.verdict} for row in rows],
-        **extra,
+        **texts,
     }
-    (RESULTS / f"{name}.json").write_text(json.dumps(outcome, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    return list(rows)
+    path = RESULTS / f"{name}.json"
+    if path.is_file() and any(ended.values()):
+        outcome = _completed(outcome, json.loads(path.read_text("utf-8")))
+    path.write_text(json.dumps(outcome, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    return not (ended["failed"] or any(row.verdict.startswith("missed") for row in rows))
 
 
-def _machine() -> dict[str, Any]:
-    return {
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "system": platform.system(),
-        "load": round(os.getloadavg()[0], 1),
-    }
+def _completed(outcome: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any]:
+    """Return an outcome that ended early with what was stored earlier in the place of what it lacks."""
+    if not outcome["rows"]:
+        return stored | {how: outcome[how] for how in ("skipped", "failed")}
+    measured = {row["what"] for row in outcome["rows"]}
+    origin = {key: stored[key] for key in ("date", "machine", "versions")}
+    kept = [{"earlier": origin} | row for row in stored["rows"] if row["what"] not in measured]
+    texts = {text: stored[text] for text in _TEXTS if text in stored}
+    return texts | outcome | {"rows": outcome["rows"] + kept}
 
 
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            return next(line.partition(":")[2].strip() for line in file if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+def _told(error: Exception) -> str:
+    return str(error).replace(f"{ROOT}/", "")  # no path of this machine belongs on the page
 
 
 if __name__ == "__main__":

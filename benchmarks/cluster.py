@@ -23,7 +23,7 @@ _MEMORY = {"AOI_CLIENT_MEMORY": "2g"}  # for 60,000 images in float32 beside the
 _UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
-def run(data: Path) -> list[Row]:
+def run(data: Path) -> Iterator[Row]:
     """Build the cluster, measure, and take it down."""
     if problem := engine_problem():
         raise Skipped(f"no Docker engine: {problem}")
@@ -33,15 +33,15 @@ def run(data: Path) -> list[Row]:
     cluster.down()
     try:
         cluster.compose("build", timeout=900)
-        rows = [_memory(cluster)]
+        yield _memory(cluster)
         _play(
             cluster, "first", 1, **_MNIST, **_MEMORY
         )  # clients with more memory are other containers: they count anew
-        rows += [_bytes(cluster, wire) for wire in ("poll", "broadcast", "reserve")]
-        rows.append(_slow(cluster))
+        for wire in ("poll", "broadcast", "reserve"):
+            yield _bytes(cluster, wire)
+        yield _slow(cluster)
     finally:
         cluster.down()
-    return rows
 
 
 def _play(cluster: Cluster, name: str, rounds: int, seconds: float = 400, **settings: str) -> list[dict[str, float]]:

@@ -1,4 +1,7 @@
-"""A deployed exchange: a SuperLink and two SuperNodes on this machine, ours and Flower's own waiting in turns."""
+"""A deployment on this machine, a SuperLink and two SuperNodes: what an exchange takes, and what a ServerApp holds.
+
+The Flower app in ``apps/exchange`` calls :func:`play` and :func:`hold` as its ServerApp.
+"""
 
 import json
 import os
@@ -9,30 +12,35 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from flwr.app import Message, RecordDict
+import numpy as np
+from flwr.app import ArrayRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from benchmarks.base import ROOT, Row, Skipped, Times, ratio_row, stopwatch
+from benchmarks.base import ROOT, Row, Skipped, Times, peak_memory, ratio_row, stopwatch
+from benchmarks.echo import adding
+from benchmarks.engines import model
+from strategies.aggregation import RunningMean
 from strategies.exchange import Exchange
+from strategies.guard import read_update
 
-DEPLOYED = "deployed"
+DEPLOYED, HELD = "deployed", "held"
 NODES, REPEATS = 2, 4
+FEW, MANY = 10, 200  # replies that one ServerApp aggregates
+BIG = 6_250_000  # float32 parameters: 25 MB
 APP = Path(__file__).parent / "apps" / "exchange"
 _TIMEOUT = 200.0  # seconds for one exchange
-_PATIENCE = 600.0  # seconds for the whole run
+_PATIENCE = 600.0  # seconds for one run
+_AT_MOST = 240.0  # seconds for the many replies; those that take longer do not count
 
 
 def play(grid: Grid, config: Mapping[str, Any]) -> None:
     """Exchange the same messages in turns by our pull loop and by ``send_and_receive``; write the times down."""
-    from benchmarks.engines import model
-
-    while len(nodes := list(grid.get_node_ids())) < NODES:
-        time.sleep(0.5)
+    nodes = _connected(grid)
     content = RecordDict({"arrays": model(100_000)})
     ours, stock = Times([], []), Times([], [])
     for _ in range(int(config["rounds"])):
@@ -49,10 +57,83 @@ def play(grid: Grid, config: Mapping[str, Any]) -> None:
     Path(config["out"]).write_text(json.dumps({"ours": vars(ours), "stock": vars(stock)}))
 
 
-def run(data: Path) -> list[Row]:
-    """Deploy, run the app, and compare."""
+def hold(grid: Grid, config: Mapping[str, Any]) -> None:
+    """Aggregate few replies, then many, as a strategy does; write down the most memory this process held after each.
+
+    A node is sent many messages and answers each with arrays of its own, so that two nodes stand for all clients.
+    """
+    nodes, arrays = _connected(grid), model(BIG)
+    found = []
+    for wanted, patience in ((FEW, _PATIENCE), (MANY, _AT_MOST)):
+        begun, mean, added = time.monotonic(), RunningMean(arrays), []
+        messages = {
+            i: Message(RecordDict({"arrays": arrays, **adding(i)}), nodes[i % NODES], "train") for i in range(wanted)
+        }
+        exchange = Exchange(grid, messages, patience, one_by_one=True)
+        for reply in exchange:
+            mean.add(read_update(reply, arrays, "num-examples").arrays, 1.0)
+            added.append(exchange.client_of(reply) or 0)
+        _check(mean.result(), arrays, added)
+        found.append({"replies": len(added), "MiB": peak_memory(), "seconds": round(time.monotonic() - begun, 1)})
+    Path(config["out"]).write_text(json.dumps(found))
+
+
+def _check(mean: ArrayRecord | None, sent: ArrayRecord, added: list[int]) -> None:
+    """Raise unless the mean holds the replies that came, each of which added another number to what was sent."""
+    if mean is None:
+        raise RuntimeError("no reply came")
+    moved = float(np.mean(mean["body"].numpy() - sent["body"].numpy(), dtype=np.float64))
+    if abs(moved - sum(added) / len(added)) > 0.01:
+        raise RuntimeError(f"the mean of {len(added)} updates moved by {moved:g}, not {sum(added) / len(added):g}")
+
+
+def _connected(grid: Grid) -> list[int]:
+    while len(nodes := list(grid.get_node_ids())) < NODES:
+        time.sleep(0.5)
+    return nodes
+
+
+def run(data: Path) -> Iterator[Row]:
+    """Deploy, run the app for each of both questions, and compare."""
+    with _deployment() as submit:
+        yield _exchange(submit(DEPLOYED))
+    with _deployment() as submit:
+        yield _held(submit(HELD))
+
+
+def _exchange(told: Any) -> Row:
+    found = {key: Times(**times) for key, times in told.items()}
+    return ratio_row(
+        f"deployed exchange, {NODES} SuperNodes",
+        "Flower's `send_and_receive`, same SuperLink",
+        0.7,
+        found["ours"],
+        found["stock"],
+        note=f"{found['ours'].seconds:.1f} s against {found['stock'].seconds:.1f} s",
+        elsewhere=True,
+    )
+
+
+def _held(told: Any) -> Row:
+    few, many = told
+    size = BIG * 4 / 2**20
+    fewer = "" if many["replies"] == MANY else f"; {MANY} take more than {_AT_MOST / 60:.0f} minutes here"
+    return Row(
+        f"peak memory of a deployment's ServerApp, k = {FEW} → {many['replies']}, 25 MB model",
+        f"k = {FEW}",
+        2,
+        (many["MiB"] - few["MiB"]) / size,
+        "models more",
+        note=f"{few['MiB']:.0f} and {many['MiB']:.0f} MiB, {many['seconds']:.0f} s for the exchange{fewer}",
+        details={"few": few, "many": many, "MiB-model": round(size, 1)},
+    )
+
+
+@contextmanager
+def _deployment() -> Iterator[Callable[[str], Any]]:
+    """Start a SuperLink and its SuperNodes; yield a function that runs the app there and returns what it wrote."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
-        home, out = Path(folder), Path(folder) / "times.json"
+        home, out = Path(folder), Path(folder) / "found.json"
         environment = os.environ | {
             "FLWR_HOME": folder,
             "FLWR_TELEMETRY_ENABLED": "0",
@@ -88,28 +169,22 @@ def run(data: Path) -> list[Row]:
                     f"--node-config=partition-id={i} num-partitions={NODES}",
                 )
             )
-        settings = f'what="{DEPLOYED}" rounds={REPEATS} out="{out}"'
-        submitted = subprocess.run(
-            ["flwr", "run", str(APP), "bench", "--run-config", settings],
-            env=environment, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        deadline = time.monotonic() + _PATIENCE
-        while not out.exists() or not out.read_text():
-            said = (home / "log").read_text(errors="replace")
-            if submitted.returncode or "ServerApp failed" in said or time.monotonic() > deadline:
-                raise Skipped(f"the deployment did not finish. {submitted.stdout[-300:]} {said[-600:]}")
-            time.sleep(0.5)
-        found = {key: Times(**times) for key, times in json.loads(out.read_text()).items()}
-    return [
-        ratio_row(
-            f"deployed exchange, {NODES} SuperNodes",
-            "Flower's `send_and_receive`, same SuperLink",
-            0.7,
-            found["ours"],
-            found["stock"],
-            note=f"{found['ours'].seconds:.1f} s against {found['stock'].seconds:.1f} s",
-        )
-    ]
+
+        def submit(what: str) -> Any:
+            settings = f'what="{what}" rounds={REPEATS} out="{out}"'
+            submitted = subprocess.run(
+                ["flwr", "run", str(APP), "bench", "--run-config", settings],
+                env=environment, capture_output=True, text=True, timeout=120, check=False,
+            )  # fmt: skip
+            deadline = time.monotonic() + _PATIENCE
+            while not out.exists() or not out.read_text():
+                said = (home / "log").read_text(errors="replace")
+                if submitted.returncode or "ServerApp failed" in said or time.monotonic() > deadline:
+                    raise Skipped(f"the deployment did not finish. {submitted.stdout[-300:]} {said[-600:]}")
+                time.sleep(0.5)
+            return json.loads(out.read_text())
+
+        yield submit
 
 
 @contextmanager

@@ -1,11 +1,13 @@
-"""Clients that hand the model back as it came: what is left is what an engine, a wire and the aggregation cost."""
+"""Clients that hand the model back, as it came or changed: what is left is what engine, wire and aggregation cost."""
 
-from flwr.app import Context, Message, MetricRecord, RecordDict
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 
 from aoi.protocol import Ask
 from client import ClientApp
 
 client_app = ClientApp()
+ADD = "add"
 
 
 @client_app.introduce()
@@ -16,6 +18,15 @@ def introduce(context: Context, ask: Ask) -> dict[str, int]:
 
 @client_app.train()
 def train(message: Message, context: Context) -> Message:
-    """Hand the model back as it came."""
+    """Hand the model back as it came, or in new arrays with what the server wants added."""
+    arrays, config = message.content["arrays"], message.content.get("config", {})
+    if ADD in config:
+        add = np.float32(config[ADD])
+        arrays = ArrayRecord({name: Array(array.numpy() + add) for name, array in arrays.items()})
     metrics = MetricRecord({"num-examples": 1, "loss": 1.0})
-    return Message(RecordDict({"arrays": message.content["arrays"], "metrics": metrics}), reply_to=message)
+    return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
+
+
+def adding(number: float) -> dict[str, ConfigRecord]:
+    """Return the part of a message that wants a number added: Flower stores equal arrays only once."""
+    return {"config": ConfigRecord({ADD: float(number)})}

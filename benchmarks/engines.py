@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +93,8 @@ def play(grid: Grid, config: Mapping[str, Any]) -> Times:
     return times
 
 
-def run(data: Path) -> list[Row]:
+def run(data: Path) -> Iterator[Row]:
     """Measure both exchanges on both engines."""
-    rows = []
     for what, clients, rounds, limit, title in (
         (HANDBACK, 100, 8, 1 / 10, "15 of 100 clients hand a 1.6 M-parameter record back, aggregated, local engine"),
         (ASK, 1000, 5, 1 / 50, "asking 1000 clients, local engine"),
@@ -105,8 +104,7 @@ def run(data: Path) -> list[Row]:
             with written_together() as write:
                 ours = play(LocalGrid(client_app, config, clients, write), config)
             config |= {"runs-dir": f"{folder}/ray", "out": f"{folder}/times.json"}
-            rows.append(ratio_row(title, "Flower's Ray engine", limit, ours, _on_ray(config, clients)))
-    return rows
+            yield ratio_row(title, "Flower's Ray engine", limit, ours, _on_ray(config, clients), elsewhere=True)
 
 
 def _on_ray(config: dict[str, Any], clients: int) -> Times:

@@ -1,59 +1,77 @@
 """What grows with the federation: messages and time of a round of 10^5 clients, memory with k, the price of an ask."""
 
 import json
-import resource
+import statistics
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, redirect_stdout
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
-
-from aoi.protocol import RESERVE, Ask
-from benchmarks.base import ROOT, Row, Times
-from benchmarks.echo import client_app
-from benchmarks.engines import Clock, model
-from client import ClientApp
+from aoi.protocol import RESERVE
+from benchmarks.base import ROOT, Row, Times, peak_memory
+from benchmarks.echo import ADD, client_app
+from benchmarks.engines import model
 from client.state import written_together
 from engine.local import LocalGrid
+from server.checkpoint import Checkpoints
+from server.folder import CHECKPOINTS, LEDGER
+from server.ledger import Ledger
 from strategies import MarkovParticipation, RandomSelection, RoundOptions
 
-MANY, PER_ROUND = 10**5, 100
+MANY, PER_ROUND, ROUNDS = 10**5, 100, 21
 BIG = 6_250_000  # float32 parameters: 25 MB
 
 
-def run(data: Path) -> list[Row]:
+def run(data: Path) -> Iterator[Row]:
     """Measure."""
-    return [*_reserve(), _memory(), _import()]
+    yield _import()
+    yield _memory()
+    yield from _reserve()
 
 
 def _reserve() -> list[Row]:
-    with tempfile.TemporaryDirectory() as folder, written_together() as write:
-        begun = time.perf_counter()
-        grid = LocalGrid(client_app, {"runs-dir": folder, "seed": 1}, MANY, write)
-        clock = Clock()
+    from benchmarks.training import Timed  # here, not above: it imports torch, and the processes below do without
+
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        write = stack.enter_context(written_together())
+        stack.enter_context(redirect_stdout(StringIO()))
+        ledger = stack.enter_context(closing(Ledger(folder / LEDGER)))
+        observer = Timed("bench", ledger, Checkpoints(folder / CHECKPOINTS), ROUNDS)
+        grid = LocalGrid(client_app, {"runs-dir": str(folder), "seed": 1}, MANY, write)
         strategy = MarkovParticipation.optimal(
             MANY,
             PER_ROUND,
             wire=RESERVE,
             options=RoundOptions(run="bench", seed=1, deterministic=True),
-            observer=clock,
+            observer=observer,
         )
-        strategy.start(grid, model(1000), 7)
-        seconds = time.perf_counter() - begun
-    quiet = [r for r in clock.rounds[1:] if r.asked == 0]
-    times = clock.after_first()
+        observer.start()
+        strategy.start(grid, model(1000), ROUNDS)
+    first, *later = observer.times.wall
+    quiet = [r for r in observer.records[1:] if r.asked == 0]
+    over = [r.messages / (2 * PER_ROUND) for r in quiet]
+    times = Times(later, observer.times.cpu[1:])
+    about = {"rounds": [{"messages": r.messages, "trained": r.trained} for r in quiet]}
     return [
         Row(
             f"messages of a reserve round, n = 10^5, k = {PER_ROUND}, nobody new or missed",
             "two for each client that takes part",
             1,
             sum(r.messages for r in quiet) / sum(2 * r.trained for r in quiet),
-            details={"rounds": [{"messages": r.messages, "trained": r.trained} for r in quiet]},
+            details=about,
+        ),
+        Row(
+            f"the same messages, mean of {len(quiet)} rounds",
+            f"2k = {2 * PER_ROUND}",
+            None,
+            statistics.mean(over),
+            note=f"from {min(over):.2f} to {max(over):.2f}: how many take part is random, with mean k",
         ),
         Row(
             f"a reserve round with 10^5 registered clients, {PER_ROUND} training, without the training",
@@ -61,8 +79,9 @@ def _reserve() -> list[Row]:
             0.5,
             times.seconds,
             "s",
-            note=f"the roll call and the first round took {seconds - sum(times.wall):.0f} s",
-            details={"ours": times.summary()},
+            note=f"ledger and checkpoint included; {times.process:.2g} s of process time; the longest of {len(later)} "
+            f"took {max(later):.2f} s, the first, with the roll call, {first:.0f} s",
+            details={"ours": times.summary(), "longest": round(max(later), 3), "rounds": [round(s, 3) for s in later]},
         ),
     ]
 
@@ -71,36 +90,24 @@ def _memory() -> Row:
     few, many = (_in_a_process("peak", per_round) for per_round in (10, 200))
     size = BIG * 4 / 2**20
     return Row(
-        "peak memory, k = 10 → 200, 25 MB model",
+        "peak memory of one process with server and clients, local engine, k = 10 → 200, 25 MB model",
         "k = 10",
         2,
         (many - few) / size,
         "models more",
-        note="one process that holds server and clients, local engine; a deployment's ServerApp pulls replies the same "
-        "way, one at a time",
+        note=f"{few:.0f} and {many:.0f} MiB",
         details={"MiB-k-10": round(few, 1), "MiB-k-200": round(many, 1), "MiB-model": round(size, 1)},
     )
 
 
 def peak(per_round: int) -> float:
     """Play two rounds in this process and return the most memory it ever held, in MiB."""
-    app = ClientApp()
-
-    @app.train()
-    def train(message: Message, context: Context) -> Message:
-        arrays = {name: Array(array.numpy() + np.float32(1)) for name, array in message.content["arrays"].items()}
-        metrics = MetricRecord({"num-examples": 1, "loss": 1.0})
-        return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=message)
-
-    @app.introduce()
-    def introduce(context: Context, ask: Ask) -> dict[str, int]:
-        return {"num-examples": 1}
-
     with tempfile.TemporaryDirectory() as folder:
-        grid = LocalGrid(app, {"runs-dir": folder, "seed": 1}, 200)
+        grid = LocalGrid(client_app, {"runs-dir": folder, "seed": 1}, 200)
         options = RoundOptions(run="bench", seed=1, deterministic=True)
-        RandomSelection(per_round, options=options).start(grid, model(BIG), 2)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+        strategy = RandomSelection(per_round, options=options, configure=lambda round_: {ADD: float(round_)})
+        strategy.start(grid, model(BIG), 2)
+    return peak_memory()
 
 
 def _import() -> Row:

@@ -1,9 +1,10 @@
-"""One choice among 10^6 clients, against the NumPy call that it cannot do without; memory; 10^7 clients."""
+"""One choice among 10^6 clients, against the NumPy call that it cannot do without; time and memory up to 10^7."""
 
 import statistics
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from aoi.simulate import simulate
 from benchmarks.base import Row, Times, alternate, ratio_row, stopwatch
 
 MILLION = 10**6
+LADDER = 10**3, 10**5, 10**7
 CHOSEN = 1000
 BUDGET = 2.5e5  # about 50,000 of a million clients with prices of the paper's range
 
@@ -33,80 +35,98 @@ def population(clients: int) -> Population:
     )
 
 
-def run(data: Path) -> list[Row]:
-    """Measure the choices of one round."""
-    people, floats = population(MILLION), np.random.default_rng(2).random(MILLION)
-    oldest, wics = OldestAgeSelector(CHOSEN, 1), BudgetedSelector(BUDGET)
-    policy = MarkovPolicy.optimal(MILLION, 150_000, 10)
-    ages = age.first_age(policy.hazards, floats)
-    philox = np.random.Generator(np.random.Philox(7))
+def of_each_kind(people: Population, chosen: int = CHOSEN, budget: float | None = None) -> dict[str, Callable[[], Any]]:
+    """Return every decision of a round, for all clients at once, by name; the budget grows with the clients."""
+    clients = len(people.ages)
+    budget = BUDGET * clients / MILLION if budget is None else budget
+    policy = MarkovPolicy.optimal(clients, max(1, clients * 15 // 100), 10)
+    ages = age.first_age(policy.hazards, draws.uniforms(1, 1, "first-age", clients))
 
     def decide() -> object:
-        return np.flatnonzero(draws.uniforms(1, 3, "participate", MILLION) < age.hazards(policy.probabilities, ages))
+        return np.flatnonzero(draws.uniforms(1, 3, "participate", clients) < age.hazards(policy.probabilities, ages))
 
-    return [
-        ratio_row(
-            f"one choice of {CHOSEN} among 10^6, oldest-age",
-            "`numpy.argpartition` of as many floats",
-            3,
-            *alternate(lambda: oldest.select(3, people), lambda: np.argpartition(floats, CHOSEN)),
-            details=_large(lambda n: OldestAgeSelector(CHOSEN, 1), people),
+    selectors: dict[str, Any] = {
+        "random": RandomSelector(chosen, 1),
+        "proportional": ProportionalSelector(chosen, 1),
+        "oldest-age": OldestAgeSelector(chosen, 1),
+        "WICS": BudgetedSelector(budget),
+        "ABS": BudgetedSelector(budget, "abs"),
+        "MaxPack": BudgetedSelector(budget, "maxpack"),
+        "random under a budget": BudgetedSelector(budget, "random", 1),
+    }
+    return {name: partial(selector.select, 3, people) for name, selector in selectors.items()} | {
+        "decisions of Markov clients": decide,
+        "their first ages": lambda: age.first_age(policy.hazards, draws.uniforms(1, 1, "first-age", clients)),
+        "their reservations": lambda: age.interval_given_age(
+            policy.probabilities, ages, draws.uniforms(1, 3, "reserve", clients)
         ),
-        ratio_row(
-            "one round of decisions of 10^6 Markov clients",
-            "drawing 10^6 Philox floats",
-            3,
-            *alternate(decide, lambda: philox.random(MILLION)),
-            details={"bytes-a-client": _bytes(decide, MILLION)},
-        ),
-        ratio_row(
-            "one choice among 10^6, WICS",
-            "`numpy.argsort` of as many floats",
-            2,
-            *alternate(lambda: wics.select(3, people), lambda: np.argsort(floats)),
-            details=_large(lambda n: BudgetedSelector(BUDGET * n / MILLION), people),
-        ),
-        *(_unbounded(name, selector, people) for name, selector in _OTHERS.items()),
-        _simulator(),
-    ]
+    }
 
 
-_OTHERS: dict[str, Any] = {
-    "random": RandomSelector(CHOSEN, 1),
-    "proportional": ProportionalSelector(CHOSEN, 1),
-    "ABS": BudgetedSelector(BUDGET, "abs"),
-    "MaxPack": BudgetedSelector(BUDGET, "maxpack"),
-}
-
-
-def _unbounded(name: str, selector: Any, people: Population) -> Row:
-    floats = np.random.default_rng(2).random(MILLION)
-    ours, reference = alternate(lambda: selector.select(3, people), lambda: np.argsort(floats), repeats=5)
-    return Row(
-        f"one choice among 10^6, {name}",
-        "`numpy.argsort` of as many floats",
-        None,
-        ours.seconds / reference.seconds,
-        details={"ours": ours.summary(), "reference": reference.summary()},
+def run(data: Path) -> Iterator[Row]:
+    """Measure the decisions of one round."""
+    people, floats = population(MILLION), np.random.default_rng(2).random(MILLION)
+    ours, philox = of_each_kind(people), np.random.Generator(np.random.Philox(7))
+    yield ratio_row(
+        f"one choice of {CHOSEN} among 10^6, oldest-age",
+        "`numpy.argpartition` of as many floats",
+        3,
+        *alternate(ours["oldest-age"], lambda: np.argpartition(floats, CHOSEN)),
     )
+    yield ratio_row(
+        "one round of decisions of 10^6 Markov clients",
+        "drawing 10^6 Philox floats",
+        3,
+        *alternate(ours["decisions of Markov clients"], lambda: philox.random(MILLION)),
+    )
+    for name in ("WICS", "random", "proportional", "ABS", "MaxPack", "random under a budget"):
+        yield ratio_row(
+            f"one choice among 10^6, {name}",
+            "`numpy.argsort` of as many floats",
+            2 if name == "WICS" else None,
+            *alternate(ours[name], lambda: np.argsort(floats)),
+        )
+    yield _simulator()
 
 
-def _large(selector: Callable[[int], Any], people: Population) -> dict[str, Any]:
-    """Return memory a client of one choice among 10^6, and the seconds of one among 10^7."""
-    needed = _bytes(lambda: selector(MILLION).select(3, people), MILLION)
-    many = population(10 * MILLION)
-    begun = time.perf_counter()
-    selector(10 * MILLION).select(3, many)
-    return {"bytes-a-client": needed, "seconds-among-10^7": round(time.perf_counter() - begun, 3)}
+def ladder() -> str:
+    """Return seconds and bytes a client of every decision at 10^3, 10^5 and 10^7 clients, as Markdown."""
+    found: dict[str, list[str]] = {}
+    for clients in LADDER:
+        people = population(clients)
+        for name, decide in of_each_kind(people, min(CHOSEN, clients // 10)).items():
+            seconds = _fastest(decide, 20 if clients < MILLION else 1)
+            found.setdefault(name, []).append(f"{_time(seconds)} | {bytes_a_client(decide, clients):.0f}")
+    sizes = [f"10^{len(str(n)) - 1}" for n in LADDER]
+    lines = [f"| decision | {' | '.join(f'n = {n} | bytes a client' for n in sizes)} |"]
+    lines += ["|---" * (1 + 2 * len(LADDER)) + "|"]
+    return "\n".join(lines + [f"| {name} | {' | '.join(cells)} |" for name, cells in found.items()])
 
 
-def _bytes(function: Callable[[], object], clients: int) -> float:
-    """Return the peak of memory that a call takes beside its arguments, in bytes a client."""
+def _fastest(function: Callable[[], object], repeats: int) -> float:
+    def once() -> float:
+        begun = time.perf_counter()
+        function()
+        return time.perf_counter() - begun
+
+    return min(once() for _ in range(repeats))
+
+
+def _time(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def bytes_a_client(function: Callable[[], object], clients: int) -> float:
+    """Return the peak of memory that a call takes beside its arguments, its result included, in bytes a client."""
     tracemalloc.start()
-    function()
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return round(peak / clients, 1)
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1] / clients
+    finally:
+        tracemalloc.stop()
 
 
 def _simulator() -> Row:

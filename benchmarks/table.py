@@ -1,7 +1,7 @@
 """``docs/benchmarks.md``: what stands between its marks is made from the stored results."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.base import RESULTS
@@ -9,13 +9,21 @@ from benchmarks.base import RESULTS
 PAGE = RESULTS.parent / "benchmarks.md"
 
 
-def write_page(names: Iterable[str]) -> None:
-    """Replace the generated parts of the page by what the results of these benchmarks say."""
-    results = [json.loads(path.read_text("utf-8")) for name in names if (path := RESULTS / f"{name}.json").is_file()]
+def write_page(names: Sequence[str], by_name: Sequence[str] = ()) -> None:
+    """Replace the generated parts of the page by what the results of these benchmarks say.
+
+    Parameters
+    ----------
+    names : those that one command runs, whose time is added up
+    by_name : those that run only when named
+    """
+    paths = {name: RESULTS / f"{name}.json" for name in (*names, *by_name)}
+    results = [json.loads(path.read_text("utf-8")) for path in paths.values() if path.is_file()]
     page = PAGE.read_text("utf-8")
     page = _between(page, "table", _table(results))
-    page = _between(page, "machine", _machines(results))
-    page = _between(page, "profile", "\n\n".join(r["profile"] for r in results if "profile" in r))
+    page = _between(page, "machine", _machines(results, names))
+    for text in ("ladder", "profile"):
+        page = _between(page, text, "\n\n".join(r[text] for r in results if text in r))
     PAGE.write_text(page, "utf-8")
 
 
@@ -33,27 +41,41 @@ def _table(results: list[dict[str, Any]]) -> str:
     for result in results:
         for row in result["rows"]:
             limit = "–" if row["limit"] is None else _number(row["limit"], row["unit"])
-            note = f" ({row['note']})" if row["note"] else ""
+            notes = [row["note"]] if row["note"] else []
+            if "earlier" in row:
+                notes.append(f"measured {row['earlier']['date']}")
+            note = f" ({'; '.join(notes)})" if notes else ""
             process = row["details"].get("process-ratio")
             lines.append(
                 f"| {row['what']} | {row['reference']} | {limit} | {_number(row['measured'], row['unit'])}{note} | "
                 f"{'–' if process is None else _number(process, '×')} | {row['verdict']} |"
             )
-        if result["skipped"]:
-            lines.append(f"| {result['name']} | – | – | – | – | skipped: {_line(result['skipped'])} |")
+        for how in ("skipped", "failed"):
+            if why := result.get(how):
+                lines.append(f"| {result['name']} | – | – | – | – | {how}: {_line(why)} |")
     return "\n".join(lines)
 
 
-def _machines(results: list[dict[str, Any]]) -> str:
+def _machines(results: list[dict[str, Any]], names: Sequence[str]) -> str:
     lines = []
     for result in results:
         machine, versions = result["machine"], result["versions"]
+        said = [
+            f"{machine['cores']} cores {machine['processor']}",
+            f"{machine['memory-GiB']} GiB" if machine.get("memory-GiB") else "",
+            f"{machine['system']} {machine.get('kernel', '')}".strip(),
+            f"NumPy with {', '.join(machine['numpy-simd'])}" if machine.get("numpy-simd") else "",
+            f"load {machine.get('load-before', '?')} before and {machine['load']} after",
+            f"commit {machine['commit']}" if machine.get("commit") else "",
+        ]
         lines.append(
-            f"- {result['name']}: {result['date']}, {machine['cores']} cores {machine['processor']}, load "
-            f"{machine['load']} at its end; {', '.join(f'{k} {v}' for k, v in versions.items())}; "
-            f"{result['seconds']:.0f} s"
+            f"- {result['name']}: {result['date']}, {result['seconds']:.0f} s; {', '.join(filter(None, said))}; "
+            f"{', '.join(f'{k} {v}' for k, v in versions.items())}"
         )
-    return "\n".join(lines)
+    together = sum(result["seconds"] for result in results if result["name"] in names)
+    rest = [r["name"] for r in results if r["name"] not in names]
+    but = f"; {', '.join(rest)} only when named" if rest else ""
+    return "\n".join([*lines, "", f"`make bench` took {together:.0f} s in all{but}."])
 
 
 def _number(value: float, unit: str) -> str:

@@ -48,7 +48,7 @@ class Timed(Recorder):
 
     def start(self) -> None:
         """Begin the clock of the first round."""
-        self.times, self.trained = Times([], []), []
+        self.times, self.records = Times([], []), list[RoundRecord]()
         self._since = time.perf_counter(), time.process_time()
 
     def round_done(self, record: RoundRecord, *rest: Any) -> None:
@@ -56,7 +56,7 @@ class Timed(Recorder):
         super().round_done(record, *rest)
         self.times.wall.append(time.perf_counter() - self._since[0])
         self.times.cpu.append(time.process_time() - self._since[1])
-        self.trained.append([p.client for p in record.participations if p.outcome == "trained"])
+        self.records.append(record)
         self._since = time.perf_counter(), time.process_time()
 
 
@@ -69,22 +69,13 @@ class Played:
     arrays: dict[str, np.ndarray]
 
 
-def run(data: Path) -> list[Row]:
+def run(data: Path) -> Iterator[Row]:
     """Measure the digits and, where the data set is at hand, MNIST."""
-    rows = [_digits()]
+    yield _digits()
     try:
-        rows.extend(_mnist(data))
+        yield from _mnist(data)
     except AoiError as error:
-        raise PartlySkipped(rows, f"MNIST-2NN: {error}") from error
-    return rows
-
-
-class PartlySkipped(Skipped):
-    """Some of a module's rows could not be measured."""
-
-    def __init__(self, rows: list[Row], reason: str) -> None:
-        super().__init__(reason)
-        self.rows = rows
+        raise Skipped(f"MNIST-2NN: {error}") from error
 
 
 def _digits() -> Row:
@@ -100,19 +91,20 @@ def _digits() -> Row:
     )
 
 
-def _mnist(folder: Path) -> list[Row]:
+def _mnist(folder: Path) -> Iterator[Row]:
     datasets.load("mnist", folder, download=False)
     keys = {"dataset": "mnist", "model": "2nn", "policy": "random", "num-server-rounds": 6, "run-name": "bench"}
     config = RunConfig.parse(keys | {"data-dir": str(folder.absolute())})
     ours, bare = _compare(config)
-    row = ratio_row(
+    yield ratio_row(
         "MNIST-2NN training, 15 clients of 600 images, local engine, a round",
         "bare PyTorch loop over the same batches",
         1.10,
         ours,
         bare,
     )
-    return [row] if (os.cpu_count() or 1) < 2 else [row, _with_workers(config, ours)]
+    if (os.cpu_count() or 1) > 1:
+        yield _with_workers(config, ours)
 
 
 def _with_workers(config: RunConfig, alone: Times) -> Row:
@@ -166,7 +158,8 @@ def _federation(config: RunConfig, workers: int = 1) -> Iterator[Any]:
             grid = LocalGrid(*about) if pool is None else WorkerGrid(*about, pool)
             observer.start()
             result = strategy.start(grid, to_record(task.initial_arrays()), config.num_server_rounds)
-            return Played(observer.times, observer.trained, from_record(result.arrays))
+            trained = [[p.client for p in r.participations if p.outcome == "trained"] for r in observer.records]
+            return Played(observer.times, trained, from_record(result.arrays))
 
         try:
             yield play, task, parts

@@ -60,7 +60,7 @@ def test_choice_equals_the_plain_loop(clients, budget, variant):
 def test_choice_equals_the_plain_loop_when_it_goes_by_groups_and_chunks(clients, budget, variant, limits):
     with pytest.MonkeyPatch.context() as patch:
         # Small enough that forty clients take the path of a million.
-        for name, value in zip(("_CHUNK", "_PASSES", "_SAMPLE", "_GROUPS"), (*limits, 6, 3), strict=True):
+        for name, value in zip(("_CHUNK", "_PASSES", "_SAMPLE", "_LEAST"), (*limits, 6, 3), strict=True):
             patch.setattr(budget_module, name, value)
         index, payments = (np.array(column) for column in zip(*clients, strict=True))
         assert choose(index, payments, budget, *variant).tolist() == plainly(index, payments, budget, *variant)
@@ -93,6 +93,47 @@ def test_a_hundred_thousand_clients_are_chosen_as_by_the_loop():
     for ages, budget in ((rng.integers(0, 50, n), 2e4), (np.zeros(n, dtype=np.int64), 40.0), (np.arange(n), 9.7e5)):
         index = (ages + 1.0) * (ages + 2.0) / payments
         assert choose(index, payments, budget).tolist() == plainly(index, payments, budget)
+
+
+def sorted_in_full(index, payments, budget, strict, stop_at_first):
+    """What a choice is by definition: all who can be reached, sorted, pay one after another."""
+    usable = ~(np.isnan(index) | np.isnan(payments))
+    if not stop_at_first:
+        usable &= payments <= budget
+    candidates = np.flatnonzero(usable)
+    order = candidates[np.argsort(-index[candidates], kind="stable")]
+    return np.sort(budget_module.Purse(budget, strict).take(order, payments[order], stop_at_first)[0])
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 3000),
+    levels=st.sampled_from([1, 3, 50, 10**6]),
+    prices=st.sampled_from(["uniform", "lognormal", "cents", "rising", "falling", "every-eighth"]),
+    part=st.one_of(st.floats(1e-6, 1.2), st.just(1.0)),
+    unknown=st.sampled_from([0.0, 0.1, 0.9]),
+    variant=st.sampled_from(VARIANTS),
+)
+@settings(max_examples=400, deadline=None)
+def test_sorting_the_head_gives_what_sorting_all_gives(seed, n, levels, prices, part, unknown, variant):
+    rng = np.random.default_rng(seed)
+    index = rng.integers(0, levels, n) / 7
+    payments = {
+        "uniform": rng.uniform(1, 20, n),
+        "lognormal": rng.lognormal(0, 3, n),
+        "cents": rng.integers(1, 300, n) / 100,
+        "rising": 1e-3 + index / levels,  # the best are the dearest
+        "falling": 1e-3 + 1 / (1 + index),
+        "every-eighth": np.where(np.arange(n) % 8, 1e-9, 100.0),  # in step with the sample
+    }[prices]
+    budget = max(float(payments.sum()) * part, 1e-9)
+    index[rng.random(n) < unknown] = np.nan
+    payments[rng.random(n) < unknown / 2] = np.nan
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("_CHUNK", 64), ("_SAMPLE", 16)):  # a few hundred clients are a long list
+            patch.setattr(budget_module, name, value)
+        found = choose(index, payments, budget, *variant)
+    assert np.array_equal(found, sorted_in_full(index, payments, budget, *variant))
 
 
 def test_payments_that_shrink_with_what_is_left_do_not_take_a_pass_each():

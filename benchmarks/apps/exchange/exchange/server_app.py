@@ -11,5 +11,5 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Measure on whatever engine this app was submitted to."""
-    play = deployed.play if context.run_config["what"] == deployed.DEPLOYED else engines.play
-    play(grid, context.run_config)
+    plays = {deployed.DEPLOYED: deployed.play, deployed.HELD: deployed.hold}
+    plays.get(str(context.run_config["what"]), engines.play)(grid, context.run_config)

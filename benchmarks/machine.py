@@ -1,0 +1,66 @@
+"""What a measurement was made on: processor, memory, system, versions."""
+
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from benchmarks.base import ROOT
+
+_PACKAGES = ("flwr", "ray", "numpy", "torch")
+
+
+def machine() -> dict[str, Any]:
+    """Return what of this machine a time depends on; what cannot be found out is None."""
+    return {
+        "processor": _field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "memory-GiB": _memory(),
+        "system": platform.system(),
+        "kernel": platform.release(),
+        "numpy-simd": list(np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])),  # type: ignore[call-overload]
+        "commit": _commit(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that a time depends on."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _field(path: str, name: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return next((line.partition(":")[2].strip() for line in file if line.startswith(name)), None)
+    except OSError:
+        return None
+
+
+def _memory() -> float | None:
+    told = _field("/proc/meminfo", "MemTotal")
+    return None if told is None else round(int(told.split()[0]) / 2**20, 1)
+
+
+def _commit() -> str | None:
+    """Return the commit that is checked out, with a plus if files but the documents have changed since."""
+    try:
+        told = _git("rev-parse", "--short=12", "HEAD")
+        if told.returncode:
+            return None
+        changed = _git("diff", "--quiet", "HEAD", "--", ".", ":(exclude)docs").returncode
+    except OSError:
+        return None
+    return told.stdout.strip() + ("+" if changed else "")
+
+
+def _git(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
