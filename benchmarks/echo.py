@@ -23,7 +23,8 @@ def train(message: Message, context: Context) -> Message:
     if ADD in config:
         add = np.float32(config[ADD])
         arrays = ArrayRecord({name: Array(array.numpy() + add) for name, array in arrays.items()})
-    metrics = MetricRecord({"num-examples": 1, "loss": 1.0})
+    partition = int(context.node_config["partition-id"])
+    metrics = MetricRecord({"num-examples": 1, "loss": 1.0, "partition": partition})
     return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
 
 

@@ -20,7 +20,7 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "memory-GiB": _memory(),
         "system": platform.system(),
-        "kernel": platform.release(),
+        "kernel": platform.release().partition("-")[0],
         "numpy-simd": list(np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])),  # type: ignore[call-overload]
         "commit": _commit(),
     }
