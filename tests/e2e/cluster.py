@@ -173,10 +173,10 @@ class Cluster:
         return [int(line) for line in self.docker("top", container, "-eo", "pid").split()[1:]]
 
     def kill_process(self, container: str, program: str) -> None:
-        """Kill the program of a container whose command line holds a word."""
+        """Kill the program of a container whose command line holds a word; its forks, which share it, are younger."""
         lines = self.docker("top", container, "-eo", "pid,args").splitlines()[1:]
-        (found,) = (int(line.split()[0]) for line in lines if program in line and "docker-init" not in line)
-        os.kill(found, signal.SIGKILL)
+        found = [int(line.split()[0]) for line in lines if program in line and "docker-init" not in line]
+        os.kill(min(found), signal.SIGKILL)
 
     def crash(self, container: str) -> None:
         """Kill a container's first process, and so all of them; unlike `docker kill` it is restarted by its policy."""
