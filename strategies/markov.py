@@ -153,8 +153,13 @@ class MarkovParticipation(AgeAwareStrategy):
         self._early[client] = answer
 
     def rescue(self, ask: Ask) -> Plan | None:
-        """Force one client at random where nobody volunteered (Javani & Wang 2025, "forced selection")."""
-        here = np.flatnonzero(self.roster.available)
+        """Force one client at random where nobody volunteered (Javani & Wang 2025, "forced selection").
+
+        Whoever has just failed to answer is not waited for a second time.
+        """
+        available = self.roster.available.copy()
+        available[[p.client for p in self._record.participations]] = False
+        here = np.flatnonzero(available)
         if not len(here):
             return None
         lots = draws.uniforms(self.options.seed, ask.round, "forced", len(self.roster))

@@ -209,6 +209,19 @@ def test_a_forced_client_that_fails_leaves_the_round_empty(wire, tmp_path):
     assert not model.any()
 
 
+def test_a_client_that_does_not_answer_is_not_forced_in_the_same_round(tmp_path):
+    def silent(kind, round_, partition):
+        if kind == "query.participate" and (partition > 0 or round_ > 10):
+            raise OSError("no power")
+
+    lonely = MarkovPolicy.optimal(3, 1, 0)
+    notes, _ = play(markov("poll", lonely), tmp_path, 2, rounds=12, nodes=3, app=Disturbed(silent))
+    assert any(r.forced for r in notes.rounds[:10])
+    for record in notes.rounds[:10]:  # the one that answers volunteers or is forced
+        assert [p.client for p in record.participations if p.outcome == "trained"] == [0]
+    assert all(r.empty and not r.forced and r.dropped == 3 for r in notes.rounds[10:])
+
+
 # Clients that do not answer as they should -------------------------------------------------------------------------
 
 
