@@ -58,15 +58,15 @@ class Learning(Experiment):
         self._claimed = [(_split(alpha), policy, paper, theirs) for alpha, policy, paper, theirs in claims]
         self.claims = tuple(self._claim(row, "", "not run") for row in self._claimed)
 
-    def dataset(self, options: Options) -> str | None:
+    def datasets(self, options: Options) -> tuple[str, ...]:
         """Return the data set; a quick look at MNIST takes the digits where MNIST is not at hand."""
         if options.quick and self._dataset == "mnist" and not (options.data_dir / "MNIST").is_dir():
-            return "digits"
-        return self._dataset
+            return ("digits",)
+        return (self._dataset,)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the run keys that all runs share."""
-        dataset = self.dataset(options)
+        (dataset,) = self.datasets(options)
         shared = {
             "dataset": dataset,
             "model": options.model or self._model,

@@ -228,13 +228,13 @@ def test_codes_are_compared_with_none_in_pairs():
 
 def test_quick_takes_digits_where_mnist_is_missing(tmp_path):
     mnist = LEARNING[0]
-    assert mnist.dataset(Options(quick=True, data_dir=tmp_path)) == "digits"
-    assert mnist.dataset(Options(data_dir=tmp_path)) == "mnist"
+    assert mnist.datasets(Options(quick=True, data_dir=tmp_path)) == ("digits",)
+    assert mnist.datasets(Options(data_dir=tmp_path)) == ("mnist",)
 
 
 def test_a_missing_data_set_is_named_with_the_remedy(tmp_path):
     with pytest.raises(MissingDataError, match=r"cifar10 is not in .*--data-dir"):
-        check_data("cifar10", tmp_path)
+        check_data(("digits", "cifar10"), tmp_path)
 
 
 def test_a_run_that_was_killed_goes_on_and_equals_an_uninterrupted_one(tmp_path):
