@@ -174,7 +174,7 @@ class Learning(Experiment):
     def _claim(self, row: tuple[str, str, str, str], ours: str, verdict: Verdict) -> Claim:
         split, policy, paper, theirs = row
         claim = f"{policy} reaches the target before random ({self._dataset}, {split}, {self._model})"
-        return Claim(claim, paper, theirs, ours, verdict)
+        return Claim(claim, paper, theirs, ours, verdict, {"partition": {split}, "policy": {policy, _BASE}})
 
 
 def _split(alpha: float | None) -> str:

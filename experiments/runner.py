@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from aoi.errors import ConfigError
 from experiments import drawing
+from experiments.account import behind, typed
 from experiments.base import Experiment, Options, Row, Unit
 from experiments.progress import Progress, say
 from experiments.registry import find
@@ -28,7 +29,7 @@ class MissingDataError(ConfigError):
     """A data set is not there: which one, where it was looked for, and how to get it."""
 
 
-def reproduce(experiment: Experiment, options: Options, out: Path, workers: int, command: str) -> Path:
+def reproduce(experiment: Experiment, options: Options, out: Path, workers: int) -> Path:
     """Play what is missing of an experiment's units, write its picture and its page, and return the page.
 
     Parameters
@@ -36,7 +37,6 @@ def reproduce(experiment: Experiment, options: Options, out: Path, workers: int,
     experiment, options : what to play
     out : folder of the results
     workers : processes to play units in
-    command : what the user typed, for the page
 
     Raises
     ------
@@ -45,6 +45,7 @@ def reproduce(experiment: Experiment, options: Options, out: Path, workers: int,
     MissingDataError
         A data set is not in the data folder; nothing has been played then.
     """
+    command = typed(experiment.name, options)
     store = Store(out, experiment.name, experiment.settings(options), machine())
     own, played = experiment.datasets(replace(options, quick=False)), experiment.datasets(options)
     if "digits" in played and "digits" not in own:
@@ -59,24 +60,25 @@ def reproduce(experiment: Experiment, options: Options, out: Path, workers: int,
     for unit, rows, seconds in _played(experiment, missing, options, workers, progress):
         store.add(unit, rows, seconds)
         progress.step(unit)
+    store.arrange(experiment.units(options))
     return write_pages(experiment, store, out, command)
 
 
 def write_pages(experiment: Experiment, store: Store, out: Path, command: str) -> Path:
-    """Write an experiment's picture and page from its results."""
+    """Write an experiment's picture and page from its results.
+
+    The page has the commands that play what is in the store, however it came about; ``command`` if none does.
+    """
 
     def plot(figure: Figure) -> None:
         experiment.plot(store.rows, store.settings, figure)
 
     drawing.draw(out / f"{experiment.name}.png", plot)
     page = out / f"{experiment.name}.md"
-    hours = store.seconds / 3600
-    spent = f"{hours:.2f} hours" if hours >= 0.1 else f"{store.seconds:.0f} seconds"
     page.write_text(
         f"# {experiment.title}\n\n{experiment.source}.\n\n![{experiment.title}]({experiment.name}.png)\n\n"
         f"{experiment.conclude(store.rows, store.settings).paragraph}\n\n"
-        f"Command: `{command}` · seeds: {_seeds(store.rows)} · {spent} of one core · {store.machine} · "
-        f"numbers: [{experiment.name}.csv]({experiment.name}.csv)\n",
+        f"{behind(experiment, store, command)} · numbers: [{experiment.name}.csv]({experiment.name}.csv)\n",
         encoding="utf-8",
     )
     return page
@@ -166,10 +168,3 @@ def machine() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model)
     return f"{os.cpu_count()} cores {model}, Python {platform.python_version()}"
-
-
-def _seeds(rows: Sequence[Row]) -> str:
-    found = sorted({row["seed"] for row in rows if "seed" in row})
-    if not found:
-        return "none"
-    return f"{found[0]} to {found[-1]}" if len(found) > 1 else str(found[0])

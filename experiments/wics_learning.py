@@ -114,7 +114,8 @@ class WicsLearning(Experiment):
             else:
                 verdict, measured = "not run", f"`aoi reproduce {self.name} --model {model}`"
             claim = f"WICS learns better than ABS, MaxPack and Random ({model}, {dataset})"
-            claims.append(Claim(claim, f"{WICS}, {figure}", "curves", measured, verdict))
+            behind = {"model": {model}, "dataset": {dataset}}
+            claims.append(Claim(claim, f"{WICS}, {figure}", "curves", measured, verdict, behind))
         paragraph = (
             f"N=10, B=40, {settings['rounds']} rounds, batch 16, 10 local steps, 5 % of the labels wrong for each "
             f"round of age. {'. '.join(said)}. The paper describes two systems: in its Section 2 all clients train "
