@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from experiments.base import GLOBECOM, JOURNAL, Claim, Conclusion, Experiment, Options, Row, Unit, Verdict, seeds
-from experiments.drawing import STYLES, legend_below
+from experiments.drawing import STYLES, error_bars, legend_below
 from experiments.federation import play_run
 from experiments.stats import Interval, interval
 
@@ -127,11 +127,15 @@ class Learning(Experiment):
         return Conclusion(paragraph, tuple(claims))
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw each policy's mean accuracy, and under it what it is above random selection, in pairs."""
+        """Draw each policy's mean accuracy with the target, and under it what it is above random selection, in pairs.
+
+        A round's difference is mostly noise: below are means over a tenth of the rounds, policies side by side.
+        """
         figure.set_size_inches(9, 7.5)
         above, below = figure.subplots(2, len(self._splits), sharex=True, sharey="row", squeeze=False)
         for top, bottom, split in zip(above, below, self._splits, strict=True):
             curves = {policy: 100 * curve for policy, curve in _curves(rows, split).items()}
+            rivals = [policy for policy in curves if policy != _BASE]
             for policy, curve in curves.items():
                 x = np.arange(1, curve.shape[1] + 1)
                 style = {**STYLES[policy], "markevery": max(1, len(x) // 8)}
@@ -139,18 +143,22 @@ class Learning(Experiment):
                 if policy == _BASE:
                     bottom.axhline(0, **{k: v for k, v in style.items() if k == "color"})
                     continue
-                ahead = [interval(column.tolist()) for column in (curve - curves[_BASE]).T]
-                bottom.plot(x, [gain.mean for gain in ahead], **style)
-                if all(np.isfinite(gain.half) for gain in ahead):
-                    low, high = [gain.low for gain in ahead], [gain.high for gain in ahead]
-                    bottom.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
+                stretches = np.array_split(np.arange(len(x)), min(10, len(x)))
+                gains = [(curve - curves[_BASE])[:, stretch].mean(axis=1).tolist() for stretch in stretches]
+                aside = (rivals.index(policy) - (len(rivals) - 1) / 2) * len(x) / 10 / (len(rivals) + 1)
+                where = [float(x[stretch].mean()) + aside for stretch in stretches]
+                error_bars(bottom, where, gains, linestyle="", **STYLES[policy])
+            if curves:
+                target = 100 * _target({p: c / 100 for p, c in curves.items()}, str(settings["dataset"]))
+                top.axhline(target, color="#888888", linestyle=":", label=f"target, {target:.0f} %")
             top.set_title(f"{settings['dataset']}, {split}, {settings['model']}")
             bottom.set_xlabel("round")
-        start = len(x) // 10
-        lowest = min(100 * c.mean(axis=0)[start] for split in self._splits for c in _curves(rows, split).values())
-        above[0].set_ylim(bottom=lowest)
+        late = [100 * c.mean(axis=0)[4:] for split in self._splits for c in _curves(rows, split).values()]
+        if late and late[0].size:  # the first rounds would flatten the rest
+            low, high = min(c.min() for c in late), max(c.max() for c in late)
+            above[0].set_ylim(low - 0.03 * (high - low), high + 0.05 * (high - low))
         above[0].set_ylabel("test accuracy in %, mean over seeds")
-        below[0].set_ylabel("points above random, 95 % interval")
+        below[0].set_ylabel("points above random,\nmeans of a tenth of the rounds")
         legend_below(figure, above[0], 3)
 
     def _measured(

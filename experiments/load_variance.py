@@ -103,7 +103,7 @@ class LoadVariance(setting.PolicyFigure):
         return Conclusion(paragraph, claims)
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw the running estimates as points, and their exact expectations as lines."""
+        """Draw the running estimates as points, their exact expectations as lines, and the theorems' Σ dotted."""
         marks = [t for t in _MARKS if t <= settings["rounds"]]
         for axes, column in zip(figure.subplots(1, 2, sharey=True), _TITLES, strict=True):
             for policy in setting.POLICIES:
@@ -116,6 +116,14 @@ class LoadVariance(setting.PolicyFigure):
                     marks, [f.mean for f in found], [f.half for f in found], linestyle="", label=policy, **style
                 )
             axes.set(xscale="log", xlabel="rounds", title=_TITLES[column])
+        theorems = (("random", 3, "bottom"), ("proportional", 4, "bottom"), ("markov-optimal", 5, "top"))
+        for policy, number, side in theorems:
+            sigma, colour = law(policy)[1], STYLES[policy]["color"]
+            left = figure.axes[0]
+            left.axhline(sigma, color=colour, linestyle=":", linewidth=1.4)
+            gap = {"bottom": 0.003, "top": -0.004}[side]
+            text = f"Theorem {number}: {sigma:.4f}"
+            left.text(marks[-1], sigma + gap, text, color=colour, ha="right", va=side, fontsize="small")
         figure.axes[0].set_ylim(bottom=0)
         figure.axes[0].set_ylabel("Σ, points: measured; lines: exact")
         legend_below(figure, figure.axes[0])

@@ -128,11 +128,11 @@ class WicsAges(Experiment):
         return Conclusion(paragraph, claims)
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw both measures against N, for the smallest and the largest budget."""
-        figure.set_size_inches(9, 7)
-        panels = figure.subplots(2, 2, sharex=True)
+        """Draw both measures against N, a column for each budget."""
+        figure.set_size_inches(11, 6.5)
+        panels = figure.subplots(2, len(_BUDGETS), sharex=True)
         for line, (measure, title) in zip(panels, _MEASURES.items(), strict=True):
-            for axes, budget in zip(line, (_BUDGETS[0], _BUDGETS[-1]), strict=True):
+            for axes, budget in zip(line, _BUDGETS, strict=True):
                 for policy in _INDEX:
                     found = [interval([r[f"{measure} {policy}"] for r in _chosen(rows, n, budget)]) for n in _CLIENTS]
                     axes.errorbar(
@@ -146,7 +146,7 @@ class WicsAges(Experiment):
             line[0].set_ylabel(title)
         for axes in panels[1]:
             axes.set_xlabel("clients N")
-        legend_below(figure, panels[0, 0], 3)
+        legend_below(figure, panels[0, 0], 5)
 
 
 def _chosen(rows: Sequence[Row], clients: int | None, budget: int | None) -> list[Row]:

@@ -7,9 +7,9 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from experiments.base import WICS, Claim, Conclusion, Experiment, Options, Row, Unit, seeds
-from experiments.drawing import STYLES, legend_below
+from experiments.drawing import STYLES, error_bars, legend_below
 from experiments.federation import play_run
-from experiments.stats import Interval, interval
+from experiments.stats import interval
 from experiments.wics_learning import POLICIES, run_keys
 
 _BUDGETS = (25, 40, 55, 70)
@@ -88,17 +88,25 @@ class WicsBudget(Experiment):
         return Conclusion(paragraph, (claim,))
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw the loss against the budget."""
-        panels = figure.subplots(1, len(_there(rows)), squeeze=False)[0]
-        for axes, (model, dataset) in zip(panels, _there(rows), strict=True):
-            for policy in POLICIES:
-                found: list[Interval] = [
-                    interval(list(_paired(rows, model, dataset, b, policy).values())) for b in _BUDGETS
-                ]
-                axes.plot(_BUDGETS, [f.mean for f in found], label=policy, **STYLES[policy])
-            axes.set(title=f"{model}, {dataset}", xlabel="budget B", xticks=_BUDGETS)
-        panels[0].set_ylabel("test loss at the end")
-        legend_below(figure, panels[0])
+        """Draw the loss against the budget, and under it what rivals' losses are above WICS's, in pairs."""
+        figure.set_size_inches(9, 7)
+        above, below = figure.subplots(2, len(_there(rows)), sharex=True, squeeze=False)
+        for top, bottom, (model, dataset) in zip(above, below, _there(rows), strict=True):
+            for i, policy in enumerate(POLICIES):
+                levels = [_paired(rows, model, dataset, b, policy) for b in _BUDGETS]
+                base = [_paired(rows, model, dataset, b, "wics") for b in _BUDGETS]
+                apart = [b + i - 1.5 for b in _BUDGETS]  # side by side, so that no bar hides another
+                error_bars(top, apart, [list(level.values()) for level in levels], label=policy, **STYLES[policy])
+                if policy == "wics":
+                    bottom.axhline(0, color=STYLES[policy]["color"])
+                    continue
+                pairs = [[o[s] - w[s] for s in sorted(o.keys() & w.keys())] for o, w in zip(levels, base, strict=True)]
+                error_bars(bottom, apart, pairs, **STYLES[policy])
+            top.set_title(f"{model}, {dataset}")
+            bottom.set(xlabel="budget B", xticks=_BUDGETS)
+        above[0].set_ylabel("test loss at the end")
+        below[0].set_ylabel("loss above WICS's, in pairs")
+        legend_below(figure, above[0])
 
 
 def _there(rows: Sequence[Row]) -> list[tuple[str, str]]:

@@ -133,6 +133,7 @@ class WicsLearning(Experiment):
         columns = [(d, t) for d in _DATASETS if any(r["dataset"] == d for r in rows) for t in _TRAINS]
         figure.set_size_inches(3 * len(columns), 2.5 * len(models) + 0.8)
         panels = figure.subplots(len(models), len(columns), sharex=True, squeeze=False)
+        panels[0, 0].set_xlim(0, settings["rounds"])
         for line, model in zip(panels, models, strict=True):
             for axes, (dataset, trains) in zip(line, columns, strict=True):
                 for policy, curve in _curves(rows, model, dataset, trains).items():
@@ -141,7 +142,8 @@ class WicsLearning(Experiment):
                     axes.plot(x, 100 * curve.mean(axis=0), label=policy, **style)
                     axes.set_ylim(bottom=100 * curve.mean(axis=0)[len(x) // 10])
                 if not axes.lines:
-                    axes.set_axis_off()
+                    axes.set_yticks([])
+                    axes.grid(False)
                     axes.text(0.5, 0.5, "not run", ha="center", transform=axes.transAxes)
                 axes.set_title(f"{model}, {dataset}\n{_who(trains)}", fontsize="small")
             line[0].set_ylabel("test accuracy in %")
