@@ -129,9 +129,11 @@ class Learning(Experiment):
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw each policy's mean accuracy with the target, and under it what it is above random selection, in pairs.
 
-        A round's difference is mostly noise: below are means over a tenth of the rounds, policies side by side.
+        A round's difference is mostly noise: below are means over a tenth of the rounds, policies side by side. The
+        first rounds, where little is learnt yet, set neither scale.
         """
         figure.set_size_inches(9, 7.5)
+        ends = [0.0]
         above, below = figure.subplots(2, len(self._splits), sharex=True, sharey="row", squeeze=False)
         for top, bottom, split in zip(above, below, self._splits, strict=True):
             curves = {policy: 100 * curve for policy, curve in _curves(rows, split).items()}
@@ -148,15 +150,19 @@ class Learning(Experiment):
                 aside = (rivals.index(policy) - (len(rivals) - 1) / 2) * len(x) / 10 / (len(rivals) + 1)
                 where = [float(x[stretch].mean()) + aside for stretch in stretches]
                 error_bars(bottom, where, gains, linestyle="", **STYLES[policy])
+                later = [interval(gain) for gain in gains[1:]]
+                ends += [end for gain in later for end in (gain.low, gain.mean, gain.high) if np.isfinite(end)]
             if curves:
                 target = 100 * _target({p: c / 100 for p, c in curves.items()}, str(settings["dataset"]))
                 top.axhline(target, color="#888888", linestyle=":", label=f"target, {target:.0f} %")
             top.set_title(f"{settings['dataset']}, {split}, {settings['model']}")
             bottom.set_xlabel("round")
         late = [100 * c.mean(axis=0)[4:] for split in self._splits for c in _curves(rows, split).values()]
-        if late and late[0].size:  # the first rounds would flatten the rest
+        if late and late[0].size:
             low, high = min(c.min() for c in late), max(c.max() for c in late)
             above[0].set_ylim(low - 0.03 * (high - low), high + 0.05 * (high - low))
+        if margin := 0.08 * (max(ends) - min(ends)):
+            below[0].set_ylim(min(ends) - margin, max(ends) + margin)
         above[0].set_ylabel("test accuracy in %, mean over seeds")
         below[0].set_ylabel("points above random,\nmeans of a tenth of the rounds")
         legend_below(figure, above[0], 3)

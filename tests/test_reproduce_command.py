@@ -23,14 +23,14 @@ from experiments.summary import write_summary
 from experiments.watch import Watch
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMAND = ("reproduce", "compression", "--seeds", "1", "--rounds", "4")
+COMMAND = ("reproduce", "compression", "--seeds", "1", "--rounds", "6", "--model", "lr")
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """Return the folder of results that nothing interrupted, of one process."""
     folder = tmp_path_factory.mktemp("whole")
-    reproduce(find("compression"), Options(seeds=1, rounds=4, work=folder / "work"), folder, 1)
+    reproduce(find("compression"), Options(seeds=1, rounds=6, model="lr", work=folder / "work"), folder, 1)
     return folder
 
 
@@ -47,7 +47,7 @@ def test_an_interrupted_command_goes_on_to_the_same_results(aoi, tmp_path, whole
     said.append(child.stderr.read())
     assert child.wait(60) == 130
     assert said[0] == "compression: 3 units to play\n"  # shorter than its own: no estimate yet
-    assert re.fullmatch(r"compression: [01]/3 \(seed 1, compression \w+(, round \d/4)?\).*\n", said[1])
+    assert re.fullmatch(r"compression: [01]/3 \(seed 1, compression \w+(, round \d/6)?\).*\n", said[1])
     assert "interrupted; the same command goes on from here" in said[-1]
     assert not (tmp_path / "out" / "compression.md").exists()
     before = {spent: float(spent.read_text()) for spent in tmp_path.rglob("core-seconds")}
