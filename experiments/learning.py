@@ -164,7 +164,7 @@ class Learning(Experiment):
         if margin := 0.08 * (max(ends) - min(ends)):
             below[0].set_ylim(min(ends) - margin, max(ends) + margin)
         above[0].set_ylabel("test accuracy in %, mean over seeds")
-        below[0].set_ylabel("points above random,\nmeans of a tenth of the rounds")
+        below[0].set_ylabel("points above random, 95 % interval,\nmeans of a tenth of the rounds")
         legend_below(figure, above[0], 3)
 
     def _measured(

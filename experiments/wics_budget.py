@@ -104,8 +104,8 @@ class WicsBudget(Experiment):
                 error_bars(bottom, apart, pairs, **STYLES[policy])
             top.set_title(f"{model}, {dataset}")
             bottom.set(xlabel="budget B", xticks=_BUDGETS)
-        above[0].set_ylabel("test loss at the end")
-        below[0].set_ylabel("loss above WICS's, in pairs")
+        above[0].set_ylabel("test loss at the end,\n95 % interval")
+        below[0].set_ylabel("loss above WICS's,\nin pairs, 95 % interval")
         legend_below(figure, above[0])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from experiments import registry
-from experiments.account import commands
+from experiments.account import behind, commands
 from experiments.base import Options
 from experiments.federation import play_run
 from experiments.progress import Progress
@@ -206,11 +206,16 @@ def test_the_command_is_the_one_that_plays_the_units(tmp_path):
     assert not commands(find("windows"), Store(tmp_path, "windows", {"rounds": 7}, ""))
 
 
-def test_the_committed_results_are_those_of_the_commands_on_their_pages():
+def test_committed_pages_say_what_plays_the_committed_results():
     for page in (ROOT / "docs/results").glob("*.json"):
         store = Store.recorded(page.parent, page.stem)
-        planned = [unit for units in commands(find(page.stem), store).values() for unit in units]
-        assert all(unit in store.units for unit in planned) and len(store.units) == len(planned), page.stem
+        assert commands(find(page.stem), store), page.stem
+        assert behind(find(page.stem), store, "") in page.with_suffix(".md").read_text(), page.stem
+
+
+def test_a_page_of_a_part_of_the_units_says_so(tmp_path):
+    store = _recorded(tmp_path, "fashion", Options(), lambda unit: (unit["seed"], unit["policy"]) != (5, "random"))
+    assert "`aoi reproduce fashion` · 24 of 25 units · seeds: 1 to 5 · " in behind(find("fashion"), store, "")
 
 
 def test_pages_and_claims_have_seeds_hours_and_command(tmp_path):
