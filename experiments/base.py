@@ -51,7 +51,7 @@ class Claim:
     claim : what is said
     source : paper and figure, table or section
     theirs : the paper's figure
-    ours : the measured one, with its interval
+    ours : the measured one, with its interval; where it was not run, why
     verdict : ``partly`` where the measurement points the claimed way, and its interval does not exclude the other
     units : the values of a unit's columns that it rests on; columns that are not named may have any
     """

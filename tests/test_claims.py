@@ -149,3 +149,43 @@ def test_the_closest_rival_is_judged_by_distance_not_percentage():
 def test_all_three_must_beat_random(abs_, verdict):
     found = verdicts("wics-ages", _ages(abs_, 0.5, 2.0))
     assert found["ABS, MaxPack and WICS all beat Random in size-weighted average age"].verdict == verdict
+
+
+# WICS's learning
+
+
+def _wics_rows(accuracy, loss):
+    """Return rows of LR in which WICS is so far above its rivals, give or take a thousandth."""
+    return [
+        {"seed": s, "model": "lr", "dataset": d, "trains": t, "policy": p, "round": r, "accuracy": 0.5, "loss": 0.5}
+        | ({"accuracy": 0.5 + accuracy + s / 1e4, "loss": 0.5 + loss + s / 1e4} if p == "wics" else {})
+        for s in (1, 2, 3)
+        for d in ("mnist", "fashion-mnist")
+        for t in ("all", "selected")
+        for p in ("wics", "abs", "maxpack", "random-budget")
+        for r in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "loss", "verdict"), [(0.1, -0.1, "holds"), (0.1, 0.1, "partly"), (-0.1, 0.1, "not")]
+)
+def test_better_means_accuracy_and_loss(accuracy, loss, verdict):
+    found = [c for c in verdicts("wics-learning", _wics_rows(accuracy, loss)).values() if "(lr" in c.claim]
+    assert [c.verdict for c in found] == [verdict, verdict]
+    assert f"loss {loss + 2e-4:.4f} [" in found[0].ours
+
+
+def test_what_was_not_run_says_why():
+    found = verdicts("wics-learning", _wics_rows(0.1, -0.1))
+    missing = [c for c in found.values() if "(cnn" in c.claim]
+    assert {c.verdict for c in missing} == {"not run"} and all("2.5 hours" in c.ours for c in missing)
+    rows = [
+        {"seed": s, "model": "lr", "dataset": "mnist", "budget": b, "policy": p, "loss": 1 - b / 100 + s / 1e4}
+        for s in (1, 2, 3)
+        for b in (25, 40, 55, 70)
+        for p in ("wics", "abs", "maxpack", "random-budget")
+    ]
+    lr, cnn = verdicts("wics-budget", rows).values()
+    assert lr.verdict == "holds" and "3 of 3 steps" in lr.ours
+    assert cnn.verdict == "not run" and "hours of one core" in cnn.ours
