@@ -54,8 +54,8 @@ class Agreement:
     Attributes
     ----------
     points : compared
-    largest : |t| at the worst of them
-    limit : what |t| may reach so that, theory being true, all points stay below it with probability 99.9 %
+    largest : t, in absolute value, at the worst of them
+    limit : what it may reach so that, theory being true, all points stay below it with probability 99.9 %
     tested : whether there were the two seeds that a test needs
     """
 
@@ -79,7 +79,7 @@ class Agreement:
             return "could not be compared (one seed: not tested)"
         return (
             f"{'agree' if self.holds else 'do NOT agree'} at all {self.points} points at a familywise error of "
-            f"{FAMILYWISE:.1%} (largest |t| {self.largest:.2f}, Bonferroni limit {self.limit:.2f})"
+            f"{FAMILYWISE:.1%} (largest t {self.largest:.2f}, Bonferroni limit {self.limit:.2f})"
         )
 
 
