@@ -16,7 +16,7 @@ def experiments() -> dict[str, Experiment]:
     from experiments.learning import LEARNING
     from experiments.load_variance import LoadVariance
     from experiments.modes import Modes
-    from experiments.skew import Skew
+    from experiments.skew import SKEW
     from experiments.start import Start
     from experiments.theory import Theory
     from experiments.wics_ages import WicsAges
@@ -38,7 +38,7 @@ def experiments() -> dict[str, Experiment]:
         WicsAges(),
         WicsExact(),
         *LEARNING,
-        Skew(),
+        *SKEW,
         WicsLearning(),
         WicsBudget(),
     ]

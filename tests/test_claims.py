@@ -8,8 +8,9 @@ from scipy import stats as scipy_stats
 
 from experiments import load_variance, windows
 from experiments.base import Options
-from experiments.registry import find
+from experiments.registry import experiments, find
 from experiments.runner import reproduce
+from experiments.said import Said
 from experiments.stats import Interval, agreement, interval, joint, share, side
 
 
@@ -189,3 +190,106 @@ def test_what_was_not_run_says_why():
     lr, cnn = verdicts("wics-budget", rows).values()
     assert lr.verdict == "holds" and "3 of 3 steps" in lr.ours
     assert cnn.verdict == "not run" and "hours of one core" in cnn.ours
+
+
+# Learning
+
+
+def _learned(rounds, seeds=4, dataset="mnist", best=0.98):
+    """Return rows in which a policy jumps from 50 % to ``best`` in the given round, give or take one."""
+    return [
+        {"seed": s, "partition": "iid", "policy": p, "round": t}
+        | {"accuracy": best if there and t >= there + s % 2 else 0.5, "loss": 1.0, "trained": 15}
+        for s in range(1, seeds + 1)
+        for p, there in rounds.items()
+        for t in range(1, 41)
+    ]
+
+
+def _claimed(said, rows):
+    from experiments.learning import Learning
+
+    experiment = Learning("x", "x", "x", "cifar10", 40, 1, claims=[said], model="cnn", why="no time")
+    (claim,) = experiment.conclude(rows, experiment.settings(Options())).claims
+    return claim
+
+
+def test_a_claim_names_its_base_and_is_judged_by_its_pair_alone():
+    said = Said(None, "markov-optimal", "paper", "95 against 105", 0.75, "markov-increasing")
+    claim = _claimed(said, _learned({"random": None, "markov-optimal": 20, "markov-increasing": 25}))
+    assert claim.claim == "markov-optimal reaches 75% before markov-increasing (cifar10, iid, cnn)"
+    assert claim.verdict == "holds" and "-5.0 [-5.0, -5.0] rounds against markov-increasing's 25.5" in claim.ours
+    later = _claimed(said, _learned({"markov-optimal": 25, "markov-increasing": 20}))
+    assert later.verdict == "not"
+
+
+def test_two_targets_of_two_papers_give_two_answers():
+    rows = [
+        row | {"accuracy": 0.85 if row["policy"] == "random" and row["round"] > 35 else row["accuracy"]}
+        for row in _learned({"random": 10, "markov-optimal": 20}, best=0.78)
+        if not (row["policy"] == "markov-optimal" and row["round"] > 40)
+    ]
+    early = _claimed(Said(None, "markov-optimal", "p", "t", 0.75), rows)
+    assert early.verdict == "not" and "75%: 10.0 [10.0, 10.0] rounds" in early.ours
+    late = _claimed(Said(None, "markov-optimal", "p", "t", 0.80), rows)
+    assert late.verdict == "not" and "markov-optimal with 0 of 4 seeds, random with 4" in late.ours
+
+
+def test_a_target_that_is_not_reached_is_never_said_to_hold():
+    said = Said(None, "markov-optimal", "p", "t", 0.75)
+    higher = _learned({"random": None, "markov-optimal": 20}, best=0.7)
+    claim = _claimed(said, higher)
+    assert claim.verdict == "not run" and "neither reaches" in claim.ours and "points higher" in claim.ours
+    only = _claimed(said, _learned({"random": None, "markov-optimal": 20}))
+    assert only.verdict == "partly" and "with 4 of 4 seeds, random with 0" in only.ours
+    assert _claimed(said, []).ours == "no time"
+
+
+def test_steadiness_is_the_spread_of_the_changes():
+    rows = _learned({"random": 1, "markov-optimal": 1})
+    rng = np.random.default_rng(2)
+    shaken = [r | {"accuracy": 0.9 + rng.normal(0, 0.05 if r["policy"] == "random" else 0.01)} for r in rows]
+    said = Said(None, "markov-optimal", "p", "t", 0.75, kind="steadiness")
+    assert _claimed(said, shaken).verdict == "holds"
+    swapped = [r | {"policy": {"random": "markov-optimal"}.get(r["policy"], "random")} for r in shaken]
+    assert _claimed(said, swapped).verdict == "not"
+    random = np.array(
+        [[r["accuracy"] for r in shaken if (r["policy"], r["seed"]) == ("random", s)] for s in range(1, 5)]
+    )
+    expected = 100 * np.mean([np.std(np.diff(curve[20:])) for curve in random])
+    assert f"random's {expected:.3f}" in _claimed(said, shaken).ours
+
+
+def test_the_model_played_is_the_one_named():
+    claims = find("mnist-iid").conclude([], {**find("mnist-iid").settings(Options(model="cnn"))}).claims
+    assert all("(mnist, iid, cnn)" in claim.claim and claim.verdict == "not run" for claim in claims)
+
+
+def test_runs_under_way_stay_valid():
+    """Settings and units of experiments that take hours must not change under those who play them."""
+    shared = {"num-clients": 100, "clients-per-round": 15, "max-age": 10, "local-epochs": 5, "batch-size": 50}
+    rates = {"learning-rate": 0.1, "learning-rate-decay": 0.998}
+    for name, dataset, model, rounds in (
+        ("mnist-dirichlet", "mnist", "2nn", 100),
+        ("fashion", "fashion-mnist", "2nn", 100),
+        ("mnist-iid-cnn", "mnist", "cnn", 50),
+    ):
+        expected = {"dataset": dataset, "model": model, "num-server-rounds": rounds, **shared, **rates}
+        assert find(name).settings(Options()) == expected
+    units = find("fashion").units(Options())
+    assert {"seed": 5, "partition": "iid", "policy": "oldest-age"} in units and len(units) == 75
+    assert find("skew").settings(Options()) == {
+        "dataset": "mnist",
+        "model": "2nn",
+        "clients": 100,
+        "per_round": 15,
+        "max_age": 10,
+        "rounds": 60,
+        "local_steps": 1000,
+        "central_epochs": 20,
+    }
+
+
+@pytest.mark.parametrize("experiment", [e for e in experiments().values() if e.claims], ids=lambda e: e.name)
+def test_every_claim_that_is_not_run_says_why(experiment):
+    assert all(claim.ours and claim.verdict == "not run" for claim in experiment.claims)

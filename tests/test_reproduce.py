@@ -204,7 +204,7 @@ def _curves(gains):
 def test_the_verdict_follows_the_paired_interval(gains, verdict):
     settings = find("mnist-iid").settings(Options())
     claims = find("mnist-iid").conclude(_curves(gains), settings).claims
-    assert [claim.verdict for claim in claims] == [verdict, verdict]
+    assert [claim.verdict for claim in claims[:2]] == [verdict, verdict]
     assert f"97%: {interval([-g for g in gains]).show(1)} rounds against random's 22.5 (4 seeds)" in claims[0].ours
 
 
