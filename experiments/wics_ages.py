@@ -117,7 +117,8 @@ class WicsAges(Experiment):
             Claim(
                 "WICS has the lowest size-weighted average age",
                 f"{WICS}, Fig. 10",
-                "“consistently achieves the lowest weighted average AoI”; with p ∝ n_i that objective's index is MaxPack's",
+                "“consistently achieves the lowest weighted average AoI”; with p ∝ n_i that objective's index is "
+                "MaxPack's",
                 f"relative to rivals: {said('weighted_age')}",
                 _verdict(below["weighted_age"], above["weighted_age"], len(cells)),
             ),
