@@ -46,7 +46,7 @@ def write_summary(out: Path) -> Path:
 
 
 def _row(name: str, store: Store | None, claim: Claim, played: Mapping[str, Sequence[Unit]]) -> str:
-    cells = [claim.claim, claim.source, claim.theirs, "", claim.verdict, "–", "–", f"`aoi reproduce {name}`"]
+    cells = [claim.claim, claim.source, claim.theirs, claim.ours, claim.verdict, "–", "–", f"`aoi reproduce {name}`"]
     if store is not None:
         cells[0], cells[3] = f"[{claim.claim}]({name}.md)", claim.ours
         rows = [row for row in store.rows if rests_on(row, claim.units)]

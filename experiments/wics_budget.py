@@ -106,7 +106,7 @@ class WicsBudget(Experiment):
                     _claimed(model),
                     f"{WICS}, Fig. 9 ({panels})",
                     _THEIRS,
-                    ours if found else f"not run: {why}",
+                    ours if found else why,
                     side(list(found.values()), -1) if found else "not run",
                     {"model": {model}},
                 )

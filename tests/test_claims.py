@@ -33,7 +33,7 @@ def test_one_seed_is_not_tested():
 
 @pytest.mark.parametrize("name", ["load-variance", "intervals", "windows"])
 def test_figures_of_one_seed_are_not_judged(name, tmp_path):
-    page = reproduce(find(name), Options(seeds=1, quick=True), tmp_path, 1, "c").read_text()
+    page = reproduce(find(name), Options(seeds=1, quick=True), tmp_path, 1).read_text()
     assert "one seed: not tested" in page and "nan" not in page
     rows = [row for unit in find(name).units(Options(seeds=1, quick=True)) for row in _played(name, unit)]
     assert {c.verdict for c in verdicts(name, rows, rounds=200).values()} == {"not run"}
