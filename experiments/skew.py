@@ -50,6 +50,8 @@ class Skew(Experiment):
         table = _THEIRS[self._dataset]
         said = "“a larger ρ in most scenarios”: " if claim == _LARGER else ""
         theirs = f"{said}{' and '.join(f'{table[p]:g}' for p in policies)} against {table['random']:g}"
+        if claim == _LARGER and (equal := [p for p in policies if table[p] <= table["random"]]):
+            theirs += f", not larger for {' and '.join(equal)}"
         behind = {"policy": {*policies, "random"}}
         return Claim(f"{claim} ({self._dataset})", _SOURCE, theirs, ours, verdict, behind)
 

@@ -121,9 +121,9 @@ class Theory(Experiment):
             for keys, found in judged
             for key, (ours, verdict) in zip(keys, found, strict=True)
         ]
-        said = " ".join(f"{claim.claim} ({claim.source}): {claim.ours}." for claim in claims)
+        said = "\n".join(f"- {claim.claim} ({claim.source}): {claim.ours}." for claim in claims)
         paragraph = (
-            f"{said} The least Var[X] comes from a linear programme in P(X > a) for each p_m; the single client's "
+            f"{said}\n\nThe least Var[X] comes from a linear programme in P(X > a) for each p_m; the single client's "
             "problem is solved by relative value iteration; instances are those of Section 5 of Xu et al. Federated "
             "averaging is played on 40 quadratics on the line (k=6, K=2 steps, L=2, μ=1, equal sizes), where Γ, Σ, G² "
             "and F* are known; ρ_ and ρ̄ are taken as 1, what E[ω] = q gives. Under the Markov policies that is so on "
