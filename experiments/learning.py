@@ -15,6 +15,7 @@ from experiments.stats import Interval, interval, side
 
 POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing")
 _BASE = "random"  # what the others are compared with, seed by seed
+_LEAST = 6  # rounds, for the spread of the changes in the later half
 
 # The papers' target first; the others for models and lengths of a run that do not get that far.
 _TARGETS = {
@@ -117,6 +118,8 @@ class Learning(Experiment):
                     f"{interval((100 * curve[:, -1]).tolist()).show(2)} %"
                 )
             parts.append(f"{split}: {'; '.join(said)}")
+            if curves[_BASE].shape[1] < _LEAST:
+                continue
             steady = {p: _jumps(curve) - _jumps(curves[_BASE]) for p, curve in curves.items() if p != _BASE}
             parts[-1] += ". Jumps of the accuracy from round to round in the later half, above random's: " + ", ".join(
                 f"{p} {interval((100 * more).tolist()).show(3)} points" for p, more in steady.items()
@@ -182,6 +185,8 @@ class Learning(Experiment):
         if len(curves) < 2:
             return self._claim(said, model, self._why, "not run")
         ours, base = curves[said.policy], curves[said.base]
+        if said.kind == "steadiness" and ours.shape[1] < _LEAST:
+            return self._claim(said, model, f"{ours.shape[1]} rounds are too few", "not run")
         if said.kind == "steadiness":
             more = interval((100 * (_jumps(ours) - _jumps(base))).tolist())
             text = (

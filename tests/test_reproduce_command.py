@@ -215,7 +215,7 @@ def test_committed_pages_say_what_plays_the_committed_results():
 
 def test_a_page_of_a_part_of_the_units_says_so(tmp_path):
     store = _recorded(tmp_path, "fashion", Options(), lambda unit: (unit["seed"], unit["policy"]) != (5, "random"))
-    assert "`aoi reproduce fashion` · 24 of 25 units · seeds: 1 to 5 · " in behind(find("fashion"), store, "")
+    assert "`aoi reproduce fashion` · 72 of 75 units · seeds: 1 to 5 · " in behind(find("fashion"), store, "")
 
 
 def test_pages_and_claims_have_seeds_hours_and_command(tmp_path):
