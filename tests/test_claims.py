@@ -255,6 +255,8 @@ def test_steadiness_is_the_spread_of_the_changes():
     assert _claimed(said, shaken).verdict == "holds"
     swapped = [r | {"policy": {"random": "markov-optimal"}.get(r["policy"], "random")} for r in shaken]
     assert _claimed(said, swapped).verdict == "not"
+    short = _claimed(said, [r for r in shaken if r["round"] <= 5])
+    assert short.verdict == "not run" and short.ours == "5 rounds are too few"
     random = np.array(
         [[r["accuracy"] for r in shaken if (r["policy"], r["seed"]) == ("random", s)] for s in range(1, 5)]
     )
