@@ -1,7 +1,14 @@
-"""Two bounds on the error after T rounds, with every constant named.
+"""Two bounds on the error after T rounds, with every constant named; and what they are made of.
 
-F is the global objective, θ* (or ω*) its minimiser. What else Theorem 2 needs is in :mod:`aoi.skew` (Γ, ρ_, ρ̄) and in
-:mod:`aoi.weights` (Σ).
+F is the global objective, θ* (or ω*) its minimiser. What else Theorem 2 needs can be had from here too:
+
+=========  ===================================================================================================
+Γ          :func:`objective_gap`, of :mod:`aoi.skew`
+ρ_ and ρ̄   :func:`skew` of a round, :func:`selection_skew` of a run (its ``minimum`` and ``maximum``)
+Σ          Theorem 3: :func:`random_weight_variance`, exact, and :func:`estimate_random_weight_variance`, both of
+           :mod:`aoi.weights`; Theorem 4: :func:`proportional_weight_variance`; Theorem 5:
+           :attr:`aoi.markov.MarkovPolicy.weight_variance`; of a history: :mod:`aoi.load`
+=========  ===================================================================================================
 
 References
 ----------
@@ -15,7 +22,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi.errors import ConfigError
+from aoi.skew import SelectionSkew, objective_gap, selection_skew, skew
+from aoi.weights import (
+    Estimate,
+    estimate_random_weight_variance,
+    proportional_weight_variance,
+    random_weight_variance,
+)
 from aoi.whittle import ConvergenceConstants, alphas
+
+__all__ = [
+    "ConvergenceConstants",
+    "Estimate",
+    "FedAvgBound",
+    "FedAvgConstants",
+    "SelectionSkew",
+    "aged_bound",
+    "estimate_random_weight_variance",
+    "fedavg_bound",
+    "objective_gap",
+    "proportional_weight_variance",
+    "random_weight_variance",
+    "selection_skew",
+    "skew",
+]
 
 Floats = NDArray[np.float64]
 

@@ -58,10 +58,8 @@ def reproduce(
         if name in groups and quick and not experiment.quick:
             print(f"aoi: {experiment.name} is left out: its model takes too long for --quick", file=sys.stderr)
             continue
-        given = {"--seeds": seeds, "--rounds": rounds, "--model": model}
-        typed = " ".join([f"aoi reproduce {experiment.name}", *(f"{k} {v}" for k, v in given.items() if v is not None)])
         try:
-            print(play(experiment, options, folder, workers, typed + (" --quick" if quick else "")))
+            print(play(experiment, options, folder, workers))
         except MissingDataError as error:
             if name not in groups:
                 raise

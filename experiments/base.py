@@ -1,12 +1,15 @@
 """What an experiment is: units that can be played one at a time, a picture, and what the results say of a claim."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from experiments.watch import Watch
 
 Row = dict[str, Any]  # numbers, strings and None, as a CSV file holds them
 Unit = dict[str, Any]  # what tells one unit from the others; the first columns of its rows
@@ -27,6 +30,7 @@ class Options:
     quick : fewer seeds and rounds, to see that it works
     data_dir : where the data sets lie
     work : where runs are kept while results are put together
+    watch : of the unit that is played, if anybody watches
     """
 
     seeds: int | None = None
@@ -35,6 +39,7 @@ class Options:
     quick: bool = False
     data_dir: Path = Path("data")
     work: Path = Path("runs/reproduce")
+    watch: "Watch | None" = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,9 @@ class Claim:
     claim : what is said
     source : paper and figure, table or section
     theirs : the paper's figure
-    ours : the measured one, with its interval
+    ours : the measured one, with its interval; where it was not run, why
     verdict : ``partly`` where the measurement points the claimed way, and its interval does not exclude the other
+    units : the values of a unit's columns that it rests on; columns that are not named may have any
     """
 
     claim: str
@@ -55,6 +61,7 @@ class Claim:
     theirs: str
     ours: str
     verdict: Verdict
+    units: Mapping[str, Collection[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,9 +92,9 @@ class Experiment(ABC):
     claims: tuple[Claim, ...] = ()
     quick: bool = True
 
-    def dataset(self, options: Options) -> str | None:
-        """Return the name of the data set that must be there; None if it needs none."""
-        return None
+    def datasets(self, options: Options) -> tuple[str, ...]:
+        """Return the names of all data sets that its units read."""
+        return ()
 
     @abstractmethod
     def settings(self, options: Options) -> Mapping[str, Any]:

@@ -33,9 +33,9 @@ class Compression(Experiment):
         self._dataset, self._rounds, self._seeds = dataset, rounds, seeds
         self.title = f"{self.title}: {dataset}"
 
-    def dataset(self, options: Options) -> str | None:
-        """Return the data set; the digits need no folder."""
-        return None if self._dataset == "digits" else self._dataset
+    def datasets(self, options: Options) -> tuple[str, ...]:
+        """Return the data set."""
+        return (self._dataset,)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the run keys that all runs share."""

@@ -1,6 +1,7 @@
 """How the pictures look: legible in a README of either colour, and without telling red from green."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+
+from experiments.stats import interval
 
 SIZE = 12  # points
 _DPI = 110
@@ -54,6 +57,19 @@ def draw(path: Path, plot: Any, width: float = 9.0, height: float = 4.6) -> None
         plot(figure)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=_DPI)
+
+
+def error_bars(axes: Axes, x: Sequence[float], values: Sequence[Sequence[float]], **style: Any) -> None:
+    """Draw means with their 95 % intervals, no bar where there is but one value.
+
+    Parameters
+    ----------
+    x : (p,)
+    values : for each x, one value a seed
+    """
+    found = [interval(v) for v in values]
+    halves = [f.half if math.isfinite(f.half) else 0.0 for f in found]
+    axes.errorbar(x, [f.mean for f in found], halves, capsize=2, elinewidth=1.2, **style)
 
 
 def legend_below(figure: Figure, axes: Axes, columns: int = 4) -> None:

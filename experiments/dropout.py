@@ -106,7 +106,8 @@ class Dropout(Experiment):
         """Draw the measured moments on the exact curves."""
         fine = np.linspace(0, _LOST[-1], 101)
         for axes, (column, title) in zip(figure.subplots(1, 2), _MEASURES.items(), strict=True):
-            for table, colour, marker in zip(_TABLES, COLOURS, "ovs", strict=False):
+            # Markers that show through each other: a ring, a large open triangle, a cross.
+            for table, colour, marker, size in zip(_TABLES, COLOURS, "ovx", (6, 10, 6), strict=False):
                 if table != "adaptive":
                     exact = [getattr(policy(table, float(d)), f"interval_{column}") for d in fine]
                     axes.plot(fine, exact, color=colour, linewidth=1.4)
@@ -117,6 +118,8 @@ class Dropout(Experiment):
                     [f.half for f in found],
                     color=colour,
                     marker=marker,
+                    markersize=size,
+                    markeredgewidth=1.4,
                     markerfacecolor="none",
                     linestyle="",
                     label=_TABLES[table],

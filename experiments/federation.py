@@ -1,5 +1,6 @@
 """Playing one federation for an experiment, and going on with one that was interrupted."""
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -40,10 +41,12 @@ def play_run(experiment: str, values: Mapping[str, Any], options: Options) -> li
     name = f"{values['policy']}-seed-{values['seed']}"
     ledger = runs / name / LEDGER
     given = {**values, "runs-dir": str(runs), "run-name": name, "data-dir": str(options.data_dir.absolute())}
-    if not _complete(ledger):
-        given["resume"] = _begun(ledger)
-        config = RunConfig.parse(given).flat()
-        run_local(server_app, client_app, config, nodes=int(config["num-clients"]))
+    watched = options.watch.over(ledger, values["num-server-rounds"]) if options.watch else contextlib.nullcontext()
+    with watched:
+        if not _complete(ledger):
+            given["resume"] = _begun(ledger)
+            config = RunConfig.parse(given).flat()
+            run_local(server_app, client_app, config, nodes=int(config["num-clients"]))
     status = read_run(ledger).get("status")
     if status != "completed":
         raise ConfigError(

@@ -16,8 +16,9 @@ def experiments() -> dict[str, Experiment]:
     from experiments.learning import LEARNING
     from experiments.load_variance import LoadVariance
     from experiments.modes import Modes
-    from experiments.skew import Skew
+    from experiments.skew import SKEW
     from experiments.start import Start
+    from experiments.theory import Theory
     from experiments.wics_ages import WicsAges
     from experiments.wics_budget import WicsBudget
     from experiments.wics_exact import WicsExact
@@ -25,6 +26,7 @@ def experiments() -> dict[str, Experiment]:
     from experiments.windows import Windows
 
     every: list[Experiment] = [
+        Theory(),
         LoadVariance(),
         Intervals(),
         Windows(),
@@ -36,7 +38,7 @@ def experiments() -> dict[str, Experiment]:
         WicsAges(),
         WicsExact(),
         *LEARNING,
-        Skew(),
+        *SKEW,
         WicsLearning(),
         WicsBudget(),
     ]

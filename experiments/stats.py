@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from experiments.base import Verdict
+
 FAMILYWISE = 0.001  # probability that exact theory is called wrong at any of a figure's points
 
 
@@ -52,24 +54,32 @@ class Agreement:
     Attributes
     ----------
     points : compared
-    largest : |t| at the worst of them
-    limit : what |t| may reach so that, theory being true, all points stay below it with probability 99.9 %
+    largest : t, in absolute value, at the worst of them
+    limit : what it may reach so that, theory being true, all points stay below it with probability 99.9 %
+    tested : whether there were the two seeds that a test needs
     """
 
     points: int
     largest: float
     limit: float
+    tested: bool = True
 
     @property
     def holds(self) -> bool:
         """Whether no point is further from theory than its limit."""
-        return self.largest <= self.limit
+        return self.tested and self.largest <= self.limit
+
+    def verdict(self, otherwise: Verdict) -> Verdict:
+        """Return the verdict on a claim that rests on the agreement: ``otherwise``, unless nothing was tested."""
+        return otherwise if self.tested else "not run"
 
     def __str__(self) -> str:
         """Say it in a clause."""
+        if not self.tested:
+            return "could not be compared (one seed: not tested)"
         return (
             f"{'agree' if self.holds else 'do NOT agree'} at all {self.points} points at a familywise error of "
-            f"{FAMILYWISE:.1%} (largest |t| {self.largest:.2f}, Bonferroni limit {self.limit:.2f})"
+            f"{FAMILYWISE:.1%} (largest t {self.largest:.2f}, Bonferroni limit {self.limit:.2f})"
         )
 
 
@@ -78,10 +88,12 @@ def agreement(points: Sequence[tuple[Sequence[float], float]]) -> Agreement:
 
     Parameters
     ----------
-    points : for each, the seeds' values (as many for every point, at least 2) and their exact expectation. Values
-        without spread must equal it to 1e-9
+    points : for each, the seeds' values (as many for every point) and their exact expectation. Values without spread
+        must equal it to 1e-9. With fewer than two seeds, or no points, nothing is tested
     """
-    count = len(points[0][0])
+    count = len(points[0][0]) if points else 0
+    if count < 2:
+        return Agreement(len(points), math.nan, math.nan, tested=False)
     limit = float(stats.t.isf(FAMILYWISE / len(points) / 2, count - 1))
     largest = 0.0
     for values, exact in points:
@@ -90,3 +102,28 @@ def agreement(points: Sequence[tuple[Sequence[float], float]]) -> Agreement:
         if off > 1e-9 * max(1.0, abs(exact)):
             largest = max(largest, off / error if error > 1e-12 else math.inf)
     return Agreement(len(points), largest, limit)
+
+
+def side(differences: Sequence[Interval], wanted: int) -> Verdict:
+    """Return ``holds`` if every interval lies on the wanted side of 0 (1 above, −1 below), ``not`` if none leans there.
+
+    ``partly`` otherwise: some do, or all point there and the intervals do not exclude the other side.
+    """
+    if differences and all(min(wanted * d.low, wanted * d.high) > 0 for d in differences):
+        return "holds"
+    sure = any(min(wanted * d.low, wanted * d.high) > 0 for d in differences)
+    return "partly" if differences and (sure or all(wanted * d.mean > 0 for d in differences)) else "not"
+
+
+def joint(parts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict on a claim of several parts: theirs if they have the same, else ``partly``."""
+    return parts[0] if len(set(parts)) == 1 else "partly"
+
+
+def share(count: int, total: int) -> str:
+    """Write the share of independent draws that have a property, with its 95 % interval (Wilson 1927)."""
+    z = float(stats.norm.ppf(0.975))
+    found, spread = count / total, z**2 / total
+    centre = (found + spread / 2) / (1 + spread)
+    half = math.sqrt(spread * found * (1 - found) + spread**2 / 4) / (1 + spread)
+    return f"{100 * found:.1f} [{100 * (centre - half):.1f}, {100 * (centre + half):.1f}] %"

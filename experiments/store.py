@@ -7,7 +7,8 @@ at hand, and rows that the JSON does not vouch for are dropped when the results 
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,10 @@ class Store:
 
     Attributes
     ----------
-    rows : of all complete units, in the order in which they were finished
+    rows : of all complete units, in the order in which they were finished, or :meth:`arrange` put them
     settings : what they depend on
     seconds : of one core that they took
-    machine : where
+    machine : where; as JSON, a unit has a machine of its own if another than the first unit's played it
 
     Raises
     ------
@@ -34,8 +35,8 @@ class Store:
 
     def __init__(self, folder: Path, name: str, settings: Mapping[str, Any], machine: str) -> None:
         self.table, self._about = folder / f"{name}.csv", folder / f"{name}.json"
-        self.settings: dict[str, Any] = json.loads(json.dumps(dict(settings)))
-        self.machine = machine
+        self.settings = plain(settings)
+        self._here = self._first = machine
         self.rows: list[Row] = []
         self._units: list[dict[str, Any]] = []
         if self._about.exists():
@@ -48,9 +49,26 @@ class Store:
         return cls(folder, name, _read(path)["settings"], "") if path.exists() else None
 
     @property
+    def units(self) -> list[Unit]:
+        """The complete units."""
+        return [known["unit"] for known in self._units]
+
+    @property
     def seconds(self) -> float:
         """Seconds of one core that the complete units took."""
-        return float(sum(unit["seconds"] for unit in self._units))
+        return self.spent({})
+
+    def spent(self, units: Mapping[str, Collection[Any]]) -> float:
+        """Return the seconds of one core that the complete units with these values in their columns took."""
+        return float(sum(known["seconds"] for known in self._units if rests_on(known["unit"], units)))
+
+    @property
+    def machine(self) -> str:
+        """The machines that played the complete units, each with how many."""
+        count = Counter(known.get("machine", self._first) for known in self._units)
+        if len(count) < 2:
+            return next(iter(count), self._first)
+        return "; ".join(f"{number} units on {machine}" for machine, number in count.items())
 
     def has(self, unit: Unit) -> bool:
         """Say whether a unit is complete."""
@@ -59,13 +77,28 @@ class Store:
     def add(self, unit: Unit, rows: list[Row], seconds: float) -> None:
         """Add a finished unit, with the seconds of one core that it took."""
         self.rows += [{**unit, **row} for row in rows]
-        self._units.append({"unit": unit, "seconds": round(seconds, 3)})
+        own = {} if self._here == self._first else {"machine": self._here}
+        self._units.append({"unit": unit, "seconds": round(seconds, 3), **own})
+        self._write()
+
+    def arrange(self, units: Sequence[Unit]) -> None:
+        """Put units, and their rows, in the order given, others after them: processes finish in any order."""
+        place = {_key(unit): i for i, unit in enumerate(units)}
+        before = [_key(unit) for unit in self.units]
+        if sorted(before, key=lambda key: place.get(key, len(place))) == before:
+            return
+        columns = tuple(self._units[0]["unit"])
+        self._units.sort(key=lambda known: place.get(_key(known["unit"]), len(place)))
+        self.rows.sort(key=lambda row: place.get(_key({c: row[c] for c in columns}), len(place)))
+        self._write()
+
+    def _write(self) -> None:
         text = io.StringIO()
         writer = csv.DictWriter(text, list(dict.fromkeys(key for row in self.rows for key in row)), lineterminator="\n")
         writer.writeheader()
         writer.writerows(self.rows)
         _keep(self.table, text.getvalue())
-        about = {"settings": self.settings, "machine": self.machine, "units": self._units}
+        about = {"settings": self.settings, "machine": self._first, "units": self._units}
         _keep(self._about, json.dumps(about, indent=1) + "\n")
 
     def _take_up(self) -> None:
@@ -79,7 +112,7 @@ class Store:
                 f"{self._about} holds results with {theirs}, and this command asks for {ours}: results are not mixed. "
                 f"Give the same values, another folder with --out, or delete {self.table.stem}.csv and .json there."
             )
-        self._units, self.machine = about["units"], about["machine"]
+        self._units, self._first = about["units"], about["machine"]
         try:
             with open(self.table, newline="", encoding="utf-8") as file:
                 rows = [{key: _value(cell) for key, cell in row.items()} for row in csv.DictReader(file)]
@@ -88,6 +121,20 @@ class Store:
                 f"{self.table} cannot be read: {error.strerror}. Delete {self._about} to start anew."
             ) from error
         self.rows = [row for row in rows if any(unit["unit"].items() <= row.items() for unit in self._units)]
+
+
+def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as JSON holds them, to compare them with recorded ones."""
+    return dict(json.loads(json.dumps(dict(settings))))
+
+
+def rests_on(unit: Mapping[str, Any], units: Mapping[str, Collection[Any]]) -> bool:
+    """Say whether a unit, or a row of it, has one of the given values in each of the columns."""
+    return all(unit.get(column) in values for column, values in units.items())
+
+
+def _key(unit: Unit) -> frozenset[tuple[str, Any]]:
+    return frozenset(unit.items())
 
 
 def _keep(path: Path, text: str) -> None:

@@ -17,7 +17,7 @@ from experiments.base import Options
 from experiments.churn import expected_rate
 from experiments.federation import play_run
 from experiments.learning import LEARNING, POLICIES
-from experiments.modes import CountingGrid, bytes_of
+from experiments.modes import bytes_of
 from experiments.registry import experiments, find
 from experiments.runner import MissingDataError, check_data, reproduce
 from experiments.stats import agreement, interval
@@ -160,12 +160,12 @@ def test_a_damaged_store_is_named(tmp_path):
 @pytest.mark.parametrize("name", ["load-variance", "intervals", "windows"])
 def test_theory_and_simulation_agree_and_more_seeds_only_add(name, tmp_path, capsys):
     options = Options(quick=True, seeds=8)
-    page = reproduce(find(name), options, tmp_path, 1, "command").read_text()
+    page = reproduce(find(name), options, tmp_path, 1).read_text()
     assert " agree at all " in page and "NOT agree" not in page
     assert (tmp_path / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
     before = (tmp_path / f"{name}.csv").read_text()
     capsys.readouterr()
-    reproduce(find(name), Options(quick=True, seeds=9), tmp_path, 1, "command")
+    reproduce(find(name), Options(quick=True, seeds=9), tmp_path, 1)
     assert (tmp_path / f"{name}.csv").read_text().startswith(before)
     assert "32 of 36 units are there already" in capsys.readouterr().err
 
@@ -204,7 +204,7 @@ def _curves(gains):
 def test_the_verdict_follows_the_paired_interval(gains, verdict):
     settings = find("mnist-iid").settings(Options())
     claims = find("mnist-iid").conclude(_curves(gains), settings).claims
-    assert [claim.verdict for claim in claims] == [verdict, verdict]
+    assert [claim.verdict for claim in claims[:2]] == [verdict, verdict]
     assert f"97%: {interval([-g for g in gains]).show(1)} rounds against random's 22.5 (4 seeds)" in claims[0].ours
 
 
@@ -228,13 +228,13 @@ def test_codes_are_compared_with_none_in_pairs():
 
 def test_quick_takes_digits_where_mnist_is_missing(tmp_path):
     mnist = LEARNING[0]
-    assert mnist.dataset(Options(quick=True, data_dir=tmp_path)) == "digits"
-    assert mnist.dataset(Options(data_dir=tmp_path)) == "mnist"
+    assert mnist.datasets(Options(quick=True, data_dir=tmp_path)) == ("digits",)
+    assert mnist.datasets(Options(data_dir=tmp_path)) == ("mnist",)
 
 
 def test_a_missing_data_set_is_named_with_the_remedy(tmp_path):
     with pytest.raises(MissingDataError, match=r"cifar10 is not in .*--data-dir"):
-        check_data("cifar10", tmp_path)
+        check_data(("digits", "cifar10"), tmp_path)
 
 
 def test_a_run_that_was_killed_goes_on_and_equals_an_uninterrupted_one(tmp_path):
@@ -269,17 +269,16 @@ def test_counted_bytes_hold_the_arrays():
     arrays = ArrayRecord({"w": Array(np.zeros(10_000, np.float32))})
     message = Message(RecordDict({"arrays": arrays}), 1, "train")
     assert 40_000 < bytes_of(message) < 41_000
-    assert issubclass(CountingGrid, object)
 
 
 # Pages and command
 
 
 def test_the_summary_has_a_row_for_every_claim(tmp_path):
-    reproduce(find("load-variance"), Options(quick=True, seeds=2), tmp_path, 1, "c")
+    reproduce(find("load-variance"), Options(quick=True, seeds=2), tmp_path, 1)
     text = write_summary(tmp_path).read_text()
     assert "| [Theorems 3, 4 and 5 give Σ](load-variance.md) |" in text
-    assert "not run: `aoi reproduce cifar100`" in text
+    assert "| not run | – | – | `aoi reproduce cifar100` |" in text
 
 
 def test_the_command(tmp_path):
