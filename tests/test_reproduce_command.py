@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import signal
 import struct
 import subprocess
@@ -14,7 +13,7 @@ import pytest
 
 from experiments import registry
 from experiments.account import behind, commands
-from experiments.base import Options
+from experiments.base import Claim, Options
 from experiments.federation import play_run
 from experiments.progress import Progress
 from experiments.registry import find
@@ -229,10 +228,8 @@ def test_pages_and_claims_have_seeds_hours_and_command(tmp_path):
     assert row.endswith("| 4 | 4.00 h | `aoi reproduce mnist-iid --seeds 4` |")
 
 
-def test_no_cell_of_the_table_of_claims_is_ended_by_what_it_says(tmp_path):
-    for kind in ("csv", "json"):
-        shutil.copy(ROOT / f"docs/results/load-variance.{kind}", tmp_path)
-    text = write_summary(tmp_path).read_text()
-    assert "|t" in text  # as in |t| = 2.5
-    rows = [line for line in text.splitlines() if line.startswith("|")]
+def test_no_cell_of_the_table_of_claims_is_ended_by_what_it_says(tmp_path, monkeypatch):
+    monkeypatch.setattr(find("windows"), "claims", (Claim("|t| is small", "a paper", "", "", "not run"),), raising=False)
+    rows = [line for line in write_summary(tmp_path).read_text().splitlines() if line.startswith("|")]
+    assert any("t\\| is small" in row for row in rows)
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {9}
