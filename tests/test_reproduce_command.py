@@ -38,6 +38,11 @@ def whole(tmp_path_factory):
     return folder
 
 
+def _interruptible():
+    """What a shell runs in the background ignores the signal, and so do its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def _rounds(ledger):
     try:
         return read(ledger, "rounds")
@@ -48,7 +53,9 @@ def _rounds(ledger):
 def test_an_interrupted_command_goes_on_to_the_same_results(aoi, tmp_path, whole):
     where = ("--out", str(tmp_path / "out"), "--work", str(tmp_path / "work"))
     arguments = [sys.executable, "-m", "cli.main", *COMMAND, *where]
-    child = subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    child = subprocess.Popen(
+        arguments, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, preexec_fn=_interruptible
+    )
     while child.poll() is None and not any(_rounds(ledger) for ledger in tmp_path.rglob("ledger.sqlite")):
         time.sleep(0.01)
     child.send_signal(signal.SIGINT)
