@@ -147,15 +147,14 @@ def choose(
     if not stop_at_first:
         candidates &= payments <= budget
     chosen, stopped = np.zeros(index.size, dtype=np.bool_), False
-    share = 1 / _LEAST
+    # The first group is bought whole, which needs no order, and the second one holds the last that can be bought:
+    # unless the sample misled, or those behind them are cheaper.
+    aim, share = _AIM[0], 1 / _LEAST
     while not stopped and purse.affords(cheapest)[0]:
-        # The first group is bought whole, which needs no order, and the second one holds the last that can be bought:
-        # unless the sample misled, or those behind them are cheaper.
-        aim = _AIM[0] if share * _LEAST == 1 else _AIM[1]
         group = _first(index, payments, candidates, aim * purse.left, share)
         if not group.size:
             break
-        share *= 2
+        aim, share = _AIM[1], 2 * share
         if not purse.surely_affords_all(payments[group]):  # else the order does not matter
             group = group[np.argsort(-index[group], kind="stable")]
         paid, stopped = purse.take(group, payments[group], stop_at_first)

@@ -2,12 +2,9 @@
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
 
 from experiments.base import Experiment, Options, Row, Unit
-from experiments.store import Store, plain
-
-_Key = frozenset[tuple[str, Any]]
+from experiments.store import Store, key_of, plain
 
 
 def seeds(rows: Sequence[Row]) -> list[int]:
@@ -22,7 +19,7 @@ def behind(experiment: Experiment, store: Store, command: str) -> str:
     """
     known = commands(experiment, store)
     shown = " and ".join(f"`{c}`" for c in known or [command])
-    planned = len({_key(unit) for units in known.values() for unit in units})
+    planned = len({key_of(unit) for units in known.values() for unit in units})
     part = f" · {len(store.units)} of {planned} units" if planned > len(store.units) else ""
     found = seeds(store.rows)
     range_ = "none" if not found else f"{found[0]} to {found[-1]}" if len(found) > 1 else str(found[0])
@@ -47,17 +44,17 @@ def commands(experiment: Experiment, store: Store) -> dict[str, list[Unit]]:
     Found by trying what can be typed: of the commands that play under the store's settings, those that play most of
     what is not accounted for yet, and least besides. Empty if none plays under these settings.
     """
-    missing = {_key(unit) for unit in store.units}
+    missing = {key_of(unit) for unit in store.units}
     found: dict[str, list[Unit]] = {}
     candidates = [(typed(experiment.name, options), options) for options in _options(store)]
-    fitting = [(c, experiment.units(o)) for c, o in candidates if plain(experiment.settings(o)) == store.settings]
-    keys = {command: {_key(unit) for unit in units} for command, units in fitting}
+    fitting = {c: experiment.units(o) for c, o in candidates if plain(experiment.settings(o)) == store.settings}
+    keys = {command: {key_of(unit) for unit in units} for command, units in fitting.items()}
     while missing and keys:
         best = max(keys, key=lambda c: (len(keys[c] & missing), -len(keys[c] - missing), -len(c)))
         if not keys[best] & missing:
             break
         missing -= keys[best]
-        found[best] = next(units for command, units in fitting if command == best)
+        found[best] = fitting[best]
     return found
 
 
@@ -72,7 +69,3 @@ def _options(store: Store) -> list[Options]:
             (False, True), (None, most), (None, rounds), (None, *sorted(models - {None}, key=str))
         )
     ]
-
-
-def _key(unit: Unit) -> _Key:
-    return frozenset(unit.items())

@@ -83,13 +83,13 @@ class Store:
 
     def arrange(self, units: Sequence[Unit]) -> None:
         """Put units, and their rows, in the order given, others after them: processes finish in any order."""
-        place = {_key(unit): i for i, unit in enumerate(units)}
-        before = [_key(unit) for unit in self.units]
+        place = {key_of(unit): i for i, unit in enumerate(units)}
+        before = [key_of(unit) for unit in self.units]
         if sorted(before, key=lambda key: place.get(key, len(place))) == before:
             return
         columns = tuple(self._units[0]["unit"])
-        self._units.sort(key=lambda known: place.get(_key(known["unit"]), len(place)))
-        self.rows.sort(key=lambda row: place.get(_key({c: row[c] for c in columns}), len(place)))
+        self._units.sort(key=lambda known: place.get(key_of(known["unit"]), len(place)))
+        self.rows.sort(key=lambda row: place.get(key_of({c: row[c] for c in columns}), len(place)))
         self._write()
 
     def _write(self) -> None:
@@ -133,7 +133,8 @@ def rests_on(unit: Mapping[str, Any], units: Mapping[str, Collection[Any]]) -> b
     return all(unit.get(column) in values for column, values in units.items())
 
 
-def _key(unit: Unit) -> frozenset[tuple[str, Any]]:
+def key_of(unit: Unit) -> frozenset[tuple[str, Any]]:
+    """Return what tells a unit from others, whatever the order of its columns."""
     return frozenset(unit.items())
 
 

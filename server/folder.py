@@ -9,7 +9,7 @@ from pathlib import Path
 
 from aoi.errors import ConfigError, ResumeError, StorageError
 from aoi.files import write_whole
-from server.ledger import read
+from server.ledger import MAKE_ROOM, read
 
 LEDGER, MODEL, PARTITION, CLIENTS = "ledger.sqlite", "model.safetensors", "partition.npy", "clients.csv"
 CHECKPOINTS, STATES = "checkpoints", "clients"  # folders: the server's, and that of the simulated clients
@@ -101,6 +101,5 @@ def keep(path: Path, blob: bytes) -> None:
         write_whole(path, blob)
     except OSError as error:
         raise StorageError(
-            f"{path} cannot be written: {error.strerror}. What was complete before is kept. Make room, or see that the "
-            f"disk can be written, then continue with: aoi resume RUN (a cluster: AOI_RESUME=true)"
+            f"{path} cannot be written: {error.strerror}. What was complete before is kept. {MAKE_ROOM}"
         ) from error

@@ -23,6 +23,11 @@ from typing import Any
 from aoi.errors import ConfigError, StorageError
 from strategies.records import ClientRecord, Participation, RoundRecord
 
+# The remedy when a disk is full or fails.
+MAKE_ROOM = (
+    "Make room, or see that the disk can be written, then continue with: aoi resume RUN (a cluster: AOI_RESUME=true)"
+)
+
 _ROUND = [f.name for f in fields(RoundRecord) if f.name != "participations"]
 _PART = [f.name for f in fields(Participation)]
 _CLIENT = [f.name for f in fields(ClientRecord)]
@@ -63,8 +68,7 @@ class Ledger:
                     self._db.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error):
                 raise StorageError(
-                    f"the ledger {self.path} cannot be written: {error}. The rounds in it are complete. Make room, or "
-                    "see that the disk can be written, then continue with: aoi resume RUN (a cluster: AOI_RESUME=true)"
+                    f"the ledger {self.path} cannot be written: {error}. The rounds in it are complete. {MAKE_ROOM}"
                 ) from error
             raise
 

@@ -85,8 +85,8 @@ class Cluster:
 
     def unharmed(self, container: str) -> bool:
         """Tell that a container was never started again, nor ended for want of memory."""
-        state = self.docker("inspect", "-f", "{{.RestartCount}} {{.State.OOMKilled}}", container)
-        return state.split() == ["0", "false"]
+        killed = self.docker("inspect", "-f", "{{.State.OOMKilled}}", container).strip()
+        return self.restarts(container) == 0 and killed == "false"
 
     def down(self) -> None:
         """End every container of the project, and remove its networks and volumes."""
