@@ -4,16 +4,8 @@ The Flower app in ``apps/exchange`` calls :func:`play` and :func:`hold` as its S
 """
 
 import json
-import os
-import shutil
-import socket
-import subprocess
-import sys
-import sysconfig
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +13,10 @@ import numpy as np
 from flwr.app import ArrayRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from benchmarks.base import ROOT, Row, Skipped, Times, peak_memory, ratio_row, stopwatch
+from benchmarks.base import Row, Times, peak_memory, ratio_row, stopwatch
 from benchmarks.echo import adding
 from benchmarks.engines import model
+from benchmarks.superlink import FLOWERS, OURS, deployment
 from strategies.aggregation import RunningMean
 from strategies.exchange import Exchange
 from strategies.guard import read_update
@@ -34,7 +27,7 @@ FEW, MANY = 10, 200  # replies that one ServerApp aggregates
 BIG = 6_250_000  # float32 parameters: 25 MB
 APP = Path(__file__).parent / "apps" / "exchange"
 _TIMEOUT = 200.0  # seconds for one exchange
-_PATIENCE = 600.0  # seconds for one run
+_PATIENCE = 600.0  # seconds for the few replies
 _AT_MOST = 240.0  # seconds for the many replies; those that take longer do not count
 
 
@@ -108,10 +101,10 @@ def _connected(grid: Grid, wanted: int) -> list[int]:
 
 def run(data: Path) -> Iterator[Row]:
     """Deploy, run the app for each of both questions, and compare."""
-    with _deployment(flowers=NODES) as submit:
-        yield from _exchange(submit(DEPLOYED))
-    with _deployment() as submit:
-        yield _held(submit(HELD))
+    with deployment([OURS] * NODES + [FLOWERS] * NODES) as submit:
+        yield from _exchange(submit(APP, f'what="{DEPLOYED}" rounds={REPEATS}'))
+    with deployment([OURS] * NODES) as submit:
+        yield _held(submit(APP, f'what="{HELD}" rounds={REPEATS}'))
 
 
 def _exchange(told: Any) -> Iterator[Row]:
@@ -144,98 +137,3 @@ def _held(told: Any) -> Row:
         note=f"{few['MiB']:.0f} and {many['MiB']:.0f} MiB, {many['seconds']:.0f} s for the exchange{fewer}",
         details={"few": few, "many": many, "MiB-model": round(size, 1)},
     )
-
-
-@contextmanager
-def _deployment(flowers: int = 0) -> Iterator[Callable[[str], Any]]:
-    """Start a SuperLink, our SuperNodes and some of Flower's own.
-
-    Yields a function that runs the app there and returns what it wrote.
-    """
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
-        home, out = Path(folder), Path(folder) / "found.json"
-        environment = os.environ | {
-            "FLWR_HOME": folder,
-            "FLWR_TELEMETRY_ENABLED": "0",
-            "FLWR_DISABLE_UPDATE_CHECK": "1",
-            "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-            "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)]),
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-        }
-        apps, fleet, control, *clients = (f"127.0.0.1:{port}" for port in _free_ports(3 + NODES + flowers))
-        (home / "config.toml").write_text(f'[superlink.bench]\naddress = "{control}"\ninsecure = true\n')
-        running.enter_context(
-            _process(
-                environment,
-                "flower-superlink",
-                "--insecure",
-                "--disable-runtime-dependency-installation",
-                f"--serverappio-api-address={apps}",
-                f"--fleet-api-address={fleet}",
-                f"--control-api-address={control}",
-            )
-        )
-        _listening(control)
-        for i, address in enumerate(clients):
-            running.enter_context(
-                _process(
-                    environment,
-                    *((sys.executable, "-m", "client.supernode") if i < NODES else ("flower-supernode",)),
-                    "--insecure",
-                    f"--superlink={fleet}",
-                    f"--clientappio-api-address={address}",
-                    f"--node-config=partition-id={i} num-partitions={len(clients)}",
-                )
-            )
-
-        def submit(what: str) -> Any:
-            settings = f'what="{what}" rounds={REPEATS} out="{out}"'
-            submitted = subprocess.run(
-                ["flwr", "run", str(APP), "bench", "--run-config", settings],
-                env=environment, capture_output=True, text=True, timeout=120, check=False,
-            )  # fmt: skip
-            deadline = time.monotonic() + _PATIENCE
-            while not out.exists() or not out.read_text():
-                said = (home / "log").read_text(errors="replace")
-                if submitted.returncode or "ServerApp failed" in said or time.monotonic() > deadline:
-                    raise Skipped(f"the deployment did not finish. {submitted.stdout[-300:]} {said[-600:]}")
-                time.sleep(0.5)
-            return json.loads(out.read_text())
-
-        yield submit
-
-
-@contextmanager
-def _process(environment: dict[str, str], command: str, *arguments: str) -> Iterator[None]:
-    path = shutil.which(command, path=environment["PATH"]) or command
-    with open(Path(environment["FLWR_HOME"]) / "log", "ab") as log:
-        process = subprocess.Popen([path, *arguments], env=environment, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for found in sockets:
-            found.bind(("127.0.0.1", 0))
-        return [found.getsockname()[1] for found in sockets]
-
-
-def _listening(address: str) -> None:
-    host, port = address.split(":")
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            socket.create_connection((host, int(port)), 1).close()
-            return
-        except OSError:
-            if time.monotonic() > deadline:
-                raise Skipped(f"Flower's SuperLink did not listen on {address}") from None
-            time.sleep(0.2)

@@ -1,17 +1,15 @@
 """A message's process: forked from one that has the libraries, with the app's own modules, and alone in its fall."""
 
 import inspect
-import json
 import os
 import re
-import socket
 import subprocess
 import sys
-import time
-from contextlib import ExitStack, contextmanager
 
 import pytest
 from flwr.supercore.superexec import run_superexec
+
+from benchmarks.superlink import OURS, deployment
 
 APP = """
 [project]
@@ -78,63 +76,17 @@ def main(grid, context):
 """
 
 
-@contextmanager
-def process(*command, **options):
-    running = subprocess.Popen(command, **options)
-    try:
-        yield running
-    finally:
-        running.terminate()
-        try:
-            running.wait(20)
-        except subprocess.TimeoutExpired:
-            running.kill()
-
-
-def _listens(address):
-    host, port = address.split(":")
-    with socket.socket() as tried:
-        return tried.connect_ex((host, int(port))) == 0
-
-
-def _await(condition, seconds, log):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, log.read_text()[-3000:]
-        time.sleep(0.2)
-
-
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
     """What a client of a real deployment said of its processes, asked three times."""
-    home = tmp_path_factory.mktemp("home")
-    app, out = home / "app", home / "out.json"
-    (app / "client").mkdir(parents=True)
+    app = tmp_path_factory.mktemp("app")
+    (app / "client").mkdir()
     (app / "pyproject.toml").write_text(APP)
     (app / "told_server.py").write_text(SERVER)
     (app / "client" / "__init__.py").write_text("")
     (app / "client" / "told.py").write_text(CLIENT)
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(4)]
-        apps, fleet, control, runtime = (f"127.0.0.1:{each.getsockname()[1]}" for each in sockets)
-    (home / "config.toml").write_text(f'[superlink.told]\naddress = "{control}"\ninsecure = true\n')
-    environment = os.environ | {
-        "FLWR_HOME": str(home),
-        "FLWR_TELEMETRY_ENABLED": "0",
-        "FLWR_DISABLE_UPDATE_CHECK": "1",
-        "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]),
-    }
-    log = open(home / "log", "w")  # noqa: SIM115
-    options = {"env": environment, "stdout": log, "stderr": subprocess.STDOUT}
-    links = ["--serverappio-api-address", apps, "--fleet-api-address", fleet, "--control-api-address", control]
-    superlink = ["flower-superlink", "--insecure", "--disable-runtime-dependency-installation", *links]
-    node = ["--insecure", "--superlink", fleet, "--clientappio-api-address", runtime]
-    with log, process(*superlink, **options), process(sys.executable, "-m", "client.supernode", *node, **options):
-        _await(lambda: _listens(control), 60, home / "log")
-        submit = ["flwr", "run", str(app), "told", "--run-config", f'out="{out}"']
-        subprocess.run(submit, env=environment, capture_output=True, timeout=120, check=True)
-        _await(out.exists, 120, home / "log")
-    return json.loads(out.read_text())
+    with deployment([OURS]) as submit:
+        return submit(app, "")
 
 
 def test_every_message_has_a_process_of_its_own_with_torch_loaded_and_the_apps_own_modules(told):
