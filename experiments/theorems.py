@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aoi.budget import choose
 from aoi.clients import section5_instance
-from aoi.load import interval_counts
+from aoi.load import measure
 from aoi.markov import MarkovPolicy
 from aoi.selection import OldestAgeSelector, Population
 from aoi.simulate import simulate
@@ -52,10 +52,7 @@ def _oldest_age_variance(clients: int, per_round: int) -> float:
     """Return Var[X] of oldest-age selection over 2000 rounds."""
     ages, sizes = np.zeros(clients, dtype=np.int64), np.ones(clients, dtype=np.int64)
     population = Population(ages, sizes, np.ones(clients, dtype=np.bool_))
-    counts = interval_counts(simulate(OldestAgeSelector(per_round, 1), population, 2000, 1))
-    waits, often = np.array(list(counts.keys())), np.array(list(counts.values()))
-    mean = waits @ often / often.sum()
-    return float((waits - mean) ** 2 @ often / often.sum())
+    return measure(simulate(OldestAgeSelector(per_round, 1), population, 2000, 1)).interval_variance or 0.0
 
 
 def thresholds(seeds: Sequence[int]) -> list[Row]:
