@@ -7,18 +7,18 @@ the order in which somebody adds them up.
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aoi import draws
 from aoi.errors import ConfigError
+from aoi.protocol import Index
 from aoi.selection import Population, Selection
 from aoi.whittle import Floats, abs_index, maxpack_index, whittle_index
 
 Clients = NDArray[np.int64]
-Index = Literal["whittle", "abs", "maxpack", "random"]
 
 _BITS = 60  # a budget has about 2^60 units, the finest for which sums stay within 64 bits
 _ROUNDING = 1 << 12  # units, 2^-48 of the budget: what rounding may add to a sum

@@ -165,7 +165,7 @@ def lagrangian_floor(payments: Floats, weights: Floats, budget: float, rounds: i
     budget : B
     rounds : T for the floor of T rounds that start at ages ≥ 0; None for the long run, which a short run can undercut
 
-    Source: the shared specification's correction of Xu et al. 2024, Theorem 3; the form for T rounds is derived here.
+    Source: Xu et al. 2024, Theorem 3, with its proof's bound corrected; the form for T rounds is derived here.
     """
     root = float(np.sqrt(weights * payments).sum()) ** 2
     clients = payments.size

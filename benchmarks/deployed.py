@@ -1,4 +1,4 @@
-"""A deployment on this machine, a SuperLink and two SuperNodes: what an exchange takes, and what a ServerApp holds.
+"""A deployment on this machine, a SuperLink and its SuperNodes: what an exchange takes, and what a ServerApp holds.
 
 The Flower app in ``apps/exchange`` calls :func:`play` and :func:`hold` as its ServerApp.
 """

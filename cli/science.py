@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from aoi.errors import ConfigError
+from aoi.protocol import BUDGETED, POLICIES
 from cli.output import bar, print_facts, print_json, print_table
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from aoi.markov import MarkovPolicy
     from aoi.selection import Selector
 
-POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing")
-BUDGETED = {"wics": "whittle", "abs": "abs", "maxpack": "maxpack", "random-budget": "random"}  # policy: its index
 KINDS = ("optimal", "increasing", "uniform")
 
 Clients = Annotated[int, typer.Option(help="Number of clients n.")]
@@ -92,7 +91,7 @@ def policy(
 
 def simulate(
     context: typer.Context,
-    policy: Annotated[str, typer.Option(help=f"One of {', '.join((*POLICIES, *BUDGETED))}.")],
+    policy: Annotated[str, typer.Option(help=f"One of {', '.join(POLICIES)}.")],
     clients: Clients = 100,
     per_round: PerRound = 15,
     max_age: MaxAge = 10,

@@ -179,7 +179,7 @@ class ClientApp(flwr.clientapp.ClientApp):  # type: ignore[misc]
 class Member:
     """One client in one round of one run: its state, and what the state machine makes of an ask.
 
-    Nothing is written unless it changed, and a repeated ask gets the same answer (DESIGN, promises 2 and 3).
+    Nothing is written unless it changed, and a repeated ask gets the same answer.
     """
 
     def __init__(self, context: Context, ask: Ask, make_source: MakeSource | None = None) -> None:
@@ -231,19 +231,26 @@ class Member:
     def bid(self, payment: float | None, weight: float | None) -> Bid:
         """Compute the index of the client's data itself (Xu et al. 2024, Algorithm 1, steps 1 and 2)."""
         if payment is None:
-            raise ConfigError("this client cannot bid: its payment is not configured.")
+            raise ConfigError("this client cannot bid: its payment is not configured; set payment in its node-config.")
+        index, budget = self.ask.index, self.ask.budget
+        if index in protocol.WEIGHTED and weight is None:
+            raise ConfigError(
+                f"this client cannot bid for {index!r}: its weight is not configured; set weight in its node-config."
+            )
         age = self._source.age(self._data(), self.ask.round)
         ages, payments, weights = np.array([age]), np.array([payment]), np.array([weight])
-        match self.ask.index, weight, self.ask.budget:
-            case "maxpack", _, _:
-                index = whittle.maxpack_index(ages)
-            case "abs", float(), _:
-                index = whittle.abs_index(ages, payments, weights)
-            case "whittle", float(), float():
-                index = whittle.whittle_index(ages, payments, weights, self.ask.budget)
+        match index, budget:
+            case "maxpack", _:
+                worth = whittle.maxpack_index(ages)
+            case "abs", _:
+                worth = whittle.abs_index(ages, payments, weights)
+            case "whittle", float():
+                worth = whittle.whittle_index(ages, payments, weights, budget)
             case _:
-                raise ConfigError(f"this client cannot bid for {self.ask.index!r}: its weight is not configured.")
-        return Bid(name=self.who.name, bid=float(index[0]), payment=payment, age=age)
+                raise ConfigError(
+                    f"this client cannot bid for {index!r} with budget {budget}: it takes a server of its own version."
+                )
+        return Bid(name=self.who.name, bid=float(worth[0]), payment=payment, age=age)
 
     def data_ages(self) -> dict[str, int]:
         """Refresh the data if that is asked, and return their age and that of the data they replaced."""

@@ -92,7 +92,8 @@ def make_all(root: Path, hosts: tuple[str, ...] = (), *, server_days: int = SERV
 def make_client_key(private: Path, public: Path) -> None:
     """Make a client's key pair, as Flower's SuperNode and SuperLink read it, unless it is there.
 
-    A key that was cut off while it was written is impossible: both files are renamed into place, the private one last.
+    A key that was cut off while it was written is impossible: files are renamed into place, the private one
+    first; the public one follows from it.
     """
     if not private.exists():
         key = ec.generate_private_key(ec.SECP384R1())

@@ -4,16 +4,15 @@ Every key of ``[tool.flwr.app.config]`` has a variable; there is no list to keep
 which Compose needs to pass variables on, and which a test compares.
 """
 
-import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from aoi.errors import ConfigError
+from server.config import variable
 
-_PREFIX = "AOI_"
-# Variables of the cluster itself, described in .env.example.
+# Variables of the cluster itself, most of them for Compose to fill in (docs/deployment.md).
 CLUSTER = {
     "AOI_IMAGE",
     "AOI_TORCH",
@@ -34,11 +33,6 @@ CLUSTER = {
 }
 
 
-def variable(key: str) -> str:
-    """Return the name of a run key's environment variable."""
-    return _PREFIX + key.upper().replace("-", "_")
-
-
 def defaults(pyproject: Path) -> dict[str, Any]:
     """Return every run key and its default."""
     config: dict[str, Any] = tomllib.loads(pyproject.read_text("utf-8"))["tool"]["flwr"]["app"]["config"]
@@ -54,15 +48,10 @@ def from_environment(environment: Mapping[str, str], known: Mapping[str, Any]) -
         A variable that begins with ``AOI_`` is neither a run key's nor the cluster's.
     """
     keys = {variable(key): key for key in known}
-    unknown = sorted(v for v in environment if v.startswith(_PREFIX) and v not in keys and v not in CLUSTER)
+    unknown = sorted(v for v in environment if v.startswith("AOI_") and v not in keys and v not in CLUSTER)
     if unknown:
         raise ConfigError(
             f"{', '.join(unknown)}: no run key and no setting of the cluster has that name. The run keys are "
-            f"{', '.join(sorted(keys))}; .env.example describes them and the cluster's settings."
+            f"{', '.join(sorted(keys))} (docs/configuration.md); the cluster's settings are in .env.example."
         )
     return {key: environment[name] for name, key in keys.items() if environment.get(name)}
-
-
-def to_toml(values: Mapping[str, Any]) -> str:
-    """Write checked run keys as the file that ``flwr run --run-config`` reads; JSON's scalars are TOML's."""
-    return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import tomli_w
 
 from aoi.errors import AoiError, ConfigError, NodesError, ResumeError
 from docker import settings
@@ -97,7 +98,7 @@ def submit(values: dict[str, Any]) -> int:
     home.mkdir(parents=True, exist_ok=True)
     connection = f'[superlink.cluster]\naddress = "{CONTROL}"\nroot-certificates = "{AUTHORITY}"\n'
     (home / "config.toml").write_text(connection)
-    (home / "run.toml").write_text(settings.to_toml(values), "utf-8")
+    (home / "run.toml").write_text(tomli_w.dumps(values), "utf-8")
     answer = subprocess.run(
         ["flwr", "run", str(APP), "cluster", "--run-config", str(home / "run.toml"), "--format", "json"],
         stdout=subprocess.PIPE,

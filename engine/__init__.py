@@ -1,1 +1,1 @@
-"""Running the app on one machine: Flower's simulation, isolated from its neighbours, followed, and ended."""
+"""Running the app on one machine: in this process, or in Flower's simulation, isolated from its neighbours."""

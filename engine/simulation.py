@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from aoi.errors import ConfigError
 from engine.superlink import CONNECTION, SuperLink
 
@@ -64,14 +66,13 @@ def run_simulation(
     run_config: Mapping[str, bool | int | float | str],
     *,
     nodes: int,
-    cpus_per_client: int = 1,
-    gpus_per_client: float = 0.0,
     on_line: Callable[[str], None] | None = None,
     timeout: float | None = None,
 ) -> SimulationResult:
     """Run the Flower app in folder ``app`` with ``nodes`` simulated SuperNodes, and end everything it started.
 
-    The ServerApp works in the caller's folder. ServerApp and clients inherit the caller's environment.
+    The ServerApp works in the caller's folder. ServerApp and clients inherit the caller's environment. Each client has
+    one CPU while it works, as many work at once as there are CPUs, and none sees a GPU.
 
     Parameters
     ----------
@@ -81,10 +82,6 @@ def run_simulation(
         Values for keys of ``[tool.flwr.app.config]``, which must name every one of them.
     nodes : int
         Number of simulated nodes, at least 1.
-    cpus_per_client : int
-    gpus_per_client : float
-        What one client takes of the machine while it works; as many work at once as fit. Without a share of a GPU a
-        client sees none.
     on_line : callable, optional
         Called with each line of the run's log as it comes, without its newline.
     timeout : float, optional
@@ -107,10 +104,7 @@ def run_simulation(
         )
     start = time.monotonic()
     deadline = start + timeout if timeout is not None else float("inf")
-    federation = (
-        f"num-supernodes={nodes} client-resources-num-cpus={cpus_per_client} "
-        f"client-resources-num-gpus={float(gpus_per_client)}"
-    )
+    federation = f"num-supernodes={nodes} client-resources-num-cpus=1 client-resources-num-gpus=0.0"
     for attempt in (1, 2):
         log: deque[str] = deque(maxlen=_TAIL)
         with SuperLink() as superlink:
@@ -161,7 +155,7 @@ def _submit(superlink: SuperLink, app: Path, run_config: Mapping[str, Any], fede
     """Hand the app over and return Flower's number of the run."""
     # A file, because Flower's KEY=VALUE syntax has no way to write a string with both kinds of quotes.
     overrides = superlink.home / "run-config.toml"
-    overrides.write_text("".join(f"{_toml(key)} = {_toml(value)}\n" for key, value in run_config.items()), "utf-8")
+    overrides.write_text(tomli_w.dumps(run_config), "utf-8")
     answer = _ask(
         superlink,
         ["run", str(app), CONNECTION, "--run-config", str(overrides), "--federation-config", federation],
@@ -226,15 +220,3 @@ def _ask(superlink: SuperLink, arguments: list[str]) -> dict[str, Any]:
     except ValueError:
         return {"error-message": "\n".join(line for line in text.splitlines() if line and not _PRELUDE.search(line))}
     return answer
-
-
-def _toml(value: bool | int | float | str) -> str:
-    """Write a value, or a key, as TOML."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(int(value))
-    if isinstance(value, float):
-        return repr(float(value))
-    # JSON's strings are TOML's, but for the one control character that JSON leaves as it is.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -32,7 +32,7 @@ def law(policy: str) -> tuple[WeightLaw, float]:
 
 
 @cache
-def draws_below() -> int:
+def draws_above() -> int:
     """Count the draws of Zipf sizes, of 1000, whose Σ under proportional selection exceeds the Markov policies'.
 
     Both are closed forms, Theorems 4 and 5; the latter does not depend on sizes.
@@ -78,7 +78,7 @@ class LoadVariance(setting.PolicyFigure):
         met = agreement(points)
         last = marks[-1]
         ours = {p: [interval(_values(rows, p, last, c)) for c in _TITLES] for p in laws}
-        often = share(draws_below(), _DRAWS)
+        often = share(draws_above(), _DRAWS)
         ceiling = (1 - 1 / setting.CLIENTS) / setting.PER_ROUND
         equal = 1 / setting.PER_ROUND - 1 / setting.CLIENTS
         sentences = "; ".join(
@@ -122,7 +122,7 @@ class LoadVariance(setting.PolicyFigure):
                 f"one draw of the sizes: {at}; over draws of Zipf(2.0) sizes, Markov is below proportional in {often} "
                 f"of {_DRAWS} (Theorems 4 and 5); with equal sizes random has {equal:.4f}, below Markov's "
                 f"{sigma['markov-optimal']:.4f}",
-                met.verdict(_order(ahead, draws_below() / _DRAWS)),
+                met.verdict(_order(ahead, draws_above() / _DRAWS)),
             ),
             Claim(
                 "The optimal Markov policy has a lower Σ than the non-optimal one",

@@ -3,16 +3,17 @@
 The constants: a_i in [1, 2], so μ = 1 and L = 2; F* and Γ are closed forms.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi.budget import BudgetedSelector, Index
+from aoi.budget import BudgetedSelector
 from aoi.clients import section5_instance
 from aoi.convergence import FedAvgConstants, aged_bound, fedavg_bound
 from aoi.load import History
 from aoi.markov import MarkovPolicy
+from aoi.protocol import BUDGETED
 from aoi.selection import Population, ProportionalSelector, RandomSelector
 from aoi.simulate import simulate
 from aoi.weights import proportional_weight_variance, random_weight_variance
@@ -22,7 +23,6 @@ from experiments.base import Row
 Floats = NDArray[np.float64]
 CLIENTS, PER_ROUND, MAX_AGE = 40, 6, 10
 POLICIES = ("random", "proportional", "markov-optimal", "markov-increasing")
-INDICES: Mapping[str, Index] = {"wics": "whittle", "abs": "abs", "maxpack": "maxpack", "random-budget": "random"}
 RATES = {"theorem": 1, "proof": 2}  # what divides 1/(μ(t+γ)): nothing, or the steps K, as in the proof
 _SMOOTH, _CONVEX, _STEPS, _NOISE = 2.0, 1.0, 2, 0.5
 _CURVES, _CENTRES, _START = np.linspace(1, 2, CLIENTS), np.linspace(-2, 2, CLIENTS), 4.0
@@ -104,7 +104,7 @@ def ageing(seeds: Sequence[int], marks: Sequence[int]) -> list[Row]:
         curves, centres = generator.uniform(1, 2, 10), generator.uniform(0, 4, 10)
         best = float(shares * curves @ centres / (shares @ curves))
         start = float(excess(np.array(0.0), curves, centres, shares))
-        for policy, index in INDICES.items():
+        for policy, index in BUDGETED.items():
             everyone = np.ones(10, dtype=np.bool_)
             population = Population(table.ages, table.sizes, everyone, table.payments, table.weights)
             player = BudgetedSelector(_BUDGET, index, seed, False, False)

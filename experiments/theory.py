@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from experiments.base import GLOBECOM, JOURNAL, WICS, Claim, Conclusion, Experiment, Options, Row, Unit
 from experiments.drawing import COLOURS, STYLES
-from experiments.quadratic import INDICES, ageing, federated_averaging
+from experiments.quadratic import ageing, federated_averaging
 from experiments.theorems import (
     BUDGETS,
     grouped,
@@ -186,7 +186,7 @@ def _draw_ratio(axes: Axes, rows: Sequence[Row]) -> None:
 def _draw_bounds(axes: Axes, rows: Sequence[Row]) -> None:
     for part, policy, title, colour in (
         ("fedavg", "random", "journal, Theorem 2", COLOURS[0]),
-        ("aged", next(iter(INDICES)), "WICS, Theorem 1", COLOURS[3]),
+        ("aged", "wics", "WICS, Theorem 1", COLOURS[3]),
     ):
         found = [r for r in rows if r["part"] == part and r["policy"] == policy]
         chosen = [r for r in found if r.get("rate") in (None, "theorem")]  # WICS's rate is constant

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from aoi.budget import BudgetedSelector, Index
+from aoi.budget import BudgetedSelector
 from aoi.clients import section5_instance
 from aoi.freshness import mean_ages
+from aoi.protocol import BUDGETED
 from aoi.selection import Population
 from aoi.simulate import simulate
 from aoi.whittle import lagrangian_floor, p2, weighted_average_age
@@ -17,7 +18,6 @@ from experiments.base import WICS, Claim, Conclusion, Experiment, Options, Row, 
 from experiments.drawing import STYLES, legend_below
 from experiments.stats import Interval, interval, joint
 
-_INDEX: dict[str, Index] = {"wics": "whittle", "abs": "abs", "maxpack": "maxpack", "random-budget": "random"}
 _RIVALS = ("abs", "maxpack", "random-budget")
 _CLIENTS, _BUDGETS = (10, 20, 30, 40), (25, 40, 55, 70)
 _BATCH = 20  # instances a unit
@@ -57,7 +57,7 @@ class WicsAges(Experiment):
                 "seed": seed,
                 "floor": lagrangian_floor(table.payments, table.weights, unit["budget"], rounds),
             }
-            for policy, index in _INDEX.items():
+            for policy, index in BUDGETED.items():
                 player = BudgetedSelector(float(unit["budget"]), index, seed, False, False)
                 ages = mean_ages(simulate(player, population, rounds, seed))
                 row[f"p2 {policy}"] = p2(ages, table.weights)
@@ -153,7 +153,7 @@ class WicsAges(Experiment):
         panels = figure.subplots(2, len(_BUDGETS), sharex=True)
         for line, (measure, title) in zip(panels, _MEASURES.items(), strict=True):
             for axes, budget in zip(line, _BUDGETS, strict=True):
-                for policy in _INDEX:
+                for policy in BUDGETED:
                     found = [interval([r[f"{measure} {policy}"] for r in _chosen(rows, n, budget)]) for n in _CLIENTS]
                     axes.errorbar(
                         _CLIENTS, [f.mean for f in found], [f.half for f in found], label=policy, **STYLES[policy]

@@ -154,22 +154,10 @@ def read_index(path: Path | str, client: int) -> Indices:
     if not 0 <= client < clients:
         raise ConfigError(
             f"Client {client} is not in the partition {path}, which was made for clients 0 to {clients - 1}: start as "
-            f"many clients as the run is configured for, or delete the file to make it anew."
+            f"many clients as the run is configured for, or start a new run with num-clients above {client}."
         )
     start, end = whole[client + 1 : client + 3] + clients + 2
     return np.array(whole[start:end])
-
-
-def read_sizes(path: Path | str) -> Indices:
-    """Return how many images each client has, (n,).
-
-    Raises
-    ------
-    ConfigError
-        The file is missing or damaged.
-    """
-    whole, clients = _open(path)
-    return np.diff(whole[1 : clients + 2])
 
 
 def _open(path: Path | str) -> tuple[Indices, int]:
@@ -181,7 +169,9 @@ def _open(path: Path | str) -> tuple[Indices, int]:
             f"The partition {path} does not exist: it is made when a run starts; check the path."
         ) from error
     except (OSError, ValueError, EOFError, IndexError) as error:
-        raise ConfigError(f"The partition {path} cannot be read ({error}): delete it to make it anew.") from error
+        raise ConfigError(
+            f"The partition {path} cannot be read ({error}): bring it back from a copy, or start a new run."
+        ) from error
 
 
 @lru_cache(maxsize=4)

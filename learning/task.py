@@ -223,7 +223,7 @@ class Task:
             span = f"{chosen.min()} to {chosen.max()}" if chosen.size else "none"
             raise ConfigError(
                 f"A client's images are numbered {span}, where {self.dataset} has 0 to {images - 1}: the partition was "
-                f"made for another data set; delete its index file to make it anew."
+                f"made for another data set; bring back the run's own index file, or start a new run."
             )
         return torch.from_numpy(chosen).to(sgd.device(self.device))
 

@@ -52,7 +52,7 @@ class Run:
 
     @property
     def status(self) -> str:
-        """``running``, ``completed`` or ``failed``; ``unknown`` where the ledger does not say."""
+        """``running``, ``completed``, ``stopped`` or ``failed``; ``unknown`` where the ledger does not say."""
         return str(self.about.get("status", "unknown"))
 
     @property

@@ -1,4 +1,4 @@
-"""How a page looks and behaves: style sheet and script, as strings (Flower leaves .css and .js out of a bundle)."""
+"""How a page looks and behaves: style sheet and script, as strings."""
 
 STYLE = """
 :root {

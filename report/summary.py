@@ -41,7 +41,12 @@ def sentence(run: Run) -> str:
 
 
 def _going(run: Run) -> str:
-    return {"running": " (still going, or interrupted)", "failed": " (the run failed)"}.get(run.status, "")
+    said = {
+        "running": " (still going, or interrupted)",
+        "stopped": " (stopped: no usable update came)",
+        "failed": " (the run failed)",
+    }
+    return said.get(run.status, "")
 
 
 def key_numbers(runs: Sequence[Run]) -> Table:

@@ -11,11 +11,12 @@ from flwr.serverapp import Grid, ServerApp
 
 from aoi.clients import ClientTable
 from aoi.errors import AoiError, StorageError
+from aoi.protocol import BUDGETED
 from learning import partition, sgd
 from learning.task import Task
 from learning.wire import from_record, to_record
 from server.checkpoint import Checkpoints, encode
-from server.config import BUDGETED, RunConfig
+from server.config import RunConfig
 from server.folder import (
     CHECKPOINTS,
     CLIENTS,

@@ -6,10 +6,8 @@ from typing import Any, Literal, Self
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from aoi.errors import ConfigError
+from aoi.protocol import BUDGETED, POLICIES, WIRES
 from learning.settings import TaskSettings, kebab
-
-BUDGETED = {"wics": "whittle", "abs": "abs", "maxpack": "maxpack", "random-budget": "random"}  # policy: index
-POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing", *BUDGETED)
 
 
 class RunConfig(TaskSettings):
@@ -26,7 +24,8 @@ class RunConfig(TaskSettings):
     clients_file : CSV of names, sizes, payments, weights and ages; without it they are drawn as in Xu et al. 2024
     num_server_rounds : rounds to play
     run_name, runs_dir : results lie in runs-dir/run-name; an empty name is made from policy, data set and time
-    resume : go on with the run of that name where it was interrupted; all other keys come from its ledger
+    resume : go on with the run of that name where it was interrupted; runs-dir and data-dir are this command's, keys
+        of the task must be the run's own (`aoi resume` sees to that), the rest comes from its ledger
     deterministic : add updates in client order, so that equal runs are equal bit for bit
     evaluate_every : rounds between two central evaluations; the last round is always evaluated
     evaluate_clients : clients that evaluate the new model each round
@@ -38,7 +37,7 @@ class RunConfig(TaskSettings):
     model_config = ConfigDict(alias_generator=kebab, populate_by_name=True, frozen=True, extra="forbid")
 
     policy: Literal[POLICIES] = "markov-optimal"  # type: ignore[valid-type]
-    wire: Literal["poll", "broadcast", "reserve"] = "poll"
+    wire: Literal[WIRES] = "poll"  # type: ignore[valid-type]
     num_clients: int = Field(100, ge=1)
     clients_per_round: int = Field(15, ge=1)
     max_age: int = Field(10, ge=0)
@@ -101,6 +100,11 @@ class RunConfig(TaskSettings):
         return self.model_dump(by_alias=True)
 
 
+def variable(key: str) -> str:
+    """Return the name of the environment variable that sets a run key in a cluster."""
+    return "AOI_" + key.upper().replace("-", "_")
+
+
 def _sentence(error: Any) -> str:
     key = kebab(str(error["loc"][0])) if error["loc"] else None
     if error["type"] == "extra_forbidden":
@@ -111,4 +115,5 @@ def _sentence(error: Any) -> str:
         return f"{message}."
     if key == "run-name":
         message = "use letters, digits, '.', '_' and '-', at most 100, beginning with a letter or a digit"
-    return f"{key} is {error['input']!r}: {message[0].lower()}{message[1:]}. Set it with -c {key}=VALUE."
+    remedy = f"Set it with -c {key}=VALUE (a cluster: {variable(key)})."
+    return f"{key} is {error['input']!r}: {message[0].lower()}{message[1:]}. {remedy}"

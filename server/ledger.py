@@ -8,8 +8,8 @@ run             key, value (JSON): ``config`` (every run key), ``run`` (our own 
                 ``initial_loss`` and ``initial_accuracy`` of the first model.
 clients         one row a client: ``client`` (number from 0), name, since, examples, payment, weight, data_age
 rounds          one row a round, from 1: the fields of :class:`strategies.records.RoundRecord`
-participations  one row for each client that trained, was refreshed, failed, was late or was refused in a round: the
-                fields of :class:`strategies.records.Participation`, and ``round``
+participations  one row for each client that trained, failed, was late or was refused in a round: the fields of
+                 :class:`strategies.records.Participation`, and ``round``
 """
 
 import json

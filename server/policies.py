@@ -4,7 +4,8 @@ from typing import Any
 
 from aoi.budget import BudgetedSelector
 from aoi.markov import MarkovPolicy
-from server.config import BUDGETED, RunConfig
+from aoi.protocol import BUDGETED
+from server.config import RunConfig
 from strategies import (
     BudgetedRefresh,
     MarkovParticipation,

@@ -13,7 +13,7 @@ from aoi import protocol
 from aoi.budget import BudgetAccount, BudgetedSelector
 from aoi.clients import check_clients
 from aoi.errors import ConfigError
-from aoi.protocol import Ask, Bid
+from aoi.protocol import WEIGHTED, Ask, Bid
 from strategies.base import AgeAwareStrategy
 from strategies.plan import Plan
 from strategies.records import ClientRecord, Memory
@@ -22,7 +22,6 @@ logger = logging.getLogger("flwr")
 
 SOURCES = ("server", "bid")
 TRAINS = ("selected", "all")
-WEIGHTED = ("whittle", "abs")  # the indices that use φ
 
 
 class BudgetedRefresh(AgeAwareStrategy):

@@ -31,10 +31,10 @@ class ClientRecord:
 class Participation:
     """One client's part in one round.
 
-    ``outcome`` is ``trained`` (its update was added), ``refreshed`` (its data were renewed and it did not train),
-    ``failed`` (an error came back), ``late`` (no reply by the deadline) or ``refused`` (a reply that was dropped);
-    ``reason`` says why for the last three. Clients that merely declined have no record. ``age`` is the age before the
-    decision, in rounds missed; ``weight`` the aggregation weight ω.
+    ``outcome`` is ``trained`` (its update was added), ``failed`` (an error came back), ``late`` (no reply by the
+    deadline) or ``refused`` (a reply that was dropped); ``reason`` says why for the last three. Clients that merely
+    declined have no record. ``age`` is the age before the decision, in rounds missed; ``weight`` the aggregation weight
+    ω.
     """
 
     client: int

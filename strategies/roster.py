@@ -6,7 +6,6 @@ from collections.abc import Iterable
 import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
-from numpy.typing import NDArray
 
 from aoi import protocol
 from aoi.protocol import Ask, Introduction
@@ -179,8 +178,3 @@ def _checked(who: Introduction) -> Introduction:
         if value is not None and value <= 0:
             raise Refused(f"{key} is {value}, it must be positive")
     return who
-
-
-def pick(mask: NDArray[np.bool_]) -> list[int]:
-    """Return the positions that are set, as plain integers."""
-    return [int(i) for i in np.flatnonzero(mask)]

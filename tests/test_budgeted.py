@@ -12,6 +12,7 @@ from aoi.budget import BudgetedSelector
 from aoi.clients import read_clients_file, section5_instance
 from aoi.errors import ConfigError
 from aoi.freshness import measure_freshness
+from aoi.protocol import BUDGETED
 from aoi.selection import Population
 from aoi.simulate import simulate
 from cli.main import main
@@ -23,7 +24,7 @@ from report import budget as report_budget
 from report.runs import load
 from report.summary import key_numbers
 from server.app import app as server_app
-from server.config import BUDGETED, RunConfig
+from server.config import RunConfig
 from server.ledger import read
 from strategies import BudgetedRefresh, RoundOptions
 from strategies.plan import Resume

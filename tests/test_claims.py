@@ -76,7 +76,7 @@ def test_the_share_of_draws_is_that_of_theorem_4_by_hand():
     for seed in range(1, 1001):
         q = make_sizes("zipf:2.0", 100, seed) / make_sizes("zipf:2.0", 100, seed).sum()
         above += (1 - np.square(q).sum()) / 15 > floor
-    assert load_variance.draws_below() == above
+    assert load_variance.draws_above() == above
     assert 300 < above < 700  # one draw says little
 
 

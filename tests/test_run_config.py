@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from aoi.errors import ConfigError
+from aoi.protocol import POLICIES
 from learning.settings import TaskSettings
-from server.config import POLICIES, RunConfig
+from server.config import RunConfig
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 

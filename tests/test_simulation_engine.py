@@ -7,16 +7,14 @@ import subprocess
 import sys
 import tempfile
 import time
-import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from aoi.errors import AoiError, ConfigError
-from engine import simulation, superlink
+from engine import superlink
 from engine.simulation import run_simulation
 
 ROOT = Path(__file__).parents[1]
@@ -171,20 +169,3 @@ def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'aoi-fl\[sim\]'"):
         run_simulation(ECHO, {}, nodes=2)
-
-
-def test_configuration_survives_toml():
-    config = {"every character": "".join(map(chr, range(256))), "wide": "é😀\u2028", HARD: HARD, "": ""}
-    config |= {
-        "yes": True,
-        "no": False,
-        "one": 1,
-        "least": -(2**63),
-        "tiny": 5e-324,
-        "inf": float("inf"),
-    }
-    config |= {"third": 1 / 3, "numpy": np.float64(0.1)}
-    text = "".join(f"{simulation._toml(key)} = {simulation._toml(value)}\n" for key, value in config.items())
-    parsed = tomllib.loads(text)
-    assert parsed == config
-    assert [type(parsed[key]) for key in ("yes", "one", "tiny", "numpy")] == [bool, int, float, float]
