@@ -61,7 +61,7 @@ class MarkovPolicy:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_sizes(self.clients, self.per_round, len(self.probabilities) - 1)
+        check_sizes(self.clients, self.per_round, len(self.probabilities) - 1)
         _check_dropout(self.dropout)
         age.checked(self.hazards)
 
@@ -79,7 +79,7 @@ class MarkovPolicy:
         ConfigError
             Also if d > 1−k/n: then not even a client that always agrees takes part in every (n/k)-th round.
         """
-        _check_sizes(clients, per_round, max_age)
+        check_sizes(clients, per_round, max_age)
         _check_dropout(dropout)
         mean = Fraction(clients, per_round)
         reached = 1 - Fraction(repr(float(dropout)))  # as written in decimals, so that d = 0.85 is 1 − 15/100
@@ -104,7 +104,7 @@ class MarkovPolicy:
         [2] gives no formula for its table; this one needs no clipping for any k < n. α → 0 is the uniform table, and
         the larger α, the sharper the rise. k = n is the limit s → ∞, with p = 1 at every age.
         """
-        _check_sizes(clients, per_round, max_age)
+        check_sizes(clients, per_round, max_age)
         if not (math.isfinite(exponent) and exponent > 0):
             raise ConfigError(f"exponent {exponent} is not above 0: give a positive number, 1 for the usual table")
         if per_round == clients:
@@ -133,7 +133,7 @@ class MarkovPolicy:
     @classmethod
     def uniform(cls, clients: int, per_round: int, max_age: int) -> "MarkovPolicy":
         """Return p_a = k/n at every age: memoryless, so X is geometric with variance n(n−k)/k² ([1], eqs. (5)–(7))."""
-        _check_sizes(clients, per_round, max_age)
+        check_sizes(clients, per_round, max_age)
         return cls((per_round / clients,) * (max_age + 1), clients, per_round, "uniform")
 
     @property
@@ -187,6 +187,15 @@ class MarkovPolicy:
         more = 1 if rare == 1 else math.floor(math.log(tail / reached) / math.log1p(-rare)) + 1
         geometric = rare * (1 - rare) ** np.arange(more)
         return np.concatenate(((self.survival * self.hazards)[:-1], reached * geometric))
+
+    def renewals(self, rounds: int) -> NDArray[np.float64]:
+        """Return u_0 … u_R, the probability of taking part h rounds after doing so: u_h = Σ_x P(X = x) u_(h−x)."""
+        pmf = self.interval_pmf()[:rounds]
+        pmf = np.pad(pmf, (0, rounds - len(pmf)))
+        again = np.ones(rounds + 1)
+        for h in range(1, rounds + 1):
+            again[h] = pmf[:h] @ again[:h][::-1]
+        return again
 
     def sample_intervals(self, generator: np.random.Generator, size: int) -> NDArray[np.int64]:
         """Draw (size,) independent waits X, in rounds."""
@@ -274,7 +283,8 @@ class MarkovPolicy:
         return float((weights[served] / sizes[served]).sum() / weights.sum()) - 1 / n
 
 
-def _check_sizes(clients: int, per_round: int, max_age: int) -> None:
+def check_sizes(clients: int, per_round: int, max_age: int) -> None:
+    """Raise ConfigError unless n, k and m are whole numbers in their ranges."""
     for name, value, least in (("clients", clients, 1), ("per-round", per_round, 1), ("max-age", max_age, 0)):
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise ConfigError(f"{name} {value!r} is no integer: give a whole number from {least} on")

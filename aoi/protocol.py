@@ -21,6 +21,9 @@ AOI = "aoi"  # the key of our own record in a message's content
 CENTRAL, POLL, BROADCAST, RESERVE = "central", "poll", "broadcast", "reserve"
 WIRES = (POLL, BROADCAST, RESERVE)
 
+# What a run's server deals out in the run's folder, where simulated clients and those of one machine find it.
+PARTITION_FILE, CLIENTS_FILE = "partition.npy", "clients.csv"
+
 # The policies by name; those under a budget with the index that they choose by.
 Index: TypeAlias = Literal["whittle", "abs", "maxpack", "random"]
 BUDGETED: Mapping[str, Index] = {"wics": "whittle", "abs": "abs", "maxpack": "maxpack", "random-budget": "random"}

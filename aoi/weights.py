@@ -29,12 +29,12 @@ class Estimate:
     error: float
 
 
-def random_weight_variance(sizes: NDArray[np.int64], per_round: int) -> float:
-    """Return Σ of exactly k clients chosen uniformly at random, with weights d_i/Σ_{j∈S} d_j; exact.
+def random_weight_moments(sizes: NDArray[np.int64], per_round: int) -> tuple[float, float]:
+    """Return Σ_i E[ω_i²] and Σ_i E[ω_i]² of k clients chosen uniformly at random, weights d_i/Σ_{j∈S} d_j; exact.
 
     The sum over all C(n, k) subsets is one over the totals that k−1 of the other clients can have. Their law is found
     by dynamic programming over (how many, their total), once for each distinct size: O(n·k·D) each, D = Σ d_i in units
-    of the sizes' common divisor. Equal sizes give 1/k − 1/n.
+    of the sizes' common divisor. Equal sizes give 1/k and 1/n.
 
     Raises
     ------
@@ -43,17 +43,12 @@ def random_weight_variance(sizes: NDArray[np.int64], per_round: int) -> float:
         :func:`estimate_random_weight_variance`.
 
     Source: Theorem 3, eqs. (28)–(31).
-
-    Examples
-    --------
-    >>> round(random_weight_variance(np.array([7, 7, 7, 7]), 2), 12)
-    0.25
     """
     _check(sizes, per_round)
     clients, units = len(sizes), sizes // np.gcd.reduce(sizes)
     distinct, copies = np.unique(units, return_counts=True)
     if len(distinct) == 1:
-        return 1 / per_round - 1 / clients
+        return 1 / per_round, 1 / clients
     reach = int(np.sort(units)[-per_round:].sum())
     steps = len(distinct) * clients * per_round * reach
     if steps > _MOST_STEPS:
@@ -68,6 +63,20 @@ def random_weight_variance(sizes: NDArray[np.int64], per_round: int) -> float:
         weight = size / (size + np.arange(len(law)))
         square += number * per_round / clients * float(law @ weight**2)
         means_square += number * (per_round / clients * float(law @ weight)) ** 2
+    return square, means_square
+
+
+def random_weight_variance(sizes: NDArray[np.int64], per_round: int) -> float:
+    """Return Σ of exactly k clients chosen uniformly at random, with weights d_i/Σ_{j∈S} d_j; exact.
+
+    Equal sizes give 1/k − 1/n. Computed from, and limited as, :func:`random_weight_moments` (Theorem 3).
+
+    Examples
+    --------
+    >>> round(random_weight_variance(np.array([7, 7, 7, 7]), 2), 12)
+    0.25
+    """
+    square, means_square = random_weight_moments(sizes, per_round)
     return square - means_square
 
 

@@ -23,6 +23,7 @@ from pyinstrument.frame import Frame
 
 from aoi.draws import generator
 from aoi.errors import AoiError
+from aoi.protocol import PARTITION_FILE
 from benchmarks.base import ROOT, Row, Skipped, Times, ratio_row, stopwatch
 from client.app import app as client_app
 from client.state import written_together
@@ -34,7 +35,7 @@ from learning.task import Task
 from learning.wire import from_record, to_record
 from server.checkpoint import Checkpoints
 from server.config import RunConfig
-from server.folder import CHECKPOINTS, LEDGER, PARTITION, make_run_folder
+from server.folder import CHECKPOINTS, LEDGER, make_run_folder
 from server.ledger import Ledger
 from server.observe import Recorder
 from server.policies import make_strategy
@@ -147,7 +148,7 @@ def _federation(config: RunConfig, workers: int = 1) -> Iterator[Any]:
         parts = partition.make(task.data.train_y, config.num_clients, seed=config.seed)
         home = Path(folder) / config.run_name
         make_run_folder(home)
-        partition.write_index(home / PARTITION, parts)
+        partition.write_index(home / PARTITION_FILE, parts)
         ledger = Ledger(home / LEDGER)
 
         def play() -> Played:

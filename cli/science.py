@@ -156,14 +156,10 @@ def simulate(
 
 
 def _player(policy: str, clients: int, per_round: int, max_age: int, seed: int) -> MarkovPolicy | Selector:
-    from aoi.markov import MarkovPolicy
+    from aoi.markov import MarkovPolicy, check_sizes
     from aoi.selection import OldestAgeSelector, ProportionalSelector, RandomSelector
 
-    for name, value, least in (("clients", clients, 1), ("per-round", per_round, 1), ("max-age", max_age, 0)):
-        if value < least:
-            raise ConfigError(f"{name} {value} is below {least}: give a whole number from {least} on")
-    if per_round > clients:
-        raise ConfigError(f"per-round {per_round} is more than clients {clients}: give at most {clients}")
+    check_sizes(clients, per_round, max_age)
     return _pick(
         "policy",
         policy,

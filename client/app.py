@@ -149,14 +149,14 @@ def evaluate(message: Message, context: Context) -> Message:
 
 def _images(context: Context, ask: Ask, who: Identity) -> Any:
     """Return the positions of this client's images in the data set, from the partition's index file."""
-    path = context.node_config.get("partition-file") or run_folder(context, ask.run).parent / "partition.npy"
+    path = context.node_config.get("partition-file") or run_folder(context, ask.run).parent / protocol.PARTITION_FILE
     return read_index(str(path), 0 if who.partition is None else who.partition)
 
 
 def _row(context: Context, ask: Ask) -> tuple[ClientTable, int] | None:
     """Return the run's table of payments and this client's row in it, where there is one."""
     who = identity(context, ask.run)
-    path = run_folder(context, ask.run).parent / "clients.csv"
+    path = run_folder(context, ask.run).parent / protocol.CLIENTS_FILE
     if who.partition is None or not path.is_file():
         return None
     return _table(path), who.partition

@@ -12,13 +12,13 @@ import time
 from itertools import count
 from pathlib import Path
 
+from aoi.protocol import CLIENTS_FILE, PARTITION_FILE
 from client import reach
 from docker.pki import make_client_key
 
 CLIENTS, ENROLMENT, RUNS, DATA = Path("/clients"), Path("/enrolment"), Path("/runs"), Path("/data")
 TRUST = Path("/pki/trust/ca.crt")
 HEALTH = "127.0.0.1:9095"
-PARTITION, TABLE = "partition.npy", "clients.csv"  # as the server names them
 
 
 def claim(folder: Path) -> int:
@@ -42,7 +42,7 @@ def share(state: Path) -> None:
     The links lead into the current run, and nowhere while there is none.
     """
     state.mkdir(exist_ok=True)
-    for name in (PARTITION, TABLE):
+    for name in (PARTITION_FILE, CLIENTS_FILE):
         link = state / name
         if not link.is_symlink():
             link.symlink_to(RUNS / ".current" / name)

@@ -17,7 +17,7 @@ from experiments.base import Conclusion, Experiment, Options, Row, Unit, seeds
 from experiments.drawing import COLOURS, legend_below
 from experiments.federation import play_run
 from experiments.modes import bytes_of
-from experiments.stats import Interval, interval
+from experiments.stats import Interval, interval, paired_curves
 
 _LAST = 5  # rounds at the end over which the accuracy is averaged: one round's is at the mercy of its fifteen clients
 
@@ -64,7 +64,7 @@ class Compression(Experiment):
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         """Say what each code saves, and what it costs against none, in pairs."""
-        curves, sizes = _curves(rows), _sizes(rows)
+        curves, sizes = paired_curves(rows, "compression", KINDS, "accuracy"), _sizes(rows)
         said = []
         for kind, curve in curves.items():
             ends = interval((100 * _end(curve)).tolist())
@@ -87,7 +87,7 @@ class Compression(Experiment):
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw accuracy against rounds, and against the bytes that clients have sent."""
-        curves, sizes = _curves(rows), _sizes(rows)
+        curves, sizes = paired_curves(rows, "compression", KINDS, "accuracy"), _sizes(rows)
         trained = {k: _sent(rows, k) for k in curves}
         left, right = figure.subplots(1, 2, sharey=True)
         for (kind, curve), colour, marker in zip(curves.items(), COLOURS, "osv", strict=False):
@@ -144,15 +144,6 @@ def update_bytes(dataset: str, model: str, compression: str, data_dir: Path) -> 
         grid.weights = []
         server_app(grid, Context(grid.run.run_id, 1, {}, RecordDict(), config))
     return max(grid.weights)
-
-
-def _curves(rows: Sequence[Row]) -> dict[str, NDArray[np.float64]]:
-    """Return (seeds, rounds) accuracies by code, of the seeds that all have finished."""
-    found: dict[str, dict[int, list[float]]] = {}
-    for row in rows:
-        found.setdefault(row["compression"], {}).setdefault(row["seed"], []).append(row["accuracy"])
-    common = sorted(set.intersection(*(set(by_seed) for by_seed in found.values())))
-    return {kind: np.array([found[kind][s] for s in common]) for kind in KINDS if kind in found}
 
 
 def _end(curve: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from experiments.base import GLOBECOM, JOURNAL, Claim, Conclusion, Experiment, O
 from experiments.drawing import STYLES, error_bars, legend_below
 from experiments.federation import play_run
 from experiments.said import CIFAR10, CIFAR100, MNIST_DIRICHLET, MNIST_IID, MNIST_MORE, Said, partition_name
-from experiments.stats import Interval, interval, side
+from experiments.stats import Interval, interval, paired_curves, side
 
 POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing")
 _BASE = "random"  # what the others are compared with, seed by seed
@@ -131,8 +131,14 @@ class Learning(Experiment):
             "reached, the median over seeds; in parentheses the mean difference from random selection with the same "
             "first model, partition and order of batches, with its 95 % t-interval over seeds (each interval on its "
             "own). The mean accuracy over all rounds is the area under the curve; a jump is the standard deviation of "
-            "the change from one round to the next."
+            "the change from one round to the next. Weights are the papers': random selection's go by data size, "
+            "proportional selection's by how often it drew a client, those of the policies by age are equal."
         )
+        if self._splits != [partition_name(None)]:
+            paragraph += (
+                " Dirichlet partitions make the sizes unequal, so under them these differences are those of ages and "
+                "of weights together."
+            )
         return Conclusion(paragraph, tuple(claims))
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
@@ -164,8 +170,11 @@ class Learning(Experiment):
             if curves:
                 target = 100 * _target({p: c / 100 for p, c in curves.items()}, str(settings["dataset"]))
                 top.axhline(target, color="#888888", linestyle=":", label=f"target, {target:.0f} %")
-            top.set_title(f"{settings['dataset']}, {split}, {settings['model']}")
+            else:
+                top.text(0.5, 0.5, "not run", ha="center", transform=top.transAxes)
+            top.set_title(split)
             bottom.set_xlabel("round")
+        figure.suptitle(f"{settings['dataset']}, {settings['model']}", fontsize="medium")
         late = [100 * c.mean(axis=0)[4:] for split in self._splits for c in _curves(rows, split).values()]
         if late and late[0].size:
             low, high = min(c.min() for c in late), max(c.max() for c in late)
@@ -197,9 +206,10 @@ class Learning(Experiment):
         difference = _difference(curves, said.policy, said.target, said.base)
         if difference is None:
             return self._claim(said, model, *_short_of(said, model, curves))
+        before = float(np.mean(_reached(base, said.target)))
         text = (
             f"{model}, {said.target:.0%}: {difference.show(1)} rounds against {said.base}'s "
-            f"{float(np.mean(_reached(base, said.target))):.1f} ({difference.count} seeds)"
+            f"{before:.1f}, {100 * difference.mean / before:+.1f} % ({difference.count} seeds)"
         )
         return self._claim(said, model, text, side([difference], -1))
 
@@ -230,16 +240,8 @@ def _short_of(said: Said, model: str, curves: Mapping[str, NDArray[np.float64]])
 
 
 def _curves(rows: Sequence[Row], split: str) -> dict[str, NDArray[np.float64]]:
-    """Return (seeds, rounds) accuracies by policy, of the seeds that every policy present has finished."""
-    found: dict[str, dict[int, list[float]]] = {}
-    for row in rows:
-        if row["partition"] == split:
-            found.setdefault(row["policy"], {}).setdefault(row["seed"], []).append(row["accuracy"])
-    if not found:
-        return {}
-    common = sorted(set.intersection(*(set(by_seed) for by_seed in found.values())))
-    curves = {p: np.array([found[p][s] for s in common]) for p in POLICIES if p in found}
-    return curves if common else {}
+    """Return (seeds, rounds) accuracies by policy under one partition."""
+    return paired_curves((row for row in rows if row["partition"] == split), "policy", POLICIES, "accuracy")
 
 
 def _reached(curve: NDArray[np.float64], target: float) -> NDArray[np.float64]:

@@ -46,7 +46,13 @@ _OPTIMAL, _INCREASING = "markov-optimal", "markov-increasing"
 _STEADY = "“more consistent and stable learning” (curves)"
 MNIST_IID = (
     Said(None, _OPTIMAL, f"{GLOBECOM}, Fig. 4", "97 % in 37 against 41 rounds, 9.7 % faster (CNN)", 0.97),
-    Said(None, _OPTIMAL, f"{JOURNAL}, Fig. 5a", "97 % in 39 against 45 rounds, 13 % faster (CNN)", 0.97),
+    Said(
+        None,
+        _OPTIMAL,
+        f"{JOURNAL}, Fig. 5a",
+        "97 % in 39 against 45 rounds, 13 % faster (CNN); abstract: 7.5 % to 20 %",
+        0.97,
+    ),
 )
 MNIST_MORE = (
     Said(None, _INCREASING, f"{JOURNAL}, Fig. 5a", "Markov policies outperform random (curves, CNN)", 0.97),
@@ -54,16 +60,29 @@ MNIST_MORE = (
 )
 MNIST_DIRICHLET = (
     Said(0.6, _OPTIMAL, f"{GLOBECOM}, Fig. 4", "97 % in 56 against 64 rounds, 12.5 % faster (CNN)", 0.97),
-    Said(0.3, _OPTIMAL, f"{JOURNAL}, Fig. 5b", "97 % in 91 against 99 rounds, 8 % faster (CNN)", 0.97),
+    Said(
+        0.3,
+        _OPTIMAL,
+        f"{JOURNAL}, Fig. 5b",
+        "97 % in 91 against 99 rounds, 8 % faster (CNN); abstract: 7.5 % to 20 %",
+        0.97,
+    ),
     Said(0.3, _INCREASING, f"{JOURNAL}, Fig. 5b", "Markov policies outperform random (curves, CNN)", 0.97),
     Said(0.3, _OPTIMAL, f"{JOURNAL}, Fig. 5b", _STEADY, 0.97, kind="steadiness"),
 )
 CIFAR10 = (
-    Said(None, _OPTIMAL, f"{GLOBECOM}, Fig. 2", "80 % in 240 against 265 rounds, 9.4 % faster (CNN)", 0.80),
+    Said(
+        None,
+        _OPTIMAL,
+        f"{GLOBECOM}, Fig. 2",
+        "80 % in 240 against 265 rounds, 9.4 % faster (CNN); introduction: over 9 %",
+        0.80,
+    ),
     Said(None, _OPTIMAL, f"{JOURNAL}, Fig. 6a", "75 % in 95 against 108 rounds, 12 % faster (CNN)", 0.75),
     Said(None, _INCREASING, f"{JOURNAL}, Fig. 6a", "75 % in 105 against 108 rounds (CNN)", 0.75),
     Said(None, _OPTIMAL, f"{JOURNAL}, Fig. 6a", "75 % in 95 against 105 rounds (CNN)", 0.75, _INCREASING),
     Said(None, _OPTIMAL, f"{JOURNAL}, Fig. 6a", "faster than probabilistic (curves, CNN)", 0.75, "proportional"),
+    Said(None, _INCREASING, f"{JOURNAL}, Fig. 6a", "faster than probabilistic (curves, CNN)", 0.75, "proportional"),
     Said(
         0.3,
         _OPTIMAL,
@@ -74,6 +93,7 @@ CIFAR10 = (
     Said(0.3, _INCREASING, f"{JOURNAL}, Fig. 6b", "75 % in 247 against 261 rounds (CNN)", 0.75),
     Said(0.3, _OPTIMAL, f"{JOURNAL}, Fig. 6b", "75 % in 239 against 247 rounds (CNN)", 0.75, _INCREASING),
     Said(0.3, _OPTIMAL, f"{JOURNAL}, Fig. 6b", "faster than probabilistic (curves, CNN)", 0.75, "proportional"),
+    Said(0.3, _INCREASING, f"{JOURNAL}, Fig. 6b", "faster than probabilistic (curves, CNN)", 0.75, "proportional"),
     Said(None, _OPTIMAL, f"{JOURNAL}, Fig. 6a", "“more stable convergence” (curves)", 0.75, kind="steadiness"),
     Said(0.3, _OPTIMAL, f"{JOURNAL}, Fig. 6b", "“more stable convergence” (curves)", 0.75, kind="steadiness"),
 )
@@ -123,5 +143,14 @@ CIFAR100 = (
         0.30,
     ),
     Said(0.3, _OPTIMAL, f"{JOURNAL}, Fig. 7b", "30 % in 87 against 111 rounds (CNN)", 0.30, "proportional"),
+    Said(0.3, _OPTIMAL, f"{JOURNAL}, Fig. 7b", "better than the non-optimal (curves, CNN)", 0.30, _INCREASING),
     Said(0.3, _INCREASING, f"{JOURNAL}, Fig. 7b", "better than random and probabilistic (curves, CNN)", 0.30),
+    Said(
+        0.3,
+        _INCREASING,
+        f"{JOURNAL}, Fig. 7b",
+        "better than random and probabilistic (curves, CNN)",
+        0.30,
+        "proportional",
+    ),
 )

@@ -40,8 +40,11 @@ def markov(name: str) -> MarkovPolicy:
     return make[name](CLIENTS, PER_ROUND, MAX_AGE)
 
 
-def play(name: str, rounds: int, seed: int) -> History:
-    """Play a policy of the paper; Markov clients start from the stationary law."""
+def play(name: str, rounds: int, seed: int, dealt: NDArray[np.int64] | None = None) -> History:
+    """Play a policy of the paper, with sizes of one's own if any are ``dealt``; Markov clients start stationary.
+
+    The simulator makes the selections of a real federation with this seed.
+    """
     player: MarkovPolicy | Selector
     match name:
         case "random":
@@ -51,7 +54,8 @@ def play(name: str, rounds: int, seed: int) -> History:
         case _:
             player = markov(name)
     ages = np.zeros(CLIENTS, dtype=np.int64)
-    return simulate(player, Population(ages, sizes(), np.ones(CLIENTS, dtype=np.bool_)), rounds, seed)
+    owned = sizes() if dealt is None else dealt
+    return simulate(player, Population(ages, owned, np.ones(CLIENTS, dtype=np.bool_)), rounds, seed)
 
 
 class PolicyFigure(Experiment):

@@ -1,5 +1,6 @@
 """The selection skew ρ along training, estimated as Javani & Wang 2025 do for their Table II."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from aoi.skew import objective_gap, selection_skew
 from experiments import setting
 from experiments.base import JOURNAL, Claim, Conclusion, Experiment, Options, Row, Unit, Verdict, seeds
 from experiments.drawing import STYLES
-from experiments.skew_problem import Problem, select
+from experiments.skew_problem import Problem
 from experiments.stats import Interval, interval, side
 
 _SPLITS = {"iid": None, "dirichlet-0.3": 0.3}
@@ -20,6 +21,8 @@ _THEIRS = {  # Table II
     "cifar100": {"random": 1.33, "proportional": 0.93, "markov-optimal": 1.52, "markov-increasing": 1.41},
 }
 _LARGER = "The Markov policies have a larger selection skew ρ than random selection"
+_UNBIASED = "The bias term of Theorem 2, KL/((K−1)μ) · Γ(ρ̄/ρ_ − 1), is close to zero"
+_NEAR = 0.05  # of a loss that is ln 10 for a guess among ten
 _SMALLER = "Proportional selection has a smaller selection skew ρ than random selection"
 _SOURCE = f"{JOURNAL}, Table II and Section IV"
 _MARKOV = ("markov-optimal", "markov-increasing")
@@ -44,6 +47,7 @@ class Skew(Experiment):
         self.claims = (
             self._claim(_LARGER, _MARKOV, why, "not run"),
             self._claim(_SMALLER, ("proportional",), why, "not run"),
+            self._unbiased(why, "not run"),
         )
 
     def _claim(self, claim: str, policies: Sequence[str], ours: str, verdict: Verdict) -> Claim:
@@ -54,6 +58,10 @@ class Skew(Experiment):
             theirs += f", not larger for {' and '.join(equal)}"
         behind = {"policy": {*policies, "random"}}
         return Claim(f"{claim} ({self._dataset})", _SOURCE, theirs, ours, verdict, behind)
+
+    def _unbiased(self, ours: str, verdict: Verdict) -> Claim:
+        theirs = "“this term can be close to zero”, no number"
+        return Claim(f"{_UNBIASED} ({self._dataset})", f"{JOURNAL}, Remark 3", theirs, ours, verdict)
 
     def datasets(self, options: Options) -> tuple[str, ...]:
         """Return the data set; a quick look always takes the digits: so many local optima take minutes on MNIST."""
@@ -87,7 +95,7 @@ class Skew(Experiment):
         alpha = _SPLITS[unit["split"]]
         problem = Problem(chosen["dataset"], str(options.data_dir), chosen["model"], alpha, unit["seed"])
         local, central = problem.optima(chosen["local_steps"], chosen["central_epochs"])
-        history = select(unit["policy"], problem.sizes, chosen["rounds"], unit["seed"])
+        history = setting.play(unit["policy"], chosen["rounds"], unit["seed"], problem.sizes)
         losses, weights = problem.train(history)
         shares = problem.sizes / problem.sizes.sum()
         found = selection_skew(weights, losses[:-1], losses[-1], local, shares)
@@ -135,7 +143,25 @@ class Skew(Experiment):
             if not found or settings["dataset"] != self._dataset:
                 verdict, ours = "not run", f"played on {settings['dataset']}; {ours}" if found else self._why
             claims.append(self._claim(claim, policies, ours, verdict))
+        claims.append(self._unbiased(*self._judge_bias(rows, settings)))
         return Conclusion(paragraph, tuple(claims))
+
+    def _judge_bias(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> tuple[str, Verdict]:
+        """Judge Remark 3 by Γ(ρ̄/ρ_ − 1), which the bias term exceeds, since K/(K−1) and L/μ are above 1."""
+        found = {
+            f"{split}, {policy}": interval(_bias(rows, split, policy))
+            for split in _SPLITS
+            for policy in setting.POLICIES
+            if _bias(rows, split, policy)
+        }
+        if not found or settings["dataset"] != self._dataset:
+            return self._why, "not run"
+        near = [bias.high < _NEAR for bias in found.values()]
+        text = "; ".join(f"{name}: {bias.show(3)}" for name, bias in found.items())
+        return (
+            f"Γ(ρ̄/ρ_ − 1), which the term exceeds: {text}; here, close to zero is below {_NEAR}",
+            "holds" if all(near) else "partly" if any(near) else "not",
+        )
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw the mean skew of each policy over seeds, with intervals, beside the paper's figure for MNIST."""
@@ -161,6 +187,16 @@ def _by_seed(rows: Sequence[Row], split: str, policy: str, column: str, how: Any
         if (row["split"], row["policy"]) == (split, policy):
             found.setdefault(row["seed"], []).append(row[column])
     return [float(how(found[seed])) for seed in sorted(found)]
+
+
+def _bias(rows: Sequence[Row], split: str, policy: str) -> list[float]:
+    """Return each seed's Γ(ρ̄/ρ_ − 1), ρ̄ the largest skew at the last model and ρ_ the least along training."""
+    gaps, largest, least = (
+        _by_seed(rows, split, policy, *how) for how in (("gap", np.mean), ("final", np.max), ("along", np.min))
+    )
+    return [
+        gap * (high / low - 1) if low > 0 else math.inf for gap, high, low in zip(gaps, largest, least, strict=True)
+    ]
 
 
 def _above(rows: Sequence[Row], split: str, policy: str) -> Interval:

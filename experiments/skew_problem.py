@@ -1,7 +1,4 @@
-"""What the skew is measured on: a federation in which every client's loss is known at every model.
-
-Selections are those that :mod:`aoi.simulate` predicts, which are those of a real federation with the same seed.
-"""
+"""What the skew is measured on: a federation in which every client's loss is known at every model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi.load import History
-from aoi.selection import Population, ProportionalSelector, RandomSelector
-from aoi.simulate import simulate
 from experiments import setting
 
 
@@ -121,11 +116,3 @@ def _optima(problem: Problem, local_steps: int, central_epochs: int) -> tuple[ND
     everything = dealt.task.join([(part, 1.0) for part in dealt.parts])
     central = dealt.fit(first, everything, setting.CLIENTS, 0, epochs=central_epochs)
     return np.array(local), problem.losses(central)
-
-
-def select(name: str, sizes: NDArray[np.int64], rounds: int, seed: int) -> History:
-    """Play a policy: the simulator makes the selections of a real federation with this seed."""
-    player: Any = {"random": RandomSelector, "proportional": ProportionalSelector}.get(name)
-    policy: Any = setting.markov(name) if player is None else player(setting.PER_ROUND, seed)
-    everyone = np.ones(len(sizes), dtype=np.bool_)
-    return simulate(policy, Population(np.zeros(len(sizes), dtype=np.int64), sizes, everyone), rounds, seed)

@@ -15,7 +15,6 @@ from aoi.simulate import simulate
 from experiments.base import Conclusion, Experiment, Options, Row, Unit, seeds
 from experiments.drawing import COLOURS, legend_below
 from experiments.stats import FAMILYWISE, interval
-from experiments.weights import renewals
 
 _CASES = {"optimal, k=15": ("optimal", 15), "optimal, k=20": ("optimal", 20), "increasing, k=15": ("increasing", 15)}
 _CLIENTS, _MAX_AGE, _SHOWN = 100, 10, 60
@@ -29,7 +28,7 @@ class _Case:
         """Return the probability that a client takes part in each of rounds 1 … R; |S| is binomial with it."""
         if start == "stationary":
             return np.full(rounds, 1 / self.policy.interval_mean)
-        return renewals(self.policy, rounds)[1:]
+        return self.policy.renewals(rounds)[1:]
 
 
 def _case(name: str) -> _Case:
@@ -43,7 +42,7 @@ class Start(Experiment):
 
     name = "start"
     title = "Clients a round after a start from age 0 and from the stationary law"
-    source = "Not in the papers, which do not say how ages begin"
+    source = "Not in the papers, which start all ages at 0 and do not show what that does"
     minutes = 0.2
 
     def settings(self, options: Options) -> Mapping[str, Any]:

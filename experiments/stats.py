@@ -1,15 +1,17 @@
 """Intervals over seeds, and the test that theory and simulation agree."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
-from experiments.base import Verdict
+from experiments.base import Row, Verdict
 
 FAMILYWISE = 0.001  # probability that exact theory is called wrong at any of a figure's points
+_ERROR = 0.05  # of an interval, on both sides together
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,13 @@ class Interval:
         """The upper end."""
         return self.mean + self.half
 
+    def beyond(self, wanted: int, comparisons: int = 1) -> bool:
+        """Say whether it lies above 0 (``wanted`` 1) or below (−1), for one of so many comparisons (Bonferroni)."""
+        if not math.isfinite(self.half):
+            return False
+        wider = stats.t.isf(_ERROR / 2 / comparisons, self.count - 1) / stats.t.isf(_ERROR / 2, self.count - 1)
+        return bool(wanted * self.mean > wider * self.half)
+
     def show(self, digits: int = 2, unit: str = "") -> str:
         """Write mean and interval, for instance ``1.20 [0.80, 1.60]``."""
         ends = f" [{self.low:.{digits}f}, {self.high:.{digits}f}]" if math.isfinite(self.half) else " (one seed)"
@@ -44,7 +53,19 @@ def interval(values: Sequence[float]) -> Interval:
     if count == 1:
         return Interval(float(values[0]), math.inf, 1)
     spread = float(np.std(values, ddof=1)) / math.sqrt(count)
-    return Interval(float(np.mean(values)), float(stats.t.ppf(0.975, count - 1)) * spread, count)
+    return Interval(float(np.mean(values)), float(stats.t.isf(_ERROR / 2, count - 1)) * spread, count)
+
+
+def paired_curves(rows: Iterable[Row], by: str, names: Iterable[str], column: str) -> dict[str, NDArray[np.float64]]:
+    """Return (seeds, rounds) values of a column for each name that the rows have in column ``by``, in pairs.
+
+    Of the seeds that all names present have finished; nothing if there is none.
+    """
+    found: dict[str, dict[int, list[float]]] = {}
+    for row in rows:
+        found.setdefault(row[by], {}).setdefault(row["seed"], []).append(row[column])
+    common = sorted(set.intersection(*map(set, found.values()))) if found else []
+    return {name: np.array([found[name][s] for s in common]) for name in names if name in found} if common else {}
 
 
 @dataclass(frozen=True)
@@ -107,11 +128,12 @@ def agreement(points: Sequence[tuple[Sequence[float], float]]) -> Agreement:
 def side(differences: Sequence[Interval], wanted: int) -> Verdict:
     """Return ``holds`` if every interval lies on the wanted side of 0 (1 above, −1 below), ``not`` if none leans there.
 
-    ``partly`` otherwise: some do, or all point there and the intervals do not exclude the other side.
+    ``partly`` otherwise: some do, beyond what chance makes of so many comparisons, or all point there and the intervals
+    do not exclude the other side.
     """
-    if differences and all(min(wanted * d.low, wanted * d.high) > 0 for d in differences):
+    if differences and all(d.beyond(wanted) for d in differences):
         return "holds"
-    sure = any(min(wanted * d.low, wanted * d.high) > 0 for d in differences)
+    sure = any(d.beyond(wanted, len(differences)) for d in differences)
     return "partly" if differences and (sure or all(wanted * d.mean > 0 for d in differences)) else "not"
 
 

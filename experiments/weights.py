@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi.markov import MarkovPolicy
-from aoi.weights import subset_sums
+from aoi.weights import proportional_weight_variance, random_weight_moments
 
 
 @dataclass(frozen=True)
@@ -43,28 +43,15 @@ class WeightLaw:
 
 
 def random_law(sizes: NDArray[np.int64], per_round: int) -> tuple[WeightLaw, float]:
-    """Return the law and Σ of random exactly-k selection with weights d_i/Σ_S d_j: Theorem 3, exact for any n.
-
-    The sum over all C(n, k) subsets is one over the sums that k−1 of the other clients can have, counted by dynamic
-    programming over (how many, their total): O(n·k·D) for each distinct size, D the total of all sizes.
-
-    Source: Javani & Wang 2025, Theorem 3, eqs. (28)–(31).
-    """
-    clients = len(sizes)
-    square = means_square = 0.0
-    for size, copies in zip(*np.unique(sizes, return_counts=True), strict=True):
-        others = np.delete(sizes, int(np.flatnonzero(sizes == size)[0]))
-        law = subset_sums(others, per_round - 1)  # given that the client is in S
-        weight = size / (size + np.arange(len(law)))
-        square += copies * per_round / clients * float(law @ weight**2)
-        means_square += copies * (per_round / clients * float(law @ weight)) ** 2
-    return WeightLaw(square, np.array([means_square]), clients), square - means_square
+    """Return the law and Σ of random exactly-k selection with weights d_i/Σ_S d_j (Theorem 3)."""
+    square, means_square = random_weight_moments(sizes, per_round)
+    return WeightLaw(square, np.array([means_square]), len(sizes)), square - means_square
 
 
 def proportional_law(sizes: NDArray[np.int64], per_round: int) -> tuple[WeightLaw, float]:
     """Return the law and Σ = Σ q_i(1−q_i)/k of k draws with replacement, weights l/k (Theorem 4)."""
     shares = sizes / sizes.sum()
-    variance = float((shares * (1 - shares)).sum()) / per_round
+    variance = proportional_weight_variance(sizes, per_round)
     means_square = float(shares @ shares)
     return WeightLaw(variance + means_square, np.array([means_square]), len(sizes)), variance
 
@@ -78,7 +65,7 @@ def markov_law(policy: MarkovPolicy, lags: int) -> tuple[WeightLaw, float]:
     with n nodes is exact. Empty rounds count as ω = 0 here (probability (1−r)^n, 1e-7 for n=100 and k=15).
     """
     n, rate = policy.clients, 1 / policy.interval_mean
-    again = renewals(policy, lags)
+    again = policy.renewals(lags)
     nodes, gauss = np.polynomial.legendre.leggauss(max(n // 2 + 1, 2))
     x, gauss = (nodes + 1) / 2, gauss / 2
     products = np.empty(lags)
@@ -88,13 +75,3 @@ def markov_law(policy: MarkovPolicy, lags: int) -> tuple[WeightLaw, float]:
         form = (1 - 2 * rate + both) + one * (x[:, None] + x[None, :]) + both * x[:, None] * x[None, :]
         products[h - 1] = n * both * float(gauss @ form ** (n - 1) @ gauss)
     return WeightLaw(policy.weight_variance + 1 / n, products, n), policy.weight_variance
-
-
-def renewals(policy: MarkovPolicy, lags: int) -> NDArray[np.float64]:
-    """Return u_0 … u_H, the probability of taking part h rounds after doing so: u_h = Σ_x P(X=x) u_(h−x)."""
-    pmf = policy.interval_pmf()[:lags]
-    pmf = np.pad(pmf, (0, lags - len(pmf)))
-    again = np.ones(lags + 1)
-    for h in range(1, lags + 1):
-        again[h] = pmf[:h] @ again[:h][::-1]
-    return again

@@ -93,7 +93,9 @@ class WicsBudget(Experiment):
         text = "; ".join(f"{model} on {n}: {c.show(4)}" for model, found in changes.items() for n, c in found.items())
         paragraph = (
             f"Loss at the end of {settings['rounds']} rounds (mean of the last {_LAST} evaluations), all clients "
-            f"training: {'. '.join(said)}. WICS's changes from one budget to the next, in pairs: {text}."
+            f"training: {'. '.join(said)}. WICS's changes from one budget to the next, in pairs: {text}. At B=55 "
+            "and 70 nearly every round can pay whoever is not fresh, and the fresh have index 0 under both ABS and "
+            "MaxPack: they choose the same clients, and their numbers are equal."
         )
         for model, (panels, why) in _PANELS.items():
             found = changes.get(model, {})

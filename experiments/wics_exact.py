@@ -68,7 +68,7 @@ class WicsExact(Experiment):
             (
                 Claim(
                     "WICS is near-optimal in P2 (three clients)",
-                    f"{WICS}, Section 4",
+                    f"{WICS}, Section 8",
                     "“nearly optimal performance on client selection”, no number",
                     ", ".join(f"{policy} {mean.show(2, ' %')}" for policy, mean in means.items())
                     + f" above the exact optimum; here, near is below {100 * _NEAR:.0f} %",

@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from experiments.base import WICS, Claim, Conclusion, Experiment, Options, Row, Unit, Verdict, seeds
-from experiments.drawing import STYLES, legend_below
+from experiments.drawing import STYLES, error_bars, legend_below
 from experiments.federation import play_run
-from experiments.stats import Interval, interval, joint, side
+from experiments.stats import Interval, interval, paired_curves, side
 
 POLICIES = ("wics", "abs", "maxpack", "random-budget")
 _MODELS = {"lr": 0.005, "svm": 0.005, "cnn": 0.01}  # and their learning rates
@@ -98,7 +98,7 @@ class WicsLearning(Experiment):
         said, claims = [], []
         for (model, dataset), figure in _FIGURES.items():
             ours: list[str] = []
-            verdicts: list[Verdict] = []
+            ahead: list[Interval] = []
             for trains in _TRAINS:
                 curves = _curves(rows, model, dataset, trains)
                 losses = _curves(rows, model, dataset, trains, "loss")
@@ -119,12 +119,18 @@ class WicsLearning(Experiment):
                     + ", ".join(f"{drop.show(4)} over {p}" for p, drop in drops.items())
                 )
                 ours.append(
-                    f"{_who(trains)}: accuracy {', '.join(f'{g.show(2)} over {p}' for p, g in gains.items())}; loss "
+                    f"{_who(trains)}: accuracy {', '.join(f'{g.show(3)} over {p}' for p, g in gains.items())}; loss "
                     + ", ".join(f"{drop.show(4)} over {p}" for p, drop in drops.items())
                 )
-                verdicts += [side(list(gains.values()), 1), side(list(drops.values()), -1)]
-            verdict: Verdict = joint(verdicts) if verdicts else "not run"
-            measured = f"points of mean accuracy, and mean loss, {'; '.join(ours)}" if verdicts else "; ".join(ours)
+                ahead += [*gains.values(), *(Interval(-drop.mean, drop.half, drop.count) for drop in drops.values())]
+            verdict: Verdict = side(ahead, 1) if ahead else "not run"
+            sure = sum(better.beyond(1, len(ahead)) for better in ahead)
+            measured = "; ".join(ours)
+            if ahead:
+                measured = (
+                    f"points of mean accuracy, and mean loss, {measured}; better beyond chance in {sure} of "
+                    f"{len(ahead)} comparisons"
+                )
             behind = {"model": {model}, "dataset": {dataset}}
             claims.append(
                 Claim(f"{_CLAIMED} ({model}, {dataset})", f"{WICS}, {figure}", _THEIRS, measured, verdict, behind)
@@ -141,25 +147,35 @@ class WicsLearning(Experiment):
         return Conclusion(paragraph, tuple(claims))
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw accuracies against rounds: a row for each model, a column for each data set and way to train."""
+        """Draw accuracies, and under them what WICS's loss is above its rivals', in pairs, by tenths of the rounds."""
         models = [m for m in _MODELS if any(r["model"] == m for r in rows)]
         columns = [(d, t) for d in _DATASETS if any(r["dataset"] == d for r in rows) for t in _TRAINS]
-        figure.set_size_inches(3 * len(columns), 2.5 * len(models) + 0.8)
-        panels = figure.subplots(len(models), len(columns), sharex=True, squeeze=False)
+        figure.set_size_inches(3 * len(columns), 4.6 * len(models) + 0.8)
+        panels = figure.subplots(2 * len(models), len(columns), sharex=True, squeeze=False)
         panels[0, 0].set_xlim(0, settings["rounds"])
-        for line, model in zip(panels, models, strict=True):
-            for axes, (dataset, trains) in zip(line, columns, strict=True):
-                for policy, curve in _curves(rows, model, dataset, trains).items():
-                    x = sorted({r["round"] for r in rows if r["model"] == model})
+        for top, bottom, model in zip(panels[::2], panels[1::2], models, strict=True):
+            x = sorted({r["round"] for r in rows if r["model"] == model})
+            for above, below, (dataset, trains) in zip(top, bottom, columns, strict=True):
+                curves = _curves(rows, model, dataset, trains)
+                losses = _curves(rows, model, dataset, trains, "loss")
+                for policy, curve in curves.items():
                     style = {**STYLES[policy], "markevery": max(1, len(x) // 6)}
-                    axes.plot(x, 100 * curve.mean(axis=0), label=policy, **style)
-                    axes.set_ylim(bottom=100 * curve.mean(axis=0)[len(x) // 10])
-                if not axes.lines:
+                    above.plot(x, 100 * curve.mean(axis=0), label=policy, **style)
+                    above.set_ylim(bottom=100 * curve.mean(axis=0)[len(x) // 10])
+                for i, rival in enumerate(p for p in losses if p != "wics"):
+                    stretches = np.array_split(np.arange(len(x)), min(10, len(x)))
+                    found = [(losses["wics"] - losses[rival])[:, s].mean(axis=1).tolist() for s in stretches]
+                    where = [float(np.mean([x[j] for j in s])) + (i - 1) * x[-1] / 45 for s in stretches]
+                    error_bars(below, where, found, linestyle="", **STYLES[rival])
+                if curves:
+                    below.axhline(0, color=STYLES["wics"]["color"])
+                for axes in () if curves else (above, below):
                     axes.set_yticks([])
                     axes.grid(False)
                     axes.text(0.5, 0.5, "not run", ha="center", transform=axes.transAxes)
-                axes.set_title(f"{model}, {dataset}\n{_who(trains)}", fontsize="small")
-            line[0].set_ylabel("test accuracy in %")
+                above.set_title(f"{model}, {dataset}\n{_who(trains)}", fontsize="small")
+            top[0].set_ylabel("test accuracy in %")
+            bottom[0].set_ylabel("WICS's loss above its\nrivals', 95 % interval")
         for axes in panels[-1]:
             axes.set_xlabel("round")
         legend_below(figure, panels[0, 0])
@@ -172,15 +188,9 @@ def _who(trains: str) -> str:
 def _curves(
     rows: Sequence[Row], model: str, dataset: str, trains: str, column: str = "accuracy"
 ) -> dict[str, NDArray[np.float64]]:
-    """Return (seeds, evaluated rounds) accuracies or losses by policy, of the seeds that all policies have finished."""
-    found: dict[str, dict[int, list[float]]] = {}
-    for row in rows:
-        if (row["model"], row["dataset"], row["trains"]) == (model, dataset, trains):
-            found.setdefault(row["policy"], {}).setdefault(row["seed"], []).append(row[column])
-    if not found:
-        return {}
-    common = sorted(set.intersection(*(set(by_seed) for by_seed in found.values())))
-    return {p: np.array([found[p][s] for s in common]) for p in POLICIES if p in found} if common else {}
+    """Return (seeds, evaluated rounds) accuracies or losses by policy."""
+    these = (r for r in rows if (r["model"], r["dataset"], r["trains"]) == (model, dataset, trains))
+    return paired_curves(these, "policy", POLICIES, column)
 
 
 def _ahead(curves: Mapping[str, NDArray[np.float64]], scale: float) -> dict[str, Interval]:

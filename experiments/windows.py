@@ -126,7 +126,7 @@ class Windows(setting.PolicyFigure):
         axes = figure.subplots()
         rounds = settings["rounds"]
         windows = [t for t in WINDOWS if t <= rounds]
-        fine = sorted({*range(1, 61), *windows, *(t for t in range(60, max(windows) + 1, 5))})
+        fine = range(1, max(windows) + 1)
         for policy in setting.POLICIES:
             style = STYLES[policy]
             axes.plot(

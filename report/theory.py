@@ -36,7 +36,7 @@ def window_deviation(policy: MarkovPolicy, windows: Sequence[int]) -> list[float
     """Return √Var(Y)/T for each window T, Y the number of rounds a client takes part in out of T, in the steady state.
 
     Participations form a stationary renewal process. With rate r = 1/E[X], and u_h the probability of taking part h
-    rounds after doing so (u_0 = 1, u_h = Σ_x P(X = x) u_{h-x}), Var(Y) = T r(1-r) + 2 Σ_{h=1}^{T-1} (T-h) r (u_h - r).
+    rounds after doing so, Var(Y) = T r(1-r) + 2 Σ_{h=1}^{T-1} (T-h) r (u_h - r).
     At every age the same probability makes it the binomial √(r(1-r)/T).
 
     Examples
@@ -45,12 +45,7 @@ def window_deviation(policy: MarkovPolicy, windows: Sequence[int]) -> list[float
     [0.5, 0.25]
     """
     longest = max(windows, default=0)
-    pmf = policy.interval_pmf()[:longest]
-    pmf = np.pad(pmf, (0, longest - len(pmf)))
-    rate = 1 / policy.interval_mean
-    again = np.ones(longest + 1)
-    for h in range(1, longest + 1):
-        again[h] = pmf[:h] @ again[:h][::-1]
+    rate, again = 1 / policy.interval_mean, policy.renewals(longest)
     result = []
     for window in windows:
         lags = np.arange(1, window)

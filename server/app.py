@@ -11,7 +11,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from aoi.clients import ClientTable
 from aoi.errors import AoiError, StorageError
-from aoi.protocol import BUDGETED
+from aoi.protocol import BUDGETED, CLIENTS_FILE, PARTITION_FILE
 from learning import partition, sgd
 from learning.task import Task
 from learning.wire import from_record, to_record
@@ -19,10 +19,8 @@ from server.checkpoint import Checkpoints, encode
 from server.config import RunConfig
 from server.folder import (
     CHECKPOINTS,
-    CLIENTS,
     LEDGER,
     MODEL,
-    PARTITION,
     default_name,
     keep,
     make_run_folder,
@@ -59,9 +57,9 @@ def play(grid: Grid, config: RunConfig) -> Path:
     with only_player(folder):
         if not config.resume:
             make_run_folder(folder)
-            partition.write_index(folder / PARTITION, parts)
+            partition.write_index(folder / PARTITION_FILE, parts)
             if table is not None:
-                write_table(folder / CLIENTS, table)
+                write_table(folder / CLIENTS_FILE, table)
         ledger = Ledger(folder / LEDGER)
         try:
             _play_rounds(grid, config, task, folder, ledger)

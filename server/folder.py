@@ -11,7 +11,7 @@ from aoi.errors import ConfigError, ResumeError, StorageError
 from aoi.files import write_whole
 from server.ledger import MAKE_ROOM, read
 
-LEDGER, MODEL, PARTITION, CLIENTS = "ledger.sqlite", "model.safetensors", "partition.npy", "clients.csv"
+LEDGER, MODEL = "ledger.sqlite", "model.safetensors"
 CHECKPOINTS, STATES = "checkpoints", "clients"  # folders: the server's, and that of the simulated clients
 _PATIENCE = 15.0  # seconds for the processes of a run that was just killed to end
 

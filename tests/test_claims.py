@@ -1,5 +1,6 @@
 """Verdicts follow the data: made-up rows with a known answer, and the rules that turn intervals into verdicts."""
 
+import itertools
 import math
 
 import numpy as np
@@ -48,6 +49,22 @@ def test_a_side_needs_every_interval():
     assert [side([above, above], 1), side([above, above], -1)] == ["holds", "not"]
     assert side([above, leaning], 1) == side([above, below], 1) == side([leaning, leaning], 1) == "partly"
     assert side([leaning, below], 1) == side([], 1) == "not"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_beyond_chance_is_a_t_test_at_a_share_of_five_percent(seed):
+    values = np.random.default_rng(seed).normal(0.9, 1, 2 + seed % 6)
+    for wanted, comparisons in itertools.product((1, -1), (1, 2, 12)):
+        test = scipy_stats.ttest_1samp(wanted * values, 0)
+        expected = bool(test.statistic > 0 and test.pvalue < 0.05 / comparisons)
+        assert interval(values.tolist()).beyond(wanted, comparisons) is expected
+    assert not interval([3.0]).beyond(1)
+
+
+def test_one_small_success_among_many_comparisons_is_no_part_that_holds():
+    lucky, against = interval([1.0, 1.1, 1.3, 1.9]), interval([-1.0, -2.0, 0.5, -3.0])
+    assert lucky.low > 0 and side([lucky, against], 1) == "partly"
+    assert side([lucky, *[against] * 11], 1) == "not"
     assert [joint(["not", "not"]), joint(["not", "holds"])] == ["not", "partly"]
 
 
@@ -297,3 +314,17 @@ def test_runs_under_way_stay_valid():
 @pytest.mark.parametrize("experiment", [e for e in experiments().values() if e.claims], ids=lambda e: e.name)
 def test_every_claim_that_is_not_run_says_why(experiment):
     assert all(claim.ours and claim.verdict == "not run" for claim in experiment.claims)
+
+
+@pytest.mark.parametrize(("gap", "verdict"), [(0.005, "holds"), (0.2, "not")])
+def test_the_bias_term_is_judged_by_the_extremes_of_the_skew(gap, verdict):
+    """ρ̄ is the largest skew at the last model, ρ_ the least along training: here 3 and 0.5, so Γ(ρ̄/ρ_ − 1) = 5Γ."""
+    rows = [
+        {"seed": s, "split": split, "policy": p, "round": t, "along": along, "final": final, "gap": gap + s / 1e6}
+        for s in (1, 2)
+        for split in ("iid", "dirichlet-0.3")
+        for p in ("random", "proportional", "markov-optimal", "markov-increasing")
+        for t, (along, final) in enumerate([(1.0, 3.0), (0.5, 0.2), (2.0, 1.0)], 1)
+    ]
+    found = next(claim for name, claim in verdicts("skew", rows).items() if "bias term" in name)
+    assert found.verdict == verdict and f"iid, random: {5 * gap:.3f}" in found.ours
