@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all: the one piece of I/O of this room, where every other room may import it."""
+"""Writing a file whole or not at all; here, since every other room may import it."""
 
 import os
 from contextlib import suppress

@@ -188,8 +188,9 @@ def conclude(control: Control, state: RunState, folder: Path) -> int:
 
 def play() -> int:
     """Play the run that the environment describes, or follow the one that is going, and return the exit status."""
-    chosen = settings.from_environment(os.environ, settings.defaults(APP / "pyproject.toml"))
-    chosen |= {"runs-dir": str(RUNS), "data-dir": "/data"}
+    fixed = {"runs-dir": str(RUNS), "data-dir": "/data"}
+    known = {key: value for key, value in settings.defaults(APP / "pyproject.toml").items() if key not in fixed}
+    chosen = settings.from_environment(os.environ, known) | fixed
     if chosen.get("num-clients", "0").isdecimal():  # anything else is for RunConfig to complain of
         chosen["num-clients"] = str(max(int(chosen.get("num-clients", "0")), replicas()))
     if chosen.get("resume", "").lower() == "true" and CURRENT.exists():
