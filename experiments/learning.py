@@ -200,7 +200,8 @@ class Learning(Experiment):
             more = interval((100 * (_jumps(ours) - _jumps(base))).tolist())
             text = (
                 f"{model}, standard deviation of the change from round to round, later half: {more.show(3)} points "
-                f"more than {said.base}'s {100 * float(_jumps(base).mean()):.3f} ({more.count} seeds)"
+                f"more than {said.base}'s {100 * float(_jumps(base).mean()):.3f}"
+                f"{_seeds(more)}"
             )
             return self._claim(said, model, text, side([more], -1))
         difference = _difference(curves, said.policy, said.target, said.base)
@@ -209,7 +210,7 @@ class Learning(Experiment):
         before = float(np.mean(_reached(base, said.target)))
         text = (
             f"{model}, {said.target:.0%}: {difference.show(1)} rounds against {said.base}'s "
-            f"{before:.1f}, {100 * difference.mean / before:+.1f} % ({difference.count} seeds)"
+            f"{before:.1f}, {100 * difference.mean / before:+.1f} %{_seeds(difference)}"
         )
         return self._claim(said, model, text, side([difference], -1))
 
@@ -263,6 +264,11 @@ def _difference(
     ours, theirs = _reached(curves[policy], target), _reached(curves[base], target)
     always = np.isfinite(ours).all() and np.isfinite(theirs).all()
     return interval((ours - theirs).tolist()) if always else None
+
+
+def _seeds(found: Interval) -> str:
+    """Say how many seeds there were, unless the interval says that there was but one."""
+    return f" ({found.count} seeds)" if found.count > 1 else ""
 
 
 def _jumps(curve: NDArray[np.float64]) -> NDArray[np.float64]:
