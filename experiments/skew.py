@@ -129,7 +129,7 @@ class Skew(Experiment):
             f"{settings['dataset']}, {settings['model']}, {settings['rounds']} rounds. {'. '.join(said)}. F_k* is the "
             f"loss after {settings['local_steps']} steps on a client's own data; Γ is taken at a model trained "
             f"centrally for {settings['central_epochs']} epochs, ρ̄ at the run's last model; q_k is a client's share of "
-            "the examples. A Γ below 0 is an estimate's error: client by client, training stopped short of what the central "
+            "the examples. A Γ below 0 is an estimate's error: the clients' own training stopped short of what the central "
             "model attains. The paper's Table II is titled an average, its text says minimum and maximum over the "
             "rounds: both are here. With expected weights E[ω] = q, ρ is 1 at any fixed model, whatever the policy; it "
             "leaves 1 along training because clients chosen lately have a smaller loss, and an age policy passes over "
