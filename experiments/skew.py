@@ -129,12 +129,12 @@ class Skew(Experiment):
             f"{settings['dataset']}, {settings['model']}, {settings['rounds']} rounds. {'. '.join(said)}. F_k* is the "
             f"loss after {settings['local_steps']} steps on a client's own data; Γ is taken at a model trained "
             f"centrally for {settings['central_epochs']} epochs, ρ̄ at the run's last model; q_k is a client's share of "
-            "the examples. A Γ below 0 is an estimate's error: the clients' own training stopped short of what the central "
-            "model attains. The paper's Table II is titled an average, its text says minimum and maximum over the "
-            "rounds: both are here. With expected weights E[ω] = q, ρ is 1 at any fixed model, whatever the policy; it "
-            "leaves 1 along training because clients chosen lately have a smaller loss, and an age policy passes over "
-            "them, and where weights are not in proportion to sizes (1/|S| under Dirichlet). A single round's ρ "
-            "scatters about that, so its minimum falls with the number of rounds."
+            "the examples. A Γ below 0 is an estimate's error: the clients' own training stopped short of what the "
+            "central model attains. The paper's Table II is titled an average, its text says minimum and maximum "
+            "over the rounds: both are here. With expected weights E[ω] = q, ρ is 1 at any fixed model, whatever the "
+            "policy; it leaves 1 along training because clients chosen lately have a smaller loss, and an age policy "
+            "passes over them, and where weights are not in proportion to sizes (1/|S| under Dirichlet). A single "
+            "round's ρ scatters about that, so its minimum falls with the number of rounds."
         )
         claims = []
         for claim, policies, wanted in ((_LARGER, _MARKOV, 1), (_SMALLER, ("proportional",), -1)):
