@@ -160,8 +160,8 @@ class Skew(Experiment):
         near = [max(-bias.low, bias.high) < _NEAR for bias in found.values()]
         text = "; ".join(f"{name}: {bias.show(3)}" for name, bias in found.items())
         return (
-            f"Γ(ρ̄/ρ_ − 1): {text}; here, close to zero is below {_NEAR}; the factor KL/((K−1)μ), above 1, is unknown of a "
-            "network",
+            f"Γ(ρ̄/ρ_ − 1): {text}; here, close to zero is below {_NEAR}; the factor KL/((K−1)μ), above 1, is unknown "
+            "of a network",
             "partly" if any(near) else "not",
         )
 
