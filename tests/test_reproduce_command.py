@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import sqlite3
 import struct
@@ -220,11 +221,18 @@ def test_the_command_is_the_one_that_plays_the_units(tmp_path):
     assert not commands(find("windows"), Store(tmp_path, "windows", {"rounds": 7}, ""))
 
 
-def test_committed_pages_say_what_plays_the_committed_results():
-    for page in (ROOT / "docs/results").glob("*.json"):
-        store = Store.recorded(page.parent, page.stem)
-        assert commands(find(page.stem), store), page.stem
-        assert behind(find(page.stem), store, "") in page.with_suffix(".md").read_text(), page.stem
+def test_committed_pages_say_what_the_committed_results_show_and_what_plays_them(tmp_path):
+    results = ROOT / "docs/results"
+    for recorded in results.glob("*.json"):
+        store, experiment = Store.recorded(results, recorded.stem), find(recorded.stem)
+        page = recorded.with_suffix(".md").read_text()
+        assert commands(experiment, store), recorded.stem
+        assert behind(experiment, store, "") in page, recorded.stem
+        assert experiment.conclude(store.rows, store.settings).paragraph in page, recorded.stem
+    copy = shutil.copytree(results, tmp_path / "results")
+    write_summary(copy)
+    for page in ("README.md", "wics.md"):
+        assert (copy / page).read_text() == (results / page).read_text(), f"{page}: run aoi reproduce summary"
 
 
 def test_a_page_of_a_part_of_the_units_says_so(tmp_path):
