@@ -41,18 +41,18 @@ def typed(name: str, options: Options) -> str:
 def commands(experiment: Experiment, store: Store) -> dict[str, list[Unit]]:
     """Return the commands that play the complete units of a store, each with all units that it plays.
 
-    Found by trying what can be typed: of the commands that play under the store's settings, those that play most of
-    what is not accounted for yet, and least besides. Empty if none plays under these settings.
+    Found by trying what can be typed: of the commands that play under the store's settings, first those that play
+    nothing that is not there, then those that play most of what is not accounted for yet, and least besides. Empty if
+    none plays under these settings.
     """
-    missing = {key_of(unit) for unit in store.units}
+    there = {key_of(unit) for unit in store.units}
+    missing = set(there)
     found: dict[str, list[Unit]] = {}
     candidates = [(typed(experiment.name, options), options) for options in _options(store)]
     fitting = {c: experiment.units(o) for c, o in candidates if plain(experiment.settings(o)) == store.settings}
     keys = {command: {key_of(unit) for unit in units} for command, units in fitting.items()}
-    while missing and keys:
-        best = max(keys, key=lambda c: (len(keys[c] & missing), -len(keys[c] - missing), -len(c)))
-        if not keys[best] & missing:
-            break
+    while useful := [c for c in keys if keys[c] & missing]:
+        best = max(useful, key=lambda c: (keys[c] <= there, len(keys[c] & missing), -len(keys[c] - missing), -len(c)))
         missing -= keys[best]
         found[best] = fitting[best]
     return found

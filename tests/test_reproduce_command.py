@@ -22,7 +22,7 @@ from experiments.federation import play_run
 from experiments.progress import Progress
 from experiments.registry import find
 from experiments.runner import reproduce, write_pages
-from experiments.store import Store
+from experiments.store import Store, key_of
 from experiments.summary import write_summary
 from experiments.watch import Watch
 from server.ledger import read
@@ -238,6 +238,18 @@ def test_committed_pages_say_what_the_committed_results_show_and_what_plays_them
 def test_a_page_of_a_part_of_the_units_says_so(tmp_path):
     store = _recorded(tmp_path, "fashion", Options(), lambda unit: (unit["seed"], unit["policy"]) != (5, "random"))
     assert "`aoi reproduce fashion` · 72 of 75 units · seeds: 1 to 5 · " in behind(find("fashion"), store, "")
+
+
+def test_more_seeds_of_one_model_have_a_command_that_plays_nothing_else(tmp_path):
+    experiment = find("wics-learning")
+    usual = [key_of(unit) for unit in experiment.units(Options())]
+    store = _recorded(
+        tmp_path, "wics-learning", Options(seeds=12), lambda unit: unit["model"] == "lr" or key_of(unit) in usual
+    )
+    assert list(commands(experiment, store)) == [
+        "aoi reproduce wics-learning",
+        "aoi reproduce wics-learning --seeds 12 --model lr",
+    ]
 
 
 def test_pages_and_claims_have_seeds_hours_and_command(tmp_path):
