@@ -24,7 +24,7 @@ _FIGURES = {
     ("cnn", "fashion-mnist"): "Fig. 8",
 }
 _TRAINS = ("all", "selected")
-_SEEDS = {"cnn": 3}  # ten of the others
+SEEDS = {"cnn": 3}  # ten of the others
 _CLAIMED = "WICS has a higher accuracy and a lower loss than ABS, MaxPack and Random"
 _THEIRS = "(a) accuracy and (b) loss better than all three (curves)"
 _WHY = {
@@ -85,7 +85,7 @@ class WicsLearning(Experiment):
             {"seed": s, "model": m, "dataset": d, "trains": t, "policy": p}
             for m in models
             for t in (_TRAINS[::-1] if m != "cnn" or options.model else _TRAINS[1:])
-            for s in seeds(options, _SEEDS.get(m, 10), 2)
+            for s in seeds(options, SEEDS.get(m, 10), 2)
             for d in sets
             for p in POLICIES
         ]
