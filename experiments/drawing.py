@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from experiments.stats import interval
 
@@ -70,6 +72,29 @@ def error_bars(axes: Axes, x: Sequence[float], values: Sequence[Sequence[float]]
     found = [interval(v) for v in values]
     halves = [f.half if math.isfinite(f.half) else 0.0 for f in found]
     axes.errorbar(x, [f.mean for f in found], halves, capsize=2, elinewidth=1.2, **style)
+
+
+def paired_tenths(axes: Axes, x: Sequence[float], above: Mapping[str, NDArray[np.float64]]) -> list[list[list[float]]]:
+    """Draw what policies are above another, as means over a tenth of the rounds, side by side, with 95 % intervals.
+
+    Parameters
+    ----------
+    x : (rounds,)
+    above : for each policy (seeds, rounds) differences, in pairs
+
+    Returns
+    -------
+    list
+        for each policy and tenth, one mean a seed
+    """
+    stretches = np.array_split(np.arange(len(x)), min(10, len(x)))
+    middles = [float(np.mean([x[j] for j in stretch])) for stretch in stretches]
+    drawn = []
+    for i, (policy, differences) in enumerate(above.items()):
+        aside = (i - (len(above) - 1) / 2) * x[-1] / 10 / (len(above) + 1)
+        drawn.append([differences[:, stretch].mean(axis=1).tolist() for stretch in stretches])
+        error_bars(axes, [middle + aside for middle in middles], drawn[-1], linestyle="", **STYLES[policy])
+    return drawn
 
 
 def legend_below(figure: Figure, axes: Axes, columns: int = 4) -> None:

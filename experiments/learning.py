@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from experiments.base import GLOBECOM, JOURNAL, Claim, Conclusion, Experiment, Options, Row, Unit, Verdict, seeds
-from experiments.drawing import STYLES, error_bars, legend_below
+from experiments.drawing import STYLES, legend_below, paired_tenths
 from experiments.federation import play_run
 from experiments.said import CIFAR10, CIFAR100, MNIST_DIRICHLET, MNIST_IID, MNIST_MORE, Said, partition_name
 from experiments.stats import Interval, interval, paired_curves, side
@@ -152,22 +152,15 @@ class Learning(Experiment):
         above, below = figure.subplots(2, len(self._splits), sharex=True, sharey="row", squeeze=False)
         for top, bottom, split in zip(above, below, self._splits, strict=True):
             curves = {policy: 100 * curve for policy, curve in _curves(rows, split).items()}
-            rivals = [policy for policy in curves if policy != _BASE]
             for policy, curve in curves.items():
                 x = np.arange(1, curve.shape[1] + 1)
                 style = {**STYLES[policy], "markevery": max(1, len(x) // 8)}
                 top.plot(x, curve.mean(axis=0), label=policy, **style)
-                if policy == _BASE:
-                    bottom.axhline(0, **{k: v for k, v in style.items() if k == "color"})
-                    continue
-                stretches = np.array_split(np.arange(len(x)), min(10, len(x)))
-                gains = [(curve - curves[_BASE])[:, stretch].mean(axis=1).tolist() for stretch in stretches]
-                aside = (rivals.index(policy) - (len(rivals) - 1) / 2) * len(x) / 10 / (len(rivals) + 1)
-                where = [float(x[stretch].mean()) + aside for stretch in stretches]
-                error_bars(bottom, where, gains, linestyle="", **STYLES[policy])
-                later = [interval(gain) for gain in gains[1:]]
-                ends += [end for gain in later for end in (gain.low, gain.mean, gain.high) if np.isfinite(end)]
             if curves:
+                bottom.axhline(0, color=STYLES[_BASE]["color"])
+                for gains in paired_tenths(bottom, x, {p: c - curves[_BASE] for p, c in curves.items() if p != _BASE}):
+                    later = [interval(gain) for gain in gains[1:]]
+                    ends += [end for gain in later for end in (gain.low, gain.mean, gain.high) if np.isfinite(end)]
                 target = 100 * _target({p: c / 100 for p, c in curves.items()}, str(settings["dataset"]))
                 top.axhline(target, color="#888888", linestyle=":", label=f"target, {target:.0f} %")
             else:

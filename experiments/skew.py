@@ -150,10 +150,10 @@ class Skew(Experiment):
     def _judge_bias(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> tuple[str, Verdict]:
         """Judge Remark 3 by Γ(ρ̄/ρ_ − 1); what it is multiplied with, KL/((K−1)μ), nobody knows of a network."""
         found = {
-            f"{split}, {policy}": interval(_bias(rows, split, policy))
+            f"{split}, {policy}": interval(biases)
             for split in _SPLITS
             for policy in setting.POLICIES
-            if _bias(rows, split, policy)
+            if (biases := _bias(rows, split, policy))
         }
         if not found or settings["dataset"] != self._dataset:
             return self._why, "not run"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -191,8 +192,8 @@ def _gain(
 
 def _above_floor(rows: Sequence[Row]) -> list[float]:
     """Return by how many percent WICS's P2 is above the floor, instance by instance, each summed over the settings."""
-    sums = zip(*(_by_seed(rows, None, None, lambda row, c=c: float(row[c])) for c in ("p2 wics", "floor")), strict=True)
-    return [100 * (found / floor - 1) for found, floor in sums]
+    found, floors = (_by_seed(rows, None, None, itemgetter(column)) for column in ("p2 wics", "floor"))
+    return [100 * (p2_ / floor - 1) for p2_, floor in zip(found, floors, strict=True)]
 
 
 def _by_seed(

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from experiments.base import WICS, Claim, Conclusion, Experiment, Options, Row, Unit, Verdict, seeds
-from experiments.drawing import STYLES, error_bars, legend_below
+from experiments.drawing import STYLES, legend_below, paired_tenths
 from experiments.federation import play_run
 from experiments.stats import Interval, interval, paired_curves, side
 
@@ -163,12 +163,8 @@ class WicsLearning(Experiment):
                     style = {**STYLES[policy], "markevery": max(1, len(x) // 6)}
                     above.plot(x, 100 * curve.mean(axis=0), label=policy, **style)
                     above.set_ylim(bottom=100 * curve.mean(axis=0)[len(x) // 10])
-                for i, rival in enumerate(p for p in losses if p != "wics"):
-                    stretches = np.array_split(np.arange(len(x)), min(10, len(x)))
-                    found = [(losses["wics"] - losses[rival])[:, s].mean(axis=1).tolist() for s in stretches]
-                    where = [float(np.mean([x[j] for j in s])) + (i - 1) * x[-1] / 45 for s in stretches]
-                    error_bars(below, where, found, linestyle="", **STYLES[rival])
                 if curves:
+                    paired_tenths(below, x, {p: losses["wics"] - loss for p, loss in losses.items() if p != "wics"})
                     below.axhline(0, color=STYLES["wics"]["color"])
                 for axes in () if curves else (above, below):
                     axes.set_yticks([])

@@ -9,7 +9,7 @@ run             key, value (JSON): ``config`` (every run key), ``run`` (our own 
 clients         one row a client: ``client`` (number from 0), name, since, examples, payment, weight, data_age
 rounds          one row a round, from 1: the fields of :class:`strategies.records.RoundRecord`
 participations  one row for each client that trained, failed, was late or was refused in a round: the fields of
-                 :class:`strategies.records.Participation`, and ``round``
+                :class:`strategies.records.Participation`, and ``round``
 """
 
 import json
