@@ -58,25 +58,21 @@ def replicas() -> int:
         return 0
 
 
-def await_clients(control: Control, wanted: int, seconds: float, heard: bool = False) -> None:
-    """Enrol clients and wait until enough are connected.
+def await_clients(control: Control, wanted: int, seconds: float) -> None:
+    """Enrol clients and wait, so many seconds at most, until enough are connected.
 
-    Parameters
-    ----------
-    control, wanted, seconds : where to look, for how many clients, and how long at most
-    heard : count only those that are heard of from now on: after a crash the SuperLink lists the dead for a minute
+    The SuperLink lists the dead for a minute; the ServerApp, which asks them, waits for those.
 
     Raises
     ------
     NodesError
         Too few came in time.
     """
-    end, told, known = time.monotonic() + seconds, -1, None if heard else {}
+    end, told = time.monotonic() + seconds, -1
     while True:
         try:
             enrol(control)
-            known = control.heartbeats() if known is None else known
-            found = control.online(known)
+            found = control.online()
         except grpc.RpcError:  # the SuperLink is being restarted
             found = 0
         if found != told:
@@ -208,7 +204,7 @@ def play() -> int:
         values = (recorded_config(folder) or {}) | {"resume": True}
         if len(values) == 1:
             raise ResumeError(f"AOI_RESUME is set, but there is no run {name!r} to go on with.")
-    await_clients(control, int(values["num-clients"]), config.join_timeout, heard=config.resume)
+    await_clients(control, int(values["num-clients"]), config.join_timeout)
     folder.mkdir(parents=True, exist_ok=True)
     point_at(name)
     run_id = submit(values | {"run-name": name})

@@ -30,6 +30,7 @@ from strategies.roster import Roster
 
 A = TypeVar("A", Answer, Bid)
 logger = logging.getLogger("flwr")
+_ROLL_CALLS = 3  # at most, before the first round: a client that dies again and again does not hold up the others
 
 
 class AgeAwareStrategy(Strategy):
@@ -170,15 +171,20 @@ class AgeAwareStrategy(Strategy):
         first = 1 if self._resume is None else self._resume.next_round
         if self._resume is not None and self._resume.memory:
             self.recall(self._resume.memory)
+        if not self.options.run:
+            self.options = replace(self.options, run=f"flwr-{grid.run.run_id}")
         if first <= num_rounds:
-            self._await_clients(grid, first)
+            self._await_clients(grid)
         if evaluate_fn and first == 1 and (metrics := evaluate_fn(0, arrays)) is not None:
             result.evaluate_metrics_serverapp[0] = metrics
         idle = 0
         for round_ in range(first, num_rounds + 1):
             self._record = RoundRecord(round_, started=time.time())
             begun = time.monotonic()
-            self._call_roll(grid, round_)
+            if round_ == first:
+                self._call_first_roll(grid, round_)
+            else:
+                self._call_roll(grid, round_)
             arrays, train_metrics = self._train(round_, arrays, train_config or ConfigRecord(), grid, timeout)
             if train_metrics is not None:
                 result.train_metrics_clientapp[round_] = train_metrics
@@ -202,12 +208,10 @@ class AgeAwareStrategy(Strategy):
     def _ask(self, round_: int) -> Ask:
         return Ask(run=self.options.run, round=round_)
 
-    def _await_clients(self, grid: Grid, first: int) -> None:
+    def _await_clients(self, grid: Grid) -> None:
         """Wait for everyone; a run that goes on does so with those who are there, as it would have without a break."""
-        if not self.options.run:
-            self.options = replace(self.options, run=f"flwr-{grid.run.run_id}")
         found = self._connected(grid, self._needs)
-        if found < self._needs and first == 1:
+        if found < self._needs and self._resume is None:
             raise NodesError(
                 f"{found} clients are connected after {self.options.join_timeout:g} s (join-timeout), the run "
                 f"needs {self._needs}. In simulation, start it with\n  flwr run . --federation-config "
@@ -215,7 +219,7 @@ class AgeAwareStrategy(Strategy):
                 "clients, or ask for fewer (num-clients, clients-per-round, min-clients)."
             )
         if found < self._needs:
-            logger.warning("Round %d begins with %d of %d clients.", first, found, self._needs)
+            logger.warning("The run goes on with %d of %d clients.", found, self._needs)
 
     def _connected(self, grid: Grid, wanted: int) -> int:
         """Wait until ``wanted`` clients are connected or the join deadline has passed; return how many are."""
@@ -225,10 +229,19 @@ class AgeAwareStrategy(Strategy):
             waits.pause(deadline)
         return found
 
-    def _call_roll(self, grid: Grid, round_: int) -> None:
+    def _call_first_roll(self, grid: Grid, round_: int) -> None:
+        """Call the roll and, where some had died that were waited for, wait for them or others and call it again.
+
+        Clients start up for this question; in Flower's simulation that takes Ray's start, up to a minute.
+        """
+        for _ in range(_ROLL_CALLS):
+            self._call_roll(grid, round_, start_up=self.options.join_timeout)
+            if not self.roster.gone or self.roster.available.sum() >= self._needs:
+                return
+            self._await_clients(grid)
+
+    def _call_roll(self, grid: Grid, round_: int, start_up: float = 0.0) -> None:
         self._connected(grid, 1)  # with nobody there, rounds must not rush by empty
-        # Clients start up for the first question; in Flower's simulation that takes Ray's start, up to a minute.
-        start_up = 0.0 if self.roster.records else self.options.join_timeout
         fresh = self.roster.call_roll(grid, self._ask(round_), self.options.ask_timeout + start_up)
         self._record.messages += 2 * len(fresh)
         if fresh:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from aoi import protocol
@@ -31,6 +32,7 @@ class Roster:
     last : (n,) int64, the round in which the server last used the client's work (0: never)
     next_round : (n,) int64, the round it has reserved (0: none known)
     payments : (n,) float64, what it declared (NaN: nothing)
+    gone : nodes that were asked in the last roll call and found to be dead; Flower lists them for a minute
     """
 
     def __init__(self, known: Iterable[ClientRecord] = (), expected: int = 0) -> None:
@@ -41,6 +43,7 @@ class Roster:
         self.next_round = np.zeros(0, np.int64)
         self._sizes = np.zeros(0, np.int64)
         self.payments = np.zeros(0)
+        self.gone: set[int] = set()
         self._weights = np.zeros(0)
         self._node_of: dict[int, int] = {}
         self._number_of_node: dict[int, int] = {}
@@ -91,11 +94,14 @@ class Roster:
             timeout,
             one_by_one=False,
         )
-        found = []
+        found: list[tuple[int, Introduction]] = []
+        self.gone = set()
         for reply in exchange:
             node = exchange.client_of(reply)
             if node is None:
                 continue
+            if reply.has_error() and reply.error.code == ErrorCode.NODE_UNAVAILABLE:
+                self.gone.add(node)
             try:
                 found.append((node, _checked(read_record(reply, Introduction))))
             except Refused as reason:

@@ -8,7 +8,6 @@ import sys
 import tomllib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -17,7 +16,6 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key, l
 
 from aoi.errors import ConfigError
 from docker import client, pki, requirements, settings, submit
-from docker.control import Control
 from server.config import variable
 
 ROOT = Path(__file__).parents[1]
@@ -188,19 +186,3 @@ def test_a_key_is_registered_once_and_a_revoked_one_not_again(tmp_path: Path) ->
     (tmp_path / "client-1.pub").write_text("another key of client-1")
     submit.enrol(registry, tmp_path)
     assert registry.keys == ["key of client-0", "another key of client-1"]
-
-
-def test_the_dead_are_told_from_the_living_by_the_next_heartbeat() -> None:
-    now = datetime.now(UTC).timestamp()
-
-    def node(number: int, until: float) -> SimpleNamespace:
-        return SimpleNamespace(node_id=number, status="online", online_until=now + until, heartbeat_interval=30.0)
-
-    control = Control.__new__(Control)
-    nodes = [node(1, 55), node(2, 50), node(3, 20)]
-    control._nodes = lambda: nodes  # type: ignore[method-assign]
-    assert control.online() == 2  # the third is overdue
-    known = control.heartbeats()
-    assert control.online(known) == 0
-    nodes[0] = node(1, 60)
-    assert control.online(known) == 1

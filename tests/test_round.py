@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.common.constant import ErrorCode
 
 from aoi.errors import NodesError
 from client import ClientApp
@@ -399,6 +400,56 @@ def test_too_few_nodes_by_the_deadline(tmp_path):
     text = str(error.value)
     assert "3 clients are connected" in text and "needs 4" in text
     assert "flwr run . --federation-config 'num-supernodes=4 client-resources-num-cpus=1'" in text
+
+
+class Restarting(LocalGrid):
+    """The second half of its nodes die so many times before they answer, unnoticed until they are asked."""
+
+    deaths = 1
+    away = 3  # looks at the list of nodes that a death takes
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        everybody = list(self._contexts)
+        self._mortal = dict.fromkeys(everybody[len(everybody) // 2 :], self.deaths)
+        self._looks = 0
+
+    def get_node_ids(self):
+        self._looks = max(0, self._looks - 1)
+        return [i for i in self._contexts if not (self._looks and i in self._mortal)]
+
+    def _deliver(self, message):
+        node = message.metadata.dst_node_id
+        if not self._mortal.get(node):
+            return super()._deliver(message)
+        self._mortal[node] -= 1
+        self._looks = self.away
+        reply = Message(Error(ErrorCode.NODE_UNAVAILABLE, "gone"), reply_to=message)
+        self._sign(reply)
+        return reply
+
+
+def test_clients_that_were_dead_though_connected_are_waited_for_before_the_first_round(tmp_path):
+    notes, result, _ = play(everyone, honest_app(), tmp_path, grid=Restarting)
+    assert [record.trained for record in notes.rounds] == [4, 4]
+    assert [(c.client, c.since) for c in notes.clients] == [(i, 1) for i in range(4)]
+    same_model(result.arrays, expected(range(4), 2))
+
+
+def test_clients_that_were_dead_though_connected_and_stay_away_are_missed(tmp_path):
+    class Lost(Restarting):
+        away = 10**9
+
+    with pytest.raises(NodesError, match="2 clients are connected"):
+        play(everyone, honest_app(), tmp_path, grid=Lost)
+
+
+def test_a_client_that_dies_again_and_again_does_not_hold_up_the_others(tmp_path):
+    class Flapping(Restarting):
+        deaths = 10**9
+
+    notes, _, _ = play(lambda **s: RandomSelection(2, **s), honest_app(), tmp_path, grid=Flapping, min_clients=4)
+    assert [record.trained for record in notes.rounds] == [2, 2]
 
 
 # Evaluation on clients ----------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import json
 import urllib.request
 
-from tests.e2e.cluster import Cluster
+from tests.e2e.cluster import Cluster, start
 
 
 def test_up_alone_plays_a_run_with_as_many_clients_as_it_is_scaled_to_and_shows_it(cluster: Cluster) -> None:
@@ -22,11 +22,21 @@ def test_up_alone_plays_a_run_with_as_many_clients_as_it_is_scaled_to_and_shows_
         assert "eight" in json.loads(answer.read())["title"]
     assert cluster.await_end() == 0, cluster.logs("submit")
     ledger = cluster.ledger("eight")
-    assert [row["name"] for row in ledger["clients"]] == [f"client-{i}" for i in range(8)]
+    assert sorted(row["name"] for row in ledger["clients"]) == [f"client-{i}" for i in range(8)]
     assert {row["examples"] for row in ledger["clients"]} <= {187, 188}  # 1500 digits, dealt to eight
     assert {row["trained"] for row in ledger["rounds"]} == {8}
     log = cluster.logs("submit")
     assert "8 of 8 clients are connected" in log and "run eight is complete: 2 rounds" in log
+
+
+def test_clients_that_were_killed_and_started_again_at_once_all_play_the_next_run(cluster: Cluster) -> None:
+    """The SuperLink lists the sessions of the killed for a minute, and refuses new ones under their keys meanwhile."""
+    cluster.docker("kill", *cluster.containers("client"))
+    start(cluster, "again", 1, AOI_POLICY="random", AOI_CLIENTS_PER_ROUND="4")
+    assert cluster.await_end() == 0, cluster.logs("submit")
+    ledger = cluster.ledger("again")
+    assert sorted(row["name"] for row in ledger["clients"]) == [f"client-{i}" for i in range(4)]
+    assert [row["trained"] for row in ledger["rounds"]] == [4]
 
 
 def test_memory_limits_hold_and_nothing_runs_as_root(cluster: Cluster) -> None:

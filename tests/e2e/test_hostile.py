@@ -15,7 +15,7 @@ LIES = {
     "10^12 examples": "num-examples is 1000000000000, not a whole number",
     "a string for a number": "age is 'seven', not of type int",
     "an array far larger than the model": "bytes, the model's has",
-    "another client's name": "it calls itself 'client-0', which is not its name",
+    "another client's name": "', which is not its name",
     "no metrics": "0 metric records in place of one",
 }
 LIARS = 2
@@ -48,7 +48,9 @@ if any("multiprocessing.forkserver" in word for word in sys.orig_argv):
             case "10^12 examples": content["metrics"]["num-examples"] = 10**12
             case "a string for a number": content["aoi"]["age"] = "seven"
             case "an array far larger than the model": value = np.zeros({LARGE}, np.float32)
-            case "another client's name": content["aoi"]["name"] = "client-0"
+            case "another client's name":
+                own = content["aoi"]["name"]
+                content["aoi"]["name"] = "client-1" if own == "client-0" else "client-0"
             case "no metrics": del content["metrics"]
         content["arrays"][name] = Array(value)
 
@@ -66,9 +68,7 @@ VOLUMES = ("trust:/pki/trust:ro", "clients:/clients", "enrolment:/enrolment", "r
 @pytest.fixture(scope="module")
 def ledger(cluster: Cluster) -> dict[str, Any]:
     """Return the ledger of a run of two honest clients and two liars, and the liars' names."""
-    cluster.compose(
-        "up", "-d", "--no-build", "--scale", "client=2", "client", timeout=120
-    )  # they become client-0 and -1
+    cluster.compose("up", "-d", "--no-build", "--scale", "client=2", "client", timeout=120)
     commands = [LIAR + START.format(number=i) for i in range(LIARS)]
     liars = [cluster.intruder(f"liar-{i}", "sh", "-c", c, mounts=VOLUMES) for i, c in enumerate(commands)]
     try:
