@@ -173,10 +173,12 @@ class Cluster:
         return [int(line) for line in self.docker("top", container, "-eo", "pid").split()[1:]]
 
     def kill_process(self, container: str, program: str) -> None:
-        """Kill the program of a container whose command line holds a word; its forks, which share it, are younger."""
-        lines = self.docker("top", container, "-eo", "pid,args").splitlines()[1:]
-        found = [int(line.split()[0]) for line in lines if program in line and "docker-init" not in line]
-        os.kill(min(found), signal.SIGKILL)
+        """Kill the program of a container whose command line holds a word, and not its forks, which share it."""
+        lines = self.docker("top", container, "-eo", "pid,ppid,args").splitlines()[1:]
+        found = [line.split()[:2] for line in lines if program in line and "docker-init" not in line]
+        forked = {pid for pid, _ in found}
+        (first,) = (int(pid) for pid, parent in found if parent not in forked)
+        os.kill(first, signal.SIGKILL)
 
     def crash(self, container: str) -> None:
         """Kill a container's first process, and so all of them; unlike `docker kill` it is restarted by its policy."""
