@@ -430,7 +430,7 @@ class Restarting(LocalGrid):
 
 
 def test_clients_that_were_dead_though_connected_are_waited_for_before_the_first_round(tmp_path):
-    notes, result, _ = play(everyone, honest_app(), tmp_path, grid=Restarting)
+    notes, result, _ = play(everyone, honest_app(), tmp_path, grid=Restarting, join_timeout=30)
     assert [record.trained for record in notes.rounds] == [4, 4]
     assert [(c.client, c.since) for c in notes.clients] == [(i, 1) for i in range(4)]
     same_model(result.arrays, expected(range(4), 2))
@@ -448,7 +448,9 @@ def test_a_client_that_dies_again_and_again_does_not_hold_up_the_others(tmp_path
     class Flapping(Restarting):
         deaths = 10**9
 
-    notes, _, _ = play(lambda **s: RandomSelection(2, **s), honest_app(), tmp_path, grid=Flapping, min_clients=4)
+    notes, _, _ = play(
+        lambda **s: RandomSelection(2, **s), honest_app(), tmp_path, grid=Flapping, min_clients=4, join_timeout=30
+    )
     assert [record.trained for record in notes.rounds] == [2, 2]
 
 

@@ -43,6 +43,7 @@ def killed(cluster: Cluster) -> Killed:
     for container in everyone + cluster.containers("client"):
         cluster.crash(container)
     at.append(cluster.last_round(RUN))
+    cluster.await_(lambda: not cluster.containers("submit"), 30, "the end of submit, in Docker's list")
     start(cluster, RUN, ROUNDS, AOI_RESUME="true")  # at once: the SuperLink still lists clients that are gone
 
     server = cluster.container("superexec")  # plays the same run in one process while they come back
@@ -50,6 +51,7 @@ def killed(cluster: Cluster) -> Killed:
     keys = (f"num-server-rounds={ROUNDS}", "num-clients=4", "clients-per-round=2", "run-name=whole")
     cluster.docker("exec", server, "aoi", "run", *(part for key in (*keys, "runs-dir=/runs") for part in ("-c", key)))
     status.append(cluster.await_end(420))
+    assert status[-1] == 0, cluster.logs("submit")
     sums = cluster.docker("exec", server, "sha256sum", *(f"/runs/{run}/model.safetensors" for run in (RUN, "whole")))
     models = set(sums.split()[::2])
     return Killed(at, status, cluster.logs("submit"), cluster.ledger(RUN), cluster.ledger("whole"), models)
