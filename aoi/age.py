@@ -173,11 +173,13 @@ class ClientAge:
     last : the last round it took part in; at first a virtual one, 0 or less for a run's founders
     before : the one before that, so that a round repeated after a crash gets the same answer; None if not known
     reserved : the round it has announced to take part in next; None without a reservation
+    forced : whether it took part in the last round because it was told to, not by its own decision
     """
 
     last: int
     before: int | None = None
     reserved: int | None = None
+    forced: bool = False
 
     @classmethod
     def newcomer(cls, table: Table, round_: int, u: float) -> "ClientAge":
@@ -216,13 +218,13 @@ class ClientAge:
         now = self.age(round_)
         return replace(self, reserved=round_ - 1 - now + interval_given_age(table, now, u))
 
-    def took_part(self, round_: int) -> "ClientAge":
+    def took_part(self, round_: int, forced: bool = False) -> "ClientAge":
         """Return the state after an update was produced in a round; its reservation is used up.
 
         A round not later than ``last`` changes nothing: it is a repetition, or a message that comes too late.
         """
-        return self if round_ <= self.last else ClientAge(last=round_, before=self.last)
+        return self if round_ <= self.last else ClientAge(last=round_, before=self.last, forced=forced)
 
     def due(self, round_: int) -> bool:
-        """Say whether the client takes part by reservation: it announced this round, or it is a repetition."""
-        return round_ in (self.reserved, self.last)
+        """Say whether the client takes part by reservation: it announced this round, or did so and this repeats it."""
+        return round_ == self.reserved or (round_ == self.last and not self.forced)

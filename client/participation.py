@@ -289,7 +289,7 @@ class Member:
 
     def took_part(self, answer: Answer) -> Answer:
         """Reset the age after the update has been produced, draw the next wait in reserve mode, and say so."""
-        clock = self._clock().took_part(self.ask.round)
+        clock = self._clock().took_part(self.ask.round, self.ask.forced)
         if self.ask.wire == protocol.RESERVE:
             following = self.ask.round + 1
             clock = clock.reserve(self.ask.table, following, self._draw("reserve", following))

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import flwr.clientapp
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 
-from aoi import draws
+from aoi import draws, protocol
 from aoi.age import first_age
 from aoi.draws import number_of
 from aoi.errors import ConfigError
@@ -208,6 +209,24 @@ def test_a_reservation_is_kept_announced_and_made_anew_when_missed(app, tmp_path
     missed = ask(app, context, "query.participate", Ask("r", booked + 1, "reserve", LAZY))
     assert missed.age == booked - 1 and missed.next_round >= booked + 1
     assert missed.takes_part == (missed.next_round == booked + 1)
+
+
+@pytest.mark.parametrize("wire", protocol.WIRES)
+def test_a_client_that_was_forced_declines_again_when_the_round_is_repeated_so_it_is_forced_and_not_a_volunteer(
+    wire, app, tmp_path
+):
+    forced = 0
+    for number in range(20):
+        context = context_of(tmp_path / str(number), seed=number)
+        terms = Ask("r", 5, wire, LAZY)
+        question = "train" if wire == "broadcast" else "query.participate"
+        if ask(app, context, question, terms).takes_part:
+            continue
+        trained = ask(app, context, "train", replace(terms, forced=True))
+        assert not ask(app, context, question, terms).takes_part  # after a crash of the server
+        assert ask(app, context, "train", replace(terms, forced=True)) == trained
+        forced += 1
+    assert forced > 3
 
 
 def test_a_corrupt_state_starts_anew_from_the_stationary_law(app, tmp_path, caplog):
