@@ -166,7 +166,7 @@ def interval_given_age(
 
 @dataclass(frozen=True)
 class ClientAge:
-    """What a client remembers: round numbers only, from which its age follows.
+    """What a client remembers: round numbers, from which its age follows, and whether it chose the last of them.
 
     Attributes
     ----------

@@ -58,15 +58,39 @@ def replicas() -> int:
         return 0
 
 
-def await_clients(control: Control, wanted: int, seconds: float) -> None:
-    """Enrol clients and wait, so many seconds at most, until enough are connected.
+def await_superlink(control: Control, seconds: float) -> list[RunState]:
+    """Return the runs that the SuperLink knows, as soon as it answers.
 
-    The SuperLink lists the dead for a minute; the ServerApp, which asks them, waits for those.
+    Raises
+    ------
+    AoiError
+        It has not answered in time.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return control.runs()
+        except grpc.RpcError:  # it is being restarted
+            if time.monotonic() > end:
+                raise AoiError(
+                    f"the SuperLink has not answered for {seconds:g} s (AOI_JOIN_TIMEOUT). See what it says with "
+                    "`docker compose logs superlink`."
+                ) from None
+        time.sleep(_LOOK)
+
+
+def await_clients(control: Control, wanted: int, least: int, seconds: float) -> None:
+    """Enrol clients and wait until all are connected; the SuperLink lists the dead for a minute.
+
+    Parameters
+    ----------
+    control, wanted, seconds : where to look, for how many clients, and how long at most
+    least : how many are enough after that time
 
     Raises
     ------
     NodesError
-        Too few came in time.
+        Fewer came in time.
     """
     end, told = time.monotonic() + seconds, -1
     while True:
@@ -81,6 +105,8 @@ def await_clients(control: Control, wanted: int, seconds: float) -> None:
         if found >= wanted:
             return
         if time.monotonic() > end:
+            if found >= least:
+                return
             raise NodesError(
                 f"{found} of {wanted} clients are connected after {seconds:g} s (AOI_JOIN_TIMEOUT). See what they say "
                 "with `docker compose logs client`, start more (`--scale client=N`), or lower AOI_NUM_CLIENTS."
@@ -193,7 +219,7 @@ def play() -> int:
         chosen.setdefault("run-name", CURRENT.resolve().name)
     config = RunConfig.parse(chosen)
     control = Control(CONTROL, AUTHORITY)
-    going = [run for run in control.runs() if run.status != "finished"]
+    going = [run for run in await_superlink(control, config.join_timeout) if run.status != "finished"]
     if going and CURRENT.exists() and not config.resume:
         folder = CURRENT.resolve()
         say(f"run {folder.name} is going; following it")
@@ -204,7 +230,8 @@ def play() -> int:
         values = (recorded_config(folder) or {}) | {"resume": True}
         if len(values) == 1:
             raise ResumeError(f"AOI_RESUME is set, but there is no run {name!r} to go on with.")
-    await_clients(control, int(values["num-clients"]), config.join_timeout)
+    wanted = int(values["num-clients"])
+    await_clients(control, wanted, least=1 if config.resume else wanted, seconds=config.join_timeout)
     folder.mkdir(parents=True, exist_ok=True)
     point_at(name)
     run_id = submit(values | {"run-name": name})

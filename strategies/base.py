@@ -30,7 +30,7 @@ from strategies.roster import Roster
 
 A = TypeVar("A", Answer, Bid)
 logger = logging.getLogger("flwr")
-_ROLL_CALLS = 3  # at most, before the first round: a client that dies again and again does not hold up the others
+_REPEATED_ROLLS = 2  # at most, before the first round: a client that dies again and again does not hold up the others
 
 
 class AgeAwareStrategy(Strategy):
@@ -174,17 +174,16 @@ class AgeAwareStrategy(Strategy):
         if not self.options.run:
             self.options = replace(self.options, run=f"flwr-{grid.run.run_id}")
         if first <= num_rounds:
-            self._await_clients(grid)
+            self._await_clients(grid, first)
         if evaluate_fn and first == 1 and (metrics := evaluate_fn(0, arrays)) is not None:
             result.evaluate_metrics_serverapp[0] = metrics
         idle = 0
         for round_ in range(first, num_rounds + 1):
             self._record = RoundRecord(round_, started=time.time())
             begun = time.monotonic()
+            self._call_roll(grid, round_, first)
             if round_ == first:
-                self._call_first_roll(grid, round_)
-            else:
-                self._call_roll(grid, round_)
+                begun += self._replace_the_dead(grid, first)
             arrays, train_metrics = self._train(round_, arrays, train_config or ConfigRecord(), grid, timeout)
             if train_metrics is not None:
                 result.train_metrics_clientapp[round_] = train_metrics
@@ -208,44 +207,53 @@ class AgeAwareStrategy(Strategy):
     def _ask(self, round_: int) -> Ask:
         return Ask(run=self.options.run, round=round_)
 
-    def _await_clients(self, grid: Grid) -> None:
+    def _await_clients(self, grid: Grid, first: int) -> None:
         """Wait for everyone; a run that goes on does so with those who are there, as it would have without a break."""
         found = self._connected(grid, self._needs)
-        if found < self._needs and self._resume is None:
+        if found < self._needs and first == 1:
             raise NodesError(
                 f"{found} clients are connected after {self.options.join_timeout:g} s (join-timeout), the run "
                 f"needs {self._needs}. In simulation, start it with\n  flwr run . --federation-config "
                 f"'num-supernodes={self._needs} client-resources-num-cpus=1'\nand in a deployment start more "
                 "clients, or ask for fewer (num-clients, clients-per-round, min-clients)."
             )
-        if found < self._needs:
-            logger.warning("The run goes on with %d of %d clients.", found, self._needs)
 
     def _connected(self, grid: Grid, wanted: int) -> int:
-        """Wait until ``wanted`` clients are connected or the join deadline has passed; return how many are."""
+        """Wait until ``wanted`` clients are connected or the join deadline has passed; return how many are.
+
+        Whoever was turned away in the roll call does not count.
+        """
         deadline = time.monotonic() + self.options.join_timeout
         waits = Waits()
-        while (found := len(list(grid.get_node_ids()))) < wanted and time.monotonic() < deadline:
+        while (found := len(set(grid.get_node_ids()) - self.roster.turned_away)) < wanted:
+            if time.monotonic() >= deadline:
+                break
             waits.pause(deadline)
         return found
 
-    def _call_first_roll(self, grid: Grid, round_: int) -> None:
-        """Call the roll and, where some had died that were waited for, wait for them or others and call it again.
-
-        Clients start up for this question; in Flower's simulation that takes Ray's start, up to a minute.
-        """
-        for _ in range(_ROLL_CALLS):
-            self._call_roll(grid, round_, start_up=self.options.join_timeout)
-            if not self.roster.gone or self.roster.available.sum() >= self._needs:
-                return
-            self._await_clients(grid)
-
-    def _call_roll(self, grid: Grid, round_: int, start_up: float = 0.0) -> None:
+    def _call_roll(self, grid: Grid, round_: int, first: int) -> None:
         self._connected(grid, 1)  # with nobody there, rounds must not rush by empty
+        # Clients start up for the first question; in Flower's simulation that takes Ray's start, up to a minute.
+        start_up = self.options.join_timeout if round_ == first else 0.0
         fresh = self.roster.call_roll(grid, self._ask(round_), self.options.ask_timeout + start_up)
         self._record.messages += 2 * len(fresh)
         if fresh:
             self.observer.clients_seen(fresh)
+
+    def _replace_the_dead(self, grid: Grid, first: int) -> float:
+        """Where some of those who were waited for turned out dead, wait for them or others, and call the roll again.
+
+        Returns the seconds that this took, which are not the first round's.
+        """
+        begun = time.monotonic()
+        for _ in range(_REPEATED_ROLLS):
+            if not self.roster.gone or self.roster.available.sum() >= self._needs:
+                break
+            self._await_clients(grid, first)
+            self._call_roll(grid, first, first)
+        if (found := self.roster.available.sum()) < self._needs:
+            logger.warning("Round %d begins with %d of %d clients.", first, found, self._needs)
+        return time.monotonic() - begun
 
     def _ask_clients(
         self, grid: Grid, kind: str, terms: Ask, whom: NDArray[np.bool_], record: type[A]

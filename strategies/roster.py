@@ -54,6 +54,11 @@ class Roster:
     def __len__(self) -> int:
         return len(self.available)
 
+    @property
+    def turned_away(self) -> set[int]:
+        """Return the nodes that were asked, and are not gone, but gave no answer that counts."""
+        return set(self._complaints)
+
     def node(self, client: int) -> int:
         """Return Flower's id of the node that this client is now."""
         return self._node_of[client]
@@ -102,6 +107,8 @@ class Roster:
                 continue
             if reply.has_error() and reply.error.code == ErrorCode.NODE_UNAVAILABLE:
                 self.gone.add(node)
+                logger.warning("node %d is gone", node)
+                continue
             try:
                 found.append((node, _checked(read_record(reply, Introduction))))
             except Refused as reason:

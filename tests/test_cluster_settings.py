@@ -9,13 +9,15 @@ import tomllib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import grpc
 import pytest
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
-from aoi.errors import ConfigError
+from aoi.errors import AoiError, ConfigError, NodesError
 from docker import client, pki, requirements, settings, submit
+from docker.control import RunState
 from server.config import variable
 
 ROOT = Path(__file__).parents[1]
@@ -186,3 +188,38 @@ def test_a_key_is_registered_once_and_a_revoked_one_not_again(tmp_path: Path) ->
     (tmp_path / "client-1.pub").write_text("another key of client-1")
     submit.enrol(registry, tmp_path)
     assert registry.keys == ["key of client-0", "another key of client-1"]
+
+
+class Absent:
+    """Stands in for a SuperLink that answers from the third time on, and lists two clients."""
+
+    def __init__(self, silent: int = 2) -> None:
+        self.silent = silent
+
+    def runs(self) -> list[RunState]:
+        self.silent -= 1
+        if self.silent >= 0:
+            raise grpc.RpcError
+        return [RunState(1, "finished", "completed", "")]
+
+    def online(self) -> int:
+        return 2
+
+
+def test_a_superlink_that_is_being_restarted_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submit, "_LOOK", 0.01)
+    (run,) = submit.await_superlink(Absent(), 30)
+    assert run.run_id == 1
+    with pytest.raises(AoiError, match=r"the SuperLink has not answered for 0\.1 s \(AOI_JOIN_TIMEOUT\)"):
+        submit.await_superlink(Absent(10**9), 0.1)
+
+
+def test_a_run_that_begins_waits_for_all_and_one_that_goes_on_does_with_those_who_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(submit, "_LOOK", 0.01)
+    monkeypatch.setattr(submit, "enrol", lambda control: None)
+    submit.await_clients(Absent(), 2, least=2, seconds=30)
+    submit.await_clients(Absent(), 4, least=1, seconds=0.1)
+    with pytest.raises(NodesError, match=r"2 of 4 clients are connected after 0\.1 s \(AOI_JOIN_TIMEOUT\)"):
+        submit.await_clients(Absent(), 4, least=4, seconds=0.1)

@@ -12,11 +12,13 @@ from aoi.simulate import simulate
 from engine.local import LocalGrid
 from experiments import drawing, wics_ages, wics_exact
 from experiments.base import Options
+from experiments.learning import MEMORYLESS
 from experiments.registry import find
 from experiments.skew_problem import Problem
 from experiments.stats import interval
 from learning import data, partition
 from learning.wire import from_record
+from server.ledger import read_run
 
 QUICK = Options(quick=True, seeds=2)
 
@@ -149,7 +151,7 @@ def first_round(policy, seed, folder, monkeypatch):
     monkeypatch.setattr(Recording, "updates", {}, raising=False)
     options = Options(quick=True, rounds=1, model="lr", work=folder, data_dir=folder)
     find("mnist-iid").play({"seed": seed, "partition": "iid", "policy": policy}, options)
-    (index,) = folder.glob(f"mnist-iid/*/{policy}-seed-{seed}/partition.npy")
+    (index,) = folder.glob("mnist-iid/*/*/partition.npy")
     assert all(same(Recording.sent[0], other) for other in Recording.sent)
     return Recording.sent[0], Recording.updates, index.read_bytes()
 
@@ -159,16 +161,18 @@ def same(one, other):
 
 
 def test_policies_are_compared_in_pairs_of_equal_seed(tmp_path, monkeypatch):
-    base, ours, parts = first_round("random", 1, tmp_path, monkeypatch)
+    base, ours, parts = first_round("random", 1, tmp_path / "base", monkeypatch)
     common = 0
-    for policy in ("proportional", "oldest-age", "markov-optimal"):
-        model, updates, theirs = first_round(policy, 1, tmp_path, monkeypatch)
+    for policy in ("proportional", "oldest-age", "markov-optimal", MEMORYLESS):
+        model, updates, theirs = first_round(policy, 1, tmp_path / policy, monkeypatch)
         assert same(model, base) and theirs == parts
         both = set(ours) & set(updates)
         assert all(same(ours[client], updates[client]) for client in both)
         common += len(both)
     assert common >= 3
-    other, _, their_parts = first_round("random", 2, tmp_path, monkeypatch)
+    (ledger,) = (tmp_path / MEMORYLESS).glob("mnist-iid/*/*/ledger.sqlite")
+    assert read_run(ledger)["policy"]["probabilities"] == [0.15]
+    other, _, their_parts = first_round("random", 2, tmp_path / "other", monkeypatch)
     assert not same(other, base) and their_parts != parts
 
 

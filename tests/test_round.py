@@ -6,6 +6,8 @@ import pickle
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,6 +19,8 @@ from client import ClientApp
 from engine.local import LocalGrid, failure
 from strategies import MarkovParticipation, OldestAge, ProportionalSelection, RandomSelection, RoundOptions, collect
 from strategies.guard import read_update
+from strategies.plan import Resume
+from strategies.records import ClientRecord
 
 MODEL = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([0.5, -0.5]), "steps": np.array(3)}
 HOSTILE = 1  # the client that misbehaves
@@ -403,15 +407,15 @@ def test_too_few_nodes_by_the_deadline(tmp_path):
 
 
 class Restarting(LocalGrid):
-    """The second half of its nodes die so many times before they answer, unnoticed until they are asked."""
+    """The last of its nodes die so many times before they answer, unnoticed until they are asked."""
 
+    mortals = 2
     deaths = 1
     away = 3  # looks at the list of nodes that a death takes
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        everybody = list(self._contexts)
-        self._mortal = dict.fromkeys(everybody[len(everybody) // 2 :], self.deaths)
+        self._mortal = dict.fromkeys(list(self._contexts)[-self.mortals :], self.deaths)
         self._looks = 0
 
     def get_node_ids(self):
@@ -429,29 +433,70 @@ class Restarting(LocalGrid):
         return reply
 
 
-def test_clients_that_were_dead_though_connected_are_waited_for_before_the_first_round(tmp_path):
+class Lost(Restarting):
+    """They never come back."""
+
+    away = 10**9
+
+
+def test_clients_that_were_dead_though_connected_are_waited_for_before_the_first_round(tmp_path, caplog):
     notes, result, _ = play(everyone, honest_app(), tmp_path, grid=Restarting, join_timeout=30)
     assert [record.trained for record in notes.rounds] == [4, 4]
     assert [(c.client, c.since) for c in notes.clients] == [(i, 1) for i in range(4)]
     same_model(result.arrays, expected(range(4), 2))
+    assert "is gone" in caplog.text and "begins with" not in caplog.text
+
+
+def test_nodes_that_were_turned_away_do_not_pass_for_those_that_are_waited_for(tmp_path):
+    class OneRestarting(Restarting):
+        mortals = 1
+        away = 8
+
+    app = hostile_app(raises(OSError("no configuration")), kinds=("query.hello",))
+    notes, _, _ = play(everyone, app, tmp_path, grid=OneRestarting, nodes=5, join_timeout=30)
+    assert [record.trained for record in notes.rounds] == [4, 4]
+
+
+def test_the_wait_for_the_dead_is_not_the_first_rounds(tmp_path):
+    class Slow(Restarting):
+        away = 12  # 12 looks take about 1.8 s
+
+    begun = time.monotonic()
+    notes, _, _ = play(everyone, honest_app(), tmp_path, grid=Slow, rounds=1, join_timeout=30)
+    assert notes.rounds[0].seconds < time.monotonic() - begun - 1
 
 
 def test_clients_that_were_dead_though_connected_and_stay_away_are_missed(tmp_path):
-    class Lost(Restarting):
-        away = 10**9
-
     with pytest.raises(NodesError, match="2 clients are connected"):
         play(everyone, honest_app(), tmp_path, grid=Lost)
 
 
-def test_a_client_that_dies_again_and_again_does_not_hold_up_the_others(tmp_path):
+@pytest.mark.parametrize("round_", [1, 2])
+def test_a_run_that_goes_on_does_without_the_dead_but_not_before_its_first_round_is_done(round_, tmp_path, caplog):
+    known = [ClientRecord(i, f"client-{i}", 1, examples=examples_of(i)) for i in range(4)]
+    resume = Resume(round_, known if round_ > 1 else [])
+    with nullcontext() if round_ > 1 else pytest.raises(NodesError):
+        notes, _, _ = play(partial(everyone, resume=resume), honest_app(), tmp_path, grid=Lost)
+        assert [(record.round, record.trained) for record in notes.rounds] == [(2, 2)]
+        assert "Round 2 begins with 2 of 4 clients" in caplog.text
+
+
+@pytest.mark.parametrize("returns", [True, False])
+def test_a_client_that_dies_again_and_again_does_not_hold_up_the_others(returns, tmp_path, caplog):
     class Flapping(Restarting):
-        deaths = 10**9
+        deaths = 10**9 if returns else 3
+
+        def _deliver(self, message):
+            reply = super()._deliver(message)
+            if not returns and not any(self._mortal.values()):
+                self._looks = 10**9
+            return reply
 
     notes, _, _ = play(
-        lambda **s: RandomSelection(2, **s), honest_app(), tmp_path, grid=Flapping, min_clients=4, join_timeout=30
+        partial(RandomSelection, 2), honest_app(), tmp_path, grid=Flapping, min_clients=4, join_timeout=30
     )
     assert [record.trained for record in notes.rounds] == [2, 2]
+    assert "Round 1 begins with 2 of 4 clients" in caplog.text
 
 
 # Evaluation on clients ----------------------------------------------------------------------------------------------

@@ -5,10 +5,12 @@ import urllib.request
 
 from tests.e2e.cluster import Cluster, start
 
+IMAGE = "aoi-e2e-up:cpu"  # which there is not: `up` alone has to build it, from the layers that are there
+
 
 def test_up_alone_plays_a_run_with_as_many_clients_as_it_is_scaled_to_and_shows_it(cluster: Cluster) -> None:
     settings = {
-        "AOI_IMAGE": "aoi-e2e-up:cpu",  # which there is not: `up` alone has to build it, from the layers that are there
+        "AOI_IMAGE": IMAGE,
         "AOI_RUN_NAME": "eight",
         "AOI_NUM_SERVER_ROUNDS": "2",
         "AOI_POLICY": "random",
@@ -32,7 +34,7 @@ def test_up_alone_plays_a_run_with_as_many_clients_as_it_is_scaled_to_and_shows_
 def test_clients_that_were_killed_and_started_again_at_once_all_play_the_next_run(cluster: Cluster) -> None:
     """The SuperLink lists the sessions of the killed for a minute, and refuses new ones under their keys meanwhile."""
     cluster.docker("kill", *cluster.containers("client"))
-    start(cluster, "again", 1, AOI_POLICY="random", AOI_CLIENTS_PER_ROUND="4")
+    start(cluster, "again", 1, AOI_IMAGE=IMAGE, AOI_POLICY="random", AOI_CLIENTS_PER_ROUND="4")
     assert cluster.await_end() == 0, cluster.logs("submit")
     ledger = cluster.ledger("again")
     assert sorted(row["name"] for row in ledger["clients"]) == [f"client-{i}" for i in range(4)]
@@ -45,7 +47,7 @@ def test_memory_limits_hold_and_nothing_runs_as_root(cluster: Cluster) -> None:
     limit = cluster.docker("inspect", "-f", "{{.HostConfig.Memory}}", name)
     assert int(limit) == 768 * 2**20
     assert cluster.docker("exec", name, "id", "-u").strip() == "49999"
-    cluster.down()  # other files play with four, of the image that was built first
+    cluster.down()  # other files play with the image that was built first
 
 
 def test_every_overlay_is_valid_and_the_gpu_one_gives_each_client_its_devices(cluster: Cluster) -> None:

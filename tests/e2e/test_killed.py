@@ -49,11 +49,11 @@ def killed(cluster: Cluster) -> Killed:
     server = cluster.container("superexec")  # plays the same run in one process while they come back
     cluster.await_(lambda: cluster.is_running(server), 60, "the server's container")
     keys = (f"num-server-rounds={ROUNDS}", "num-clients=4", "clients-per-round=2", "run-name=whole")
-    cluster.docker("exec", server, "aoi", "run", *(part for key in (*keys, "runs-dir=/runs") for part in ("-c", key)))
+    command = ("aoi", "run", *(part for key in (*keys, "runs-dir=/runs") for part in ("-c", key)))
+    cluster.docker("exec", server, *command, timeout=420)
     status.append(cluster.await_end(420))
-    assert status[-1] == 0, cluster.logs("submit")
-    sums = cluster.docker("exec", server, "sha256sum", *(f"/runs/{run}/model.safetensors" for run in (RUN, "whole")))
-    models = set(sums.split()[::2])
+    files = (f"/runs/{run}/model.safetensors" for run in (RUN, "whole"))
+    models = set(cluster.docker("exec", server, "sha256sum", *files, check=False).split()[::2])
     return Killed(at, status, cluster.logs("submit"), cluster.ledger(RUN), cluster.ledger("whole"), models)
 
 
