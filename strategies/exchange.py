@@ -4,15 +4,18 @@ Flower's ``send_and_receive`` sleeps three seconds between looks and gathers all
 Here the waits start short and back off, and at most one update is held at once.
 """
 
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from flwr.app import Message
 from flwr.serverapp import Grid
+from flwr.superlink.grid import GrpcGrid
 
 _FIRST_WAIT, _LONGEST_WAIT, _GROWTH = 0.005, 0.5, 1.6
 _GRACE = 30.0  # seconds, at most, that a message outlives its deadline
+_PATIENCE = 2.0  # seconds that the others wait for one upload
 
 
 @dataclass
@@ -31,6 +34,50 @@ class Waits:
         self.seconds = _FIRST_WAIT
 
 
+class _Pull(threading.Thread):
+    """The pull of one reply, in the background."""
+
+    def __init__(self, grid: Grid, message_id: str) -> None:
+        super().__init__(daemon=True)  # the process may end before it does
+        self._grid, self.message_id = grid, message_id
+        self.replies: list[Message] = []
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self.replies = list(self._grid.pull_messages([self.message_id]))
+        except Exception as error:
+            self.error = error
+
+
+class Uploads:
+    """Pulls replies one by one, and waits but a moment for one that is still being uploaded.
+
+    Flower's SuperLink hands a reply out as soon as a client announces it, and ``pull_messages`` then waits for its
+    arrays: three minutes for a client that died meanwhile, hours for one that sends a little now and then. Here such a
+    pull goes on in the background, and a later call hands its reply out.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+        self._slow: dict[str, _Pull] = {}
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterator[Message]:
+        """Yield those of the replies to these messages that are there; what a pull raised is raised."""
+        for message_id in message_ids:
+            pull = self._slow.pop(message_id, None)
+            if pull is None:
+                pull = _Pull(self._grid, message_id)
+                pull.start()
+                pull.join(_PATIENCE)
+            if pull.is_alive():
+                self._slow[message_id] = pull
+            elif pull.error is not None:
+                raise pull.error
+            else:
+                yield from pull.replies
+
+
 class Exchange:
     """One batch of messages under way.
 
@@ -46,7 +93,8 @@ class Exchange:
     def __init__(
         self, grid: Grid, messages: dict[int, Message], timeout: float, *, one_by_one: bool, ordered: bool = False
     ) -> None:
-        self._grid = grid
+        # Only a SuperLink's replies are uploaded from elsewhere; other grids compute them in the call.
+        self._replies = Uploads(grid) if isinstance(grid, GrpcGrid) else grid
         self._deadline = time.monotonic() + timeout
         self._one_by_one = one_by_one
         self._ordered = ordered
@@ -71,7 +119,7 @@ class Exchange:
             last = time.monotonic() >= self._deadline
             found = False
             for ids in self._turns(pending, wait=not last):
-                for reply in self._grid.pull_messages(ids):
+                for reply in self._replies.pull_messages(ids):
                     found = True
                     del pending[reply.metadata.reply_to_message_id]
                     self.missing.discard(self._client_of[reply.metadata.reply_to_message_id])
