@@ -4,6 +4,7 @@ Flower's ``send_and_receive`` sleeps three seconds between looks and gathers all
 Here the waits start short and back off, and at most one update is held at once.
 """
 
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -11,7 +12,6 @@ from dataclasses import dataclass
 
 from flwr.app import Message
 from flwr.serverapp import Grid
-from flwr.superlink.grid import GrpcGrid
 
 _FIRST_WAIT, _LONGEST_WAIT, _GROWTH = 0.005, 0.5, 1.6
 _GRACE = 30.0  # seconds, at most, that a message outlives its deadline
@@ -93,8 +93,7 @@ class Exchange:
     def __init__(
         self, grid: Grid, messages: dict[int, Message], timeout: float, *, one_by_one: bool, ordered: bool = False
     ) -> None:
-        # Only a SuperLink's replies are uploaded from elsewhere; other grids compute them in the call.
-        self._replies = Uploads(grid) if isinstance(grid, GrpcGrid) else grid
+        self._replies = Uploads(grid) if _is_remote(grid) else grid
         self._deadline = time.monotonic() + timeout
         self._one_by_one = one_by_one
         self._ordered = ordered
@@ -136,3 +135,12 @@ class Exchange:
         if self._ordered and wait:
             return [[next(iter(pending))]]
         return [[i] for i in pending] if self._one_by_one else [list(pending)]
+
+
+def _is_remote(grid: Grid) -> bool:
+    """Tell whether replies are uploaded from elsewhere: with Flower's gRPC grid; others compute them in the call.
+
+    Its module takes longer to import than all of ours: whoever has such a grid has imported it.
+    """
+    module = sys.modules.get("flwr.superlink.grid.grpc_grid")
+    return module is not None and isinstance(grid, module.GrpcGrid)

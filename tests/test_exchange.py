@@ -1,7 +1,10 @@
 """Exchanges over a SuperLink: a reply that is still being uploaded holds up neither the others nor the deadline."""
 
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -82,3 +85,8 @@ def test_what_the_grid_raises_is_raised(grid):
     grid.pull_messages = broken
     with pytest.raises(ConnectionError, match="the SuperLink is gone"):
         list(exchange(grid, 30, one_by_one=True))
+
+
+def test_who_has_no_superlink_does_not_import_its_grid():
+    code = "import engine.local, server.app, sys; sys.exit('flwr.superlink.grid' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[1], timeout=120)
