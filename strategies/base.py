@@ -223,11 +223,9 @@ class AgeAwareStrategy(Strategy):
 
         Whoever was turned away in the roll call does not count.
         """
-        deadline = time.monotonic() + self.options.join_timeout
+        deadline, turned_away = time.monotonic() + self.options.join_timeout, self.roster.turned_away
         waits = Waits()
-        while (found := len(set(grid.get_node_ids()) - self.roster.turned_away)) < wanted:
-            if time.monotonic() >= deadline:
-                break
+        while (found := len(set(grid.get_node_ids()) - turned_away)) < wanted and time.monotonic() < deadline:
             waits.pause(deadline)
         return found
 

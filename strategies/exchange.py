@@ -55,7 +55,7 @@ class Uploads:
 
     Flower's SuperLink hands a reply out as soon as a client announces it, and ``pull_messages`` then waits for its
     arrays: three minutes for a client that died meanwhile, hours for one that sends a little now and then. Here such a
-    pull goes on in the background, and a later call hands its reply out.
+    pull goes on in the background, where it may hold an update of its own, and a later call hands its reply out.
     """
 
     def __init__(self, grid: Grid) -> None:
