@@ -73,9 +73,13 @@ class ClockedGrid(LocalGrid):
         return [everyone[number] for number in np.flatnonzero(here)]
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Accept messages, and see which of them will be answered when."""
-        for message_id in self.clock.forget_expired():
+        """Accept messages, and see which of them will be answered when; of a round that is over, no training is."""
+        messages = list(messages)
+        rounds = {message.metadata.group_id for message in messages}
+        over = [i for i, m in self._waiting.items() if _trains(m) and m.metadata.group_id not in rounds]
+        for message_id in (*self.clock.forget_expired(), *over):
             self._waiting.pop(message_id, None)
+            self._early.pop(message_id, None)
         ids = list(super().push_messages(messages))
         self._enrolling = False
         sent = [self._waiting[i] for i in ids]
@@ -117,7 +121,7 @@ class ClockedGrid(LocalGrid):
             return self.clock.depart(messages, clients, devices, devices.seconds(clients, np.zeros(len(clients))))
         sizes = {id(message.content): _bytes(message) for message in messages}  # most share theirs
         down = np.array([sizes[id(message.content)] for message in messages], dtype=np.float64)
-        trains = kind.startswith("train")
+        trains = _trains(messages[0])
         examples = self._examples[clients] * (self._epochs if trains else _EVALUATION)
         seconds = devices.seconds(clients, examples, down, down * self._coded if trains else 0.0)
         return self.clock.depart(messages, clients, devices, seconds)
@@ -139,6 +143,10 @@ class ClockedGrid(LocalGrid):
             told = Introduction.read(dict(record)).num_examples
             if told is not None and told > 0:
                 self._examples[self._number[reply.metadata.src_node_id]] = told
+
+
+def _trains(message: Message) -> bool:
+    return message.metadata.message_type.startswith("train")
 
 
 def _bytes(message: Message) -> int:

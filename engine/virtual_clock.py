@@ -138,8 +138,6 @@ class VirtualClock:
 
     def await_anybody(self, availability: Availability) -> NDArray[np.bool_]:
         """Return (n,) who is there; where nobody is, wait until somebody comes."""
-        here = availability.here(self._now)
-        if not here.any():
-            self.pass_until(float(availability.returns(self._now).min()))
-            here = availability.here(self._now)
+        when, here = availability.next_present(self._now)
+        self.pass_until(when)
         return here

@@ -145,7 +145,7 @@ class Task:
             The arrays do not fit the model.
         """
         model = self._loaded(arrays)
-        with working.drawing(model, int(generator(seed, round_, f"layers/{client}").integers(2**63))):
+        with working.drawing(model, lambda: int(generator(seed, round_, f"layers/{client}").integers(2**63))):
             loss = sgd.fit(
                 model,
                 examples.x,

@@ -1,6 +1,6 @@
 """The one model that every client of a process is trained in: made once, checked, and drawn in by a seed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -28,12 +28,15 @@ def model(name: str, form: Form, device: torch.device, folder: str, source: str)
 
 
 @contextmanager
-def drawing(model: torch.nn.Module, seed: int) -> Iterator[None]:
-    """Let layers that draw, as dropout does, draw by a seed, and leave the global random state as it was."""
+def drawing(model: torch.nn.Module, seed: Callable[[], int]) -> Iterator[None]:
+    """Let layers that draw, as dropout does, draw by a seed, and leave the global random state as it was.
+
+    The seed is made only where a layer draws.
+    """
     if stacked.is_plain(model):
         yield
         return
     device = next(model.parameters()).device
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
+        torch.manual_seed(seed())
         yield

@@ -8,7 +8,7 @@ b = a, is the Bernoulli case; b → 0 are spells that last for ever. Nobody can 
 target above a is missed by the difference, whatever is done. Arrays have shape (n,).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -56,13 +56,22 @@ def absent_steps(rates: Floats, share: Floats, returning: Floats) -> tuple[NDArr
     share, returning : a in (0, 1] and b in (0, 1)
     """
     mean = 1 / rates
-    low, high = np.ones(len(rates), np.int64), np.floor(mean).astype(np.int64) + 1  # E[X_m] ≥ m
-    while (open_ := high - low > 1).any():
-        middle = (low + high) // 2
-        enough = mean_waits(middle, share, returning) <= mean
-        low, high = np.where(open_ & enough, middle, low), np.where(open_ & ~enough, middle, high)
+    low = _longest(np.floor(mean).astype(np.int64) + 1, lambda m: mean_waits(m, share, returning) <= mean)  # E[X_m] ≥ m
     sooner, later = mean_waits(low, share, returning), mean_waits(low + 1, share, returning)
     return low - 1, np.clip((later - mean) / (later - sooner), 0.0, 1.0)
+
+
+def _longest(above: NDArray[np.int64], holds: Callable[[NDArray[np.int64]], Mask]) -> NDArray[np.int64]:
+    """Return (n,) the largest number from 1 to below ``above`` for which each client's condition holds, or 1.
+
+    The condition holds up to some number and for none above it; all clients are searched at once.
+    """
+    low, high = np.ones_like(above), above
+    while (open_ := high - low > 1).any():
+        middle = (low + high) // 2
+        good = holds(middle)
+        low, high = np.where(open_ & good, middle, low), np.where(open_ & ~good, middle, high)
+    return low
 
 
 @lru_cache(maxsize=4096)
@@ -98,11 +107,8 @@ def stride_rates(rates: Floats, share: Floats, returning: Floats) -> Floats:
 
     always = share == 1
 
-    short, long = np.ones(len(rates), np.int64), np.floor(1 / rates).astype(np.int64) + 1
-    while (open_ := long - short > 1).any():
-        middle = (short + long) // 2
-        enough = achieved(middle) >= rates
-        short, long = np.where(open_ & enough, middle, short), np.where(open_ & ~enough, middle, long)
+    short = _longest(np.floor(1 / rates).astype(np.int64) + 1, lambda length: achieved(length) >= rates)
+    long = short + 1
     more, less = achieved(short), achieved(long)
     part = np.clip((rates - less) / np.where(always, 1.0, more - less), 0.0, 1.0)
     found: Floats = np.where(always, rates, 1 / long + part * (1 / short - 1 / long))

@@ -114,9 +114,7 @@ class Availability:
                 f"client {client[j]}: it comes at second {when[j]:g}, but is there: drop what changes nothing."
             )
         keep = on & (until > when)
-        return cls(
-            np.append(0, np.cumsum(np.bincount(client[keep], minlength=len(counts)))), when[keep], until[keep], period
-        )
+        return cls(offsets_of(client[keep], len(counts)), when[keep], until[keep], period)
 
     @property
     def clients(self) -> int:
@@ -162,6 +160,14 @@ class Availability:
         begins = np.where(spell + 1 < last, self._at(self.begins, spell + 1), again)
         return np.where(self._inside(spell, phase, who), when, (when - phase) + begins)
 
+    def next_present(self, now: float) -> tuple[float, NDArray[np.bool_]]:
+        """Return the first time from now on at which anybody is there, and (n,) who is there then."""
+        here = self.here(now)
+        if here.any():
+            return now, here
+        now = float(self.returns(now).min())
+        return now, self.here(now)
+
     @cached_property
     def shares(self) -> Seconds:
         """The share of the period that each client is there, (n,); of an endless one, 1 for who never leaves."""
@@ -193,6 +199,15 @@ class Availability:
         return values.take(rows, mode="clip") if len(values) else np.zeros(len(rows))
 
 
+def offsets_of(who: Clients, clients: int) -> Clients:
+    """Return (n+1,) where the rows of each of n clients begin and end, from (r,) each row's client, ascending.
+
+    >>> offsets_of(np.array([0, 0, 2]), 3).tolist()
+    [0, 2, 2, 3]
+    """
+    return np.append(0, np.cumsum(np.bincount(who, minlength=clients)))
+
+
 def always(clients: int) -> Availability:
     """Return the availability of clients that are always there."""
     return Availability(np.arange(clients + 1), np.zeros(clients), np.full(clients, np.inf))
@@ -214,5 +229,6 @@ def bernoulli(clients: int, share: float, seed: int) -> Availability:
     steps = np.diff(on, axis=1)
     who, begins = np.nonzero(steps == 1)
     ends = np.nonzero(steps == -1)[1]
-    offsets = np.append(0, np.cumsum(np.bincount(who, minlength=clients)))
-    return Availability(offsets, _SLOT * begins.astype(np.float64), _SLOT * ends.astype(np.float64), _SLOTS * _SLOT)
+    return Availability(
+        offsets_of(who, clients), _SLOT * begins.astype(np.float64), _SLOT * ends.astype(np.float64), _SLOTS * _SLOT
+    )

@@ -54,11 +54,7 @@ class RoundClock:
     def here(self, round_: int) -> NDArray[np.bool_]:
         """Return (n,) who is there when a round begins; with nobody there, it begins when somebody comes."""
         if self._here[0] != round_:
-            availability = self.devices.availability
-            there = availability.here(self.now)
-            if not there.any():
-                self.now = float(availability.returns(self.now).min())
-                there = availability.here(self.now)
+            self.now, there = self.devices.availability.next_present(self.now)
             self._here = round_, there
         return self._here[1]
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science import draws
-from aoi_fl.science.availability import DAY, Availability, Seconds
+from aoi_fl.science.availability import DAY, Availability, Seconds, offsets_of
 from aoi_fl.science.devices import DeviceTrace
 
 _PERIOD = 7 * DAY
@@ -89,7 +89,7 @@ class Habits:
             active = i[until < _PERIOD]
         rows = np.concatenate(who)
         order = np.argsort(rows, kind="stable")
-        offsets = np.append(0, np.cumsum(np.bincount(rows, minlength=clients)))
+        offsets = offsets_of(rows, clients)
         return Availability(offsets, np.concatenate(begins)[order], np.concatenate(ends)[order], _PERIOD)
 
     def _clock(self) -> Seconds:

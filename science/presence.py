@@ -67,6 +67,11 @@ class Presence:
             count[: len(here)] += seen & known
         self.before[: len(here)] = np.where(known, here, -1.0)
 
+    def of(self, client: int) -> tuple[float, float]:
+        """Return a and b of one client, as :attr:`share` and :attr:`returning` have them."""
+        share = (self.there[client] + 1) / (self.rounds[client] + 1)
+        return float(share), float((self.returns[client] + 1) / (self.aways[client] + 2))
+
     @property
     def share(self) -> Floats:
         """Return (n,) a, the probability of being there, in (0, 1]."""

@@ -61,9 +61,10 @@ class Seen:
 
     def reach(self, clients: int) -> "Seen":
         """Make room for n clients, of whom the new ones have said nothing, and return this."""
-        more = max(0, clients - len(self.taken))
-        self.losses, self.seconds = (np.append(old, np.full(more, np.nan)) for old in (self.losses, self.seconds))
-        self.taken, self.last = (np.append(old, np.zeros(more, np.int64)) for old in (self.taken, self.last))
+        more = clients - len(self.taken)
+        if more > 0:
+            self.losses, self.seconds = (np.append(old, np.full(more, np.nan)) for old in (self.losses, self.seconds))
+            self.taken, self.last = (np.append(old, np.zeros(more, np.int64)) for old in (self.taken, self.last))
         return self
 
     def note(self, round_: int, report: Report) -> None:
