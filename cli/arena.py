@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from aoi_fl.cli.run import settled
 from aoi_fl.science.errors import ConfigError, did_you_mean, install
 
 
@@ -46,8 +47,7 @@ def arena(
     kind, _, alpha = partition.partition(":")
     if (kind, bool(alpha)) not in (("iid", False), ("dirichlet", True)):
         raise ConfigError(f"partition is {partition!r}: give iid or dirichlet:ALPHA, dirichlet:0.3 for instance.")
-    place = Path(clock).expanduser()
-    trace = str(place.absolute()) if place.is_file() else clock
+    trace = settled(clock)
     options = Options(
         seeds, quick=quick, data_dir=data_dir, work=work, policies=chosen, clock=trace, partition=partition,
         typed=" ".join(["aoi arena", *sys.argv[2:]]),

@@ -82,7 +82,7 @@ def run(
     # Flower's processes may have working folders of their own.
     places = [key for key in ("runs-dir", "data-dir", "model-dir", "clients-file") if values[key]]
     values |= {key: str(Path(str(values[key])).expanduser().absolute()) for key in places}
-    values["clock"] = ",".join(map(_settled, chosen.clock.split(",")))
+    values["clock"] = settled(chosen.clock)
     folder = Path(str(values["runs-dir"])) / str(values["run-name"])
     with resumable(folder):
         play(engine, values, workers)
@@ -107,10 +107,10 @@ def seconds(text: str) -> float:
         ) from None
 
 
-def _settled(clock: str) -> str:
-    """Return where a trace lies, whatever folder the run goes on in; of a clock that is no file, its name."""
-    path = Path(clock).expanduser()
-    return str(path.absolute()) if clock and path.is_file() else clock
+def settled(clock: str) -> str:
+    """Return where a trace's files lie, whatever folder the run goes on in; of a clock that is no file, its name."""
+    places = [(part, Path(part).expanduser()) for part in clock.split(",")]
+    return ",".join(str(path.absolute()) if path.is_file() else part for part, path in places)
 
 
 def play(engine: Engine, values: dict[str, Any], workers: int) -> None:
@@ -150,14 +150,14 @@ def _play_on_ray(values: dict[str, Any]) -> None:
 
 def conclude(folder: Path, as_json: bool) -> None:
     """Print what came of a run; end with status 1 if it did not come to its end."""
+    from aoi_fl.report.measure import judge
     from aoi_fl.report.runs import load
     from aoi_fl.report.summary import key_numbers
 
     outcome = load(folder, folder.name)
     if as_json:
         last = outcome.rounds[-1] if outcome.rounds else {"round": 0}
-        metric = "test_accuracy" if last.get("test_rmse") is None else "test_rmse"
-        figures = {key: last.get(key) for key in (metric, "test_loss")}
+        figures = {key: last.get(key) for key in (f"test_{judge(outcome.rounds).field}", "test_loss")}
         print_json({"run": str(folder), "status": outcome.status, "rounds": last["round"], **figures})
     else:
         columns, rows = key_numbers([outcome])

@@ -9,28 +9,14 @@ from string import Template
 
 from aoi_fl import strategies
 from aoi_fl.science.errors import ConfigError, StorageError, did_you_mean
-from aoi_fl.strategies.registry import BUDGETED, REGISTRY
+from aoi_fl.strategies.registry import BUDGETED, POLICIES, REGISTRY
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 _LONGEST = 50
 _TAKEN = {"tests", "runs", "aoi_fl"}  # the app's own folders, and ours
-# What the app calls for a policy, and with what; those under a budget are made alike.
-_STRATEGIES = {
-    "markov-optimal": ("MarkovParticipation.optimal", "clients, per_round"),
-    "markov-increasing": ("MarkovParticipation.increasing", "clients, per_round"),
-    "systematic": ("SystematicParticipation", "clients, per_round"),
-    "random": ("RandomSelection", "per_round"),
-    "proportional": ("ProportionalSelection", "per_round"),
-    "oldest-age": ("OldestAge", "per_round"),
-    "pow-d": ("AskedChoice", "per_round, 2 * per_round"),
-    "rpow-d": ("ReportedChoice", "per_round, 2 * per_round"),
-    "oort": ("OortSelection", "per_round"),
-    "fedcs": ("FedCSSelection", "per_round, 600.0, 2 * per_round"),
-    "refl": ("ReflSelection", "per_round"),
-    "f3ast": ("F3astSelection", "per_round"),
-}
-POLICIES = (*_STRATEGIES, *BUDGETED)
+# What a strategy is made with beside the policy's keys, which an app of one's own has none of.
+_MORE = {"fedcs": ["600.0"]}  # the deadline, in seconds
 
 
 def write(name: str, policy: str, parent: Path) -> Path:
@@ -39,7 +25,7 @@ def write(name: str, policy: str, parent: Path) -> Path:
     Parameters
     ----------
     name : the folder's; with _ for -, the package's
-    policy : one of POLICIES
+    policy : one of those in :data:`aoi_fl.strategies.registry.REGISTRY`
     parent : where the folder is made
 
     Raises
@@ -98,7 +84,11 @@ def files(name: str, package: str, policy: str) -> dict[str, str]:
 
 def _shared(policy: str) -> dict[str, str]:
     """Return what the templates say of a policy by which a share of the clients takes part."""
-    call, arguments = _STRATEGIES[policy]
+    row = REGISTRY[policy]
+    call = re.sub(r"[._]by_keys$", "", row.maker.partition(":")[2])
+    arguments = [*(["clients"] if "wire" in row.keys else []), "per_round", *_MORE.get(policy, [])]
+    if "candidates" in row.keys:
+        arguments.append("2 * per_round")
     return {
         "key": "share",
         "value": "0.3",
@@ -106,7 +96,7 @@ def _shared(policy: str) -> dict[str, str]:
         "said": '{"num-examples": len(sorts)}',
         "imports": _imports(policy, call.split(".")[0]),
         "terms": 'per_round = max(1, round(keys["share"] * clients))',
-        "strategy": f"{call}({arguments}, observer=observer, fraction_evaluate=0.0)",
+        "strategy": f"{call}({', '.join(arguments)}, observer=observer, fraction_evaluate=0.0)",
     }
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from aoi_fl.science.staleness import Freshness
     from aoi_fl.wire.clients import ClientTable
 
-_DEADLINE = 2.0  # seconds, for fedcs, where the median client takes 1
+_DEADLINE = 2.0  # seconds, for fedcs without a clock, where the median client takes 1
 RATED = ("markov-optimal", "systematic")  # whose clients can have rates of their own
 
 
@@ -129,7 +129,7 @@ def simulate(
         elif rates != "equal":
             player = RatedMarkovPolicy(own, max_age if given(context, "max_age") else None)
         else:
-            player = _player(policy, clients, per_round, max_age, candidates, seed)
+            player = _player(policy, clients, per_round, max_age, candidates, deadline if clock else _DEADLINE, seed)
         population = Population(
             ages=np.zeros(clients, dtype=np.int64),
             sizes=make_sizes(sizes, clients, seed),
@@ -194,7 +194,7 @@ def _cost(clock: RoundClock, history: History) -> dict[str, float]:
 
 
 def _player(
-    policy: str, clients: int, per_round: int, max_age: int, candidates: int, seed: int
+    policy: str, clients: int, per_round: int, max_age: int, candidates: int, deadline: float, seed: int
 ) -> Decentralised | Selector:
     from aoi_fl.science.f3ast import F3ast
     from aoi_fl.science.fedcs import FedCS
@@ -218,7 +218,7 @@ def _player(
         "pow-d": lambda: choice(asked=True),
         "rpow-d": lambda: choice(asked=False),
         "oort": lambda: OortSelector(per_round, seed),
-        "fedcs": lambda: FedCS(per_round, seed, candidates or 2 * per_round, _DEADLINE),
+        "fedcs": lambda: FedCS(per_round, seed, candidates or 2 * per_round, deadline),
         "refl": lambda: Refl(per_round, seed),
         "f3ast": lambda: F3ast(per_round, seed),
         "markov-optimal": lambda: MarkovPolicy.optimal(clients, per_round, max_age),

@@ -127,15 +127,13 @@ class Arena(Experiment):
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw accuracy against simulated time."""
         axes = figure.subplots()
+        known: dict[tuple[str, float], list[float]] = {}
+        for row in rows:
+            if row["accuracy"] is not None:
+                known.setdefault((row["policy"], row["time"]), []).append(row["accuracy"])
         for i, policy in enumerate(_policies(rows)):
-            marks = sorted({row["time"] for row in rows})
-            means = []
-            for mark in marks:
-                there = [r["accuracy"] for r in rows if (r["policy"], r["time"]) == (policy, mark)]
-                known = [accuracy for accuracy in there if accuracy is not None]
-                means.append(sum(known) / len(known) if known else None)
+            points = [(mark / 60, sum(a) / len(a)) for (whose, mark), a in sorted(known.items()) if whose == policy]
             style = STYLES.get(policy, {"color": COLOURS[i % len(COLOURS)], "marker": "."})
-            points = [(mark / 60, mean) for mark, mean in zip(marks, means, strict=True) if mean is not None]
             axes.plot(
                 *zip(*points, strict=True), label=policy, linestyle=_LINES[i // 3 % len(_LINES)], markevery=4, **style
             )

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from aoi_fl.engine.traces import read_trace
-from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit
+from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit, seeds
 from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.science.availability import DAY
 from aoi_fl.science.devices import DeviceTrace
@@ -42,8 +42,7 @@ class Traces(Experiment):
 
     def units(self, options: Options) -> list[Unit]:
         """Return the trace, and a unit for each seed of the generator."""
-        generated = range(1, (options.seeds or (2 if options.quick else 10)) + 1)
-        return [{"seed": 0, "of": _TRACE}, *({"seed": seed, "of": _GENERATED} for seed in generated)]
+        return [{"seed": 0, "of": _TRACE}, *({"seed": seed, "of": _GENERATED} for seed in seeds(options, 10, 2))]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Return the quantiles of each quantity, and the share of clients present by the hour."""
