@@ -137,6 +137,11 @@ class RunConfig(TaskSettings):
                 f"rates is {self.rates} and clients-file is {self.clients_file!r}: rates=given and a clients-file with "
                 "a column rate go together"
             )
+        if self.round_seconds and self.clock:
+            raise ValueError(
+                f"round-seconds is {self.round_seconds:g}, and clock is {self.clock}: in simulated time nobody waits "
+                "for a round to begin; leave one of them out"
+            )
         if self.staleness_rates == "own" and self.staleness != "mislabelled":
             raise ValueError(
                 f"staleness-rates is own, but staleness is {self.staleness}: only mislabelled data go bad at rates of "
