@@ -214,7 +214,7 @@ def _task(message: Message, context: Context) -> "Task":
     from aoi_fl.learning.task import Task
 
     settings = _settings(_frozen(context))
-    config = message.content.config_records.get(protocol.CONFIG, ConfigRecord())
+    config = cast(ConfigRecord, message.content.get(protocol.CONFIG, ConfigRecord()))
     sgd.threads(settings.threads)
     data, models = (
         str(context.node_config.get(key) or own)

@@ -5,7 +5,7 @@ whoever will not wait has to ask for one reply at a time. Here the two are apart
 have been announced, and each is fetched when all of it is there.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
@@ -14,6 +14,7 @@ from typing import Any
 from flwr.app import Error, Message
 from flwr.serverapp import Grid
 
+from aoi_fl.flower.messages import sign
 from aoi_fl.flower.versions import REPLIES
 
 AT_ONCE = 250  # messages asked for, or sent, in one call
@@ -67,13 +68,12 @@ class Replies:
                 self._announced[envelope.metadata.reply_to_message_id] = _Announced(envelope, objects)
         return [message_id for message_id in wanted if message_id in self._announced]
 
-    def fetch(self, message_ids: Iterable[str]) -> Iterator[Message]:
-        """Yield those of the announced replies to these messages that are whole."""
-        for message_id in message_ids:
-            if (reply := self._fetch(self._announced[message_id])) is not None:
-                del self._announced[message_id]
-                yield reply
-                del reply  # the next one is decoded when this one is gone
+    def fetch(self, message_id: str) -> Message | None:
+        """Return the announced reply to a message; None while it is not whole."""
+        reply = self._fetch(self._announced[message_id])
+        if reply is not None:
+            del self._announced[message_id]
+        return reply
 
     def _fetch(self, reply: _Announced) -> Message | None:
         from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
@@ -95,8 +95,7 @@ class Replies:
             confirm(node=self._grid.node, run_id=self._run_id, message_object_id=reply_id)
         )
         message: Any = inflate_object_from_contents(reply_id, found)  # type: ignore[arg-type]
-        message.metadata.__dict__["_message_id"] = reply_id
-        return message  # type: ignore[no-any-return]
+        return sign(message, reply_id)
 
     def _object(self, part: str) -> bytes | None:
         pull: Callable[..., Any] = self._grid._stub.PullObject

@@ -26,7 +26,7 @@ from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_conte
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
 from aoi_fl.flower.fleet import signature
-from aoi_fl.flower.messages import with_content
+from aoi_fl.flower.messages import sign, with_content
 
 Counted: TypeAlias = Callable[[str, int], None]
 
@@ -131,13 +131,12 @@ class Node:
         )
         await self._call("ConfirmMessageReceived", request)
         message: Any = inflate_object_from_contents(message_id, dict(zip(letter.parts, contents, strict=True)))
-        message.metadata.__dict__["_message_id"] = message_id
-        return message  # type: ignore[no-any-return]
+        return sign(message, message_id)
 
     async def send(self, reply: Message, seconds: float = 0.0, upload: bool = True) -> None:
         """Announce a reply and upload it; ``seconds`` is what it took to make. Without ``upload`` that never begins."""
         with no_object_id_recompute():
-            reply.metadata.__dict__["_message_id"] = reply.object_id
+            sign(reply, reply.object_id)
             objects, tree = get_all_nested_objects(reply), get_object_tree(reply)
         announced = message_to_proto(reply if reply.has_error() else with_content(reply, RecordDict()))
         run_id = reply.metadata.run_id

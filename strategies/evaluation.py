@@ -14,7 +14,7 @@ from flwr.app import Message, MetricRecord
 from aoi_fl.flower.errors import CLIENT_APP_RAISED
 from aoi_fl.science import draws
 from aoi_fl.strategies.aggregation.base import Aggregation
-from aoi_fl.strategies.guard import Refused, check_metrics, check_name, read_record
+from aoi_fl.strategies.guard import Refused, check_metrics, check_name, read_record, some_of
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.records import RoundRecord
 from aoi_fl.strategies.roster import Roster
@@ -101,6 +101,5 @@ class Evaluation:
     def result(self, aggregation: Aggregation) -> MetricRecord | None:
         """Return what the accepted evaluations say together; None if nothing could be used."""
         for reason, names in self._dropped.items():
-            who = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-            logger.warning("Round %d: evaluation of %s dropped: %s", self._record.round, who, reason)
+            logger.warning("Round %d: evaluation of %s dropped: %s", self._record.round, some_of(names), reason)
         return aggregation.evaluated(self._record.round, [reply for _, reply in sorted(self._accepted.items())])

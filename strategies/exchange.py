@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice, takewhile
 
-from flwr.app import Message
+from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
 
 from aoi_fl.flower.grids import uploads
@@ -195,9 +195,11 @@ class Exchange:
         self._spent = self._clock.now() - begun
         in_turn = self._ordered and wait
         for message_id in (i for i, j in takewhile(_same, zip(pending, there, strict=False))) if in_turn else there:
-            before = len(self._pending)
-            yield from replies.fetch([message_id])
-            if in_turn and len(self._pending) == before:
+            reply = replies.fetch(message_id)
+            if reply is not None:
+                yield reply
+                del reply  # the next one is decoded when this one is gone
+            elif in_turn:
                 return
 
     def _shorten(self) -> None:
@@ -213,8 +215,11 @@ class Exchange:
 
 
 def _is_update(reply: Message) -> bool:
-    """Tell whether a client has trained: it may have failed, or declined, which it says without arrays."""
-    return not reply.has_error() and bool(reply.content.array_records)
+    """Tell whether a client has trained: it may have failed, or declined, which it says without arrays.
+
+    Flower's ``array_records`` would tie the update into a cycle, and keep it until garbage is collected.
+    """
+    return not reply.has_error() and any(isinstance(record, ArrayRecord) for record in reply.content.values())
 
 
 def _same(pair: tuple[str, str]) -> bool:

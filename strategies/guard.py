@@ -1,6 +1,6 @@
 """What a reply must look like before it may touch the model. Nobody can end the run for the others."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -27,6 +27,11 @@ class Refused(Exception):
 def one_line(text: str) -> str:
     """Return what a peer wrote as it may stand in a log: short, and nothing but what can be printed."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text[:500])
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Return names for a log: the first five, and how many more there are."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from aoi_fl.flower.errors import NODE_UNAVAILABLE
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population
 from aoi_fl.strategies.exchange import ANSWERS_KEPT, Exchange
-from aoi_fl.strategies.guard import MAX_EXAMPLES, Refused, read_record
+from aoi_fl.strategies.guard import MAX_EXAMPLES, Refused, read_record, some_of
 from aoi_fl.strategies.records import ClientRecord
 from aoi_fl.strategies.silence import Silence
 from aoi_fl.wire import protocol
@@ -94,8 +94,7 @@ class Roster:
             raise ConfigError(f"{user} goes by data size, but no client has declared its number of examples: {remedy}.")
         if new:
             self._sizeless |= new
-            names = [self.name(client) if client in self.records else f"client {client}" for client in sorted(new)]
-            who = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+            who = some_of([self.called(client) for client in sorted(new)])
             taken = (
                 "all count the same" if nobody else f"the mean of the others' is taken, {np.nanmean(self._sizes):.0f}"
             )
@@ -113,6 +112,10 @@ class Roster:
     def name(self, client: int) -> str:
         """Return the client's name."""
         return self.records[client].name
+
+    def called(self, client: int) -> str:
+        """Return the name of a client, or its number while it has not said who it is."""
+        return self.name(client) if client in self.records else f"client {client}"
 
     def population(self, round_: int) -> Population:
         """Return the clients as a selector sees them at the start of a round."""
@@ -157,6 +160,7 @@ class Roster:
                 return 0.0
             return settled(len(there) + len(strangers) - len(missing))
 
+        self.gone = set()
         if strangers:
             replies += self._hello(grid, strangers, ask, timeout, worth)
             nodes &= set(grid.get_node_ids())  # some may have left meanwhile
@@ -169,9 +173,6 @@ class Roster:
     def _hello(
         self, grid: Grid, nodes: list[int], ask: Ask, timeout: float, worth: Callable[[set[int]], float | None]
     ) -> list[tuple[int, Introduction]]:
-        self.gone = set()
-        if not nodes:
-            return []
         content = ConfigRecord(ask.write())
         exchange = Exchange(
             grid,

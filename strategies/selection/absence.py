@@ -34,9 +34,13 @@ class Absence:
     def __init__(self) -> None:
         self.presence = Presence()
         self._told = 0.0  # participations a round that were said to be out of reach
+        self._noted = 0  # the last round: where nobody volunteers in broadcast, a second batch of its updates comes in
 
     def note(self, roster: Roster, record: RoundRecord, asleep: Iterable[int]) -> None:
         """Take note of a round, once its updates are in; ``asleep`` are the clients that look for no message now."""
+        if record.round == self._noted:
+            return
+        self._noted = record.round
         here = roster.available.copy()
         here[[part.client for part in record.participations if part.outcome in ("late", "failed", "refused")]] = False
         here[list(roster.silence.resting(record.round))] = False

@@ -130,9 +130,8 @@ class BudgetedRefresh(AgeAwareStrategy):
         self._take_in(ask.round)
         population = replace(self.roster.population(ask.round), ages=ask.round - 1 - self._refreshed)
         if self._slopes is not None:
-            population = replace(
-                population, sensitivities=self._slopes.sensitivities(self.roster.sizes.astype(np.int64))
-            )
+            sizes = self.roster.sizes_of_all("sensitivities 'estimated'", or_equal=True)
+            population = replace(population, sensitivities=self._slopes.sensitivities(sizes))
         payable = population.available & np.isfinite(self.roster.payments)
         if population.sensitivities is not None and self.selector.index in BY_SENSITIVITY:
             payable &= np.isfinite(population.sensitivities)

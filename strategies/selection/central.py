@@ -23,6 +23,11 @@ class CentralSelection(AgeAwareStrategy):
         self.selector = selector
         self._per_round = per_round
 
+    @classmethod
+    def by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> Self:
+        """Return the strategy for a run's keys, of which most need nothing but k."""
+        return cls(keys["clients-per-round"], **settings)
+
     def parameters(self) -> dict[str, Any]:
         """Return the policy's kind and k."""
         return super().parameters() | {"per_round": self._per_round}
@@ -43,16 +48,7 @@ class CentralSelection(AgeAwareStrategy):
         return np.full(len(self.roster), min(1.0, self._per_round / n))
 
 
-class _PerRound(CentralSelection):
-    """Those that need nothing but k."""
-
-    @classmethod
-    def by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> Self:
-        """Return the strategy for a run's keys."""
-        return cls(keys["clients-per-round"], **settings)
-
-
-class RandomSelection(_PerRound):
+class RandomSelection(CentralSelection):
     """``per_round`` clients uniformly at random, weighted by data size (Javani & Wang 2025, Policy 1)."""
 
     def __init__(self, per_round: int, **settings: Any) -> None:
@@ -64,7 +60,7 @@ class RandomSelection(_PerRound):
         return sizes
 
 
-class ProportionalSelection(_PerRound):
+class ProportionalSelection(CentralSelection):
     """``per_round`` draws with replacement, in proportion to data size (Javani & Wang 2025, Policy 2)."""
 
     def __init__(self, per_round: int, **settings: Any) -> None:
@@ -81,7 +77,7 @@ class ProportionalSelection(_PerRound):
         return super().choose(ask, grid)
 
 
-class OldestAge(_PerRound):
+class OldestAge(CentralSelection):
     """The ``per_round`` clients that have waited longest, ties at random (Javani & Wang 2024, Remark 1)."""
 
     def __init__(self, per_round: int, **settings: Any) -> None:

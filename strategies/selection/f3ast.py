@@ -1,7 +1,6 @@
 """F3AST (Ribero, Vikalo & de Veciana 2022): unbiased, at rates that clients can keep up."""
 
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from flwr.serverapp import Grid
@@ -31,11 +30,6 @@ class F3astSelection(LearnedSelection):
             settings["weights"] = UNBIASED
         super().__init__(F3ast(per_round, seed_of(settings)), **settings)
         self._rates: NDArray[np.float64] | None = None
-
-    @classmethod
-    def by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> Self:
-        """Return the strategy for a run's keys."""
-        return cls(keys["clients-per-round"], **settings)
 
     def rates(self) -> NDArray[np.float64] | None:
         """Return (n,) the rates learned up to now, this round's clients counted."""

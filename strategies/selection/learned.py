@@ -5,17 +5,14 @@ from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
-from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.seen import LearningSelector, Report
 from aoi_fl.science.selection import Population
-from aoi_fl.strategies.plan import Plan
 from aoi_fl.strategies.records import Memory, RoundRecord
 from aoi_fl.strategies.selection.central import CentralSelection
 from aoi_fl.strategies.weighting import UNBIASED
-from aoi_fl.wire.protocol import Ask
 
 
 class LearnedSelection(CentralSelection):
@@ -49,10 +46,10 @@ class LearnedSelection(CentralSelection):
         super().recall(memory)
         self.selector.recall(memory)
 
-    def choose(self, ask: Ask, grid: Grid) -> Plan:
-        """Let the selector choose, and remember from whom."""
-        self._population = self.population(ask.round)
-        return super().choose(ask, grid)
+    def population(self, round_: int) -> Population:
+        """Return the clients as the selector sees them, and remember from whom it chose."""
+        self._population = super().population(round_)
+        return self._population
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]

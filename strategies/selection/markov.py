@@ -143,7 +143,7 @@ class MarkovParticipation(DecentralisedParticipation):
         if self._absence is None:
             return replace(ask, table=own_table(rate, None, self._issued().dropout))
         presence = self._absence.presence.reach(len(self._rated.rates))
-        return replace(ask, table=absent_table(rate, float(presence.share[client]), float(presence.returning[client])))
+        return replace(ask, table=absent_table(rate, *presence.of(client)))
 
     def _issued(self) -> MarkovPolicy:
         """Return the policy for the dropout estimated up to now, as far as there is one."""

@@ -1,8 +1,7 @@
 """Oort (Lai et al. 2021): clients that have both much to teach and little time to take."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any
 
 from aoi_fl.science.oort import OortSelector, OortSettings
 from aoi_fl.strategies.selection.central import seed_of
@@ -24,11 +23,6 @@ class OortSelection(LearnedSelection):
 
     def __init__(self, per_round: int, oort: OortSettings | None = None, **settings: Any) -> None:
         super().__init__(OortSelector(per_round, seed_of(settings), oort or OortSettings()), **settings)
-
-    @classmethod
-    def by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> Self:
-        """Return the strategy for a run's keys."""
-        return cls(keys["clients-per-round"], **settings)
 
     def parameters(self) -> dict[str, Any]:
         """Return the policy's kind, k and constants."""

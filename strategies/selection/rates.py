@@ -34,7 +34,7 @@ def rates_of(rule: Rates, roster: Roster, clients: int, per_round: int) -> NDArr
         if capped:
             logger.warning("%d clients have so much data that they take part in every round (rate 1).", capped)
         return rates
-    names = [roster.name(i) if i in roster.records else f"client {i}" for i in range(len(rule))]
+    names = [roster.called(i) for i in range(len(rule))]
     if len(rule) < len(roster):
         raise ConfigError(
             f"{len(rule)} rates are given, and client {roster.name(len(rule))} has none: give each client one, or "

@@ -1,7 +1,6 @@
 """REFL (Abdelmoniem et al. 2023): of the clients that are there, those least likely to be there next."""
 
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 from aoi_fl.science.refl import Refl
 from aoi_fl.strategies.selection.central import seed_of
@@ -20,11 +19,6 @@ class ReflSelection(LearnedSelection):
 
     def __init__(self, per_round: int, **settings: Any) -> None:
         super().__init__(Refl(per_round, seed_of(settings)), **settings)
-
-    @classmethod
-    def by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> Self:
-        """Return the strategy for a run's keys."""
-        return cls(keys["clients-per-round"], **settings)
 
     def parameters(self) -> dict[str, Any]:
         """Return the policy's kind, k and how long who has trained rests."""

@@ -132,8 +132,9 @@ class SystematicParticipation(DecentralisedParticipation):
         if not len(self._rates):
             self._asked, self._phases = rates, make_phases(self._phase_rule, rates, self.options.seed)
         else:
-            self._ask_for(self._reached(rates)[: len(self._asked)], round_ - 1)
-            for new in self._reached(rates)[len(self._asked) :].tolist():
+            reached = self._reached(rates)
+            self._ask_for(reached[: len(self._asked)], round_ - 1)
+            for new in reached[len(self._asked) :].tolist():
                 self._asked = np.append(self._asked, new)
                 self._phases = np.append(self._phases, newcomer_phase(self._phases))
         self._rates = rates
