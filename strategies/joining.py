@@ -9,6 +9,7 @@ from aoi_fl.science.errors import NodesError
 from aoi_fl.strategies.exchange import Waits
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.records import ClientRecord
+from aoi_fl.strategies.rollcall import RollCall
 from aoi_fl.strategies.roster import Roster
 from aoi_fl.wire.protocol import Ask
 
@@ -30,6 +31,7 @@ class Joining:
 
     def __init__(self, roster: Roster, options: RoundOptions, needs: int, first: int) -> None:
         self._roster, self._options, self._needs, self.first = roster, options, needs, first
+        self._roll = RollCall(roster)
 
     def await_clients(self, grid: Grid) -> None:
         """Wait for everyone; a run that goes on does so with those who are there, as it would have without a break.
@@ -59,7 +61,7 @@ class Joining:
         begun = time.monotonic()
         if ask.round == self.first:
             for _ in range(_REPEATED_ROLLS):
-                if not self._roster.gone or self._roster.available.sum() >= self._needs:
+                if not self._roll.gone or self._roster.available.sum() >= self._needs:
                     break
                 self.await_clients(grid)
                 fresh += self._call(grid, ask)
@@ -71,7 +73,7 @@ class Joining:
         # Clients start up for the first question; in Flower's simulation that takes Ray's start, up to a minute.
         start_up = self._options.join_timeout if ask.round == self.first else 0.0
         enough = self._needs if ask.round == self.first else 0
-        return self._roster.call_roll(
+        return self._roll.call(
             grid, ask, self._options.ask_timeout + start_up, lambda known: _STRANGER if known >= enough else None
         )
 
@@ -80,7 +82,7 @@ class Joining:
 
         Whoever was turned away in the roll call does not count.
         """
-        deadline, turned_away = time.monotonic() + self._options.join_timeout, self._roster.turned_away
+        deadline, turned_away = time.monotonic() + self._options.join_timeout, self._roll.turned_away
         waits = Waits()
         while (found := len(set(grid.get_node_ids()) - turned_away)) < wanted and time.monotonic() < deadline:
             waits.pause(deadline)

@@ -9,6 +9,7 @@ from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.strategies.records import ClientRecord
+from aoi_fl.strategies.rollcall import RollCall
 from aoi_fl.strategies.roster import Roster
 from aoi_fl.wire.protocol import Ask
 
@@ -60,15 +61,21 @@ def app_saying(said) -> ClientApp:
     return Speaker()
 
 
-def call(roster, grid, round_=1):
+def call(roll, grid, round_=1):
     grid.greeted.clear()
-    return roster.call_roll(grid, Ask("r", round_), 0.2)
+    return roll.call(grid, Ask("r", round_), 0.2)
+
+
+def town(app, folder, nodes, known=(), kind=Town):
+    """Return a grid, a roster that expects four clients, and its roll call."""
+    roster = Roster(known, expected=4)
+    return kind(app, folder, nodes), roster, RollCall(roster)
 
 
 def test_numbers_are_the_announced_ones_and_nobody_is_asked_twice(tmp_path):
     said = {0: {"num-examples": 30, "payment": 2.5, "sensitivity": 1}}
-    grid, roster = Town(app_saying(said), tmp_path, 4), Roster(expected=4)
-    fresh = call(roster, grid)
+    grid, roster, roll = town(app_saying(said), tmp_path, 4)
+    fresh = call(roll, grid)
     assert [(r.client, r.name, r.since) for r in fresh] == [(i, f"client-{i}", 1) for i in range(4)]
     assert [roster.node(i) for i in range(4)] == grid.ids
     population = roster.population(3)
@@ -76,56 +83,56 @@ def test_numbers_are_the_announced_ones_and_nobody_is_asked_twice(tmp_path):
     assert population.ages.tolist() == [2] * 4 and population.available.all()
     np.testing.assert_array_equal(population.payments, [2.5, np.nan, np.nan, np.nan])
     np.testing.assert_array_equal(population.sensitivities, [1.0, np.nan, np.nan, np.nan])
-    assert call(roster, grid, 2) == [] and grid.greeted == []
+    assert call(roll, grid, 2) == [] and grid.greeted == []
 
 
 def test_who_leaves_is_not_available_and_who_returns_is_the_same_client(tmp_path):
-    grid, roster = Town(app_saying({}), tmp_path, 3), Roster(expected=4)
-    call(roster, grid)
+    grid, roster, roll = town(app_saying({}), tmp_path, 3)
+    call(roll, grid)
     grid.away = {1}
-    call(roster, grid, 2)
+    call(roll, grid, 2)
     assert roster.available.tolist() == [True, False, True]
     grid.away = set()
     grid.restart(1)
-    assert call(roster, grid, 3) == [] and grid.greeted == [grid.ids[1]]
+    assert call(roll, grid, 3) == [] and grid.greeted == [grid.ids[1]]
     assert roster.node(1) == grid.ids[1] and roster.available.all() and len(roster) == 3
 
 
 def test_a_restart_between_two_rounds_is_one_client_not_two(tmp_path):
-    grid, roster = Town(app_saying({}), tmp_path, 2), Roster(expected=4)
-    call(roster, grid)
+    grid, roster, roll = town(app_saying({}), tmp_path, 2)
+    call(roll, grid)
     grid.restart(0)
-    call(roster, grid, 2)
+    call(roll, grid, 2)
     assert (len(roster), roster.node(0), roster.available.tolist()) == (2, grid.ids[0], [True, True])
 
 
 def test_a_newcomer_has_missed_nothing_before_it_came(tmp_path):
-    grid, roster = Town(app_saying({}), tmp_path, 3), Roster(expected=4)
+    grid, roster, roll = town(app_saying({}), tmp_path, 3)
     grid.away = {2}
-    call(roster, grid)
+    call(roll, grid)
     grid.away = set()
-    (fresh,) = call(roster, grid, 6)
+    (fresh,) = call(roll, grid, 6)
     assert (fresh.client, fresh.since) == (2, 6)
     assert roster.population(6).ages.tolist() == [5, 5, 0]
 
 
 def test_nobody_takes_the_place_of_a_connected_client(tmp_path, caplog):
-    grid, roster = Town(app_saying({2: {"name": "client-0", "number": 0}}), tmp_path, 3), Roster(expected=4)
-    call(roster, grid)
+    grid, roster, roll = town(app_saying({2: {"name": "client-0", "number": 0}}), tmp_path, 3)
+    call(roll, grid)
     owner = roster.node(0)
     assert len(roster) == 2 and owner in (grid.ids[0], grid.ids[2])
     text = "claims the name 'client-0', whose own node is connected"
     assert caplog.text.count(text) >= 1
     caplog.clear()
-    call(roster, grid, 2)
+    call(roll, grid, 2)
     assert roster.node(0) == owner and caplog.text.count(text) == 0  # said once
     assert roster.available.tolist() == [True, True]
 
 
 @pytest.mark.parametrize("number", [0, 4, 10**9])
 def test_a_number_that_is_taken_or_too_large_is_replaced_by_a_free_one(tmp_path, number):
-    grid, roster = Town(app_saying({2: {"number": number}, 3: {"number": number}}), tmp_path, 4), Roster(expected=4)
-    fresh = call(roster, grid)
+    grid, roster, roll = town(app_saying({2: {"number": number}, 3: {"number": number}}), tmp_path, 4)
+    fresh = call(roll, grid)
     assert sorted(r.client for r in fresh) == [0, 1, 2, 3]
     assert len({roster.node(i) for i in range(4)}) == 4
 
@@ -153,11 +160,11 @@ def test_a_number_that_is_taken_or_too_large_is_replaced_by_a_free_one(tmp_path,
     ],
 )
 def test_a_bad_introduction_keeps_one_client_out_and_is_named(said, words, tmp_path, caplog):
-    grid, roster = Town(app_saying({1: said}), tmp_path, 3), Roster(expected=4)
-    assert [r.client for r in call(roster, grid)] == [0, 2]
+    grid, _, roll = town(app_saying({1: said}), tmp_path, 3)
+    assert [r.client for r in call(roll, grid)] == [0, 2]
     (complaint,) = [r.getMessage() for r in caplog.records if "cannot join" in r.getMessage()]
     assert f"node {grid.ids[1]}" in complaint and words in complaint and complaint.isprintable()
-    call(roster, grid, 2)
+    call(roll, grid, 2)
     assert len([r for r in caplog.records if "cannot join" in r.getMessage()]) == 1
 
 
@@ -170,28 +177,28 @@ def test_a_node_that_does_not_answer_is_greeted_again(tmp_path, caplog):
                 [i for i in message_ids if not (self.shy and self._waiting[i].metadata.dst_node_id == self.ids[0])]
             )
 
-    grid, roster = Shy(app_saying({}), tmp_path, 2), Roster(expected=4)
-    assert [r.client for r in call(roster, grid)] == [1]
+    grid, roster, roll = town(app_saying({}), tmp_path, 2, kind=Shy)
+    assert [r.client for r in call(roll, grid)] == [1]
     assert f"node {grid.ids[0]} has not answered the roll call" in caplog.text
     assert roster.available.tolist() == [False, True]
     grid.shy = False
-    assert [r.client for r in call(roster, grid, 2)] == [0]
+    assert [r.client for r in call(roll, grid, 2)] == [0]
     assert roster.available.all()
 
 
 def test_known_clients_keep_their_numbers_when_a_run_goes_on(tmp_path):
     known = [ClientRecord(0, "client-1", 1, examples=9), ClientRecord(1, "client-0", 1, examples=8)]
-    grid, roster = Town(app_saying({}), tmp_path, 3), Roster(known, expected=4)
+    grid, roster, roll = town(app_saying({}), tmp_path, 3, known)
     assert not roster.available.any()
-    (fresh,) = call(roster, grid, 8)
+    (fresh,) = call(roll, grid, 8)
     assert (fresh.client, fresh.name) == (2, "client-2")
     assert [roster.node(i) for i in range(3)] == [grid.ids[1], grid.ids[0], grid.ids[2]]
     assert roster.population(8).sizes.tolist() == [9, 8, 8]
 
 
 def test_nobody_at_all(tmp_path):
-    grid, roster = Town(app_saying({}), tmp_path, 0), Roster(expected=4)
-    assert call(roster, grid) == [] and len(roster) == 0 and len(roster.population(1).ages) == 0
+    grid, roster, roll = town(app_saying({}), tmp_path, 0)
+    assert call(roll, grid) == [] and len(roster) == 0 and len(roster.population(1).ages) == 0
 
 
 def test_foreign_messages_do_not_pass_for_introductions(tmp_path, caplog):
@@ -199,8 +206,8 @@ def test_foreign_messages_do_not_pass_for_introductions(tmp_path, caplog):
         def __call__(self, message, context):
             return Message(RecordDict(), reply_to=message)
 
-    grid, roster = Town(Mute(), tmp_path, 2), Roster(expected=4)
-    assert call(roster, grid) == [] and "malformed introduction" in caplog.text
+    grid, _, roll = town(Mute(), tmp_path, 2)
+    assert call(roll, grid) == [] and "malformed introduction" in caplog.text
 
 
 def test_a_node_that_answers_two_roll_calls_late_is_one_client_and_no_impostor(tmp_path, caplog):
@@ -210,11 +217,11 @@ def test_a_node_that_answers_two_roll_calls_late_is_one_client_and_no_impostor(t
         def pull_messages(self, message_ids):
             return super().pull_messages([] if self.late else message_ids)
 
-    grid, roster = Late(app_saying({}), tmp_path, 1), Roster(expected=1)
-    assert call(roster, grid) == call(roster, grid, 2) == []
+    grid, _, roll = town(app_saying({}), tmp_path, 1, kind=Late)
+    assert call(roll, grid) == call(roll, grid, 2) == []
     grid.late = False
-    assert [r.name for r in call(roster, grid, 3)] == ["client-0"]
-    assert roster.turned_away == set() and "claims the name" not in caplog.text
+    assert [r.name for r in call(roll, grid, 3)] == ["client-0"]
+    assert roll.turned_away == set() and "claims the name" not in caplog.text
 
 
 def test_whom_a_resumed_run_knows_is_not_there_before_it_has_said_so(tmp_path):
@@ -229,18 +236,18 @@ def test_whom_a_resumed_run_knows_is_not_there_before_it_has_said_so(tmp_path):
             return super().push_messages(messages)
 
     known = [ClientRecord(i, f"client-{i}", 1) for i in range(3)]
-    grid, roster = Waking(app_saying({}), tmp_path, 3), Roster(known, expected=3)
-    assert roster.call_roll(grid, Ask("r", 8), 5.0, lambda there: 0.0 if there >= 3 else None) == []
+    grid, roster, roll = town(app_saying({}), tmp_path, 3, known, Waking)
+    assert roll.call(grid, Ask("r", 8), 5.0, lambda there: 0.0 if there >= 3 else None) == []
     assert roster.available.all()
 
 
 def test_who_was_silent_rests_also_when_the_run_goes_on_but_not_once_its_node_is_another(tmp_path):
     known = [ClientRecord(i, f"client-{i}", 1) for i in range(2)]
-    grid, roster = Town(app_saying({}), tmp_path, 2), Roster(known, expected=2)
+    grid, roster, roll = town(app_saying({}), tmp_path, 2, known)
     for round_ in (4, 5):
         roster.silence.note(0, round_)
-    call(roster, grid, 6)
+    call(roll, grid, 6)
     assert roster.silence.resting(6) == {0}
     grid.restart(0)
-    call(roster, grid, 6)
+    call(roll, grid, 6)
     assert roster.silence.resting(6) == set()

@@ -1,0 +1,175 @@
+"""When a round begins and ends, whoever plays it: the roll call before it, its record, what the next one must know."""
+
+import atexit
+import logging
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Strategy
+from numpy.typing import NDArray
+
+from aoi_fl.science.devices import ROUND_TRIP
+from aoi_fl.science.errors import ConfigError, NothingTrainedError
+from aoi_fl.science.selection import Population
+from aoi_fl.strategies.aggregation.base import Aggregation
+from aoi_fl.strategies.clock import MACHINE, Clock, clock_of
+from aoi_fl.strategies.evaluation import Evaluation
+from aoi_fl.strategies.joining import Joining
+from aoi_fl.strategies.lifetime import Witness
+from aoi_fl.strategies.plan import Plan, Resume, RoundOptions
+from aoi_fl.strategies.policy import SelectionPolicy
+from aoi_fl.strategies.records import Memory, Observer, RoundRecord
+from aoi_fl.strategies.roster import Roster
+from aoi_fl.strategies.so_far import SoFar
+from aoi_fl.wire.protocol import Ask
+
+logger = logging.getLogger("flwr")
+
+
+class Bookkeeping(SelectionPolicy, Strategy):
+    """The run's clients and its round at hand.
+
+    Parameters
+    ----------
+    needs : clients without which the run does not begin
+    aggregation : what makes a model of the updates
+    options, observer, resume : as in :class:`aoi_fl.strategies.round.AgeAwareStrategy`
+    """
+
+    def __init__(
+        self, needs: int, aggregation: Aggregation, options: RoundOptions, observer: Observer, resume: Resume | None
+    ) -> None:
+        self.options, self.observer = options, observer
+        self._needs, self._aggregation, self._resume = needs, aggregation, resume
+        self.roster = Roster(resume.clients if resume else (), expected=needs)
+        self._clock: Clock = MACHINE
+        self._joining: Joining | None = None
+        self._so_far = SoFar()
+        self._last = 0  # the last round that our own start plays; 0 where somebody else does
+        # Of the round at hand.
+        self._record = RoundRecord(0)
+        self._begun = 0.0
+        self._opened: float | None = None  # in simulated time
+        self._plan = Plan(np.empty(0, np.int64), np.empty(0), Ask("", 0))
+        self._model = ArrayRecord()
+        self._evaluation: Evaluation | None = None
+        self._outstanding = False  # somebody else plays the rounds, and has not handed the replies on yet
+        self._unrecorded: ArrayRecord | None = None  # the model after a round that is not written down yet
+
+    def memory(self) -> dict[str, NDArray[Any]]:
+        """Return all that the next round needs to know of those before it: (n,) arrays by client number, and more."""
+        return {
+            "last": self.roster.last,
+            "next_round": self.roster.next_round,
+            "so_far": self._so_far.memory(),
+            "silence": self.roster.silence.memory(),
+            **self._clock.memory(),
+            **self._aggregation.memory(),
+        }
+
+    def recall(self, memory: Memory) -> None:
+        """Take back what :meth:`memory` returned; clients met since then follow at the arrays' ends."""
+        for name, mine in (("last", self.roster.last), ("next_round", self.roster.next_round)):
+            mine[: len(memory[name])] = memory[name]
+        if "silence" in memory:
+            self.roster.silence.recall(memory["silence"])
+        if "so_far" in memory:
+            self._so_far = SoFar.recall(memory["so_far"])
+        if self._so_far.idle == self.options.max_empty_rounds:  # it was stopped for that, and is to try again
+            self._so_far.idle = 0
+        self._clock.recall(memory)
+        self._aggregation.recall(memory)
+
+    def population(self, round_: int) -> Population:
+        """Return the clients as a selector sees them, with what the grid's clock tells, if it has one."""
+        foresight = self._clock.foresight if self.options.foresight else None
+        return replace(self.roster.population(round_), now=self._clock.simulated, foresight=foresight)
+
+    def _ask(self, round_: int) -> Ask:
+        return Ask(run=self.options.run, round=round_)
+
+    def _join(self, first: int, grid: Grid) -> Joining:
+        """Take up the run, wait for its clients."""
+        self._clock = clock_of(grid)
+        if self._resume is not None:
+            if first != self._resume.next_round:
+                raise ConfigError(
+                    f"round {first} is to be played, but the run goes on with round {self._resume.next_round}."
+                )
+            if self._resume.memory:
+                self.recall(self._resume.memory)
+        if not self.options.run:
+            self.options = replace(self.options, run=f"flwr-{grid.run.run_id}")
+        self._joining = Joining(self.roster, self.options, self._needs, first)
+        self._joining.await_clients(grid)
+        if not self._last:
+            atexit.register(self._leave)
+        return self._joining
+
+    def _settle(self, arrays: ArrayRecord) -> None:
+        """See by the model that somebody else comes with whether something was made of replies that we did not get."""
+        if self._outstanding:
+            self._outstanding = False
+            self._record.empty = arrays is self._model
+            self._so_far.trained |= not self._record.empty
+            self._check_trained()
+            self._unrecorded = arrays
+
+    def _open(self, round_: int, grid: Grid) -> None:
+        """Begin a round: its record, and the roll call."""
+        if self._record.round == round_:
+            return
+        self._close()
+        joining = self._joining or self._join(round_, grid)
+        self._record, self._evaluation = RoundRecord(round_, started=time.time()), None
+        self._begun, self._opened = time.monotonic(), self._clock.simulated
+        fresh, waited = joining.call_roll(grid, self._ask(round_))
+        self._begun += waited
+        self._record.messages += 2 * len(fresh)
+        if fresh:
+            self.observer.clients_seen(fresh)
+        if round_ == joining.first:
+            self.meet(len(fresh) or int(self.roster.available.sum()))
+
+    def _close(self, by_start: bool = False) -> None:
+        """Write the round down, unless it is our own start that does so when it is over."""
+        if self._unrecorded is None or (self._last and not by_start):
+            return
+        arrays, self._unrecorded = self._unrecorded, None
+        self._record.seconds = time.monotonic() - self._begun
+        if self._opened is not None and self._clock.simulated == self._opened:  # nobody was sent anything
+            self._clock.wait((), 0, 0.0, self._opened + ROUND_TRIP)
+        self._record.clock = self._clock.simulated
+        self._so_far.idle = self._so_far.idle + 1 if self._record.empty else 0
+        self.observer.round_done(self._record, arrays, self.memory())
+
+    def _leave(self) -> None:
+        """Tell the observer what is left to tell, where somebody else has played the rounds.
+
+        Where replies were never handed on, and nobody came back with a model, this is the first moment to say so. It is
+        too late to fail the run, whose ledger alone can still be put right.
+        """
+        self._close()
+        nothing = self._nothing_trained() if self._outstanding and not self._so_far.trained else None
+        self._outstanding = False
+        if nothing is not None:
+            logger.error("%s", nothing)
+        if isinstance(self.observer, Witness):
+            how = "the rounds were played by a loop of its own, which does not say how it ended"
+            self.observer.run_ends(None if nothing else how, nothing)
+
+    def _check_trained(self) -> None:
+        if not self._so_far.trained:
+            self._close()
+            raise self._nothing_trained()
+
+    def _nothing_trained(self) -> NothingTrainedError:
+        reasons = list(dict.fromkeys(f"{p.name} {p.outcome}: {p.reason}" for p in self._record.participations))
+        return NothingTrainedError(
+            f"not one update could be used in {self._record.round} round(s), so the model is the one that the run "
+            f"began with. {' '.join(reasons[:3]) or 'No client was sent the model, or its reply was not handed on.'}"
+        )

@@ -1,0 +1,149 @@
+"""The roll call: at the start of each round, nodes not met before are asked who they are."""
+
+import logging
+from collections.abc import Callable, Iterable
+
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+
+from aoi_fl.flower.errors import NODE_UNAVAILABLE
+from aoi_fl.strategies.exchange import ANSWERS_KEPT, Exchange
+from aoi_fl.strategies.guard import MAX_EXAMPLES, Refused, read_record
+from aoi_fl.strategies.records import ClientRecord
+from aoi_fl.strategies.roster import Roster
+from aoi_fl.strategies.silence import Silence
+from aoi_fl.wire import protocol
+from aoi_fl.wire.protocol import Ask, Introduction
+
+logger = logging.getLogger("flwr")
+
+
+class RollCall:
+    """Asks strange nodes who they are. One that claims the name of a client whose own node is connected is turned away.
+
+    Parameters
+    ----------
+    roster : the clients, kept up to date
+
+    Attributes
+    ----------
+    gone : nodes that were asked in the last roll call and found to be dead; Flower lists them for a minute
+    """
+
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+        self.gone: set[int] = set()
+        self._mute = Silence()  # strange nodes that have not said who they are
+        self._late: list[Exchange] = []  # roll calls that some node may still answer
+        self._complaints: dict[int, str] = {}
+
+    @property
+    def turned_away(self) -> set[int]:
+        """Return the nodes that were asked, and are not gone, but gave no answer that counts."""
+        return set(self._complaints)
+
+    def call(
+        self, grid: Grid, ask: Ask, timeout: float, settled: Callable[[int], float | None] = lambda known: None
+    ) -> list[ClientRecord]:
+        """Note who is connected, ask nodes not met before who they are, and return the clients that are new.
+
+        A node that does not answer is asked again after one round, then after two, four, …, and not waited for again:
+        what it says meanwhile is heard in the next roll call.
+
+        Parameters
+        ----------
+        grid, ask : whom to ask, and the run and round
+        timeout : seconds until the deadline
+        settled : told how many clients are known to be there, says how many seconds the others are worth; None: until
+            the deadline
+        """
+        nodes = set(grid.get_node_ids())
+        self._mute.forget(set(self._mute) - nodes)
+        replies = [found for exchange in self._late for found in self._introductions(exchange, exchange.ready())]
+        self._late = [exchange for exchange in self._late if exchange.open and exchange.missing & nodes]
+        heard = {node for node, _ in replies}
+        there = {node for node in nodes if self._roster.number(node) is not None} | heard
+        strangers = sorted(nodes - there - self._mute.resting(ask.round))
+
+        def worth(missing: set[int]) -> float | None:
+            if missing <= set(self._mute):
+                return 0.0
+            return settled(len(there) + len(strangers) - len(missing))
+
+        self.gone = set()
+        if strangers:
+            replies += self._hello(grid, strangers, ask, timeout, worth)
+            nodes &= set(grid.get_node_ids())  # some may have left meanwhile
+        replies.sort(key=_order)
+        fresh = self._roster.admit(replies, nodes, ask.round)
+        for node, who in replies:
+            if self._roster.number(node) is None:
+                self._complain(node, f"node {node} claims the name {who.name!r}, whose own node is connected")
+            else:
+                self._complaints.pop(node, None)
+        return fresh
+
+    def _hello(
+        self, grid: Grid, nodes: list[int], ask: Ask, timeout: float, worth: Callable[[set[int]], float | None]
+    ) -> list[tuple[int, Introduction]]:
+        content = ConfigRecord(ask.write())
+        exchange = Exchange(
+            grid,
+            {
+                node: Message(RecordDict({protocol.AOI: content}), node, protocol.HELLO, group_id=str(ask.round))
+                for node in nodes
+            },
+            timeout,
+            one_by_one=False,
+            keep=ANSWERS_KEPT,
+            settled=worth,
+        )
+        found = self._introductions(exchange, exchange)
+        for node in exchange.missing:
+            self._mute.note(node, ask.round)
+            self._complain(node, f"node {node} has not answered the roll call")
+        if exchange.missing:
+            self._late.append(exchange)
+        return found
+
+    def _introductions(self, exchange: Exchange, replies: Iterable[Message]) -> list[tuple[int, Introduction]]:
+        found: list[tuple[int, Introduction]] = []
+        for reply in replies:
+            node = exchange.client_of(reply)
+            if node is None:
+                continue
+            if reply.has_error() and reply.error.code == NODE_UNAVAILABLE:
+                self.gone.add(node)
+                logger.warning("node %d is gone", node)
+                continue
+            self._mute.forget({node})
+            try:
+                found.append((node, _checked(read_record(reply, Introduction))))
+            except Refused as reason:
+                self._complain(node, f"node {node} cannot join: {reason}")
+        return found
+
+    def _complain(self, node: int, text: str) -> None:
+        if self._complaints.get(node) != text:
+            self._complaints[node] = text
+            logger.warning("%s", text)
+
+
+def _order(reply: tuple[int, Introduction]) -> tuple[bool, int, str]:
+    who = reply[1]
+    return who.number is None, who.number or 0, who.name
+
+
+def _checked(who: Introduction) -> Introduction:
+    if not 0 < len(who.name) <= 100 or not who.name.isprintable():
+        raise Refused(f"its name has {len(who.name)} characters, allowed are 1 to 100, all of them printable")
+    if who.number is not None and who.number < 0:
+        raise Refused(f"its number is {who.number}, it must be 0 or more")
+    if who.num_examples is not None and not 0 < who.num_examples <= MAX_EXAMPLES:
+        raise Refused(f"num-examples is {who.num_examples}, allowed are 1 to {MAX_EXAMPLES}")
+    if who.data_age is not None and not 0 <= who.data_age < 2**31:
+        raise Refused(f"data-age is {who.data_age}, it must be 0 or more")
+    for key, value in (("payment", who.payment), ("sensitivity", who.sensitivity)):
+        if value is not None and value <= 0:
+            raise Refused(f"{key} is {value}, it must be positive")
+    return who

@@ -1,0 +1,166 @@
+"""The steps of a round: whom to train, what becomes of the updates, whom to evaluate, what becomes of that.
+
+They are Flower's, and each does its part of the round wherever it is called from: our own ``start``
+(:mod:`aoi_fl.strategies.round`), a wrapper of Flower's, or a ``start`` of one's own.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from numpy.typing import NDArray
+
+from aoi_fl.strategies import weighting
+from aoi_fl.strategies.aggregation.base import Aggregation
+from aoi_fl.strategies.bookkeeping import Bookkeeping
+from aoi_fl.strategies.collect import SURPLUS, Collector
+from aoi_fl.strategies.dispatch import Dispatch
+from aoi_fl.strategies.evaluation import Evaluation
+from aoi_fl.strategies.exchange import Exchange
+from aoi_fl.strategies.plan import Plan, Resume, RoundOptions
+from aoi_fl.strategies.questions import A, ask_clients
+from aoi_fl.strategies.records import Observer
+from aoi_fl.wire import protocol
+from aoi_fl.wire.coding import NONE
+from aoi_fl.wire.protocol import Ask
+
+logger = logging.getLogger("flwr")
+
+
+class Steps(Bookkeeping):
+    """The four steps of a round; parameters as in :class:`aoi_fl.strategies.round.AgeAwareStrategy`."""
+
+    def __init__(
+        self,
+        needs: int,
+        aggregation: Aggregation,
+        weights: str,
+        configure: Callable[[int], dict[str, Any]] | None,
+        options: RoundOptions,
+        observer: Observer,
+        resume: Resume | None,
+    ) -> None:
+        super().__init__(needs, aggregation, options, observer, resume)
+        self.weights, self._configure = weights, configure
+        self._dispatch = Dispatch(self.roster)
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        """Begin the round: call the roll, choose the clients, and return the messages that carry the model to them."""
+        self._settle(arrays)
+        self._open(server_round, grid)
+        plan = self.choose(self._ask(server_round), grid)
+        if not len(plan.clients):
+            plan = self.rescue(self._ask(server_round)) or plan
+        self._outstanding = not self._last
+        return self._train_messages(plan, arrays, config, grid)
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Hand the updates on as they come; drop and name what cannot be used.
+
+        Raises
+        ------
+        NothingTrainedError
+            Somebody else plays the rounds, and up to now not one update could be used. (Our own ``start`` knows which
+            round is the last, and goes on until then.)
+        """
+        collector = Collector(
+            self._plan, self._model, self._aggregation, self.weights == weighting.UNBIASED,
+            self.roster, self._record, self.learn, self.options, self._clock,
+        )  # fmt: skip
+        for client in self._take(replies, collector.take):
+            surplus = isinstance(replies, Exchange) and replies.satisfied
+            reason = SURPLUS if surplus else "no reply by the deadline"
+            collector.drop(client, "late", reason, self._dispatch.message_id(client))
+        arrays, metrics = collector.finish()
+        self._so_far.trained |= arrays is not None
+        self._record.empty = arrays is None
+        if not self._last:
+            self._outstanding, self._unrecorded = False, self._model if arrays is None else arrays
+            if not self._record.declined:
+                self._check_trained()
+        return arrays, metrics
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        """Return evaluation messages for some of the clients, drawn at random."""
+        self._settle(arrays)
+        self._open(server_round, grid)
+        self._unrecorded, self._evaluation = arrays, None
+        if self._so_far.unevaluable or not self.options.evaluators(int(self.roster.available.sum())):
+            return []
+        # Answers to it would be lost in a break, and asking again takes time, which is part of the run where simulated.
+        rides = self._last != server_round and self._clock.simulated is None
+        ahead = self.ahead(self._ask(server_round + 1)) if rides else None
+        self._evaluation = Evaluation(
+            self.options,
+            self.roster,
+            self._record,
+            self._ask(server_round),
+            None if ahead is None else lambda client: self.terms(ahead, client),
+            self.hear,
+        )
+        nodes = {self.roster.node(client): client for client in self._evaluation.clients}
+        contents = self._aggregation.to_evaluate(server_round, arrays, config, list(nodes), grid)
+        terms = {node: self._evaluation.terms(client) for node, client in nodes.items()}
+        return self._dispatch.messages(protocol.EVALUATE, contents, terms)
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """Have the clients' metrics aggregated."""
+        metrics = None
+        if self._evaluation is not None:
+            for client in self._take(replies, self._evaluation.take):
+                self._evaluation.drop(client, "no reply by the deadline")
+            metrics = self._evaluation.result(self._aggregation)
+            if self._evaluation.in_vain and not self._so_far.evaluated:
+                logger.warning("No client could evaluate the model: none is asked again (fraction_evaluate=0).")
+                self._so_far.unevaluable = True
+            self._so_far.evaluated |= metrics is not None
+        if metrics is not None:
+            self._record.judge("client", metrics)
+        self._close()
+        return metrics
+
+    def _ask_clients(
+        self, grid: Grid, kind: str, terms: Ask, whom: NDArray[np.bool_], expected: type[A]
+    ) -> Iterator[tuple[int, A]]:
+        timeout = self.options.ask_timeout
+        return ask_clients(
+            grid, self.roster, self._record, kind, lambda client: self.terms(terms, client), whom, expected, timeout
+        )
+
+    def _train_messages(self, plan: Plan, arrays: ArrayRecord, config: ConfigRecord, grid: Grid) -> list[Message]:
+        compression = None if self.options.compression == NONE else self.options.compression
+        sizes = self.roster.sizes
+        if self.weights == weighting.UNBIASED:
+            sizes = self.roster.sizes_of_all("weights 'unbiased'", or_equal=True).astype(np.float64)
+        weights = weighting.omega(self.weights, plan.clients, plan.weights, sizes, self.rates())
+        self._plan = plan = replace(plan, weights=weights, ask=replace(plan.ask, compression=compression))
+        self._model = arrays
+        extra = {} if self._configure is None else self._configure(plan.ask.round)
+        config = ConfigRecord({**config, "server-round": plan.ask.round, **extra})
+        nodes = [self.roster.node(client) for client in plan.clients.tolist()]
+        contents = self._aggregation.to_train(plan.ask.round, arrays, config, nodes, grid)
+        refresh = [False] * len(nodes) if plan.refresh is None else plan.refresh.tolist()
+        asks = [
+            replace(self.terms(plan.ask, client), refresh=flag)
+            for client, flag in zip(plan.clients.tolist(), refresh, strict=True)
+        ]
+        return self._dispatch.messages(protocol.TRAIN, contents, dict(zip(nodes, asks, strict=True)))
+
+    def _send(self, grid: Grid, messages: Iterable[Message], timeout: float, *, one_by_one: bool) -> Exchange:
+        ordered = one_by_one and self.options.deterministic
+        enough = self.options.enough if one_by_one else None
+        return self._dispatch.send(grid, messages, timeout, one_by_one=one_by_one, ordered=ordered, enough=enough)
+
+    def _take(self, replies: Iterable[Message], take: Callable[[int, Message], None]) -> list[int]:
+        self._record.messages += 2 * self._dispatch.count
+        return self._dispatch.take(replies, take)
