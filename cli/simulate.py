@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 import typer
 
 from aoi_fl.cli.keys import Config, Number, given
+from aoi_fl.cli.load import show_freshness, show_load
 from aoi_fl.cli.options import (
     Clients,
     Jitter,
@@ -21,11 +22,11 @@ from aoi_fl.cli.options import (
     Seed,
     Sizes,
     check_memory,
-    pick,
     rates_by,
     reject,
 )
-from aoi_fl.cli.output import bar, print_facts, print_json, print_table
+from aoi_fl.cli.output import print_facts, print_json, print_table
+from aoi_fl.cli.players import make_player
 from aoi_fl.cli.wait import waiting
 from aoi_fl.science.errors import ConfigError, did_you_mean
 from aoi_fl.science.names import AbsenceRule, Ageing, PhaseRule, Start, Weighting
@@ -34,13 +35,10 @@ from aoi_fl.strategies.registry import BUDGETED, POLICIES, users_of
 if TYPE_CHECKING:
     from aoi_fl.science.clock import RoundClock
     from aoi_fl.science.history import History
-    from aoi_fl.science.load import LoadMetrics
     from aoi_fl.science.selection import Population, Selector
     from aoi_fl.science.simulate import Decentralised
-    from aoi_fl.science.staleness import Freshness
     from aoi_fl.wire.clients import ClientTable
 
-_DEADLINE = 2.0  # seconds, for fedcs without a clock, where the median client takes 1
 RATED = ("markov-optimal", "systematic")  # whose clients can have rates of their own
 
 
@@ -129,7 +127,7 @@ def simulate(
         elif rates != "equal":
             player = RatedMarkovPolicy(own, max_age if given(context, "max_age") else None)
         else:
-            player = _player(policy, clients, per_round, max_age, candidates, deadline if clock else _DEADLINE, seed)
+            player = make_player(policy, clients, per_round, max_age, candidates, deadline if clock else None, seed)
         population = Population(
             ages=np.zeros(clients, dtype=np.int64),
             sizes=make_sizes(sizes, clients, seed),
@@ -163,9 +161,9 @@ def simulate(
         fresh |= {} if ticking is None else _cost(ticking, history)
         print_json(asdict(metrics) | fresh | ({"selections": selections} if trace else {}))
         return
-    _show(metrics, title)
+    show_load(metrics, title)
     if freshness:
-        _show_freshness(freshness)
+        show_freshness(freshness)
     if ticking is not None:
         print_facts("In simulated time", [(name.replace("_", " "), v) for name, v in _cost(ticking, history).items()])
     if trace:
@@ -191,40 +189,6 @@ def _cost(clock: RoundClock, history: History) -> dict[str, float]:
         "device_hours_in_vain": clock.wasted / 3600,
         "clients_never_reached": float((history.counts == 0).sum()),
     }
-
-
-def _player(
-    policy: str, clients: int, per_round: int, max_age: int, candidates: int, deadline: float, seed: int
-) -> Decentralised | Selector:
-    from aoi_fl.science.f3ast import F3ast
-    from aoi_fl.science.fedcs import FedCS
-    from aoi_fl.science.markov import MarkovPolicy, check_sizes
-    from aoi_fl.science.oort import OortSelector
-    from aoi_fl.science.power_of_choice import PowerOfChoice
-    from aoi_fl.science.refl import Refl
-    from aoi_fl.science.seen import drawn_reports
-    from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector
-
-    def choice(asked: bool) -> Selector:
-        reports = drawn_reports(clients, seed)
-        ask = (lambda round_, who: reports(round_, who).losses) if asked else None
-        return PowerOfChoice(per_round, seed, candidates or 2 * per_round, ask=ask)
-
-    check_sizes(clients, per_round, max_age)
-    makers = {
-        "random": lambda: RandomSelector(per_round, seed),
-        "proportional": lambda: ProportionalSelector(per_round, seed),
-        "oldest-age": lambda: OldestAgeSelector(per_round, seed),
-        "pow-d": lambda: choice(asked=True),
-        "rpow-d": lambda: choice(asked=False),
-        "oort": lambda: OortSelector(per_round, seed),
-        "fedcs": lambda: FedCS(per_round, seed, candidates or 2 * per_round, deadline),
-        "refl": lambda: Refl(per_round, seed),
-        "f3ast": lambda: F3ast(per_round, seed),
-        "markov-optimal": lambda: MarkovPolicy.optimal(clients, per_round, max_age),
-        "markov-increasing": lambda: MarkovPolicy.increasing(clients, per_round, max_age),
-    }
-    return cast("Decentralised | Selector", pick("policy", policy, makers))
 
 
 def _reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
@@ -272,50 +236,3 @@ def _budgeted_clients(file: Path | None, clients: int, budget: float, seed: int,
     for warning in check_clients(table.payments, table.sensitivities, budget, table.names, strict):
         print(f"aoi: {warning}", file=sys.stderr)
     return table
-
-
-def _show(metrics: LoadMetrics, title: str) -> None:
-    count = sum(metrics.interval_counts.values())
-    most = max(metrics.interval_counts.values(), default=0)
-    part = metrics.participation
-    print_facts(
-        title,
-        [
-            ("E[X], rounds between participations", metrics.interval_mean),
-            ("Var[X]", metrics.interval_variance),
-            ("clients a round, mean", metrics.round_mean),
-            ("clients a round, standard deviation", metrics.round_deviation),
-            ("participations a client, mean", part.mean),
-            ("participations a client, least to most", f"{part.min} to {part.max}"),
-            ("Jain's fairness index", part.jain),
-            ("Σ Var[ω], weight variance", metrics.weight_variance),
-            ("mean of Σω² − 1/n, weight dispersion", metrics.weight_dispersion),
-            ("empty rounds", metrics.empty_rounds),
-            ("mean age, rounds missed", metrics.mean_age),
-            ("largest age", metrics.peak_age),
-            ("share of pairs that have trained together", metrics.met),
-        ],
-    )
-    print_table(
-        "Intervals X",
-        ["X", "how often", "share", ""],
-        [(x, c, c / count, bar(c, most)) for x, c in metrics.interval_counts.items()],
-    )
-    print_table(
-        "Over T rounds",
-        ["T", "√Var(Y)/T, spread of load", "pairs of clients that have met by then"],
-        [(t, spread, metrics.pairs_met.get(t)) for t, spread in metrics.window_deviation.items()],
-    )
-
-
-def _show_freshness(freshness: Freshness) -> None:
-    print_facts(
-        "Freshness of data",
-        [
-            ("P2, weighted age that WICS minimises", freshness.p2),
-            ("floor under P2 in the long run", freshness.floor),
-            ("average age, weighted by size", freshness.weighted_age),
-            ("spent a round, mean", freshness.spent.mean),
-            ("spent a round, most", freshness.spent.max),
-        ],
-    )

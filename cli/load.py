@@ -1,0 +1,60 @@
+"""What a selection without learning comes to, as the terminal shows it: the load on clients, the freshness of data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aoi_fl.cli.output import bar, print_facts, print_table
+
+if TYPE_CHECKING:
+    from aoi_fl.science.load import LoadMetrics
+    from aoi_fl.science.staleness import Freshness
+
+
+def show_load(metrics: LoadMetrics, title: str) -> None:
+    """Show the load metric, how even the load is, and what happens over longer windows."""
+    count = sum(metrics.interval_counts.values())
+    most = max(metrics.interval_counts.values(), default=0)
+    part = metrics.participation
+    print_facts(
+        title,
+        [
+            ("E[X], rounds between participations", metrics.interval_mean),
+            ("Var[X]", metrics.interval_variance),
+            ("clients a round, mean", metrics.round_mean),
+            ("clients a round, standard deviation", metrics.round_deviation),
+            ("participations a client, mean", part.mean),
+            ("participations a client, least to most", f"{part.min} to {part.max}"),
+            ("Jain's fairness index", part.jain),
+            ("Σ Var[ω], weight variance", metrics.weight_variance),
+            ("mean of Σω² − 1/n, weight dispersion", metrics.weight_dispersion),
+            ("empty rounds", metrics.empty_rounds),
+            ("mean age, rounds missed", metrics.mean_age),
+            ("largest age", metrics.peak_age),
+            ("share of pairs that have trained together", metrics.met),
+        ],
+    )
+    print_table(
+        "Intervals X",
+        ["X", "how often", "share", ""],
+        [(x, c, c / count, bar(c, most)) for x, c in metrics.interval_counts.items()],
+    )
+    print_table(
+        "Over T rounds",
+        ["T", "√Var(Y)/T, spread of load", "pairs of clients that have met by then"],
+        [(t, spread, metrics.pairs_met.get(t)) for t, spread in metrics.window_deviation.items()],
+    )
+
+
+def show_freshness(freshness: Freshness) -> None:
+    """Show how old data was, and what keeping it fresh has cost."""
+    print_facts(
+        "Freshness of data",
+        [
+            ("P2, weighted age that WICS minimises", freshness.p2),
+            ("floor under P2 in the long run", freshness.floor),
+            ("average age, weighted by size", freshness.weighted_age),
+            ("spent a round, mean", freshness.spent.mean),
+            ("spent a round, most", freshness.spent.max),
+        ],
+    )
