@@ -68,11 +68,12 @@ def objective(settings: Sequence[Setting]) -> Chart | None:
     table: dict[str, dict[Any, Any]] = {}
     alone = len(settings) == 1
     for i, setting in enumerate(settings):
-        known = [run for run in setting.runs if not run.empty and payments_and_sensitivities(run) is not None]
+        budgeted = [(run, payments_and_sensitivities(run)) for run in setting.runs if not run.empty]
+        known = [(run, declared) for run, declared in budgeted if declared is not None]
         if not known:
             continue
-        curves = [(run.numbers, running_objective(run)) for run in known]
-        x, floor, _ = average([(run.numbers, _floors(run)) for run in known])
+        curves = [(run.numbers, running_objective(run, declared[1])) for run, declared in known]
+        x, floor, _ = average([(run.numbers, _floors(run, *declared)) for run, declared in known])
         data += curve(i, "P2" if alone else setting.label, curves, "P2 to round %{x}: %{y:.4g}")
         name = "floor" if alone else f"{setting.label}, floor"
         data.append(theory_line(i, name, x, floor, "floor to round %{x}: %{y:.4g}", mode="lines"))
@@ -88,13 +89,10 @@ def objective(settings: Sequence[Setting]) -> Chart | None:
     return Chart("objective", "Age objective P2", note, data, form, ["to round", *table], listed)
 
 
-def _floors(run: Run) -> NDArray[np.float64]:
-    """Return (R,) the floor of P2 over rounds 1 … t for each t; NaN where payments or sensitivities are not known."""
-    known = payments_and_sensitivities(run)
-    if known is None:
-        return np.full(len(run.rounds), np.nan)
+def _floors(run: Run, payments: NDArray[np.float64], sensitivities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (R,) the floor of P2 over rounds 1 … t for each t."""
     budget = float(run.policy["budget"])
-    return np.array([lagrangian_floor(*known, budget, t + 1) for t in range(len(run.rounds))])
+    return np.array([lagrangian_floor(payments, sensitivities, budget, t + 1) for t in range(len(run.rounds))])
 
 
 def payments_and_sensitivities(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
@@ -110,12 +108,9 @@ def payments_and_sensitivities(run: Run) -> tuple[NDArray[np.float64], NDArray[n
     return payments, sensitivities
 
 
-def running_objective(run: Run) -> NDArray[np.float64]:
+def running_objective(run: Run, sensitivities: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return (R,) P2 over rounds 1 … t for each t, from the ages after its refreshes: aoi_fl.science.objective."""
-    known = payments_and_sensitivities(run)
-    if known is None:
-        return np.full(len(run.rounds), np.nan)
-    cost = known[1] @ np.nan_to_num(run.ages()) / run.size
+    cost = sensitivities @ np.nan_to_num(run.ages()) / run.size
     return np.asarray(np.cumsum(cost) / np.arange(1, len(cost) + 1))
 
 

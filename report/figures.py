@@ -48,14 +48,13 @@ _BAND = " Of several seeds the line is the mean, the band its 95 % interval."
 
 def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
     """Return what the model has learned against rounds, round 0 being the model before the first."""
-    heading = f"{measure.title} in{measure.unit}" if measure.unit else measure.title
     data: list[dict[str, Any]] = []
     table: dict[str, dict[Any, Any]] = {}
     for i, setting in enumerate(overlaid):
         curves = [known for run in setting.runs if (known := _known(run, measure))]
         if curves:
             data += curve(i, setting.label, curves, f"round %{{x}}: %{{y:.4g}}{measure.unit}")
-            table |= numbers(f"{heading}, {setting.label}", curves)
+            table |= numbers(f"{measure.axis}, {setting.label}", curves)
     if not data:
         return None
     listed = rows(list(table.values()))
@@ -64,7 +63,7 @@ def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
         measure.title,
         "Of the global model on the server's test data after each round; round 0 is the model before the first.",
         data,
-        layout("round", heading, x=whole([x for x, *_ in listed]), showlegend=False),
+        layout("round", measure.axis, x=whole([x for x, *_ in listed]), showlegend=False),
         ["round", *table],
         listed,
     )

@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from aoi_fl.report.measure import ACCURACY, Measure, judge
-from aoi_fl.report.state import State, look
+from aoi_fl.report.state import State, look, tell
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
@@ -62,23 +62,26 @@ def watch(folder: Path) -> State:
     """Return what a run is doing; one without a ledger is waited for."""
     try:
         return look(folder)
-    except sqlite3.Error as error:
-        if "no such table" not in str(error):
-            return State("unreadable", str(error))
-    except AoiError:  # there is none
-        pass
-    return State("waiting", "the run has no ledger yet")
+    except (AoiError, sqlite3.Error) as error:
+        return unread(error)
+
+
+def unread(error: AoiError | sqlite3.Error) -> State:
+    """Return the state of a run whose ledger could not be read: there is none, or none with tables yet, or damage."""
+    if isinstance(error, AoiError) or "no such table" in str(error):
+        return State("waiting", "the run has no ledger yet")
+    return State("unreadable", str(error))
 
 
 def glance(folder: Path) -> Glance:
     """Return what is to be seen of the run in a folder, whatever state it is in."""
-    state = watch(folder)
     path = folder / LEDGER
     try:
         about, rows = ledger.read_run(path), ledger.last_rounds(path, _ROUNDS)
         parts = ledger.read_round(path, rows[-1]["round"]) if rows else []
-    except (AoiError, sqlite3.Error):
-        return Glance(folder.name, state)
+    except (AoiError, sqlite3.Error) as error:
+        return Glance(folder.name, unread(error))
+    state = tell(folder, about, rows)
     planned = (about.get("config") or {}).get("num-server-rounds")
     last = int(rows[-1]["round"]) if rows else 0
     left = ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from aoi_fl.science.history import History
@@ -22,7 +23,7 @@ class InTime:
     wasted : those of updates that were lost, late, refused or not waited for
     never : clients whose update was never used
     clients : n
-    load : of the participations that counted
+    history : of the participations that counted
     curve : (simulated seconds, accuracy) of each round that was evaluated
     """
 
@@ -32,8 +33,13 @@ class InTime:
     wasted: float
     never: int
     clients: int
-    load: LoadMetrics
+    history: History
     curve: tuple[tuple[float, float], ...]
+
+    @cached_property
+    def load(self) -> LoadMetrics:
+        """The load of the participations that counted."""
+        return measure(self.history)
 
     @property
     def seconds_a_round(self) -> float:
@@ -79,6 +85,6 @@ def in_time(rounds: Rows, participations: Rows, clients: int) -> InTime | None:
         wasted=sum(seconds for seconds, outcome in spent if outcome != "trained"),
         never=clients - len({part["client"] for part in used}),
         clients=clients,
-        load=measure(history),
+        history=history,
         curve=tuple((row["clock"], row["test_accuracy"]) for row in rounds if row["test_accuracy"] is not None),
     )

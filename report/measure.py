@@ -35,6 +35,11 @@ class Measure:
         """The name as a heading."""
         return self.name[:1].upper() + self.name[1:]
 
+    @property
+    def axis(self) -> str:
+        """The title with the unit, for an axis or a column of numbers."""
+        return f"{self.title} in{self.unit}" if self.unit else self.title
+
     def show(self, value: float | None, digits: int = 2) -> str:
         """Write a value as recorded; nothing where there is none."""
         if value is None or not np.isfinite(value):

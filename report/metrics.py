@@ -12,8 +12,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from aoi_fl.report.glance import unread
 from aoi_fl.report.runs import DROPPED, find
-from aoi_fl.report.state import STATES, look
+from aoi_fl.report.state import STATES, tell
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
@@ -52,13 +53,11 @@ class _Run(Collector):
     def collect(self) -> Iterator[Metric]:
         path = self._folder / LEDGER
         try:
-            name, about = look(self._folder).name, ledger.read_run(path)
-            rounds, sums = ledger.last_rounds(path, _BACK), ledger.totals(path)
-            clients = ledger.accounts(path)
-        except (AoiError, sqlite3.Error):
-            yield _state("unreadable" if path.exists() else "waiting")
+            about, rounds, sums = ledger.read_run(path), ledger.last_rounds(path, _BACK), ledger.totals(path)
+        except (AoiError, sqlite3.Error) as error:
+            yield _state(unread(error).name)
             return
-        yield _state(name)
+        yield _state(tell(self._folder, about, rounds).name)
         config = about.get("config") or {}
         what = {
             "run": self._folder.name,
@@ -67,9 +66,9 @@ class _Run(Collector):
         yield InfoMetricFamily("aoi_run", "Which run it is.", value=what)
         if "num-server-rounds" in config:
             yield _gauge("aoi_rounds_planned", "How many rounds the run has.", config["num-server-rounds"])
-        yield _gauge("aoi_clients", "Clients that the run has met.", len(clients))
-        never = sum(not client["took_part"] for client in clients)
-        yield _gauge("aoi_clients_never_reached", "Of these, the ones that have trained in no round.", never)
+        met, reached = sums["clients"], sums["reached"]
+        yield _gauge("aoi_clients", "Clients that the run has met.", met)
+        yield _gauge("aoi_clients_never_reached", "Of these, the ones that have trained in no round.", met - reached)
         yield from _of_rounds(rounds)
         yield from _sums(sums, (about.get("policy") or {}).get("budget"))
 

@@ -15,7 +15,7 @@ from aoi_fl.server.config import RunConfig
 
 _PATHS = ("runs-dir", "data-dir", "model-dir", "clients-file")
 _PATH = re.compile(r"(?<![\w./:<])(?:~|\.{1,2})?/(?:[^\s/'\"<>:,;]+/)+(?=[^\s/'\"<>:,;]+)")
-_OF_THE_MACHINE = ("run-name", "runs-dir", "data-dir", "model-dir", "resume")
+OF_THE_MACHINE = ("run-name", "runs-dir", "data-dir", "model-dir", "resume")
 
 
 def provenance(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
@@ -36,7 +36,7 @@ def command(run: Run) -> str:
         return ""
     if "policy" not in run.config:
         return ""
-    keys = {key: value for key, value in own.flat().items() if value != usual[key] and key not in _OF_THE_MACHINE}
+    keys = {key: value for key, value in own.flat().items() if value != usual[key] and key not in OF_THE_MACHINE}
     if own.dataset != RunConfig.parse({}).dataset:
         keys["dataset"] = own.dataset
     words = ["aoi", "run", *(part for key in sorted(keys) for part in ("-c", f"{key}={public(key, keys[key])}"))]

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.report import state
+from aoi_fl.report.in_time import InTime, in_time
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.history import History
+from aoi_fl.science.load import LoadMetrics, measure
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
 
@@ -62,7 +64,7 @@ class Run:
         """Whether the policy pays for refreshed data, so that a refresh is what it hands out."""
         return "budget" in self.policy
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of clients n: those of the policy or configuration, or all that were ever seen."""
         seen = [int(row["client"]) + 1 for row in (*self.clients, *self.participations)]
@@ -142,6 +144,16 @@ class Run:
         for client, j in zip(clients.tolist(), first.tolist(), strict=True):
             first_ages[client] = max(0, (self._chosen[j]["age"] or 0) - when[j])
         return History.from_arrays(self.size, len(self.rounds), when + 1, who, weights, first_ages=first_ages)
+
+    @cached_property
+    def measured(self) -> LoadMetrics:
+        """What the selections laid upon the clients."""
+        return measure(self.history)
+
+    @cached_property
+    def in_time(self) -> InTime | None:
+        """What the run cost in simulated time; None where time was not simulated."""
+        return in_time(self.rounds, self.participations, self.size)
 
     @property
     def _joined(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

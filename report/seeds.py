@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from aoi_fl.report import measure
-from aoi_fl.report.provenance import public
+from aoi_fl.report.provenance import OF_THE_MACHINE, public
 from aoi_fl.report.runs import Run
 
 Curve = tuple[ArrayLike, ArrayLike]  # x ascending, and y
-_OF_THE_RUN = ("seed", "run-name", "runs-dir", "data-dir", "resume")
+_OF_THE_RUN = ("seed", *OF_THE_MACHINE)
 
 
 @dataclass(frozen=True)

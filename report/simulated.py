@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from aoi_fl.report.chart import Chart, curve, layout, numbers, rows
-from aoi_fl.report.in_time import InTime, in_time
+from aoi_fl.report.in_time import InTime
 from aoi_fl.report.measure import Measure
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Setting
@@ -17,8 +17,7 @@ _HOUR = 3600.0
 
 def _cell(show: Callable[[InTime], str]) -> Callable[[Run], str]:
     def cell(run: Run) -> str:
-        found = in_time(run.rounds, run.participations, run.size)
-        return "" if found is None else show(found)
+        return "" if run.in_time is None else show(run.in_time)
 
     return cell
 
@@ -41,7 +40,6 @@ def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
     marks = np.linspace(0, last, _POINTS + 1)[1:]
     data: list[dict[str, Any]] = []
     table: dict[str, dict[Any, Any]] = {}
-    heading = f"{measure.title} in{measure.unit}" if measure.unit else measure.title
     for i, setting in enumerate(overlaid):
         curves = []
         for run in setting.runs:
@@ -53,7 +51,7 @@ def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
                 curves.append((np.round(marks[begun] / _HOUR, 4), measure.scale * value[known][latest]))
         if curves:
             data += curve(i, setting.label, curves, f"%{{x:.2f}} h: %{{y:.4g}}{measure.unit}")
-            table |= numbers(f"{heading}, {setting.label}", curves)
+            table |= numbers(f"{measure.axis}, {setting.label}", curves)
     if not data:
         return None
     return Chart(
@@ -61,7 +59,7 @@ def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
         f"{measure.title} in simulated time",
         "Of the global model on the server's test data, by the last round that was over.",
         data,
-        layout("simulated hours", heading, showlegend=False),
+        layout("simulated hours", measure.axis, showlegend=False),
         ["hours", *table],
         rows(list(table.values())),
     )

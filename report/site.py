@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Callable
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -35,12 +35,11 @@ class Runs:
 
     def names(self) -> list[str]:
         """Return the names of those that have a ledger, by when it was last written."""
-        found = [ledger.parent.name for ledger in self.folder.glob(f"*/{LEDGER}")]
-        return sorted(found, key=lambda name: -self._written(name))[:_MOST_RUNS]
+        return list(self._latest())
 
     def glances(self) -> list[Glance]:
         """Return what is to be seen of each."""
-        return [self._glance(name) for name in self.names()]
+        return [self._glance(name, written) for name, written in self._latest().items()]
 
     def live(self, name: str) -> Live:
         """Return a run's live page; of a name that is none of theirs, nothing is opened."""
@@ -50,18 +49,28 @@ class Runs:
             self._lives[name] = Live(str(self.folder / name))
         return self._lives[name]
 
-    def _written(self, name: str) -> float:
-        files = [self.folder / name / LEDGER, self.folder / name / f"{LEDGER}-wal"]
-        found = [file.stat() for file in files if file.exists()]
-        return max((file.st_mtime for file in found if file.st_size), default=0.0)  # who reads may leave an empty one
+    def _latest(self) -> dict[str, float]:
+        """Return the names and when their ledgers were last written, the latest first; a hidden folder is no run."""
+        folders = [ledger.parent for ledger in self.folder.glob(f"[!.]*/{LEDGER}")]  # a cluster's .current is a link
+        written = {folder.name: _written(folder) for folder in folders}
+        return dict(sorted(written.items(), key=lambda item: -item[1])[:_MOST_RUNS])
 
-    def _glance(self, name: str) -> Glance:
-        written = self._written(name)
+    def _glance(self, name: str, written: float) -> Glance:
         when, seen = self._seen.get(name, (None, None))
         if seen is None or when != written or seen.state.name in ("running", "stalled", "waiting"):
             seen = glance(self.folder / name)
             self._seen[name] = (written, seen)
         return seen
+
+
+def _written(folder: Path) -> float:
+    latest = 0.0
+    for name in (LEDGER, f"{LEDGER}-wal"):
+        with suppress(FileNotFoundError):  # it goes with the last who has the ledger open
+            file = (folder / name).stat()
+            if file.st_size:  # who reads may leave an empty one
+                latest = max(latest, file.st_mtime)
+    return latest
 
 
 def application(run: str | None) -> FastAPI:
@@ -78,7 +87,7 @@ def application(run: str | None) -> FastAPI:
     scripts = {"plotly.js": drawing, "live.js": "".join(map(fill, ("draw.js", "keys.js", "live.js")))}
     scripts["follow.js"] = fill("follow.js")
     for name, text in scripts.items():
-        app.add_api_route(f"/{name}", partial(_response, text, "text/javascript"))
+        _add_script(app, name, text)
     if run is None:
         runs = Runs(Path("runs"))
         _add_list(app, runs)
@@ -87,6 +96,12 @@ def application(run: str | None) -> FastAPI:
         live = Live(run)
         _add_run(app, "", lambda _: live, listed=False)
     return app
+
+
+def _add_script(app: FastAPI, name: str, text: str) -> None:
+    @app.get(f"/{name}")
+    def script() -> Response:
+        return _response(text, "text/javascript")
 
 
 def _add_list(app: FastAPI, runs: Runs) -> None:

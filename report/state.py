@@ -70,11 +70,22 @@ def look(folder: Path) -> State:
         There is no ledger, or it cannot be read.
     """
     path = folder / LEDGER
-    about = ledger.read_run(path)
+    return tell(folder, ledger.read_run(path), ledger.last_rounds(path, _USUAL))
+
+
+def tell(folder: Path, about: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> State:
+    """Return the state of a run by the lock and by what has just been read of its ledger.
+
+    Parameters
+    ----------
+    folder : the run's folder
+    about : the ledger's ``run`` table, read before this call
+    rounds : the last rows of its ``rounds``, ascending
+    """
     name = status(folder, about)
     if name != "running":
         return State(name, str(about.get("reason") or ""))
-    return judge(ledger.last_rounds(path, _USUAL), about.get("since"), time.time())
+    return judge(rounds[-_USUAL:], about.get("since"), time.time())
 
 
 def judge(rounds: Sequence[Mapping[str, Any]], since: float | None, now: float) -> State:

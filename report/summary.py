@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from aoi_fl.report import budget, measure, simulated, theory
-from aoi_fl.report.provenance import public, without_paths
+from aoi_fl.report.provenance import OF_THE_MACHINE, public, without_paths
 from aoi_fl.report.runs import Run
-from aoi_fl.science import load, objective
+from aoi_fl.science import objective
+from aoi_fl.science.load import LoadMetrics
 
 Table = tuple[list[str], list[list[str]]]
 _MOST_DROPPED = 500
@@ -37,8 +38,7 @@ def sentence(run: Run) -> str:
     if learned is not None:
         words += f", {main.name} {main.show(learned, 1)}"
     if run.size:
-        jain = load.participation(run.history).jain
-        words += f", fairness of the load {jain:.3f} (Jain’s index; 1 is perfectly even)"
+        words += f", fairness of the load {run.measured.participation.jain:.3f} (Jain’s index; 1 is perfectly even)"
     return words + "."
 
 
@@ -66,7 +66,7 @@ def configuration(runs: Sequence[Run]) -> tuple[Table, Table]:
     keys = sorted(set().union(*(run.config for run in runs)))
     rows = [[key, *(_value(key, run.config.get(key)) for run in runs)] for key in keys]
     columns = ["key", *(run.label for run in runs)]
-    differing = [row for row in rows if len(set(row[1:])) > 1 and row[0] not in ("run-name", "runs-dir")]
+    differing = [row for row in rows if len(set(row[1:])) > 1 and row[0] not in OF_THE_MACHINE]
     agreeing = [row[:2] for row in rows if len(set(row[1:])) == 1]
     return (columns, differing), (["key", "value"], agreeing)
 
@@ -99,22 +99,17 @@ def _number(value: float | None, form: str = ".4g") -> str:
     return "" if value is None or not np.isfinite(value) else format(value, form)
 
 
-def _last(values: np.ndarray[Any, np.dtype[np.float64]]) -> float | None:
-    known = values[np.isfinite(values)]
-    return float(known[-1]) if known.size else None
-
-
-def _measured(show: Callable[[load.LoadMetrics], float | str | None]) -> Callable[[Run], str]:
+def _measured(show: Callable[[LoadMetrics], float | str | None]) -> Callable[[Run], str]:
     def cell(run: Run) -> str:
         if run.empty:
             return ""
-        value = show(load.measure(run.history))
+        value = show(run.measured)
         return value if isinstance(value, str) else _number(value)
 
     return cell
 
 
-def _weighted(show: Callable[[load.LoadMetrics], float | None]) -> Callable[[Run], str]:
+def _weighted(show: Callable[[LoadMetrics], float | None]) -> Callable[[Run], str]:
     """Show what aggregation weights say; under a budget the weights of those refreshed are not all there are."""
     return lambda run: "" if run.budgeted else _measured(show)(run)
 
@@ -129,10 +124,10 @@ def _interval(moment: str) -> Callable[[Run], str]:
 
 
 def _objective(run: Run) -> str:
-    value = _last(budget.running_objective(run))
     known = budget.payments_and_sensitivities(run)
-    if value is None or known is None:
+    if known is None or run.empty:
         return ""
+    value = float(budget.running_objective(run, known[1])[-1])
     floor = objective.lagrangian_floor(*known, float(run.policy["budget"]), len(run.rounds))
     return f"{_number(value)} (floor {_number(floor)})"
 

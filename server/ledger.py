@@ -190,11 +190,15 @@ def last_rounds(path: Path, number: int) -> list[dict[str, Any]]:
 def totals(path: Path) -> dict[str, float]:
     """Return what the rounds sum up to: ``messages``, ``spent``, ``empty`` and ``forced`` rounds, and the outcomes.
 
-    The outcomes of participations, ``trained``, ``failed``, ``late``, ``refused`` and ``declined``, are there if they
-    occurred; ``spent`` only where a budget is.
+    ``clients`` and ``reached`` are how many clients the run has met, and how many of them have trained. The outcomes of
+    participations, ``trained``, ``failed``, ``late``, ``refused`` and ``declined``, are there if they occurred;
+    ``spent`` only where a budget is.
     """
+    reached = "client IN (SELECT client FROM participations WHERE outcome = 'trained')"
     sums = (
-        "SELECT sum(messages) AS messages, sum(spent) AS spent, sum(empty) AS empty, sum(forced) AS forced FROM rounds"
+        "SELECT sum(messages) AS messages, sum(spent) AS spent, sum(empty) AS empty, sum(forced) AS forced, "
+        "(SELECT count(*) FROM clients) AS clients, "
+        f"(SELECT count(*) FROM clients WHERE {reached}) AS reached FROM rounds"
     )
     with closing(_open(path)) as db:
         of_rounds = {name: value for name, value in dict(db.execute(sums).fetchone()).items() if value is not None}

@@ -136,7 +136,7 @@ def test_a_clients_file_with_ages_and_what_the_report_makes_of_it(source, tmp_pa
         load(folder, "r"),
         measure_freshness(history, table.payments, table.sensitivities, table.sizes, 12.0),
     )
-    assert report_budget.running_objective(run)[-1] == pytest.approx(measured.p2)
+    assert report_budget.running_objective(run, table.sensitivities)[-1] == pytest.approx(measured.p2)
     assert run.history.first_ages.tolist() == [4, 0, 12, 1]
     assert not any("Σ" in row[0] for row in key_numbers([run])[1])  # of refreshed clients only, they would mislead
 

@@ -1,48 +1,16 @@
 """Pages in a real Chromium: by pointer and keyboard, on every width, in both themes, on paper and as files."""
 
 import struct
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from aoi_fl.report import page
-from tests.report.test_live import BROWSER
+from tests.report.chromium import WIDTHS, until, visit
 from tests.report.test_report import budgeted_run, dropped_run, play
 from tests.report.test_seeds import play as play_seed
-
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed, in which a page could be opened")
-WIDTHS = (390, 768, 1440, 1920)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
-
-
-def visit(browser: Browser, address: str, width: int = 1440, dark: bool = False) -> Page:
-    """Open a page; what goes wrong on it is collected in ``faults``."""
-    shown = browser.new_page(viewport={"width": width, "height": 1080}, color_scheme="dark" if dark else "light")
-    shown.add_init_script("""window.faults = [];
-        addEventListener("error", event => faults.push(event.message));
-        addEventListener("unhandledrejection", event => faults.push(String(event.reason)));
-        addEventListener("securitypolicyviolation", event => faults.push(event.violatedDirective));""")
-    shown.goto(address)
-    return shown
-
-
-def until(shown: Page, expression: str) -> None:
-    """Wait until an expression is true; the pages forbid what Playwright's own waiting does, to evaluate a text."""
-    end = time.monotonic() + 30
-    while not shown.evaluate(expression):
-        assert time.monotonic() < end, expression
-        shown.wait_for_timeout(50)
 
 
 def report(browser: Browser, path: Path, charts: int, **how: Any) -> Page:

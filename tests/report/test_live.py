@@ -1,28 +1,20 @@
 """The live page: sent when the ledger has something new and only then; in a browser, without a reload."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import pytest
 from fastapi.testclient import TestClient
+from playwright.sync_api import Browser
 
 from aoi_fl.report import live, site
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.folder import only_player
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
-
-ROOT = Path(__file__).parents[2]
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+from tests.report.chromium import serving, until, visit
 
 
 def ledger(folder: Path) -> Ledger:
@@ -167,141 +159,53 @@ def test_the_page_reaches_for_nothing_else(tmp_path: Path) -> None:
     assert {client.get(path).status_code for path in ("/docs", "/redoc", "/openapi.json")} == {404}
 
 
-# Browser -------------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def serving(run: Path | None, cwd: Path = ROOT) -> Iterator[str]:
-    """Run ``aoi serve`` and yield its address."""
-    command = [sys.executable, "-m", "aoi_fl.cli.main", "serve", *([] if run is None else [str(run)]), "--port", "0"]
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {"PYTHONPATH": path}
-    with subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, text=True, env=environment) as server:
-        try:
-            yield server.stdout.readline().split()[-1]
-        finally:
-            server.terminate()
-            assert server.wait(10) in (0, -15)
-
-
-class Page:
-    """A page in a headless Chromium, spoken to through two pipes in Chromium's DevTools protocol."""
-
-    def __init__(self, address: str, profile: Path) -> None:
-        down, self._in = os.pipe()
-        self._out, up = os.pipe()
-
-        def wire() -> None:
-            for source, target in ((os.dup(down), 3), (os.dup(up), 4)):
-                os.dup2(source, target)
-
-        self.process = subprocess.Popen(
-            [
-                *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
-                *("--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank"),
-            ],
-            preexec_fn=wire,
-            close_fds=False,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        os.close(down)
-        os.close(up)
-        self._number, self._rest = 0, b""
-        target = self._ask("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        self._ask("Page.navigate", session=self._session, url=address)
-
-    def _ask(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
-        self._number += 1
-        message = {"id": self._number, "method": method, "params": parameters}
-        os.write(self._in, json.dumps(message | ({"sessionId": session} if session else {})).encode() + b"\0")
-        while True:
-            while b"\0" not in self._rest:
-                got = os.read(self._out, 65536)
-                assert got, "the browser ended"
-                self._rest += got
-            line, _, self._rest = self._rest.partition(b"\0")
-            answer = json.loads(line)
-            if answer.get("id") == self._number:
-                return answer["result"]
-
-    def evaluate(self, expression: str) -> Any:
-        result = self._ask("Runtime.evaluate", session=self._session, expression=expression, returnByValue=True)
-        assert "exceptionDetails" not in result, result
-        return result["result"].get("value")
-
-    def wait_for(self, expression: str, seconds: float = 30) -> None:
-        end = time.monotonic() + seconds
-        while not self.evaluate(expression):
-            assert time.monotonic() < end, f"{expression}: {self.evaluate('document.body.innerText')[:500]}"
-            time.sleep(0.1)
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self._in)
-        os.close(self._out)
-
-
-@contextmanager
-def browsing(address: str, profile: Path) -> Iterator[Callable[[], Page]]:
-    page = Page(address, profile)
-    try:
-        yield page
-    finally:
-        page.close()
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed, in which the page could be opened")
-def test_the_dot_is_green_only_while_somebody_plays_the_run(tmp_path: Path) -> None:
+def test_the_dot_is_green_only_while_somebody_plays_the_run(tmp_path: Path, browser: Browser) -> None:
     run = tmp_path / "runs" / "a"
-    with serving(run) as address, browsing(address, tmp_path / "profile") as page:
+    with serving(run) as address:
+        shown = visit(browser, address)
         state = "document.getElementById('live')?.dataset.state"
         dot = "getComputedStyle(document.getElementById('live'), '::before').backgroundColor"
-        page.wait_for(f"{state} === 'waiting'")
-        grey = page.evaluate(dot)
+        until(shown, f"{state} === 'waiting'")
+        grey = shown.evaluate(dot)
         opened = ledger(run)
-        page.wait_for(f"{state} === 'interrupted'")
-        red = page.evaluate(dot)
+        until(shown, f"{state} === 'interrupted'")
+        red = shown.evaluate(dot)
         with only_player(run):
-            page.wait_for(f"{state} === 'running'")
-            green = page.evaluate(dot)
+            until(shown, f"{state} === 'running'")
+            green = shown.evaluate(dot)
             opened.note(status="completed")
-        page.wait_for(f"{state} === 'completed'")
-        blue = page.evaluate(dot)
+        until(shown, f"{state} === 'completed'")
+        blue = shown.evaluate(dot)
         assert len({grey, red, green, blue}) == 4
-        assert page.evaluate("document.getElementById('live').innerText") == "Completed"
+        assert shown.inner_text("#live") == "Completed"
         opened.close()
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed, in which the page could be opened")
-def test_a_new_round_shows_without_a_reload(tmp_path: Path) -> None:
+def test_a_new_round_shows_without_a_reload(tmp_path: Path, browser: Browser) -> None:
     run = tmp_path / "runs" / "a"
-    with serving(run) as address, browsing(address, tmp_path / "profile") as page:
-        page.wait_for("document.querySelector('main')?.innerText.includes('Waiting for the run')")
-        page.evaluate("window.neverReloaded = true; window.faults = []; undefined")
-        page.evaluate("addEventListener('error', event => faults.push(event.message))")
-        page.evaluate("addEventListener('securitypolicyviolation', event => faults.push(event.blockedURI))")
+    with serving(run) as address:
+        shown = visit(browser, address)
+        until(shown, "document.querySelector('main')?.innerText.includes('Waiting for the run')")
+        shown.evaluate("window.neverReloaded = true")
         opened = ledger(run)
         for number in (1, 2, 3):
             add(opened, number)
         points = "document.getElementById('test-accuracy')?.data?.[0].x.length"
-        page.wait_for(f"{points} === 4")
-        assert "3 of 9 rounds" in page.evaluate("document.querySelector('.one').innerText")
-        page.evaluate("window.chart = document.getElementById('test-accuracy'); undefined")
-        page.evaluate("chart.closest('section').querySelector('details').open = true")
+        until(shown, f"{points} === 4")
+        assert "3 of 9 rounds" in shown.inner_text(".one")
+        shown.evaluate("window.chart = document.getElementById('test-accuracy'); undefined")
+        shown.evaluate("chart.closest('section').querySelector('details').open = true")
         add(opened, 4)
-        page.wait_for(f"{points} === 5")
-        assert page.evaluate("document.querySelector('.one').innerText.includes('4 of 9 rounds')")
-        assert page.evaluate("chart === document.getElementById('test-accuracy')")
+        until(shown, f"{points} === 5")
+        assert "4 of 9 rounds" in shown.inner_text(".one")
+        assert shown.evaluate("chart === document.getElementById('test-accuracy')")
         table = "chart.closest('section').querySelector('details[open] tbody').rows.length"
-        assert page.evaluate(table) == 5  # rounds 0 to 4: the table that was opened stays open and grows
-        assert page.evaluate("document.querySelectorAll('#test-accuracy .main-svg').length") >= 1
-        assert page.evaluate("window.neverReloaded") is True
-        assert page.evaluate("performance.getEntriesByType('navigation').length") == 1
-        assert page.evaluate("faults") == []
-        reached = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+        assert shown.evaluate(table) == 5  # rounds 0 to 4: the table that was opened stays open and grows
+        assert shown.locator("#test-accuracy .main-svg").count() >= 1
+        assert shown.evaluate("neverReloaded") is True
+        assert shown.evaluate("performance.getEntriesByType('navigation').length") == 1
+        assert shown.evaluate("faults") == []
+        reached = shown.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
         assert reached and all(name.startswith(address) for name in reached)
         opened.close()

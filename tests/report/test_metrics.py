@@ -87,9 +87,10 @@ def test_the_live_page_serves_it_in_prometheus_own_type(folder: Path, tmp_path: 
     answer = TestClient(site.application(str(folder))).get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=")
     assert scraped(answer.text)["aoi_round"] == 2
-    for name, state in (("absent", "waiting"), ("damaged", "unreadable")):
-        (tmp_path / "damaged").mkdir(exist_ok=True)
-        (tmp_path / "damaged" / "ledger.sqlite").write_text("no database")
+    for name, content in (("damaged", "no database"), ("begun", "")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "ledger.sqlite").write_text(content)
+    for name, state in (("absent", "waiting"), ("begun", "waiting"), ("damaged", "unreadable")):
         found = scraped(TestClient(site.application(str(tmp_path / name))).get("/metrics").text)
         assert [key for key, value in found.items() if value] == [f"aoi_run_state state={state}"]
 

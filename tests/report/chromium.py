@@ -1,0 +1,49 @@
+"""Opening pages in a real Chromium, and what is to be asked of them."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+WIDTHS = (390, 768, 1440, 1920)
+
+
+def visit(browser: Browser, address: str, width: int = 1440, dark: bool = False) -> Page:
+    """Open a page; what goes wrong on it is collected in ``faults``."""
+    shown = browser.new_page(viewport={"width": width, "height": 1080}, color_scheme="dark" if dark else "light")
+    shown.add_init_script("""window.faults = [];
+        addEventListener("error", event => faults.push(event.message));
+        addEventListener("unhandledrejection", event => faults.push(String(event.reason)));
+        addEventListener("securitypolicyviolation", event => faults.push(event.violatedDirective));""")
+    shown.goto(address)
+    return shown
+
+
+def until(shown: Page, expression: str) -> None:
+    """Wait until an expression is true; the pages forbid what Playwright's own waiting does, to evaluate a text."""
+    end = time.monotonic() + 30
+    while not shown.evaluate(expression):
+        assert time.monotonic() < end, f"{expression}: {shown.evaluate('document.body.innerText')[:500]}"
+        shown.wait_for_timeout(50)
+
+
+@contextmanager
+def serving(run: Path | None, cwd: Path = ROOT) -> Iterator[str]:
+    """Run ``aoi serve`` and yield its address."""
+    command = [sys.executable, "-m", "aoi_fl.cli.main", "serve", *([] if run is None else [str(run)]), "--port", "0"]
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": path}
+    with subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, text=True, env=environment) as server:
+        try:
+            yield server.stdout.readline().split()[-1]
+        finally:
+            server.terminate()
+            assert server.wait(10) in (0, -15)
