@@ -1,20 +1,54 @@
-"""What a Flower strategy as aggregation costs beside our running mean: time of a round, and memory."""
+"""What our running mean costs beside one ``numpy.add``, and what a Flower strategy as aggregation costs beside it."""
 
 import multiprocessing
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
 from aoi_fl.client.state import written_together
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.strategies import RandomSelection, RoundOptions
+from aoi_fl.strategies.aggregation.mean import RunningMean
+from aoi_fl.strategies.guard import read_update
 from benchmarks.base import Row, Times, alternate, peak_memory, ratio_row
 from benchmarks.echo import ADD, client_app
 from benchmarks.engines import PARAMETERS, model
 
 CLIENTS, ROUNDS, REPEATS = 15, 3, 5
+SUMS = 25  # repeats of what takes milliseconds
+
+
+def memory_speed() -> Row:
+    """Check and sum updates as the strategies do, against NumPy's bare addition of as many values."""
+    began = model(PARAMETERS)
+    rng = np.random.default_rng(1)
+    replies = []
+    for _ in range(CLIENTS):
+        arrays = {name: Array(rng.standard_normal(array.shape, np.float32)) for name, array in began.items()}
+        content = RecordDict({"arrays": ArrayRecord(arrays), "metrics": MetricRecord({"num-examples": 1})})
+        replies.append(Message(content, reply_to=Message(RecordDict(), 1, "train")))
+    updates = [rng.standard_normal(PARAMETERS, np.float32) for _ in range(CLIENTS)]
+
+    def check_and_sum() -> None:
+        mean = RunningMean(began)
+        for reply in replies:
+            mean.add(read_update(reply, began, "num-examples").arrays, 1 / CLIENTS)
+
+    def add() -> None:
+        total = np.zeros(PARAMETERS)
+        for update in updates:
+            np.add(total, update, out=total)
+
+    return ratio_row(
+        f"check and float64 sum of {CLIENTS} weighted updates of 1.6 M float32 parameters",
+        "`numpy.add` of as many float32 values to float64 sums, no more",
+        2,
+        *alternate(check_and_sum, add, repeats=SUMS),
+    )
 
 
 def play(by_flower: bool) -> None:
@@ -38,7 +72,8 @@ def held(by_flower: bool) -> float:
 
 
 def run(data: Path) -> Iterator[Row]:
-    """Measure both aggregations, in turns in this process, and each in a process of its own for memory."""
+    """Measure the sum; then both aggregations in turns, and the memory of each in a process of its own."""
+    yield memory_speed()
     theirs, ours = alternate(lambda: play(True), lambda: play(False), repeats=REPEATS)
     a_round = [Times([s / ROUNDS for s in t.wall], [s / ROUNDS for s in t.cpu]) for t in (theirs, ours)]
     yield ratio_row(

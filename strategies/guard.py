@@ -175,12 +175,12 @@ def _decode(record: ArrayRecord, model: ArrayRecord, compression: str = coding.N
                 f"array {name} is {values.dtype} of shape {tuple(values.shape)}, "
                 f"the {'model' if dtype == wanted.dtype else 'code'}'s is {dtype} of shape {tuple(wanted.shape)}"
             )
-        if not np.isfinite(values).all():
+        if not npy.is_finite(values):
             raise Refused(f"array {name} holds NaN or Inf")
         if str(values.dtype) != dtype:
             with np.errstate(over="ignore"):
                 values = values.astype(dtype)
-            if not np.isfinite(values).all():
+            if not npy.is_finite(values):
                 raise Refused(f"array {name} does not fit {dtype}, the model's type")
         arrays[name] = values
     return arrays
@@ -209,6 +209,6 @@ def _expand(
             raise Refused(f"the scale of array {name} is {scale}, below 0")
     arrays = coding.expand({name: npy.view(array.data) for name, array in model.items()}, codes, scales)
     for name in coded:
-        if not np.isfinite(arrays[name]).all():
+        if not npy.is_finite(arrays[name]):
             raise Refused(f"array {name} holds NaN or Inf once it is decoded")
     return arrays

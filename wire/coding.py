@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.wire import npy
 
 NONE, FLOAT16, INT8 = "none", "float16", "int8"
 KINDS = (NONE, FLOAT16, INT8)
@@ -128,7 +129,7 @@ def compress(model: Arrays, trained: Arrays, residual: Arrays | None, kind: str)
             before = None if residual is None else residual.get(name)
             if before is not None and (before.shape, before.dtype) == (wanted.shape, wanted.dtype):
                 wanted = np.asarray(wanted + before)
-        if not np.isfinite(wanted).all():
+        if not npy.is_finite(wanted):
             return None
         codes[name], scale = encode(wanted, kind)
         left[name] = np.asarray(wanted - decode(codes[name], scale, dtype))

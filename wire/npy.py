@@ -1,6 +1,7 @@
-"""Arrays in NumPy's file format, as Flower carries them: written and read without parsing the same header again.
+"""Arrays in NumPy's file format, as Flower carries them: written, read and checked at the speed of memory.
 
-A model's arrays pass through a round many times, and their headers, a Python literal each, cost more than their bytes.
+A model's arrays pass through a round many times, and their headers, a Python literal each, cost more than their bytes:
+the same one is not parsed again.
 """
 
 import math
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _PREFIX = {(1, 0): 2, (2, 0): 4}  # bytes that hold the header's length
+_BLOCK = 1 << 16  # values looked at together: what is found of them stays in the processor's cache
 
 
 def dumps(array: NDArray[Any]) -> bytes:
@@ -47,6 +49,22 @@ def view(data: bytes) -> NDArray[Any]:
         raise ValueError("it holds pickled objects")
     values = np.frombuffer(data, dtype, math.prod(shape), start)
     return values.reshape(shape, order="F" if columns_first else "C")
+
+
+def is_finite(values: NDArray[Any]) -> bool:
+    """Say whether none of an array's values is NaN or Inf.
+
+    A sum is finite only if all of its terms are, and is what NumPy finds in one pass over the bytes. Where it
+    overflows, and in half precision, which NumPy sums slowly, the values are looked at one by one.
+    """
+    if values.dtype.kind not in "fc":
+        return True
+    if values.itemsize > 2:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(np.add.reduce(values, axis=None)):
+                return True
+    flat = values.ravel(order="K")
+    return all(np.isfinite(flat[start : start + _BLOCK]).all() for start in range(0, flat.size, _BLOCK))
 
 
 @lru_cache(maxsize=64)

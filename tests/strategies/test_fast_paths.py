@@ -19,7 +19,7 @@ from aoi_fl.wire import npy
 from aoi_fl.wire.arrays import from_record, to_record
 from benchmarks.base import Row
 
-SHAPES = [(), (0,), (0, 3), (7,), (3, 5, 2), (70_000,)]
+SHAPES = [(), (0,), (0, 3), (7,), (3, 5, 2), (140_000,)]
 
 
 def reply_with(record: ArrayRecord) -> Message:
@@ -82,6 +82,29 @@ def test_the_running_mean_equals_a_plain_sum_bit_for_bit(shape):
         total = total + update.astype(np.float64) * weight
     wanted = np.asarray(total / np.float64(0.3 + 7.0 + 1.9), np.float32)
     assert mean.result()["w"].numpy().tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "longdouble", "complex64"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_values_that_are_not_finite_are_found_wherever_they_are(dtype, order):
+    values = np.ones((3, 50_000), dtype, order=order)
+    largest = np.finfo(dtype).max
+    for place in [(0, 0), (1, 17), (2, 49_999)]:
+        for value, finite in [(np.nan, False), (np.inf, False), (-np.inf, False), (largest, True), (-largest, True)]:
+            values[place] = value
+            assert npy.is_finite(values) is finite
+            assert npy.is_finite(values[:, ::7]) is bool(np.isfinite(values[:, ::7]).all())
+        values[place] = 1
+    values[0, :2], values[1, :2] = [np.inf, largest], [-np.inf, largest]  # a sum must not make up for one by another
+    assert not npy.is_finite(values)
+    values[:2, :2] = largest  # their sum is none, and each is a number
+    with np.errstate(all="raise"):
+        assert npy.is_finite(values)
+
+
+@pytest.mark.parametrize("values", [np.zeros((0, 3)), np.array(1.5, np.float32), np.array([1, 2]), np.array([True])])
+def test_nothing_single_values_and_whole_numbers_are_finite(values):
+    assert npy.is_finite(values)
 
 
 def test_the_running_mean_of_a_thousand_updates_is_within_its_error_bound():
