@@ -11,7 +11,7 @@ export FLWR_DISABLE_UPDATE_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: install run test test-all check docs versions bench fleet e2e clean
+.PHONY: install run test test-all check docs pictures versions bench fleet e2e clean
 
 install: $(INSTALLED)
 
@@ -43,6 +43,10 @@ check: install
 docs: install
 	$(BIN)/python -m mkdocs build --strict --quiet --site-dir $(abspath $(SITE))
 	@echo $(SITE)/index.html
+
+# The pictures of README and of the site, from runs of the default task that are played for them; needs a Chromium.
+pictures: install
+	$(BIN)/python docs/images/take.py
 
 # The range of Flower: the oldest, the one that is deployed, and the newest that installs, each in an environment of its own.
 versions:

@@ -132,6 +132,7 @@ def _play_locally(values: dict[str, Any], workers: int) -> None:
 
 def _play_on_ray(values: dict[str, Any]) -> None:
     import aoi_fl
+    from aoi_fl.engine.machine import check
     from aoi_fl.engine.ray_run import run_simulation
 
     home = Path(aoi_fl.__file__).resolve().parents[1]
@@ -140,6 +141,8 @@ def _play_on_ray(values: dict[str, Any]) -> None:
             "--engine ray submits the app's own folder to Flower, and this installation has none: install a clone of "
             "the project in editable mode (pip install -e '.[all]'), or use --engine local."
         )
+    if not values.get("resume"):
+        check(1, int(values["threads"]))
     result = run_simulation(
         home, values, nodes=values["num-clients"], on_line=lambda line: print(line, file=sys.stderr, flush=True)
     )

@@ -44,11 +44,12 @@ def run_local(
     Raises
     ------
     ConfigError
-        There are fewer cores than ``workers`` times ``threads``; the clock names no trace that would do, or time is
-        to be simulated with several workers.
+        There are fewer cores than ``workers`` times ``threads`` (one worker that resumes a run may have as many as
+        that was begun with); the clock names no trace that would do, or time is to be simulated with several workers.
     """
     threads = int(run_config.get("threads", 1))
-    check(workers, threads)
+    if workers > 1 or not run_config.get("resume"):  # what was begun with more threads elsewhere keeps its results
+        check(workers, threads)
     clock = str(run_config.get("clock", ""))
     if clock and workers > 1:
         raise ConfigError(f"clock is {clock!r}, which needs --workers 1, and there are to be {workers}: leave one out.")

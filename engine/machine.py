@@ -10,11 +10,16 @@ _GROUP = Path("/sys/fs/cgroup")  # of this process, seen from inside a container
 
 
 def check(workers: int, threads: int) -> None:
-    """Raise ConfigError where workers would take turns on the cores: that is slower than fewer of them."""
+    """Raise ConfigError where workers or their threads would take turns on the cores: fewer of them are faster."""
     cores = usable_cores()
     if workers < 1:
         raise ConfigError(f"--workers {workers}: there must be at least one.")
-    if workers > 1 and workers * threads > cores:
+    if workers == 1 and threads > cores:
+        raise ConfigError(
+            f"threads is {threads}, and this process has {cores} cores: take at most as many. Set it with -c "
+            f"threads={cores}."
+        )
+    if workers * threads > cores:
         each = "" if threads == 1 else f" of threads={threads} each"
         raise ConfigError(
             f"--workers {workers}{each} need {workers * threads} cores, and this process has {cores}: take --workers "

@@ -232,7 +232,10 @@ def read_run(path: Path) -> dict[str, Any]:
 
 def _open(path: Path) -> sqlite3.Connection:
     if not path.is_file():
-        raise ConfigError(f"there is no ledger at {path}. Give the folder of a run, one that holds ledger.sqlite.")
+        raise ConfigError(
+            f"there is no ledger at {path}. Give the folder of a run, one that holds {path.name}, or the name of one "
+            "under runs/."
+        )
     db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     db.row_factory = sqlite3.Row
     return db

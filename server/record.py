@@ -87,7 +87,8 @@ class Recording:
         self._open = None
         with self._held, suppress(StorageError):  # what is wrong with the disk is told already
             ledger.note(**ending(stopped, error))
-        tell(f"recorded in {self.folder}: aoi report {shlex.quote(str(self.folder))}")
+        folder = self.folder.absolute()  # under Flower's local SuperLink, where that was first started
+        tell(f"recorded in {folder}: aoi report {shlex.quote(str(folder))}")
 
     def clients_seen(self, clients: list[ClientRecord]) -> None:
         """Write the clients down."""

@@ -27,10 +27,11 @@ def recorded_run(folder: Path) -> dict[str, Any]:
     """
     try:
         about = read_run(folder / LEDGER)
-    except (ConfigError, sqlite3.Error, ValueError) as error:
+    except ConfigError as error:
+        raise ResumeError(f"there is no run that could go on in {folder}: {error}") from error
+    except (sqlite3.Error, ValueError) as error:
         raise ResumeError(
-            f"there is no run that could go on in {folder}: {error} Check runs-dir and run-name; a damaged ledger can "
-            "be brought back from a copy."
+            f"there is no run that could go on in {folder}: {error}. Bring its ledger back from a copy."
         ) from error
     if not isinstance(about.get("config"), dict):
         raise ResumeError(f"the run in {folder} ended before its configuration was written down: start it anew.")

@@ -9,6 +9,7 @@
       const text = await answer.text(), focused = document.activeElement?.getAttribute("href");
       if (text !== seen) {
         place.innerHTML = seen = text;
+        document.title = place.querySelector("h1").textContent + " – AoI-FL";
         if (focused) place.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
       }
       document.body.classList.remove("lost");

@@ -64,6 +64,14 @@ def test_an_extra_brings_what_is_said_to_be_in_it():
         assert any(wanted.replace("-", "_").startswith(package) for wanted in extras[extra])
 
 
+@pytest.mark.parametrize("command", ["resume", "report", "clients"])
+def test_a_run_that_there_is_not_is_answered_with_what_the_command_takes(aoi, command):
+    status, out, err = aoi(command, "nope")
+    assert (status, out) == (2, "") and "there is no" in err and "nope" in err
+    assert "the folder of a run" in err and "the name of one under runs/" in err
+    assert not any(key in err for key in ("runs-dir", "run-name", "-c "))
+
+
 def test_a_port_that_is_none_is_refused(aoi):
     status, _, err = aoi("serve", "mine", "--port", "99999")
     assert status == 2 and "99999" in err and "65535" in err

@@ -189,17 +189,18 @@ def test_a_client_app_that_workers_cannot_import_is_said_at_once():
             workers.take([], time.monotonic() + 1)
 
 
-def test_more_workers_than_cores_are_refused_before_anything_starts(aoi, tmp_path):
+def test_more_workers_or_threads_than_cores_are_refused_before_anything_starts(aoi, tmp_path):
     cores = usable_cores()
-    for arguments, needed, remedy in [
-        (["--workers", str(cores + 1)], cores + 1, f"take --workers {cores}."),
-        (["--workers", str(cores), "-c", "threads=2"], 2 * cores, "fewer threads"),
+    several = max(2, cores)
+    for arguments, words in [
+        (["--workers", str(cores + 1)], [f"--workers {cores + 1} need {cores + 1} cores", f"take --workers {cores}."]),
+        (["--workers", str(several), "-c", "threads=2"], [f"need {2 * several} cores", "fewer threads"]),
+        (["-c", f"threads={cores + 1}"], [f"threads is {cores + 1}", f"-c threads={cores}"]),
+        (["-c", f"threads={cores + 1}", "--engine", "ray"], [f"threads is {cores + 1}"]),
     ]:
         status, _, err = aoi("run", "-c", "run-name=r", *arguments)
-        if arguments[1] == "1":
-            continue  # one worker may have as many threads as it likes
         assert status == 2 and "Traceback" not in err, err
-        assert all(w in err for w in (f"--workers {arguments[1]}", f"need {needed} cores", f"has {cores}", remedy))
+        assert all(word in err for word in [*words, f"has {cores}"]), err
     assert not list(tmp_path.iterdir())
 
 

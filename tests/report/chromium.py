@@ -47,3 +47,27 @@ def serving(run: Path | None, cwd: Path = ROOT) -> Iterator[str]:
         finally:
             server.terminate()
             assert server.wait(10) in (0, -15)
+
+
+def faint(shown: Page) -> list[str]:
+    """Return every text that its background leaves less contrast than WCAG 2.1 AA asks for, with the ratio."""
+    found: list[str] = shown.evaluate("""() => {
+        const parts = colour => colour.match(/[\\d.]+/g).map(Number);
+        const light = colour => parts(colour).slice(0, 3).map(c => c / 255)
+            .map(c => c <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4)
+            .reduce((sum, c, i) => sum + c * [.2126, .7152, .0722][i], 0);
+        const behind = node => { for (; node; node = node.parentElement) {
+            const colour = getComputedStyle(node).backgroundColor;
+            if (parts(colour)[3] !== 0) return colour; } return "rgb(255, 255, 255)"; };
+        const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), weak = [];
+        for (let text = texts.nextNode(); text; text = texts.nextNode()) {
+            const node = text.parentElement, style = getComputedStyle(node);
+            if (!text.data.trim() || !node.checkVisibility()) continue;
+            const [low, high] = [light(style.color), light(behind(node))].sort((a, b) => a - b);
+            const size = parseFloat(style.fontSize), large = size >= 24 || size >= 18.66 && style.fontWeight >= 700;
+            const ratio = (high + .05) / (low + .05);
+            if (ratio < (large ? 3 : 4.5)) weak.push(`${ratio.toFixed(2)} ${text.data.trim()}`);
+        }
+        return weak;
+    }""")
+    return found

@@ -12,6 +12,13 @@ from tests.report.chromium import WIDTHS, until, visit
 from tests.report.test_report import budgeted_run, dropped_run, play
 from tests.report.test_seeds import play as play_seed
 
+# Charts whose axis' name lies upon the names of their rows.
+OVERPRINTED = """[...document.querySelectorAll(".chart")].filter(chart => {
+    const name = chart.querySelector(".ytitle")?.getBoundingClientRect();
+    return name && [...chart.querySelectorAll(".ytick text")].some(
+        row => row.getBoundingClientRect().left < name.right - 1);
+}).map(chart => chart.id)"""
+
 
 def report(browser: Browser, path: Path, charts: int, **how: Any) -> Page:
     shown = visit(browser, path.as_uri(), **how)
@@ -68,6 +75,7 @@ def test_a_page_fits_every_width_in_both_themes(tmp_path: Path, browser: Browser
     assert shown.evaluate("document.documentElement.scrollWidth") <= width
     wide = "[...document.querySelectorAll('.main-svg')].filter(svg => svg.getBoundingClientRect().right > innerWidth)"
     assert shown.evaluate(f"{wide}.length") == 0
+    assert shown.evaluate(OVERPRINTED) == []
     smallest = "Math.min(...[...document.querySelectorAll('button')].map(b => b.getBoundingClientRect().height))"
     assert shown.evaluate(smallest) >= 24
     ink = shown.evaluate("getComputedStyle(document.body).color")

@@ -1,0 +1,111 @@
+"""The wall and the list of runs in a real Chromium: on every width, in both themes, by keyboard."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from aoi_fl.server.folder import only_player
+from aoi_fl.server.ledger import Ledger
+from aoi_fl.strategies.records import Participation, RoundRecord
+from tests.report.chromium import WIDTHS, faint, serving, until, visit
+
+CLIENTS = [f"client-{c}" for c in range(12)] + ["a-device-with-the-longest-name-that-anybody-has-given-to-one.field"]
+LONG = "markov-optimal-cifar100-of-the-second-series-with-an-uncommonly-long-name-20261121-124113"
+SIZES = [
+    pytest.param(width, dark, marks=[] if (width, dark) == (1920, True) else pytest.mark.slow)
+    for width in WIDTHS
+    for dark in (False, True)
+]
+# Elements whose content is wider than they are, but for names, which end in an ellipsis.
+OVERFULL = """[...document.querySelectorAll("main *:not(h1)")].filter(
+    e => e.clientWidth && e.scrollWidth > e.clientWidth + 1).map(e => e.outerHTML.slice(0, 80))"""
+
+
+def play(folder: Path, rounds: int, **about: object) -> None:
+    """Record rounds of a minute, the last of which lost two clients; three have announced the next."""
+    folder.mkdir(parents=True)
+    ledger = Ledger(folder / "ledger.sqlite")
+    ledger.note(**({"status": "completed", "config": {"num-server-rounds": 400}} | about))
+    for t in range(1, rounds + 1):
+        parts = [
+            Participation(c, name, "trained", next_round=t + 1 + c % 4)
+            if c < 11
+            else Participation(c, name, ("late", "failed")[c % 2], reason="no reply in 60 s")
+            for c, name in enumerate(CLIENTS)
+        ]
+        when = {"started": time.time() - 60 * (rounds - t + 1), "seconds": 60.0}
+        ledger.add_round(RoundRecord(t, test_accuracy=1 - 0.9 / t, participations=parts, **when))
+    ledger.note(since=0)
+    ledger.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Serve a list of runs in every state, one of them being played by this process."""
+    home = tmp_path_factory.mktemp("home")
+    play(home / "runs" / "done", 40)
+    play(home / "runs" / "broken", 3, status="failed", reason=f"StorageError: no room for {'/very' * 30}/model.pt")
+    play(home / "runs" / "gone", 9, status="running")
+    play(home / "runs" / LONG, 137, status="running")
+    with ExitStack() as stack:
+        for name in (LONG, "gone"):
+            stack.enter_context(only_player(home / "runs" / name))
+        os.utime(home / "runs" / LONG / "ledger.sqlite")
+        yield stack.enter_context(serving(None, home))
+
+
+def follow(browser: Browser, address: str, **how: object) -> Page:
+    shown = visit(browser, address, **how)
+    until(shown, "document.querySelector('main h1') !== null")
+    return shown
+
+
+@pytest.mark.parametrize("path", ["", f"run/{LONG}/wall"], ids=["list", "wall"])
+@pytest.mark.parametrize(("width", "dark"), SIZES)
+def test_every_width_and_theme_is_filled_and_read(
+    address: str, browser: Browser, path: str, width: int, dark: bool
+) -> None:
+    shown = follow(browser, f"{address}/{path}", width=width, dark=dark)
+    assert shown.evaluate("document.documentElement.scrollWidth") <= width
+    assert shown.evaluate(OVERFULL) == []
+    assert faint(shown) == []
+    assert shown.evaluate("getComputedStyle(document.body).color") == f"rgb{(241, 241, 238) if dark else (22, 24, 29)}"
+    if path and width == 1920:  # a wall has nobody who scrolls, and is read from afar
+        assert shown.evaluate("document.documentElement.scrollHeight") <= 1080
+        texts = "[...document.querySelectorAll('main *')].filter(e => e.innerText?.trim())"
+        assert shown.evaluate(f"Math.min(...{texts}.map(e => parseFloat(getComputedStyle(e).fontSize)))") >= 38
+    assert shown.evaluate("faults") == []
+    shown.context.close()
+
+
+def test_the_list_by_keyboard(address: str, browser: Browser) -> None:
+    shown = follow(browser, f"{address}/")
+    assert shown.title() == "Runs – AoI-FL"
+    order = []
+    for _ in range(4):
+        shown.keyboard.press("Tab")
+        order.append(shown.evaluate("document.activeElement.getAttribute('href')"))
+    assert order == [f"run/{LONG}/", f"run/{LONG}/wall", "run/gone/", "run/gone/wall"]
+    assert shown.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    assert shown.evaluate("document.activeElement.getBoundingClientRect().height") >= 24
+    before = shown.inner_text("main li")
+    until(shown, f"document.querySelector('main li').innerText !== {before!r}")  # a second has gone by
+    assert shown.evaluate("document.activeElement.getAttribute('href')") == "run/gone/wall"
+    shown.keyboard.press("Enter")
+    shown.wait_for_url("**/run/gone/wall")
+    until(shown, "document.title === 'gone – AoI-FL'")
+    assert shown.evaluate("faults") == []
+
+
+def test_a_server_that_does_not_answer_is_said(address: str, browser: Browser) -> None:
+    shown = follow(browser, f"{address}/run/{LONG}/wall")
+    shown.route("**/content", lambda route: route.abort())
+    until(shown, "document.getElementById('lost').checkVisibility()")
+    assert shown.locator("h1").is_visible() and faint(shown) == []
+    shown.unroute("**/content")
+    until(shown, "!document.getElementById('lost').checkVisibility()")
