@@ -31,7 +31,7 @@ from aoi_fl.science.errors import AoiError, install
 
 # The run keys that have a meaning before, or without, learning.
 DECIDED = ("policy", "num-clients", "clients-per-round", "max-age", "sizes", "seed")
-PLAYED = ("num-server-rounds", "clock", "budget", "clients-file", "strict-budget", "stop-at-first")
+PLAYED = ("num-server-rounds", "clock", "budget", "total-budget", "clients-file", "strict-budget", "stop-at-first")
 # What the base installation lacks, by import name, and the extra that brings it.
 EXTRAS = {"torch": "train", "jinja2": "sim", "prometheus_client": "sim", "psutil": "sim"}
 

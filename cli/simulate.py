@@ -71,6 +71,9 @@ def simulate(
     budget: Annotated[
         float | None, typer.Option(click_type=Number(1e-9, 1e12), help="What a budgeted policy may spend in a round.")
     ] = None,
+    total_budget: Annotated[
+        float, typer.Option(click_type=Number(0, 1e18), help="What all rounds together may spend; 0: no bound.")
+    ] = 0.0,
     clients_file: Annotated[
         Path | None, typer.Option(help="CSV file: name,size,payment,sensitivity,age. Else clients are drawn by --seed.")
     ] = None,
@@ -109,11 +112,13 @@ def simulate(
     if policy in BUDGETED:
         from aoi_fl.science.budget import BudgetedSelector
         from aoi_fl.science.staleness import measure_freshness
+        from aoi_fl.science.total_budget import BoundedSelector
 
-        budget = _required_budget(policy, budget)
-        table = _budgeted_clients(clients_file, clients, budget, seed, strict_budget)
+        budget, total = _required_budget(policy, budget), total_budget or np.inf
+        table = _budgeted_clients(clients_file, clients, budget, seed, strict_budget, total)
         check_memory(len(table.names), rounds * min(len(table.names), budget / float(np.mean(table.payments))))
-        player = BudgetedSelector(budget, BUDGETED[policy], seed, strict_budget, stop_at_first, cast(Ageing, ageing))
+        chooser = BudgetedSelector(budget, BUDGETED[policy], seed, strict_budget, stop_at_first, cast(Ageing, ageing))
+        player = BoundedSelector(chooser, total) if total_budget else chooser
         everyone = np.ones(len(table.names), dtype=np.bool_)
         population = Population(table.ages, table.sizes, everyone, table.payments, table.sensitivities)
         title = f"{policy}: {len(table.names)} clients, budget {budget:g}, {rounds} rounds, seed {seed}"
@@ -155,9 +160,12 @@ def simulate(
     freshness = None
     if table and budget:
         freshness = measure_freshness(history, table.payments, table.sensitivities, table.sizes, budget)
-    selections = [history.selection(t).clients.tolist() for t in range(1, rounds + 1)] if trace else []
+    if history.rounds < rounds:
+        title += f"; the total budget of {total_budget:g} ends it after {history.rounds}"
+    selections = [history.selection(t).clients.tolist() for t in range(1, history.rounds + 1)] if trace else []
     if as_json:
         fresh = asdict(freshness) if freshness else {}
+        fresh |= {"rounds": history.rounds} if total_budget else {}
         fresh |= {} if ticking is None else _cost(ticking, history)
         print_json(asdict(metrics) | fresh | ({"selections": selections} if trace else {}))
         return
@@ -198,7 +206,7 @@ def _reject_misplaced(context: typer.Context, policy: str, absence: str) -> None
         raise ConfigError(f"policy {policy!r} is unknown: give one of {', '.join(POLICIES)}.{near}")
     about = f"policy {policy!r} here"
     if policy not in BUDGETED:
-        names: tuple[str, ...] = ("budget", "clients_file", "strict_budget", "stop_at_first", "ageing")
+        names: tuple[str, ...] = ("budget", "total_budget", "clients_file", "strict_budget", "stop_at_first", "ageing")
         reject(context, names, about, f"leave it out, or give one of the policies {', '.join(BUDGETED)}")
     else:
         names, remedy = ("per_round", "max_age", "sizes", "start"), "leave it out: the budget, payments and ages decide"
@@ -229,10 +237,12 @@ def _required_budget(policy: str, budget: float | None) -> float:
     return budget
 
 
-def _budgeted_clients(file: Path | None, clients: int, budget: float, seed: int, strict: bool) -> ClientTable:
+def _budgeted_clients(
+    file: Path | None, clients: int, budget: float, seed: int, strict: bool, total: float
+) -> ClientTable:
     from aoi_fl.wire.clients import check_clients, read_clients_file, section5_instance
 
     table = read_clients_file(file) if file else section5_instance(clients, seed)
-    for warning in check_clients(table.payments, table.sensitivities, budget, table.names, strict):
+    for warning in check_clients(table.payments, table.sensitivities, budget, table.names, strict, total):
         print(f"aoi: {warning}", file=sys.stderr)
     return table

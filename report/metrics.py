@@ -16,6 +16,7 @@ from aoi_fl.report.glance import unread
 from aoi_fl.report.runs import DROPPED, find
 from aoi_fl.report.state import STATES, tell
 from aoi_fl.science.errors import AoiError
+from aoi_fl.science.purse import BudgetAccount
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
 
@@ -70,7 +71,8 @@ class _Run(Collector):
         yield _gauge("aoi_clients", "Clients that the run has met.", met)
         yield _gauge("aoi_clients_never_reached", "Of these, the ones that have trained in no round.", met - reached)
         yield from _of_rounds(rounds)
-        yield from _sums(sums, (about.get("policy") or {}).get("budget"))
+        yield from _sums(sums)
+        yield from _money(sums.get("spent", 0.0), about.get("policy") or {})
 
 
 def _state(name: str) -> Metric:
@@ -101,7 +103,7 @@ def _of_rounds(rounds: list[dict[str, Any]]) -> Iterator[Metric]:
     yield parts
 
 
-def _sums(sums: Mapping[str, float], budget: float | None) -> Iterator[Metric]:
+def _sums(sums: Mapping[str, float]) -> Iterator[Metric]:
     outcomes = CounterMetricFamily("aoi_participations", "Participations so far, by outcome.", labels=["outcome"])
     for outcome in ("trained", *DROPPED, "declined"):
         outcomes.add_metric([outcome], sums.get(outcome, 0))
@@ -109,9 +111,18 @@ def _sums(sums: Mapping[str, float], budget: float | None) -> Iterator[Metric]:
     yield CounterMetricFamily("aoi_messages", "Messages sent to clients so far.", sums.get("messages", 0))
     yield CounterMetricFamily("aoi_empty_rounds", "Rounds without a usable update so far.", sums.get("empty", 0))
     yield CounterMetricFamily("aoi_forced_rounds", "Rounds whose client was forced, so far.", sums.get("forced", 0))
-    if budget is not None:
-        yield _gauge("aoi_budget", "What a round may spend.", budget)
-        yield CounterMetricFamily("aoi_spent", "What the rounds have spent so far.", sums.get("spent", 0))
+
+
+def _money(spent: float, policy: Mapping[str, Any]) -> Iterator[Metric]:
+    if "budget" not in policy:
+        return
+    yield _gauge("aoi_budget", "What a round may spend.", policy["budget"])
+    yield CounterMetricFamily("aoi_spent", "What the rounds have spent so far.", spent)
+    if "total_budget" in policy:
+        total = policy["total_budget"]
+        yield _gauge("aoi_total_budget", "What all rounds together may spend.", total)
+        left = BudgetAccount(policy["budget"], total, paid=spent).left
+        yield _gauge("aoi_budget_left", "What is left of it for the rounds to come.", left)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -1,5 +1,6 @@
 """Choosing under a budget: greedily by an index; what fits is taken, what does not is skipped."""
 
+import math
 from dataclasses import dataclass
 from typing import get_args
 
@@ -115,7 +116,9 @@ class BudgetedSelector:
                 f"ageing {self.ageing!r} means nothing to index {self.index!r}: leave it out, or use whittle"
             )
 
-    def select(self, round_: int, population: Population, bids: Floats | None = None) -> Selection:
+    def select(
+        self, round_: int, population: Population, bids: Floats | None = None, limit: float = math.inf
+    ) -> Selection:
         """Choose among the available clients, with the aggregation weights d_i/Σ_S d_j of eq. (2) over the chosen.
 
         At the peak it takes at most 64 bytes a client, the index and the selection included. O(n) time for a budget
@@ -126,6 +129,7 @@ class BudgetedSelector:
         round_ : the round, from 1
         population : the clients, ages before the decision, with payments and, but for ``maxpack``, sensitivities
         bids : (n,) indices the clients computed themselves, taken in place of the server's; NaN leaves a client out
+        limit : what this round may spend at most, where that is less than B, by which the indices go nevertheless
 
         Raises ConfigError where payments or sensitivities are needed and not known.
         """
@@ -133,9 +137,23 @@ class BudgetedSelector:
             raise ConfigError("a budgeted policy needs every client's payment, and none is known")
         index = self._indices(round_, population, population.payments) if bids is None else bids
         reachable = np.where(population.available, index, np.nan)
-        chosen = choose(reachable, population.payments, self.budget, self.strict, self.stop_at_first)
+        may, strict = self._bound(limit)
+        if may > 0:
+            chosen = choose(reachable, population.payments, may, strict, self.stop_at_first)
+        else:
+            chosen = np.empty(0, np.int64)
         sizes = population.sizes[chosen].astype(np.float64)
         return Selection(chosen, sizes / sizes.sum() if chosen.size else sizes, np.ones(chosen.size, dtype=np.int64))
+
+    def affords(self, payments: Floats, limit: float) -> bool:
+        """Say whether a round that may spend up to a limit can pay any of these payments; NaN are none."""
+        may, strict = self._bound(limit)
+        known = payments[np.isfinite(payments)]
+        return may > 0 and bool(Purse(may, strict).affords(known).any())
+
+    def _bound(self, limit: float) -> tuple[float, bool]:
+        """Return what a round may spend, and whether it must be less than that, as only B may demand."""
+        return min(self.budget, limit), self.strict and limit >= self.budget
 
     def _indices(self, round_: int, population: Population, payments: Floats) -> Floats:
         if self.index == "random":

@@ -106,21 +106,51 @@ class BudgetAccount:
     Attributes
     ----------
     budget : B, a round's
+    total : what all rounds together may spend; infinite: as much as they like
     spent : a figure for each round booked so far, never above the budget
+    paid, rounding : what the run has spent, before a break too, and what the exact sum adds to that number
     """
 
     budget: float
+    total: float = math.inf
     spent: list[float] = field(default_factory=list)
+    paid: float = 0.0
+    rounding: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.total > 0:
+            raise ConfigError(f"the total budget is {self.total:g}: it must be a positive number, or be left out")
+
+    @property
+    def left(self) -> float:
+        """What the rounds to come may spend together; 0 where it is no more than rounding."""
+        if math.isinf(self.total):
+            return self.total
+        left = math.fsum((self.total, -self.paid, -self.rounding))
+        return left if left > self._slack else 0.0
+
+    @property
+    def limit(self) -> float:
+        """What the next round may spend: B, or what is left, to within the rounding of the total."""
+        return min(self.budget, self.left + self._slack) if self.left else 0.0
+
+    @property
+    def _slack(self) -> float:
+        return math.ldexp(self.total, -_BITS) * _ROUNDING
 
     def book(self, payments: Floats) -> float:
-        """Enter a round's payments and return what is left over; ValueError if they exceed the budget."""
-        total = math.fsum(payments)
-        paid, _ = Purse(self.budget).take(np.arange(payments.size), payments)
-        if paid.size < payments.size:
-            raise ValueError(f"round {len(self.spent) + 1} spends {total:g}, more than the budget of {self.budget:g}")
+        """Enter a round's payments and return what it leaves over; ValueError if they exceed what it may spend."""
+        total, limit = math.fsum(payments), self.limit
+        paid = Purse(limit).take(np.arange(payments.size), payments)[0].size if limit else 0
+        if paid < payments.size:
+            what = "the budget of" if limit == self.budget else "what is left of the total budget,"
+            raise ValueError(f"round {len(self.spent) + 1} spends {total:g}, more than {what} {limit:g}")
         # 15 digits are what a binary number keeps of a decimal one: 13.33 + 26.65 is 39.98 again.
-        self.spent.append(min(float(f"{total:.15g}"), self.budget))
-        return self.budget - self.spent[-1]
+        self.spent.append(min(float(f"{total:.15g}"), limit))
+        exact = self.paid, self.rounding, total
+        self.paid = math.fsum(exact)
+        self.rounding = math.fsum((*exact, -self.paid))
+        return limit - self.spent[-1]
 
 
 def check_budget(budget: float) -> None:

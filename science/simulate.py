@@ -26,6 +26,7 @@ from aoi_fl.science.selection import (
     Selector,
 )
 from aoi_fl.science.systematic import SystematicPolicy
+from aoi_fl.science.total_budget import BoundedSelector
 from aoi_fl.science.weighting import weigh
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -58,7 +59,8 @@ def simulate(
     ----------
     policy : a Markov policy; or a systematic one or a selector, which carry their own seed
     population : n clients; its ages are where a selector starts. Clients that are not available never take part
-    rounds : R ≥ 1
+    rounds : R ≥ 1; fewer are played where a total budget (:class:`aoi_fl.science.total_budget.BoundedSelector`) pays
+        nobody more before
     seed : of the Markov clients' decisions
     start : of the Markov policies: each first age drawn from the stationary law, or all zero. From age zero the
         clients move in step for a long time, for ever where k divides n. Selectors have no stationary law to draw from
@@ -200,6 +202,9 @@ def _selections(
 ) -> Iterator[Selection]:
     ages = population.ages
     for round_ in count(1):
+        payments = population.payments
+        if isinstance(selector, BoundedSelector) and payments is not None and selector.over(payments):
+            return
         now = replace(population, ages=ages, available=availability(round_))
         if clock is not None:
             now = replace(now, now=clock.now)

@@ -155,12 +155,14 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
     )
     ledger.note(policy=strategy.parameters())  # rates may have followed from sizes that the roll call told
     keep(folder / MODEL, encode(from_record(result.arrays)))
-    ledger.note(**ending(strategy.stopped, None))
+    ledger.note(**ending(strategy.stopped, None, strategy.complete))
     if strategy.stopped:
         command = resume_command(folder)
         tell(f"stopped: {strategy.stopped}. When clients are back: {command} (a cluster: AOI_RESUME=true)")
-    else:
-        shutil.rmtree(checkpoints.folder, ignore_errors=True)
+        return
+    if strategy.complete:
+        tell(f"complete: {strategy.complete}")
+    shutil.rmtree(checkpoints.folder, ignore_errors=True)
 
 
 def _without_traceback(record: logging.LogRecord) -> bool:

@@ -34,6 +34,7 @@ class RunConfig(TaskSettings):
     adaptive_dropout : whether markov-optimal makes up for lost clients, see :class:`strategies.MarkovParticipation`
     absence : whether what each client misses by being away is learned and made up for, see
         :mod:`aoi_fl.science.absence`
+    total_budget : what all rounds together may spend; where it pays nobody more, the run is complete; 0: no bound
     budget, index_source, trains, strict_budget, stop_at_first : the budgeted policies, see
         :class:`strategies.BudgetedRefresh` and :class:`aoi_fl.science.budget.BudgetedSelector`
     sensitivities : φ: ``declared`` by the clients or their table, by their sizes and rates of ``staleness``, or
@@ -76,6 +77,7 @@ class RunConfig(TaskSettings):
     adaptive_dropout: bool = False
     absence: AbsenceRule = "ignored"
     budget: float = Field(40.0, gt=0, le=1e12)
+    total_budget: float = Field(0.0, ge=0, le=1e18)
     index_source: Literal["server", "bid"] = "server"
     trains: Literal["selected", "all"] = "selected"
     sensitivities: Literal["declared", "staleness", "estimated"] = "declared"

@@ -3,12 +3,13 @@
 Tables
 ------
 run             key, value (JSON): ``config`` (every run key), ``run`` (our own name of the run), ``status``
-                (running, completed, interrupted; failed, and stopped for want of clients, with a ``reason``),
-                ``since`` (when that status began, seconds since 1970), ``policy`` (for the Markov policies: clients,
-                per_round, probabilities; for the budgeted ones: budget, index), ``initial_loss`` and
-                ``initial_accuracy`` (or ``initial_rmse``) of the first model, ``model_source`` (the digest of the file
-                that makes a model of one's own, else empty). A run that was killed stays ``running``: whether somebody
-                plays it, the lock on its folder says (:func:`aoi_fl.server.folder.is_played`).
+                (running, completed, interrupted; failed, stopped for want of clients, and completed before the last
+                round, with a ``reason``), ``since`` (when that status began, seconds since 1970), ``policy`` (for the
+                Markov policies: clients, per_round, probabilities; for the budgeted ones: budget, index, and
+                total_budget where there is one), ``initial_loss`` and ``initial_accuracy`` (or ``initial_rmse``) of the
+                first model, ``model_source`` (the digest of the file that makes a model of one's own, else empty). A
+                run that was killed stays ``running``: whether somebody plays it, the lock on its folder says
+                (:func:`aoi_fl.server.folder.is_played`).
 clients         one row a client: ``client`` (number from 0), name, since, examples, payment, sensitivity, data_age
 rounds          one row a round, from 1: the fields of :class:`aoi_fl.strategies.records.RoundRecord`
 participations  one row for each client that trained, failed, was late or was refused in a round, or declined by a rule
@@ -58,13 +59,16 @@ FROM clients LEFT JOIN sums USING (client) ORDER BY client
 """
 
 
-def ending(stopped: str | None, error: BaseException | None) -> dict[str, str | None]:
-    """Return what to note of a run's end: a reason to stop or an error ended it, or, with neither, it is complete."""
+def ending(stopped: str | None, error: BaseException | None, complete: str | None = None) -> dict[str, str | None]:
+    """Return what to note of a run's end: a reason to stop or an error ended it, or, with neither, it is complete.
+
+    ``complete`` says why, where that is not for its last round.
+    """
     if isinstance(error, (KeyboardInterrupt, SystemExit)):
         return {"status": "interrupted", "reason": "the process that played it was asked to end"}
     if error is not None:
         return {"status": "failed", "reason": " ".join(f"{type(error).__name__}: {error}".split())}
-    return {"status": "stopped" if stopped else "completed", "reason": stopped}
+    return {"status": "stopped" if stopped else "completed", "reason": stopped or complete}
 
 
 def resume_command(folder: Path) -> str:

@@ -2,6 +2,7 @@
 
 import csv
 import logging
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,7 +41,10 @@ def client_table(config: RunConfig) -> ClientTable:
         table = replace(table, staleness=np.ones(config.num_clients))
     if config.sensitivities == "staleness":
         table = replace(table, sensitivities=table.sizes / table.sizes.mean() * table.staleness)
-    warnings = check_clients(table.payments, table.sensitivities, config.budget, table.names, config.strict_budget)
+    total = config.total_budget or math.inf
+    warnings = check_clients(
+        table.payments, table.sensitivities, config.budget, table.names, config.strict_budget, total
+    )
     if config.clients_file:  # by the file's names; the strategy warns too, by those that the clients go by
         for warning in warnings:
             logger.warning("%s: %s", config.clients_file, warning)

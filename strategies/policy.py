@@ -36,6 +36,10 @@ class SelectionPolicy:
     def learn(self, client: int, answer: Answer | None) -> None:
         """Take note of what a client said, with an update or in place of one."""
 
+    def over(self) -> str | None:
+        """Say why the run is complete before its last round; None while there is another one to play."""
+        return None
+
     def ahead(self, ask: Ask) -> Ask | None:
         """Complete the next round's question, ``ask``, that rides on this round's evaluation; None: it does not.
 

@@ -49,9 +49,8 @@ class Policy:
 
 _WIRED = frozenset({"wire", "round-seconds"})
 _RATED = _WIRED | {"rates", "clients-file", "absence"}
-_BUDGET = frozenset(
-    {"budget", "index-source", "trains", "strict-budget", "stop-at-first", "clients-file", "staleness-rates"}
-)
+_SPENT = frozenset({"budget", "total-budget", "strict-budget", "stop-at-first"})
+_BUDGET = _SPENT | {"index-source", "trains", "clients-file", "staleness-rates"}
 _SENSITIVE = _BUDGET | {"sensitivities"}
 
 _ROWS = (

@@ -47,7 +47,8 @@ class AgeAwareStrategy(Steps):
 
     Attributes
     ----------
-    stopped : why the run ended before its last round; None if it did not
+    stopped : why the run ended before its last round, and may go on; None if it did not
+    complete : why there was nothing more to play before the last round; None if there was
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class AgeAwareStrategy(Steps):
         needs = needs if options.min_clients is None else options.min_clients
         super().__init__(needs, made, weights, configure, options, observer or Log(), resume)
         self.stopped: str | None = None
+        self.complete: str | None = None
 
     def summary(self) -> None:
         """Log the policy's parameters, and what the aggregation has to say."""
@@ -104,7 +106,8 @@ class AgeAwareStrategy(Steps):
             Not one update of the run could be used.
         """
         self.summary()
-        self._record, self._so_far, self.stopped = RoundRecord(0), SoFar(), None  # it may have been started before
+        # It may have been started before.
+        self._record, self._so_far, self.stopped, self.complete = RoundRecord(0), SoFar(), None, None
         result = Result()
         arrays = result.arrays = initial_arrays
         first = 1 if self._resume is None else self._resume.next_round
@@ -114,6 +117,10 @@ class AgeAwareStrategy(Steps):
         if evaluate_fn and first == 1 and (metrics := evaluate_fn(0, arrays)) is not None:
             result.evaluate_metrics_serverapp[0] = metrics
         for round_ in range(first, num_rounds + 1):
+            self.complete = self.over()
+            if self.complete:
+                logger.info("The run is complete after round %d: %s.", round_ - 1, self.complete)
+                break
             arrays, train_metrics = self._train(round_, arrays, train_config, grid, timeout)
             if train_metrics is not None:
                 result.train_metrics_clientapp[round_] = train_metrics

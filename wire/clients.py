@@ -53,8 +53,11 @@ def check_clients(
     budget: float,
     names: Sequence[str],
     strict: bool = False,
+    total: float = math.inf,
 ) -> list[str]:
     """Refuse clients a budgeted run cannot work with, and return warnings about those it can never choose.
+
+    ``budget`` is a round's, which ``strict`` forbids to spend whole; ``total`` is what all rounds may spend.
 
     Raises
     ------
@@ -75,14 +78,15 @@ def check_clients(
     if twice:
         raise ConfigError(f"client name {twice[0]} is used more than once: names must be distinct")
     prices = np.asarray(payments, dtype=np.float64)
+    what, budget, strict = ("total budget", total, False) if total < budget else ("budget", budget, strict)
     never = prices >= budget if strict else prices > budget
     if never.all():
         raise ConfigError(
-            f"a budget of {budget:g} can never choose anybody: the smallest payment is "
-            f"{min(prices, default=math.nan):g}; raise the budget"
+            f"a {what} of {budget:g} can never choose anybody: the smallest payment is "
+            f"{min(prices, default=math.nan):g}; raise the {what}"
         )
     return [
-        f"client {name} can never be chosen: payment {price:g} {'>' if price > budget else '≥'} budget {budget:g}"
+        f"client {name} can never be chosen: payment {price:g} {'>' if price > budget else '≥'} {what} {budget:g}"
         for name, price, excluded in zip(names, prices, never, strict=True)
         if excluded
     ]

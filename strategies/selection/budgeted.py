@@ -1,6 +1,7 @@
 """Choosing under a budget whose data set is refreshed (Xu et al. 2024): WICS, ABS, MaxPack and Random."""
 
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
@@ -14,7 +15,7 @@ from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.estimate import SlopeEstimate
 from aoi_fl.science.names import Index
-from aoi_fl.science.purse import BudgetAccount
+from aoi_fl.science.total_budget import BoundedSelector
 from aoi_fl.strategies.collect import drop
 from aoi_fl.strategies.plan import Plan
 from aoi_fl.strategies.records import ClientRecord, Memory, Participation
@@ -44,6 +45,8 @@ class BudgetedRefresh(AgeAwareStrategy):
     source : "server" computes the indices from payments, sensitivities and ages that it knows; with "bid" each client
         computes its own and the server only checks it (Algorithm 1, step 2)
     trains : "selected", only the refreshed clients train (Section 5), or "all" clients do (Section 2)
+    total_budget : what all rounds together may spend, beside the selector's budget for each; where what is left of it
+        pays nobody more whom the run has met, by what they declared, the run is complete; infinite: rounds alone count
     sensitivities : "declared" by the clients, or "estimated" from how the losses that they report in training move with
         the age of their data, see :mod:`aoi_fl.science.estimate`; where only the selected train, no old data are ever
         trained on, and the estimate stays where it starts, at the clients' shares of the data
@@ -57,6 +60,7 @@ class BudgetedRefresh(AgeAwareStrategy):
         source: str = "server",
         trains: str = "selected",
         sensitivities: str = "declared",
+        total_budget: float = math.inf,
         **settings: Any,
     ) -> None:
         for key, value, allowed in (
@@ -82,7 +86,7 @@ class BudgetedRefresh(AgeAwareStrategy):
         self.selector = selector
         self.source = source
         self.trains = trains
-        self.account = BudgetAccount(selector.budget)
+        self.bounded = BoundedSelector(selector, total_budget)
         self._refreshed = np.zeros(0, np.int64)
         self._known = 0
         self._paid: dict[int, float] = {}
@@ -97,6 +101,7 @@ class BudgetedRefresh(AgeAwareStrategy):
             "source": keys["index-source"],
             "trains": keys["trains"],
             "sensitivities": "estimated" if keys["sensitivities"] == "estimated" else "declared",
+            "total_budget": keys["total-budget"] or math.inf,
         }
         return cls(selector, keys["num-clients"], **chosen, **settings)
 
@@ -105,6 +110,7 @@ class BudgetedRefresh(AgeAwareStrategy):
         return {
             "kind": f"budgeted-{self.selector.index}",
             "budget": self.selector.budget,
+            **({} if math.isinf(self.bounded.total) else {"total_budget": self.bounded.total}),
             "index": self.selector.index,
             "index_source": self.source,
             "trains": self.trains,
@@ -112,8 +118,10 @@ class BudgetedRefresh(AgeAwareStrategy):
         }
 
     def memory(self) -> dict[str, NDArray[Any]]:
-        """Add the rounds of the last refreshes, how many clients have been taken in, and what the estimate goes by."""
-        mine = {"refreshed": self._refreshed, "known": np.array([self._known])}
+        """Add the rounds of the last refreshes, the clients taken in, what was spent, and what the estimate goes by."""
+        account = self.bounded.account
+        paid = np.array([account.paid, account.rounding])
+        mine = {"refreshed": self._refreshed, "known": np.array([self._known]), "paid": paid}
         if self._slopes is not None:
             mine |= {"moments": self._slopes.moments, "level": np.array([self._slopes.level])}
         return {**super().memory(), **mine}
@@ -122,6 +130,8 @@ class BudgetedRefresh(AgeAwareStrategy):
         """Take back the ages of the data; clients met in the round that was cut short are taken in by the next one."""
         super().recall(memory)
         self._refreshed, self._known = memory["refreshed"].copy(), int(memory["known"][0])
+        if "paid" in memory:
+            self.bounded.account.paid, self.bounded.account.rounding = memory["paid"].tolist()
         if self._slopes is not None:
             self._slopes = SlopeEstimate(memory["moments"].copy(), float(memory["level"][0]))
 
@@ -132,24 +142,28 @@ class BudgetedRefresh(AgeAwareStrategy):
         if self._slopes is not None:
             sizes = self.roster.sizes_of_all("sensitivities 'estimated'", or_equal=True)
             population = replace(population, sensitivities=self._slopes.sensitivities(sizes))
-        payable = population.available & np.isfinite(self.roster.payments)
-        if population.sensitivities is not None and self.selector.index in BY_SENSITIVITY:
-            payable &= np.isfinite(population.sensitivities)
+        payable = population.available & np.isfinite(self._prices(population.sensitivities))
         payments, bids = self.roster.payments, None
         if self.source == "bid":
             payments, bids = self._collect_bids(ask, grid, payable)
-        chosen = self.selector.select(
-            ask.round, replace(population, payments=payments, available=payable), bids
-        ).clients
+        population = replace(population, payments=payments, available=payable)
+        chosen = self.bounded.select(ask.round, population, bids).clients
         self._record.willing = len(chosen)
-        self.account.book(payments[chosen])
-        self._record.spent = self.account.spent[-1]
+        self._record.spent = self.bounded.account.spent[-1]
         self._paid = dict(zip(chosen.tolist(), payments[chosen].tolist(), strict=True))
         trains = chosen
         if self.trains == "all":
             dropped = [part.client for part in self._record.participations]  # their bids were no good
-            trains = np.setdiff1d(np.flatnonzero(population.available), dropped)
+            trains = np.setdiff1d(np.flatnonzero(self.roster.available), dropped)
         return Plan(trains, self.roster.sizes[trains], ask, refresh=np.isin(trains, chosen))
+
+    def over(self) -> str | None:
+        """Say that what is left of the total budget pays nobody more, if so."""
+        if not len(self.roster):
+            return None
+        known = None if self._slopes else self.roster.population(self._record.round + 1).sensitivities
+        reason = self.bounded.over(self._prices(known))
+        return reason and f"{reason} (total-budget)"
 
     def aggregate_train(self, server_round: int, replies: Any) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Average the updates; a client whose update came back has refreshed its data, its age starts again.
@@ -200,6 +214,7 @@ class BudgetedRefresh(AgeAwareStrategy):
                 self.selector.budget,
                 [r.name for r in payable],
                 self.selector.strict,
+                self.bounded.account.left,
             )
         except ConfigError:
             if first:
@@ -208,6 +223,12 @@ class BudgetedRefresh(AgeAwareStrategy):
             warnings = [f"client {r.name} can never be chosen: the budget does not pay {r.payment:g}" for r in payable]
         for warning in warnings:
             logger.warning("%s", warning)
+
+    def _prices(self, sensitivities: NDArray[np.float64] | None) -> NDArray[np.float64]:
+        """Return (n,) the declared payments of those who can be chosen, NaN for who lacks what the index needs."""
+        if sensitivities is None or self.selector.index not in BY_SENSITIVITY:
+            return self.roster.payments
+        return np.where(np.isfinite(sensitivities), self.roster.payments, np.nan)
 
     def _sensitivity(self, record: ClientRecord) -> float | None:
         """Return φ_i; an index that does not use it can do without, and so can the estimate."""

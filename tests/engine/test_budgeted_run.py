@@ -12,15 +12,18 @@ from aoi_fl.client.app import app as real_app
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.report import budget as report_budget
+from aoi_fl.report.metrics import exposition
 from aoi_fl.report.runs import load
+from aoi_fl.report.state import look
 from aoi_fl.report.summary import key_numbers
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.staleness import measure_freshness
+from aoi_fl.science.total_budget import BoundedSelector
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.config import RunConfig
-from aoi_fl.server.ledger import read
+from aoi_fl.server.ledger import read, read_run
 from aoi_fl.strategies.registry import BUDGETED
 from aoi_fl.wire.clients import read_clients_file, section5_instance
 
@@ -94,6 +97,42 @@ def test_the_federation_chooses_what_the_simulator_chooses(keys, tmp_path):
         assert round_["asked"] == (10 if keys.get("index_source") == "bid" else 0)
         weights = [row["examples"] / sum(row["examples"] for row in took) for row in took]
         assert [row["weight"] for row in took] == pytest.approx(weights)  # eq. (2): by data size
+
+
+@pytest.mark.parametrize("keys", [{}, {"index_source": "bid"}, {"policy": "random-budget", "trains": "all"}])
+def test_a_total_budget_completes_the_run_once_it_pays_nobody_more(keys, tmp_path, caplog):
+    caplog.set_level(logging.INFO, "flwr")
+    keys = {"policy": "wics", "total_budget": 105.0} | keys
+    folder = play(tmp_path, **keys)
+    table = section5_instance(RUN["num-clients"], RUN["seed"])
+    bounded = BoundedSelector(BudgetedSelector(40.0, BUDGETED[keys["policy"]], RUN["seed"]), 105.0)
+    there = np.ones(10, bool)
+    population = Population(table.ages, table.sizes, there, table.payments, table.sensitivities)
+    history = simulate(bounded, population, ROUNDS, RUN["seed"])
+    assert history.rounds < ROUNDS
+    rounds = read(folder / "ledger.sqlite", "rounds")
+    assert refreshed_by_round(folder, len(rounds)) == [
+        history.selection(t).clients.tolist() for t in range(1, history.rounds + 1)
+    ]
+    spent = sum(row["spent"] for row in rounds)
+    assert 105 - table.payments.min() < spent <= 105
+    about = read_run(folder / "ledger.sqlite")
+    words = f"is left of the total budget of 105, and the smallest payment is {table.payments.min():g} (total-budget)"
+    assert about["status"] == "completed" and words in about["reason"] and words in caplog.text
+    assert look(folder).sentence == f"Completed: {about['reason']}"
+    assert not (folder / "checkpoints").exists()
+    told = exposition(str(folder)).decode()
+    assert "aoi_total_budget 105.0\n" in told
+    left = float(next(line for line in told.splitlines() if line.startswith("aoi_budget_left ")).split()[1])
+    assert left == pytest.approx(105 - spent)
+
+
+def test_a_total_budget_that_pays_nobody_at_all_never_begins(tmp_path, monkeypatch, capsys):
+    assert aoi_run(monkeypatch, tmp_path / "runs", "total-budget=2") == 2
+    assert "a total budget of 2 can never choose anybody: the smallest payment is" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+    assert aoi_run(monkeypatch, tmp_path / "runs", "policy=random", "clients-per-round=2", "total-budget=90") == 2
+    assert "total-budget is 90.0, but policy random does not use it" in capsys.readouterr().err
 
 
 def test_the_variants_differ():

@@ -140,9 +140,23 @@ def test_generated_clients_are_the_same_for_every_policy(aoi):
     assert len(floors) == 1 and not any(empty)
 
 
+def test_a_total_budget_ends_the_simulation(aoi):
+    line = "simulate --policy wics --budget 10 --clients-file clients.csv --rounds 4 --seed 5 --total-budget 19"
+    status, out, _ = aoi(f"{line} --trace --json")
+    shown = json.loads(out)  # 7 and then, of the 10 by hand, 10: 2 are left, and the smallest payment is 3
+    assert (status, shown["selections"], shown["rounds"]) == (0, SELECTIONS["wics"][:2], 2)
+    assert shown["spent"] == {"mean": 8.5, "max": 10.0}
+    assert "the total budget of 19 ends it after 2" in " ".join(aoi(line)[1].split())
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (
+            "--policy wics --budget 9 --total-budget 2 --clients-file clients.csv",
+            "a total budget of 2 can never choose",
+        ),
+        ("--policy random --total-budget 40", "total-budget 40.0 means nothing to policy 'random'"),
         ("--policy wics", "policy 'wics' needs --budget"),
         ("--policy wics --budget 0", "budget is '0'"),
         ("--policy wics --budget 2 --clients-file clients.csv", "smallest payment is 3"),

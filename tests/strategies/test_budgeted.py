@@ -154,6 +154,26 @@ def test_a_bad_bid_leaves_its_bidder_out_of_that_round(spoil, outcome, words, tr
     assert any(ONE in chosen for chosen in notes.refreshed()[3:])
 
 
+@pytest.mark.parametrize("done", [1, 2])
+def test_a_total_budget_survives_a_break(done, tmp_path):
+    whole = run(tmp_path / "a", rounds=9, total_budget=25.0)
+    ages, left = [0] * 4, 25.0
+    for record, refreshed in zip(whole.rounds, whole.refreshed(), strict=True):
+        assert refreshed == by_hand(ages, budget=min(B, left)) and record.spent == sum(PAYMENTS[i] for i in refreshed)
+        ages, left = [0 if i in refreshed else age + 1 for i, age in enumerate(ages)], left - record.spent
+    assert len(whole.rounds) == 3 and left < min(PAYMENTS)
+    memory = whole.memories[done - 1]
+    rest = run(tmp_path / "b", rounds=9, total_budget=25.0, resume=Resume(done + 1, whole.clients, memory))
+    assert [r.spent for r in rest.rounds] == [r.spent for r in whole.rounds[done:]]
+    assert rest.refreshed() == whole.refreshed()[done:]
+
+
+def test_a_run_that_had_spent_its_total_before_the_break_plays_no_round(tmp_path):
+    whole = run(tmp_path / "a", rounds=9, total_budget=25.0)
+    resume = Resume(len(whole.rounds) + 1, whole.clients, whole.memories[-1])
+    assert run(tmp_path / "b", rounds=9, total_budget=25.0, resume=resume).rounds == []
+
+
 def test_with_no_usable_bid_the_round_is_empty_and_costs_nothing(tmp_path):
     class Greedy(ClientApp):
         def __call__(self, message, context):

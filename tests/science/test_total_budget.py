@@ -1,0 +1,103 @@
+"""A total budget against sums in exact decimal arithmetic: it is spent, never more, and then the run is over."""
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aoi_fl.science.budget import BudgetedSelector
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.purse import BudgetAccount
+from aoi_fl.science.selection import Population
+from aoi_fl.science.simulate import simulate
+from aoi_fl.science.total_budget import BoundedSelector
+
+ROUNDS = 30
+
+
+def everybody(payments, sensitivities):
+    n = payments.size
+    return Population(np.zeros(n, np.int64), np.ones(n, np.int64), np.ones(n, bool), payments, sensitivities)
+
+
+def exact(amount):
+    return Decimal(repr(float(amount)))
+
+
+def cost(payments, clients):
+    return sum(map(exact, payments[clients]), Decimal(0))
+
+
+tenths = st.integers(30, 150).map(lambda price: price / 10)
+
+
+@given(
+    st.lists(st.tuples(tenths, st.floats(0.1, 1)), min_size=1, max_size=6),
+    st.integers(150, 1500).map(lambda total: total / 10),
+    st.integers(200, 900).map(lambda budget: budget / 10),
+    st.sampled_from(["whittle", "abs", "maxpack", "random"]),
+    st.sampled_from([(False, False), (True, False), (False, True), (True, True)]),
+)
+@settings(max_examples=40, deadline=None)
+def test_rounds_spend_a_total_until_it_pays_nobody_more(clients, total, budget, index, variant):
+    payments, sensitivities = (np.array(column) for column in zip(*clients, strict=True))
+    people, selector = everybody(payments, sensitivities), BudgetedSelector(budget, index, 3, *variant)
+    bounded = BoundedSelector(selector, total)
+    history, free = simulate(bounded, people, ROUNDS, 3), simulate(selector, people, ROUNDS, 3)
+    left = exact(total)
+    for t in range(1, history.rounds + 1):
+        assert left >= exact(payments.min())
+        chosen = history.selection(t).clients
+        if left > exact(budget):  # nothing is felt of the total yet
+            assert chosen.tolist() == free.selection(t).clients.tolist()
+        left -= cost(payments, chosen)
+        assert left >= 0
+    assert bounded.account.left == pytest.approx(float(left), abs=1e-12)
+    assert history.rounds == ROUNDS or left < exact(payments.min())
+    assert (bounded.over(payments) is None) == (left >= exact(payments.min()))
+
+
+def test_the_last_round_by_hand():
+    # Index (Δ+1)(Δ+2)·10·φ/2p: 4, 10/3, 2; round 1 takes 0 (5) and 1 (3) of 10, 7 are left of 15. Ages 0 0 1, index
+    # 4, 10/3, 6: 2 (5) leaves 2, which pays nobody.
+    payments, sensitivities = np.array([5.0, 3.0, 5.0]), np.array([2.0, 1.0, 1.0])
+    bounded = BoundedSelector(BudgetedSelector(10.0), 15.0)
+    history = simulate(bounded, everybody(payments, sensitivities), 9, 1)
+    assert [history.selection(t).clients.tolist() for t in range(1, history.rounds + 1)] == [[0, 1], [2]]
+    assert bounded.over(payments) == "2 is left of the total budget of 15, and the smallest payment is 3"
+    assert bounded.over(np.array([np.nan, 2.0])) is None  # somebody cheaper has come
+
+
+def test_only_a_round_s_own_budget_is_strict():
+    people = everybody(np.array([4.0]), np.array([1.0]))
+    assert simulate(BoundedSelector(BudgetedSelector(9.0, strict=True), 8.0), people, 5, 1).rounds == 2
+    assert simulate(BudgetedSelector(4.0, strict=True), people, 5, 1).counts.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("total", "payments"), [(40.0, [40 / 3] * 3), (100.0, [1 / 3] * 300), (100.1, [0.1] * 1001), (1.0, [0.7, 0.3])]
+)
+def test_a_total_pays_for_what_adds_up_to_it(total, payments):
+    account = BudgetAccount(max(payments), total)
+    for payment in payments:
+        assert account.limit == max(payments) or account.limit == pytest.approx(payment)
+        account.book(np.array([payment]))
+    assert account.left == account.limit == 0.0
+
+
+def test_an_account_refuses_more_than_is_left():
+    account = BudgetAccount(1.0, 1.0)
+    account.book(np.array([0.1, 0.2, 0.4]))
+    with pytest.raises(ValueError, match=r"round 2 spends 0\.4, more than what is left of the total budget, 0\.3"):
+        account.book(np.array([0.4]))
+    assert account.book(np.array([0.3])) == pytest.approx(0) == account.left
+    with pytest.raises(ValueError, match="spends 1e-09, more than what is left of the total budget, 0"):
+        account.book(np.array([1e-9]))
+
+
+@pytest.mark.parametrize("total", [0.0, -1.0, np.nan])
+def test_a_total_that_is_no_budget_is_refused(total):
+    with pytest.raises(ConfigError, match="the total budget is"):
+        BoundedSelector(BudgetedSelector(10.0), total)
