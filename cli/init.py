@@ -18,4 +18,7 @@ def init(
 
     folder = scaffold.write(name, policy, Path())
     package = scaffold.package_of(name)
-    print(f"{folder}: change it as you like. At once:\n  cd {folder}\n  python -m {package}\n  flwr run . --stream")
+    print(
+        f"{folder}: change it as you like. At once:\n  cd {folder}\n  python -m {package}\n"
+        "  GRPC_ENABLE_FORK_SUPPORT=0 flwr run . --stream"
+    )

@@ -57,6 +57,14 @@ def test_changes_and_citation_are_of_this_version_and_cite_the_papers():
     assert len(cited) == 3 and [(title.rstrip("."), year) for title, year in papers] == cited
 
 
+def test_a_simulation_of_flowers_is_begun_with_what_ray_needs():
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "cli").rglob("*.md.template")]
+    text = "\n".join(page.read_text() for page in pages)
+    blocks = re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    begun = [line for block in blocks for line in block.splitlines() if "flwr run" in line]
+    assert len(begun) >= 2 and all(line.startswith("GRPC_ENABLE_FORK_SUPPORT=0 flwr run") for line in begun), begun
+
+
 def anchors(page: Path) -> set[str]:
     """Return what a link may name within a page: its headings, lower, without punctuation, hyphens for spaces."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)

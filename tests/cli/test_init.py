@@ -53,7 +53,7 @@ def python(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
 
 def test_an_app_runs_at_once_and_its_tests_pass(aoi, tmp_path):
     status, out, err = aoi("init", "my-app")
-    assert (status, err) == (0, "") and "cd my-app\n  python -m my_app\n" in out
+    assert (status, err) == (0, "") and "cd my-app\n  python -m my_app\n  GRPC_ENABLE_FORK_SUPPORT=0 flwr" in out
     done = python(tmp_path / "my-app", "-m", "pytest", "-q", "-p", "no:cacheprovider")
     assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout
     assert "policy `markov-optimal`: each client by its own coin" in (tmp_path / "my-app" / "README.md").read_text()

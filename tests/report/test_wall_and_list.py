@@ -102,6 +102,7 @@ def test_the_list_by_keyboard(address: str, browser: Browser) -> None:
     assert shown.evaluate("faults") == []
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_is_said(address: str, browser: Browser) -> None:
     shown = follow(browser, f"{address}/run/{LONG}/wall")
     shown.route("**/content", lambda route: route.abort())
