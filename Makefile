@@ -10,6 +10,8 @@ export FLWR_TELEMETRY_ENABLED := 0
 export FLWR_DISABLE_UPDATE_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 export NO_MKDOCS_2_WARNING := 1
+# Processes start by the hundred: none shall compile again what another has compiled.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: install run test test-all check docs pictures versions bench fleet e2e clean
 

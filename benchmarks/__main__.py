@@ -17,7 +17,7 @@ from benchmarks.machine import machine, versions
 from benchmarks.table import write_page
 
 NAMES = ("selection", "training", "together", "engines", "aggregation", "scale", "client", "deployed", "clock")
-BY_NAME = ("cluster", "fleet", "asleep")  # each takes as long as all the others; the first needs Docker
+BY_NAME = ("cluster", "fleet", "asleep", "pfl")  # long, or in need of what is not here: Docker, another simulator
 _TEXTS = ("ladder", "profile")  # functions of a benchmark's module that make a part of the page
 
 

@@ -110,7 +110,7 @@ def _mnist(folder: Path) -> Iterator[Row]:
 
 
 def _with_workers(config: RunConfig, alone: Times) -> Row:
-    with _federation(config, workers=2) as (play, _, _):
+    with federation(config, workers=2) as (play, _, _):
         times = play().times
     found = Times(times.wall[1:], times.cpu[1:])
     return Row(
@@ -124,7 +124,7 @@ def _with_workers(config: RunConfig, alone: Times) -> Row:
 
 def _compare(config: RunConfig) -> tuple[Times, Times]:
     """Play a run in the local engine and again as a bare loop; return the times of their rounds from the second on."""
-    with _federation(config) as (play, task, parts):
+    with federation(config) as (play, task, parts):
         played = play()
         arrays, bare = _bare_loop(config, task, parts, played.trained)
     first = task.initial_arrays()
@@ -136,7 +136,7 @@ def _compare(config: RunConfig) -> tuple[Times, Times]:
 
 
 @contextmanager
-def _federation(config: RunConfig, workers: int = 1) -> Iterator[Any]:
+def federation(config: RunConfig, workers: int = 1) -> Iterator[Any]:
     """Set a run up as the server does, but for the evaluation, which both loops would do alike."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -200,7 +200,7 @@ def _bare_loop(
 def profile() -> str:
     """Return where the time of the digits' rounds goes, sampled a thousand times a second, as Markdown."""
     sampler = Profiler(interval=0.001)
-    with _federation(RunConfig.parse({"num-server-rounds": 60, "run-name": "bench"})) as (play, task, _):
+    with federation(RunConfig.parse({"num-server-rounds": 60, "run-name": "bench"})) as (play, task, _):
         task.data  # noqa: B018, loaded before the clock runs
         with sampler:
             play()

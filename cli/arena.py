@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 
 from aoi_fl.cli.run import settled
-from aoi_fl.science.errors import ConfigError, did_you_mean, install
+from aoi_fl.science.errors import ConfigError, install
 
 
 def arena(
     policies: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="Which policies; else all that go by clients-per-round.")
+        str | None,
+        typer.Option(metavar="A,B,…", help="Which policies, keys of their own after them (A:KEY=VALUE:…); else ten."),
     ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, max=1000, help="Seeds of each; 10, with --quick 2.")] = None,
     clock: Annotated[str, typer.Option(help="The devices: generated, always, bernoulli:P or a trace.")] = "generated",
@@ -30,9 +31,10 @@ def arena(
     """Play policies × seeds on devices that come and go, and write the table; the same command goes on."""
     try:
         from aoi_fl.engine.traces import make_trace
-        from aoi_fl.experiments.figures.arena import PLAYABLE, Arena
+        from aoi_fl.experiments.figures.arena import TEN, Arena
         from aoi_fl.experiments.harness.base import Options
         from aoi_fl.experiments.runner import reproduce
+        from aoi_fl.server.config import RunConfig
     except ImportError as error:
         raise ConfigError(
             f"aoi arena trains and draws with torch and Matplotlib, and {error.name} cannot be imported: "
@@ -40,10 +42,6 @@ def arena(
         ) from error
 
     chosen = tuple(policies.split(",")) if policies else None
-    for name in chosen or ():
-        if name not in PLAYABLE:
-            near = did_you_mean(name, PLAYABLE)
-            raise ConfigError(f"policies has {name!r}: give some of {', '.join(PLAYABLE)}.{near}")
     kind, _, alpha = partition.partition(":")
     if (kind, bool(alpha)) not in (("iid", False), ("dirichlet", True)):
         raise ConfigError(f"partition is {partition!r}: give iid or dirichlet:ALPHA, dirichlet:0.3 for instance.")
@@ -52,6 +50,8 @@ def arena(
         seeds, quick=quick, data_dir=data_dir, work=work, policies=chosen, clock=trace, partition=partition,
         typed=" ".join(["aoi arena", *sys.argv[2:]]),
     )  # fmt: skip
+    for entrant in chosen or TEN:
+        RunConfig.parse(Arena().keys(entrant, 1, options))
     make_trace(trace, Arena().settings(options)["num-clients"], 1)  # which says what is wrong before anything is played
     folder = out or Path("runs/arena/quick" if quick else "runs/arena")
     try:

@@ -18,6 +18,9 @@ def arena(*arguments, cwd):
     [
         (["--policies", "randon"], "Did you mean 'random'"),
         (["--partition", "dirichlet"], "give iid or dirichlet:ALPHA"),
+        (["--policies", "systematic:jitter=2"], "jitter is '2'"),
+        (["--policies", "random:seed=3"], "'seed=3': the arena sets it for all"),
+        (["--policies", "random:weights"], "'weights': write for instance systematic:weights=size"),
         (["--clock", "bernoulli:2"], "the share must be above 0, and at most 1"),
     ],
 )
@@ -33,6 +36,9 @@ def test_selection_is_played_in_simulated_time(tmp_path):
     found = json.loads(subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout)
     assert 0 < found["device_hours_in_vain"] < found["device_hours"]
     assert 1 <= found["seconds_a_round"] <= 31
+    fedcs = [word if word != "random" else "fedcs" for word in command]
+    found = json.loads(subprocess.run(fedcs, cwd=tmp_path, capture_output=True, text=True, check=True).stdout)
+    assert found["device_hours"] > 0, "whom FedCS takes for in time by the deadline of the clock"
     alone = subprocess.run([*command[:6], "--deadline", "30"], cwd=tmp_path, capture_output=True, text=True)
     assert alone.returncode == 2
     assert "deadline 30.0 means nothing to time that is not simulated" in " ".join(alone.stderr.split())

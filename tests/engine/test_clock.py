@@ -136,10 +136,22 @@ def test_flowers_own_loop_waits_in_simulated_time(grid):
     assert grid.clock.simulated == 70.0
 
 
-def send_only(grid, clients):
+def send_only(grid, clients, round_=""):
     nodes = list(grid._contexts)
     content = RecordDict({"arrays": ArrayRecord({"w": Array(np.zeros(2))}), "config": ConfigRecord()})
-    return [Message(content, nodes[client], "train") for client in clients]
+    return [Message(content, nodes[client], "train", group_id=round_) for client in clients]
+
+
+def test_who_was_not_waited_for_is_forgotten_when_the_next_round_begins(grid, ran):
+    late = list(grid.push_messages(send_only(grid, [3], "1")))
+    grid.clock.wait(late, 1, 0.0, 20.0)
+    assert list(grid.pull_messages(late)) == []
+    ids = list(grid.push_messages(send_only(grid, [0], "2")))
+    grid.clock.wait(ids, 1, 0.0, 90.0)
+    assert len(list(grid.pull_messages(ids))) == 1
+    grid.clock.wait(late, 1, 0.0, 90.0)
+    assert list(grid.pull_messages(late)) == []
+    assert ran == [0]
 
 
 def test_a_strategy_of_flowers_own_runs_by_the_clock(ran):

@@ -1,6 +1,7 @@
 """Clients that come and go, played by real clients: what each achieves is its target as far as it is there."""
 
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ from aoi_fl.science.simulate import simulate
 from aoi_fl.server.config import RunConfig
 from aoi_fl.strategies import MarkovParticipation, RoundOptions, SystematicParticipation
 from aoi_fl.strategies.plan import Resume
+from aoi_fl.strategies.records import RoundRecord
+from aoi_fl.strategies.selection.absence import Absence
+from aoi_fl.strategies.silence import Silence
 
 N, K, ROUNDS = 10, 2, 60
 SHARES = np.array([1.0] * 5 + [0.4] * 4 + [0.1])
@@ -70,11 +74,6 @@ def play(folder, make, rounds=ROUNDS, resume=None):
 
 def trained(record):
     return sorted(p.client for p in record.participations if p.outcome == "trained" and not p.forced)
-
-
-@pytest.fixture(autouse=True)
-def fast(monkeypatch):
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)
 
 
 MAKERS = {
@@ -133,6 +132,18 @@ def test_a_resumed_run_goes_on(make, tmp_path):
     first, _ = play(tmp_path / "parts", make, 13)
     second, _ = play(tmp_path / "parts", make, 24, Resume(14, first.clients, first.memory[13]))
     assert [trained(r) for r in whole.rounds] == [trained(r) for r in first.rounds + second.rounds]
+
+
+def test_a_round_is_noted_once():
+    """Where nobody volunteers, a second batch of the round's updates comes in."""
+    everybody, record = np.ones(3, np.bool_), RoundRecord(7)
+    roster = SimpleNamespace(available=everybody, silence=Silence(), records=range(3))
+    once, twice = Absence(), Absence()
+    once.note(roster, record, ())
+    for _ in range(2):
+        twice.note(roster, record, ())
+    for name, array in once.memory().items():
+        np.testing.assert_array_equal(twice.memory()[name], array)
 
 
 def test_what_does_not_go_together():

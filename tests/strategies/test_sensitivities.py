@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
+from aoi_fl.client import ClientApp
 from aoi_fl.client.app import app as client_app
+from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.errors import ConfigError
@@ -46,6 +49,23 @@ def test_the_estimate_is_what_the_ledger_s_losses_give_and_the_server_chooses_by
         ages = np.where(np.isin(np.arange(8), chosen), 0, ages + 1)
         slopes = slopes.after(np.arange(8), ages, np.array([row["loss"] for row in took]))
     assert moved  # else the declared or the first ones would do
+
+
+def test_who_has_declared_no_size_counts_as_the_mean(tmp_path):
+    app = ClientApp()
+    app.introduce()(lambda context, ask: {"payment": 10.0})
+
+    @app.train()
+    def train(message, context):
+        mine = context.node_config["partition-id"]
+        metrics = MetricRecord({"num-examples": 4, "train_loss": 1.0 / (1 + mine)})
+        return Message(RecordDict({"arrays": message.content["arrays"], "metrics": metrics}), reply_to=message)
+
+    grid = LocalGrid(app, {"runs-dir": str(tmp_path), "seed": 5, "num-clients": 4, "policy": "wics"}, 4)
+    strategy = BudgetedRefresh(BudgetedSelector(40.0), 4, sensitivities="estimated")
+    model = ArrayRecord({"w": Array(np.zeros(1, np.float32))})
+    result = strategy.start(grid, model, 3)
+    assert len(result.train_metrics_clientapp) == 3
 
 
 def test_the_table_says_how_fast_data_go_bad_and_what_that_makes_of_sensitivities(tmp_path):
