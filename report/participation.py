@@ -11,6 +11,7 @@ from aoi_fl.report.runs import ABSENT, FORCED, LOST, STALE, TOOK_PART, Run
 from aoi_fl.report.seeds import Setting
 
 _MOST_CLIENTS, _MOST_ROUNDS, _MOST_POINTS, _MOST_NAMES = 250, 1000, 1000, 40
+_LINE, _NARROW = 12, 330  # pixels: a row's name needs so many, and a narrow screen leaves so many for all of them
 
 
 def spread(n: int, most: int) -> NDArray[np.int64]:
@@ -31,11 +32,12 @@ def clients_by_rounds(
     if len(numbers) < len(run.numbers):
         note += f" The latest {len(numbers)} rounds are drawn."
     axis: dict[str, Any] = {"showgrid": False, "range": [clients[-1] + 0.5, -0.5], "tickformat": "d"}
-    if run.named and len(clients) <= _MOST_NAMES:
-        axis |= {"tickvals": clients.tolist(), "ticktext": [text(run.name(int(c))[:16]) for c in clients]}
     row, most = (7, 240) if several else (14, 480)
-    height = int(np.clip(row * len(clients), 160, most)) + 90
-    form = layout("round", "client", x=whole(numbers), y=whole(clients) | axis, height=height)
+    height = int(np.clip(row * len(clients), 160, most))
+    if run.named and len(clients) <= _MOST_NAMES:
+        named = clients[:: -(-_LINE * len(clients) // min(height, _NARROW))]
+        axis |= {"tickvals": named.tolist(), "ticktext": [text(run.name(int(c))[:16]) for c in named]}
+    form = layout("round", "client", x=whole(numbers), y=whole(clients) | axis, height=height + 90)
     return grid[clients, -_MOST_ROUNDS:], clients, numbers, note, form
 
 

@@ -63,7 +63,8 @@ def faint(shown: Page) -> list[str]:
         for (let text = texts.nextNode(); text; text = texts.nextNode()) {
             const node = text.parentElement, style = getComputedStyle(node);
             if (!text.data.trim() || !node.checkVisibility()) continue;
-            const [low, high] = [light(style.color), light(behind(node))].sort((a, b) => a - b);
+            const ink = node instanceof SVGElement ? style.fill : style.color;
+            const [low, high] = [light(ink), light(behind(node))].sort((a, b) => a - b);
             const size = parseFloat(style.fontSize), large = size >= 24 || size >= 18.66 && style.fontWeight >= 700;
             const ratio = (high + .05) / (low + .05);
             if (ratio < (large ? 3 : 4.5)) weak.push(`${ratio.toFixed(2)} ${text.data.trim()}`);

@@ -8,15 +8,17 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from aoi_fl.report import page
-from tests.report.chromium import WIDTHS, until, visit
-from tests.report.test_report import budgeted_run, dropped_run, play
+from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
+from tests.report.chromium import WIDTHS, faint, until, visit
+from tests.report.test_report import budgeted_run, dropped_run, play, record
 from tests.report.test_seeds import play as play_seed
 
-# Charts whose axis' name lies upon the names of their rows.
+# Charts whose axis' name lies upon the names of their rows, or these upon one another.
 OVERPRINTED = """[...document.querySelectorAll(".chart")].filter(chart => {
     const name = chart.querySelector(".ytitle")?.getBoundingClientRect();
-    return name && [...chart.querySelectorAll(".ytick text")].some(
-        row => row.getBoundingClientRect().left < name.right - 1);
+    const rows = [...chart.querySelectorAll(".ytick text")].map(row => row.getBoundingClientRect());
+    rows.sort((one, other) => one.top - other.top);
+    return rows.some((row, i) => row.left < name?.right - 1 || row.top < rows[i - 1]?.bottom - 5);
 }).map(chart => chart.id)"""
 
 
@@ -70,12 +72,15 @@ def test_a_page_by_pointer_and_keyboard(tmp_path: Path, browser: Browser) -> Non
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_page_fits_every_width_in_both_themes(tmp_path: Path, browser: Browser, width: int, dark: bool) -> None:
     names = [play_seed(tmp_path / f"seed-{seed}", seed) for seed in (1, 2, 3)]
+    fleet = [ClientRecord(c, f"client-{c}", 1) for c in range(20)]
+    parts = [Participation(c, f"client-{c}", "trained") for c in range(0, 20, 3)]
+    names.append(str(record(tmp_path / "n", [RoundRecord(t, participations=parts) for t in (1, 2, 3)], fleet)))
     names += [str(play_into(tmp_path / "a")), str(budgeted_run(tmp_path / "w")), str(dropped_run(tmp_path / "d"))]
     shown = report(browser, page.write(names, tmp_path / "page.html"), 10, width=width, dark=dark)
     assert shown.evaluate("document.documentElement.scrollWidth") <= width
     wide = "[...document.querySelectorAll('.main-svg')].filter(svg => svg.getBoundingClientRect().right > innerWidth)"
     assert shown.evaluate(f"{wide}.length") == 0
-    assert shown.evaluate(OVERPRINTED) == []
+    assert shown.evaluate(OVERPRINTED) == [] and faint(shown) == []
     smallest = "Math.min(...[...document.querySelectorAll('button')].map(b => b.getBoundingClientRect().height))"
     assert shown.evaluate(smallest) >= 24
     ink = shown.evaluate("getComputedStyle(document.body).color")
