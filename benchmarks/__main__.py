@@ -16,7 +16,9 @@ from benchmarks.base import RESULTS, ROOT, Row, Skipped
 from benchmarks.machine import machine, versions
 from benchmarks.table import write_page
 
-NAMES = ("selection", "training", "together", "engines", "aggregation", "scale", "client", "deployed", "clock")
+NAMES = (
+    "command", "selection", "training", "together", "engines", "aggregation", "scale", "client", "deployed", "clock",
+)  # fmt: skip
 BY_NAME = ("cluster", "fleet", "asleep", "pfl")  # long, or in need of what is not here: Docker, another simulator
 _TEXTS = ("ladder", "profile")  # functions of a benchmark's module that make a part of the page
 
