@@ -1,0 +1,67 @@
+"""Every policy and every wire, played by a real cluster: it selects whom the same run in one process selects.
+
+What is played comes from the registry: each policy once, each wire once with each module of policies that knows it, and
+each policy whose clients may bid once more with bids.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle, groupby, islice
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from aoi_fl.server.config import variable
+from aoi_fl.server.folder import LEDGER
+from aoi_fl.server.ledger import read
+from aoi_fl.strategies.registry import REGISTRY, Policy
+from aoi_fl.wire.protocol import WIRES
+from tests.e2e.cluster import Cluster, start
+
+Command: TypeAlias = Callable[..., tuple[int, str, str]]
+
+ROUNDS = 2
+COUNTS = ("round", "messages", "asked", "willing", "declined", "dropped", "trained", "forced")
+BY_SECONDS = {"oort", "fedcs"}  # after the first round they go by the seconds that clients took, which differ
+
+
+def cases(policies: Sequence[Policy]) -> Iterator[dict[str, str]]:
+    """Yield the run keys of each run."""
+    for _, rows in groupby(policies, lambda policy: policy.maker.partition(":")[0]):
+        module = list(rows)
+        wired = [policy.name for policy in module if "wire" in policy.keys]
+        for name, wire in islice(zip(cycle(wired), cycle(WIRES), strict=False), max(len(wired), len(WIRES))):
+            yield {"policy": name, "wire": wire}
+        for policy in module:
+            if policy.name not in wired:
+                yield {"policy": policy.name}
+            if "index-source" in policy.keys:
+                yield {"policy": policy.name, "index-source": "bid"}
+
+
+@pytest.mark.parametrize("keys", cases(list(REGISTRY.values())), ids=lambda keys: "-".join(keys.values()))
+def test_a_cluster_selects_by_each_policy_whom_one_process_selects(
+    cluster: Cluster, aoi: Command, keys: dict[str, str]
+) -> None:
+    run = "-".join(keys.values())
+    start(cluster, run, ROUNDS, **{variable(key): value for key, value in keys.items()})
+    assert cluster.await_end(180) == 0, cluster.logs("submit")
+    ledger = cluster.ledger(run)
+    assert ledger["run"]["status"] == "completed"
+    assert {part["outcome"] for part in ledger["participations"]} == {"trained"}, cluster.logs("submit")
+
+    told = keys | {"num-server-rounds": str(ROUNDS), "num-clients": "4", "clients-per-round": "2", "run-name": run}
+    status, _, errors = aoi("run", *(part for key, value in told.items() for part in ("-c", f"{key}={value}")))
+    assert status == 0, errors
+    path, rounds = Path("runs") / run / LEDGER, 1 if keys["policy"] in BY_SECONDS else ROUNDS
+    alone = {table: [dict(row) for row in read(path, table)] for table in ("rounds", "participations")}
+    assert [_counts(row) for row in ledger["rounds"][:rounds]] == [_counts(row) for row in alone["rounds"][:rounds]]
+    assert _selected(ledger, rounds) == _selected(alone, rounds)
+
+
+def _counts(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in COUNTS}
+
+
+def _selected(ledger: dict[str, Any], rounds: int) -> set[tuple[int, int]]:
+    return {(part["round"], part["client"]) for part in ledger["participations"] if part["round"] <= rounds}
