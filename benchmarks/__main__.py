@@ -7,8 +7,8 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from benchmarks.table import write_page
 NAMES = (
     "command", "selection", "training", "together", "engines", "aggregation", "scale", "client", "deployed", "clock",
 )  # fmt: skip
-BY_NAME = ("cluster", "fleet", "asleep", "pfl")  # long, or in need of what is not here: Docker, another simulator
+BY_NAME = ("cluster", "fleet", "asleep", "stock", "pfl")  # long, or in need of what is not here: Docker, another simulator
 _TEXTS = ("ladder", "profile")  # functions of a benchmark's module that make a part of the page
 
 
@@ -28,58 +28,86 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     what = f"any of {', '.join(NAMES + BY_NAME)}; all but {', '.join(BY_NAME)} if none"
     parser.add_argument("names", nargs="*", metavar="NAME", help=what)
+    parser.add_argument("--resume", action="store_true", help="measure no part again that this commit's results hold")
     parser.add_argument("--page", action="store_true", help="measure nothing: write the page from the stored results")
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="the folder that holds MNIST, if any")
     options = parser.parse_args(arguments)
     if unknown := sorted(set(options.names) - {*NAMES, *BY_NAME}):
         parser.error(f"there is no benchmark {', '.join(unknown)}: choose from {', '.join(NAMES + BY_NAME)}")
     RESULTS.mkdir(parents=True, exist_ok=True)
-    good = [_measure(name, options.data) for name in (() if options.page else options.names or NAMES)]
+    names = () if options.page else options.names or NAMES
+    good = [_measure(name, options.data, options.resume) for name in names]
     write_page(NAMES, BY_NAME)
     return int(not all(good))
 
 
-def _measure(name: str, data: Path) -> bool:
+def _measure(name: str, data: Path, resume: bool) -> bool:
     """Run one benchmark and store what it found; return whether it ended without an error or a missed number.
 
-    Whatever ends it early, the rows it had measured by then count, and those stored earlier stay for the rest.
+    Whatever ends it early, the rows it had measured by then count, and those stored earlier stay for the rest. One that
+    comes in parts, a function ``parts`` in place of ``run``, is stored after each.
     """
     print(f"{name}:", flush=True)
-    begun, load = time.monotonic(), os.getloadavg()[0]
-    rows: list[Row] = []
+    begun, path = time.monotonic(), RESULTS / f"{name}.json"
+    about = {"name": name, "date": time.strftime("%Y-%m-%d"), "machine": machine(), "versions": versions()}
+    about["machine"]["load-before"] = round(os.getloadavg()[0], 1)
+    stored = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    rows, parts, seconds = _resumed(stored, about) if resume else ([], [], 0.0)  # rows: each with its part
     texts: dict[str, str] = {}
-    ended = {"skipped": None, "failed": None}
+    ended: dict[str, str | None] = {"skipped": "it was ended before its end", "failed": None}
+
+    def store() -> None:
+        outcome = about | {"seconds": round(seconds + time.monotonic() - begun, 1), **ended, "parts": parts}
+        outcome["machine"]["load"] = round(os.getloadavg()[0], 1)
+        told = [asdict(row) | {"verdict": row.verdict, "part": part} for part, row in rows]
+        outcome |= {"rows": told, **texts}
+        if stored and any(ended.values()):
+            outcome = _completed(outcome, stored)
+        path.write_text(json.dumps(outcome, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
     try:
         module = importlib.import_module(f"benchmarks.{name}")
-        for row in module.run(data):
-            rows.append(row)
-            limit = "" if row.limit is None else f" (at most {row.limit:.3g})"
-            told = f"{row.what}: {row.measured:.3g} {row.unit}{limit} against {row.reference}: {row.verdict}"
-            print(f"  {told}", flush=True)
+        for part, measure in _parts(module, data).items():
+            if part in parts:
+                continue
+            for row in measure():
+                rows.append((part, row))
+                limit = "" if row.limit is None else f" (at most {row.limit:.3g})"
+                told = f"{row.what}: {row.measured:.3g} {row.unit}{limit} against {row.reference}: {row.verdict}"
+                print(f"  {told}", flush=True)
+            parts.append(part)
+            store()
         texts = {text: getattr(module, text)() for text in _TEXTS if hasattr(module, text)}
+        ended["skipped"] = None
     except Skipped as reason:
         ended["skipped"] = _told(reason)
     except Exception as error:
         traceback.print_exc()
-        ended["failed"] = f"{type(error).__name__}: {_told(error)}"
+        ended = {"skipped": None, "failed": f"{type(error).__name__}: {_told(error)}"}
     for how, why in ended.items():
         if why:
             print(f"  {how}: {why}", file=sys.stderr, flush=True)
-    outcome = {
-        "name": name,
-        "date": time.strftime("%Y-%m-%d"),
-        "seconds": round(time.monotonic() - begun, 1),
-        "machine": machine() | {"load-before": round(load, 1), "load": round(os.getloadavg()[0], 1)},
-        "versions": versions(),
-        **ended,
-        "rows": [asdict(row) | {"verdict": row.verdict} for row in rows],
-        **texts,
-    }
-    path = RESULTS / f"{name}.json"
-    if path.is_file() and any(ended.values()):
-        outcome = _completed(outcome, json.loads(path.read_text("utf-8")))
-    path.write_text(json.dumps(outcome, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    return not (ended["failed"] or any(row.verdict.startswith("missed") for row in rows))
+    store()
+    return not (ended["failed"] or any(row.verdict.startswith("missed") for _, row in rows))
+
+
+def _parts(module: Any, data: Path) -> dict[str, Callable[[], Iterable[Row]]]:
+    """Return what a benchmark measures, by name; one that does not come in parts is its own only one."""
+    if hasattr(module, "parts"):
+        found: dict[str, Callable[[], Iterable[Row]]] = module.parts(data)
+        return found
+    return {"": lambda: module.run(data)}
+
+
+def _resumed(stored: dict[str, Any], about: dict[str, Any]) -> tuple[list[tuple[str, Row]], list[str], float]:
+    """Return the parts that a stored result of this very commit holds whole: their rows, names and seconds."""
+    commit = about["machine"]["commit"]
+    if not stored.get("parts") or commit is None or stored["machine"].get("commit") != commit:
+        return [], [], 0.0
+    names, whole = {field.name for field in fields(Row)}, list(stored["parts"])
+    mine = [row for row in stored["rows"] if "earlier" not in row and row["part"] in whole]
+    rows = [(row["part"], Row(**{key: value for key, value in row.items() if key in names})) for row in mine]
+    return rows, whole, float(stored["seconds"])
 
 
 def _completed(outcome: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any]:

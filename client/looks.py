@@ -5,32 +5,60 @@ before it: with the question or the model comes how many seconds a round takes, 
 are in between. The SuperLink counts a node as connected for twice the heartbeat interval that it named last; a client
 that goes to sleep names one that lasts until it is awake again.
 
+A client that does not know when its next message comes looks often after the last one and less with the silence, but
+never more often than a server of many clients has told it. Before it is told anything it looks as Flower's own does, or
+less, by how long the SuperLink takes to answer a look.
+
 Nothing here reads a clock or sleeps: seconds come in and go out.
 """
 
+import json
 import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from random import uniform
 from typing import Any
 
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire.protocol import Answer, Ask
+from aoi_fl.wire.protocol import RESERVE, Answer, Ask
 
 SHORTEST_LOOK = 0.5  # seconds, at least, between two looks for the SuperLink's next message
 LONGEST_LOOK = 3.0  # seconds, at most, when it is awake; as Flower's own SuperNode
 SILENCE_SHARE = 0.05  # of the time since the last answer, which the next look for a message waits
 NAP_SHARE = 0.005  # of a nap, which each look after it waits at least: so sure it is of when its round begins
 EARLY = 0.01  # of the time until its round, by which a client wakes up before it; rounds vary, and clocks drift
+_REST, _LONGEST_REST = 50.0, 30.0  # times what a look took, and seconds, until the next of who was told nothing
 SHORTEST_NAP = 2 * LONGEST_LOOK  # seconds; for less it is not worth while
 
 HEARTBEAT, LONGEST_HEARTBEAT = 30.0, 1800.0  # seconds: Flower's interval, and the longest that a SuperLink takes
 _PATIENCE = 2.0  # intervals after which a SuperLink counts a node as gone
 _SPARE = 30.0  # seconds that it counts as connected after it has woken up, before it needs to say so
 
-NAP_FILE = "AOI_NAP_FILE"  # the variable in which a SuperNode tells its ClientApp where to lay down when it wakes up
+ASLEEP = inf  # between two looks of a client that sleeps
+NAP_FILE = "AOI_NAP_FILE"  # the variable in which a SuperNode tells its ClientApp where to lay down when to look
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is known of a client's next message.
+
+    Attributes
+    ----------
+    nap : the seconds in which none can come; None: not known
+    apart : those between two looks, at least, until then; infinite for a client that sleeps
+    """
+
+    nap: float | None
+    apart: float
+
+    @property
+    def asleep(self) -> bool:
+        """Whether the client does not look at all until then."""
+        return self.apart == ASLEEP
 
 
 class Looks:
@@ -42,18 +70,26 @@ class Looks:
     """
 
     def __init__(self, now: float) -> None:
-        self._heard, self._nap = now, 0.0
+        self._heard = now
+        self._told: Told | None = None
 
-    def answered(self, now: float, nap: float = 0.0) -> None:
-        """Note that a message has been answered, and for how many seconds none can come."""
-        self._heard, self._nap = now + nap, nap
+    def answered(self, now: float, told: Told | None = None) -> None:
+        """Note that a message has been answered, and what is known of the next one; None: no more than before."""
+        self._told = told or Told(None, 0.0 if self._told is None else self._told.apart)
+        self._heard = now + (self._told.nap or 0.0)
 
-    def wait(self, now: float) -> float:
-        """Return the seconds until the next look: the rest of a nap, else little, and more with the silence."""
-        silent = now - self._heard
+    def wait(self, now: float, took: float = 0.0) -> float:
+        """Return the seconds until the next look: the rest of a nap, else little, and more with the silence.
+
+        ``took`` are the seconds that the last look has taken.
+        """
+        if self._told is None:
+            return max(LONGEST_LOOK, min(_LONGEST_REST, _REST * took))
+        silent, nap, apart = now - self._heard, self._told.nap, self._told.apart
         if silent < 0:
-            return -silent
-        return min(LONGEST_LOOK, max(SHORTEST_LOOK, SILENCE_SHARE * silent, NAP_SHARE * self._nap))
+            return min(-silent, max(LONGEST_LOOK, apart))
+        soon = min(LONGEST_LOOK, max(SHORTEST_LOOK, SILENCE_SHARE * silent, NAP_SHARE * (nap or 0.0)))
+        return max(soon, apart) if nap is None else soon
 
     def heartbeat(self, now: float) -> tuple[float, float]:
         """Return the interval that a heartbeat is to name, and the seconds until the next one.
@@ -61,18 +97,18 @@ class Looks:
         Of a nap that is too long for one heartbeat, each but the last names the longest interval.
         """
         left = self._heard - now
-        if left <= 0:
+        if left <= 0 or self._told is None or not self._told.asleep:
             return HEARTBEAT, (HEARTBEAT - 5.0) * uniform(0.7, 0.9)  # as Flower's own
         interval = min(LONGEST_HEARTBEAT, max(HEARTBEAT, (left + _SPARE) / _PATIENCE))
         return interval, min(left + _SPARE / 2, 0.8 * _PATIENCE * interval)
 
 
-def seconds_asleep(ask: Ask, answer: Answer, node: Mapping[str, Any]) -> float | None:
-    """Return for how many seconds a client that has answered so needs no message; None where it stays awake.
+def foretold(ask: Ask, answer: Answer | None, node: Mapping[str, Any]) -> Told:
+    """Return what a client knows of its next message.
 
     Parameters
     ----------
-    ask, answer : what it was asked, and what it said
+    ask, answer : what it was asked, and what it said of its rounds, if anything
     node : its configuration; with ``sleep = true`` it may sleep
 
     Raises
@@ -80,25 +116,28 @@ def seconds_asleep(ask: Ask, answer: Answer, node: Mapping[str, Any]) -> float |
     ConfigError
         ``sleep`` is neither true nor false.
     """
-    wanted = node.get("sleep", False)
-    if not isinstance(wanted, bool):
-        raise ConfigError(f"sleep is {wanted!r} in this client's node-config: say true or false.")
-    if not wanted or not ask.pace or answer.next_round is None or answer.next_round <= ask.round:
-        return None
-    nap = (1 - EARLY) * (answer.next_round - ask.round) * ask.pace - LONGEST_LOOK
-    return nap if nap >= SHORTEST_NAP else None
+    may_sleep, apart = node.get("sleep", False), ask.looks or 0.0
+    if not isinstance(may_sleep, bool):
+        raise ConfigError(f"sleep is {may_sleep!r} in this client's node-config: say true or false.")
+    if answer is None or ask.wire != RESERVE:
+        return Told(None, apart)
+    if not ask.pace or answer.next_round is None or answer.next_round <= ask.round:
+        return Told(None, min(apart, LONGEST_LOOK))  # its round may begin at any time, and does not wait
+    nap = max(0.0, (1 - EARLY) * (answer.next_round - ask.round) * ask.pace - LONGEST_LOOK)
+    return Told(nap, ASLEEP if may_sleep and nap >= SHORTEST_NAP else apart)
 
 
-def lay_down(seconds: float | None) -> None:
-    """Tell the SuperNode, which is another process, until when this client sleeps; another than ours learns nothing."""
+def lay_down(told: Told) -> None:
+    """Tell the SuperNode, which is another process, what is known; another than ours learns nothing."""
     if path := os.environ.get(NAP_FILE):
-        Path(path).write_text("" if seconds is None else repr(time.time() + seconds))
+        until = None if told.nap is None else time.time() + told.nap
+        Path(path).write_text(json.dumps([until, told.apart]))
 
 
-def laid_down(path: Path) -> float:
-    """Return how many seconds are left of what :func:`lay_down` told, once; 0 if that is nothing."""
+def laid_down(path: Path) -> Told | None:
+    """Return what :func:`lay_down` told, once; None if that is nothing."""
     with suppress(OSError, ValueError):
-        until = float(path.read_text())
+        until, apart = json.loads(path.read_text())
         path.unlink()
-        return max(0.0, until - time.time())
-    return 0.0
+        return Told(None if until is None else max(0.0, until - time.time()), apart)
+    return None

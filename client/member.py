@@ -173,11 +173,9 @@ class Member:
 
     def _retire(self, answer: Answer) -> Answer:
         """Go to sleep where that pays and the owner allows it, and say so."""
-        if self.ask.wire != protocol.RESERVE:
-            return answer
-        seconds = looks.seconds_asleep(self.ask, answer, self._context.node_config)
-        looks.lay_down(seconds)
-        return replace(answer, sleeps=seconds)
+        told = looks.foretold(self.ask, answer, self._context.node_config)
+        looks.lay_down(told)
+        return replace(answer, sleeps=told.nap if told.asleep else None)
 
     def _willing(self, clock: ClientAge) -> bool:
         round_ = self.ask.round

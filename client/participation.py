@@ -15,6 +15,7 @@ from typing import TypeAlias, TypeVar, cast
 import flwr.clientapp
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
+from aoi_fl.client import looks
 from aoi_fl.client.compression import Sent, compress_update
 from aoi_fl.client.envelope import opened
 from aoi_fl.client.member import MakeSource, Member
@@ -90,6 +91,7 @@ class ClientApp(flwr.clientapp.ClientApp):
         if not message.has_content() or protocol.AOI not in message.content:
             return self._play(message, context)
         ask = _ask(message)
+        looks.lay_down(looks.foretold(ask, None, context.node_config))
         member = Member(context, ask, self._make_source)
         match message.metadata.message_type:
             case protocol.HELLO:

@@ -61,7 +61,7 @@ class BackingOff:
 
     While an answer is computed the loop looks for it every half second: those looks tell of work, and they may come
     more often. Between messages it would sleep for three; here the sleep grows with the silence, and where the
-    ClientApp has laid down until when no message can come, it lasts until then.
+    ClientApp has laid down that none can come, it lasts until one can.
 
     Parameters
     ----------
@@ -77,6 +77,7 @@ class BackingOff:
     ) -> None:
         self._nap, self._clock, self._sleep = nap, clock, sleep
         self._looks = Looks(clock())
+        self._awake: float | None = None  # since when it is, to look and for nothing else
         self.changed = threading.Event()
 
     def sleep(self, seconds: float) -> None:
@@ -85,11 +86,14 @@ class BackingOff:
         if seconds < 1:
             self._looks.answered(now)
             self._sleep(min(seconds, ANSWER_LOOK))
+            self._awake = None
             return
-        if self._nap is not None and (nap := laid_down(self._nap)):
-            self._looks.answered(now, nap)
-            self.changed.set()
-        self._sleep(self._looks.wait(now))
+        if self._nap is not None and (told := laid_down(self._nap)) is not None:
+            self._looks.answered(now, told)
+            if told.asleep:
+                self.changed.set()
+        self._sleep(self._looks.wait(now, 0.0 if self._awake is None else now - self._awake))
+        self._awake = self._clock()
 
     def heartbeat(self) -> tuple[float, float]:
         """Return the interval that a heartbeat is to name, and the seconds until the next one."""

@@ -17,7 +17,10 @@ from flwr.serverapp import Grid
 from aoi_fl.flower.messages import sign
 from aoi_fl.flower.versions import REPLIES
 
-AT_ONCE = 250  # messages asked for, or sent, in one call
+AT_ONCE = 250  # messages asked for in one call
+# Messages sent in one call. Flower announces all of them before it uploads the first, and a client that has found its
+# message asks for it again and again until it is there: two hundred that wait keep a SuperLink from all else.
+SENT_AT_ONCE = 20
 _HANDS = 8  # objects fetched at the same time
 
 

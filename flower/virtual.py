@@ -31,6 +31,8 @@ from aoi_fl.flower.messages import sign, with_content
 Counted: TypeAlias = Callable[[str, int], None]
 
 _FIRST_RETRY, _LONGEST_RETRY = 1.0, 20.0  # seconds between attempts while the SuperLink is away
+# A SuperLink whose database has been locked for five seconds, as happens when it is asked too much, breaks a call off.
+_LOCKED, _TRIES = grpc.StatusCode.INTERNAL, 5
 _LOOK_FOR_OBJECT = 0.5  # seconds until a part of a message is asked for again that is not there yet
 
 
@@ -79,7 +81,8 @@ class Node:
 
     Notes
     -----
-    A call waits for a SuperLink that is away and tries again; it raises ``grpc.RpcError`` where it is refused.
+    A call waits for a SuperLink that is away and tries again, and so, some times, where it is broken off; it raises
+    ``grpc.RpcError`` where it is refused.
     """
 
     def __init__(self, channel: grpc.aio.Channel, key: ec.EllipticCurvePrivateKey, counted: Counted) -> None:
@@ -175,12 +178,13 @@ class Node:
 
     async def _call(self, name: str, request: Any) -> Any:
         ask: Callable[..., Awaitable[Any]] = getattr(self._stub, name)
-        pause = _FIRST_RETRY
+        pause, broken = _FIRST_RETRY, 0
         while True:
             try:
                 answer = await ask(request, metadata=signature(self._key, self._public))
             except grpc.aio.AioRpcError as error:
-                if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                broken += error.code() is _LOCKED
+                if error.code() not in (grpc.StatusCode.UNAVAILABLE, _LOCKED) or broken >= _TRIES:
                     raise
             else:
                 self._counted(name, request.ByteSize() + answer.ByteSize())

@@ -20,6 +20,7 @@ from aoi_fl.strategies.clock import MACHINE, Clock, clock_of
 from aoi_fl.strategies.evaluation import Evaluation
 from aoi_fl.strategies.joining import Joining
 from aoi_fl.strategies.lifetime import Witness
+from aoi_fl.strategies.pace import between_looks
 from aoi_fl.strategies.plan import Plan, Resume, RoundOptions
 from aoi_fl.strategies.policy import SelectionPolicy
 from aoi_fl.strategies.records import Memory, Observer, RoundRecord
@@ -90,7 +91,7 @@ class Bookkeeping(SelectionPolicy, Strategy):
         return replace(self.roster.population(round_), now=self._clock.simulated, foresight=foresight)
 
     def _ask(self, round_: int) -> Ask:
-        return Ask(run=self.options.run, round=round_)
+        return Ask(run=self.options.run, round=round_, looks=between_looks(max(self._needs, len(self.roster))))
 
     def _join(self, first: int, grid: Grid) -> Joining:
         """Take up the run, wait for its clients."""

@@ -13,7 +13,7 @@ from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
 
 from aoi_fl.flower.grids import uploads
-from aoi_fl.flower.replies import AT_ONCE, Replies, batched
+from aoi_fl.flower.replies import SENT_AT_ONCE, Replies, batched
 from aoi_fl.strategies.clock import MACHINE, Clock, clock_of
 
 _FIRST_WAIT, _LONGEST_WAIT, _GROWTH = 0.005, 0.5, 1.6
@@ -129,7 +129,7 @@ class Exchange:
         pushed: set[str] = set()
         waiting = iter(messages.values())
         # The first are on their way while the next are pushed.
-        while some := list(islice(waiting, AT_ONCE if uploads(grid) else None)):
+        while some := list(islice(waiting, SENT_AT_ONCE if uploads(grid) else None)):
             pushed.update(grid.push_messages(some))
         self._client_of = {m.metadata.message_id: c for c, m in messages.items() if m.metadata.message_id in pushed}
         self.missing: set[int] = set(messages)

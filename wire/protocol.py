@@ -104,7 +104,8 @@ class Ask(Record):
     whoever evaluates this round's model whether it takes part in the next round; ``compression`` is how an update is to
     travel (:mod:`aoi_fl.wire.coding`), None: as it is. With a ``rate`` the client takes part systematically
     (:mod:`aoi_fl.science.systematic`), in place of by the table: by that rate, its ``phase`` (None: one that it draws
-    itself) and ``jitter`` (None: 0).
+    itself) and ``jitter`` (None: 0). ``pace`` is the seconds that a round takes, at least; ``looks`` those between two
+    looks for a message of a client that does not know when the next one comes, None: as it likes.
     """
 
     run: str
@@ -121,6 +122,7 @@ class Ask(Record):
     phase: float | None = None
     jitter: float | None = None
     pace: float | None = None
+    looks: float | None = None
 
 
 @dataclass(frozen=True)

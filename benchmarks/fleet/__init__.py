@@ -5,45 +5,74 @@ SuperLink with SQLite on disk; a ServerApp in a process of its own plays the rou
 SuperNode or as ours, awake or asleep between their rounds, and their ClientApp hands the model back at once. All of it
 is on this machine, so a time is an upper bound: nodes, SuperLink and ServerApp share its processors.
 
-``python -m benchmarks fleet`` plays the ladder below, ``python -m benchmarks.fleet --clients 50 --per-round 5`` one
-rung.
+``python -m benchmarks fleet`` plays a thousand nodes, ``asleep`` ten thousand, ``stock`` Flower's own until rounds stop
+completing; ``python -m benchmarks.fleet --clients 50 --per-round 5`` plays one scenario, with any of its settings.
 """
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from aoi_fl.flower.versions import VIRTUAL
 from benchmarks.base import Row, Skipped
 
-_PER_ROUND = 20
+MANY, PER_ROUND = 1000, 20
+_TOLD = {
+    "ours": "SuperNodes, awake",
+    "asleep": "SuperNodes, asleep between rounds",
+    "stock": "stock SuperNodes",
+    "former": "SuperNodes, former code",
+    "superlink": "SuperLink",
+    "serverapp": "ServerApp",
+}
 
 
-def run(data: Path) -> Iterator[Row]:
-    """Play each scenario, and return what its rounds took."""
-    yield from rungs(LADDER)
+def parts(data: Path) -> dict[str, Callable[[], Iterator[Row]]]:
+    """Return what is played: reserve with all that can be killed, and poll beside what it was."""
+    return {"reserve": _reserve, "poll": _poll}
 
 
-def rungs(ladder: tuple[tuple[dict[str, Any], dict[str, float]], ...]) -> Iterator[Row]:
-    """Play scenarios, each with its limits: of ``first``, ``round``, ``between`` and ``memory``."""
+def _reserve() -> Iterator[Row]:
+    played = found(clients=MANY, per_round=PER_ROUND, killing=True, rounds=5, seconds=270.0, timeout=30.0)
+    yield from rows(played, first=60.0, round=3.0)
+
+
+def _poll() -> Iterator[Row]:
+    """Play poll, and again as it was: nodes that look as often as they like, replies asked for one by one."""
+    wire = {"clients": MANY, "per_round": PER_ROUND, "wire": "poll", "timeout": 300.0}
+    ours = found(**wire, rounds=3, seconds=180.0)
+    yield from rows(ours, first=60.0)
+    former = found(**wire, rounds=2, seconds=240.0, behaviour="former")
+    yield from rows(former)
+    if ours["rounds"]:
+        least = statistics.median(former["rounds"]) if former["rounds"] else former["unfinished"]
+        told = f"{least:.0f} s" if former["rounds"] else f"more than {least:.0f} s, when it was ended"
+        yield Row(
+            f"{MANY} clients, poll, a round after the first", f"the former code's, {told}", 1 / 3,
+            statistics.median(ours["rounds"]) / least,
+        )  # fmt: skip
+
+
+def found(**settings: Any) -> dict[str, Any]:
+    """Play a scenario, and return what it took."""
     if not VIRTUAL.there:
         raise Skipped(VIRTUAL.lost)
     from benchmarks.fleet.play import Scenario, play
 
-    for settings, limits in ladder:
-        yield from _rows(play(Scenario(**settings)).as_dict(), limits)
+    return play(Scenario(**settings)).as_dict()
 
 
-def _rows(found: dict[str, Any], limits: dict[str, float]) -> Iterator[Row]:
+def rows(found: dict[str, Any], **limits: float) -> Iterator[Row]:
+    """Return the lines of a play; ``limits`` of ``first``, ``round``, ``between`` and ``memory``."""
     scenario = found["scenario"]
-    n, behaviour, wire = scenario["clients"], scenario["behaviour"], scenario["wire"]
-    who = f"{n} {'stock SuperNodes' if behaviour == 'stock' else f'SuperNodes, {_TOLD[behaviour]}'}, {wire}"
+    who = f"{scenario['clients']} {_TOLD[scenario['behaviour']]}, {scenario['wire']}"
     if found["first"] is None:
-        yield Row(f"{who}: the first round", "–", limits.get("first"), scenario["seconds"], "s",
+        yield Row(f"{who}: the first round", "–", limits.get("first"), found["unfinished"], "s",
                   note="not complete by then", details=found)  # fmt: skip
         return
-    yield Row(f"{who}: the first round", "–", limits.get("first"), found["first"], "s", details=found)
+    connected = f"connecting took {found['registered'] + found['connected']:.0f} s more"
+    yield Row(f"{who}: the first round", "–", limits.get("first"), found["first"], "s", connected, found)
     if found["rounds"]:
         cpu = " and ".join(f"{found[key]:.2f}" for key in ("superlink_cpu", "serverapp_cpu"))
         requests, size = sum(found["requests"].values()), found["bytes"] / 1e6
@@ -62,24 +91,3 @@ def _rows(found: dict[str, Any], limits: dict[str, float]) -> Iterator[Row]:
         kills = "; ".join(f"{name} {kill['seconds']:.1f} s" for name, kill in found["kills"].items())
         note = f"seconds of the round in which it was: {kills}; {found['late']} late, {found['failed']} calls failed"
         yield Row(f"{who}: replies lost that were sent, kills included", "–", 0, found["lost"], "replies", note=note)
-
-
-_TOLD = {"ours": "awake", "asleep": "asleep between rounds", "superlink": "SuperLink", "serverapp": "ServerApp"}
-
-
-def _rung(clients: int, behaviour: str = "ours", wire: str = "reserve", **settings: Any) -> dict[str, Any]:
-    return {"clients": clients, "per_round": _PER_ROUND, "behaviour": behaviour, "wire": wire, **settings}
-
-
-LADDER: tuple[tuple[dict[str, Any], dict[str, float]], ...] = (
-    (_rung(100), {}),
-    (_rung(1000, killing=True), {"first": 60.0, "round": 3.0}),
-    (_rung(1000, "asleep", round_seconds=3.0), {}),
-    (_rung(100, wire="poll"), {}),
-    (_rung(400, wire="poll"), {}),
-    (_rung(1000, wire="poll", rounds=3), {}),
-    (_rung(100, "stock", "poll"), {}),
-    (_rung(400, "stock", "poll"), {}),
-    (_rung(1000, "stock", "poll", rounds=3), {}),
-    (_rung(1000, "stock", "reserve"), {}),
-)

@@ -1,23 +1,24 @@
 """How a SuperNode paces its looks for messages and its heartbeats: Flower's own, or ours, which may sleep."""
 
 import time
+from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
-from aoi_fl.client.looks import HEARTBEAT, LONGEST_LOOK, Looks
+from aoi_fl.client.looks import HEARTBEAT, LONGEST_LOOK, Looks, Told
 
 
 class Behaviour(Protocol):
     """When a node looks for its next message, and how often it says that it lives."""
 
-    def wait(self) -> float:
-        """Return the seconds until the next look, after one that found nothing."""
+    def wait(self, took: float) -> float:
+        """Return the seconds until the next look, after one that found nothing and took so many."""
 
     def heartbeat(self) -> tuple[float, float]:
         """Return the interval that the next heartbeat names, and the seconds until the one after it."""
 
-    def answered(self, nap: float) -> None:
-        """Take note that a message has been answered, and for how many seconds none can come."""
+    def answered(self, told: Told) -> None:
+        """Take note that a message has been answered, and what is known of the next one."""
 
 
 class Stock:
@@ -26,7 +27,7 @@ class Stock:
     def __init__(self, random: Random) -> None:
         self._random = random
 
-    def wait(self) -> float:
+    def wait(self, took: float) -> float:
         """Return what Flower's loop sleeps."""
         return LONGEST_LOOK
 
@@ -34,7 +35,7 @@ class Stock:
         """Return Flower's interval, and its sender's wait."""
         return HEARTBEAT, (HEARTBEAT - 5.0) * self._random.uniform(0.7, 0.9)
 
-    def answered(self, nap: float) -> None:
+    def answered(self, told: Told) -> None:
         """Change nothing."""
 
 
@@ -44,17 +45,31 @@ class Ours:
     def __init__(self, random: Random) -> None:
         self._looks = Looks(time.monotonic())
 
-    def wait(self) -> float:
+    def wait(self, took: float) -> float:
         """Return what its loop sleeps."""
-        return self._looks.wait(time.monotonic())
+        return self._looks.wait(time.monotonic(), took)
 
     def heartbeat(self) -> tuple[float, float]:
         """Return the interval and the wait of its sender."""
         return self._looks.heartbeat(time.monotonic())
 
-    def answered(self, nap: float) -> None:
+    def answered(self, told: Told) -> None:
         """Begin to wait anew."""
-        self._looks.answered(time.monotonic(), nap)
+        self._looks.answered(time.monotonic(), told)
 
 
-BEHAVIOURS: dict[str, type[Stock] | type[Ours]] = {"stock": Stock, "ours": Ours, "asleep": Ours}
+class Former(Ours):
+    """Our SuperNode as it was, which looks as often as it likes."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__(random)
+        self.answered(Told(None, 0.0))
+
+    def answered(self, told: Told) -> None:
+        """Begin to wait anew."""
+        super().answered(Told(None, 0.0))
+
+
+BEHAVIOURS: dict[str, Callable[[Random], Behaviour]] = {
+    "stock": Stock, "ours": Ours, "asleep": Ours, "former": Former
+}  # fmt: skip

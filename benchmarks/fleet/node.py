@@ -14,10 +14,11 @@ import grpc
 from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import Message
 
-from aoi_fl.client.looks import HEARTBEAT
+from aoi_fl.client.looks import HEARTBEAT, foretold
 from aoi_fl.flower.messages import context
 from aoi_fl.flower.virtual import Letter, Node
 from aoi_fl.wire import protocol
+from aoi_fl.wire.protocol import Answer, Ask
 from benchmarks.echo import client_app
 from benchmarks.fleet.behaviour import Behaviour
 
@@ -124,9 +125,10 @@ class VirtualNode:
     async def _work(self) -> None:
         """Answer messages until this node is to leave and come back."""
         while not self._again:
+            begun = time.monotonic()
             letter = await self._node.look()
             if letter is None:
-                await self._pause(self._wake, self._behaviour.wait())
+                await self._pause(self._wake, self._behaviour.wait(time.monotonic() - begun))
             else:
                 await self._answer(letter)
         self._again = False
@@ -178,9 +180,10 @@ class VirtualNode:
         if uploaded and protocol.ARRAYS in reply.content:
             round_ = int(message.content[protocol.AOI]["round"])
             self._traffic.sent.setdefault(round_, set()).add(self.name)
-        nap = float(reply.content[protocol.AOI].get("sleeps", 0.0))
-        self._behaviour.answered(nap)
-        if nap:
+        said = None if message.metadata.message_type == protocol.HELLO else Answer.read(reply.content[protocol.AOI])
+        told = foretold(Ask.read(message.content[protocol.AOI]), said, self._config)
+        self._behaviour.answered(told)
+        if told.asleep:
             self._lay_down.set()
 
     @staticmethod

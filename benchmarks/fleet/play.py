@@ -15,7 +15,7 @@ from aoi_fl.flower.virtual import channels, public_pem
 from benchmarks.base import Skipped
 from benchmarks.fleet import kills
 from benchmarks.fleet.behaviour import BEHAVIOURS
-from benchmarks.fleet.link import SuperLink, register, superlink
+from benchmarks.fleet.link import SuperLink, failure, register, superlink
 from benchmarks.fleet.node import Traffic, VirtualNode
 
 _CHANNELS = 16
@@ -23,6 +23,7 @@ _IDLE = frozenset({"PullMessages", "SendNodeHeartbeat"})  # what is called while
 _AT_ONCE = 64  # nodes that connect at a time, so that those that are many do not all wait on one another
 _START = 600.0  # seconds until the ServerApp says that it begins: on a busy machine its imports take their time
 _LOOK = 0.2  # seconds between two looks at what the ServerApp has written
+_CHECK = 3.0  # seconds between two looks at whether the run is still going
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Scenario:
     ----------
     clients, per_round : n and k
     wire : by which decisions travel
-    behaviour : of every node: "stock", "ours" or "asleep"
+    behaviour : of every node: "stock", "ours" or "asleep"; or "former", of ServerApp and nodes before they were many
     rounds : how many quiet ones
     killing : whether, after the quiet rounds, all that :mod:`benchmarks.fleet.kills` knows is tried, two rounds each
     seconds : at most, for the rounds; what has been played by then counts
@@ -87,7 +88,7 @@ class Played:
     late : replies that missed their deadline; lost : those that were uploaded, and count nowhere
     failed : calls that were refused or broken off, messages that could not be fetched or answered among them
     kills : seconds of the round in which each was, and what was seen
-    complete : whether all rounds were played in time
+    complete : whether all rounds were played in time; unfinished : seconds of the round in which the time was up
     """
 
     scenario: Scenario
@@ -109,6 +110,7 @@ class Played:
     trained: int = 0
     kills: dict[str, dict[str, float]] = field(default_factory=dict)
     complete: bool = False
+    unfinished: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it."""
@@ -146,10 +148,11 @@ class Play:
             "what": "fleet", "clients": self.scenario.clients, "per-round": self.scenario.per_round,
             "wire": self.scenario.wire, "rounds": self.scenario.all_rounds, "out": str(self._notes),
             "timeout": self.scenario.timeout, "round-seconds": self.scenario.round_seconds,
+            "former": self.scenario.behaviour == "former",
         }  # fmt: skip
-        await asyncio.to_thread(self.link.submit, " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items()))
+        told = " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())
         try:
-            await self._follow()
+            await self._follow(await asyncio.to_thread(self.link.submit, told))
         finally:
             await asyncio.gather(*(node.stop() for node in self.nodes))
         self.link.measure()
@@ -186,13 +189,13 @@ class Play:
             await asyncio.gather(*(node.active.wait() for node in some))
         self.found.connected = time.monotonic() - begun
 
-    async def _follow(self) -> None:
+    async def _follow(self, run_id: int) -> None:
         """Note each round as it ends, and do what is to be done on purpose in the rounds that are for that."""
         planned = {self.scenario.rounds + kills.ROUNDS * i: kill for i, kill in enumerate(kills.KILLS)}
         deadline = time.monotonic() + self.scenario.seconds
         try:
             async with asyncio.timeout(None) as limit:
-                async for line in self._lines():
+                async for line in self._lines(run_id):
                     if "begun" in line:
                         deadline = time.monotonic() + self.scenario.seconds
                         limit.reschedule(asyncio.get_running_loop().time() + self.scenario.seconds)
@@ -205,23 +208,28 @@ class Play:
         except TimeoutError:
             if not self._marks or time.monotonic() < deadline:
                 raise
+            self.found.unfinished = time.time() - self._marks[-1].time
 
-    async def _lines(self) -> AsyncIterator[dict[str, Any]]:
+    async def _lines(self, run_id: int) -> AsyncIterator[dict[str, Any]]:
         """Yield the lines of the ServerApp's notes as they come."""
-        read, patience = 0, time.monotonic() + _START
-        while True:
-            text = self._notes.read_text() if self._notes.exists() else ""
-            whole = text[: text.rfind("\n") + 1]
-            for line in whole[read:].splitlines():
-                yield json.loads(line)
-            read = len(whole)
-            if not read and time.monotonic() > patience:
-                raise Skipped(f"the ServerApp did not begin: {self.link.said()}")
-            if "ServerApp failed" in self.link.said():
-                raise Skipped(f"the ServerApp failed: {self.link.said()}")
-            for node in self.nodes:
-                node.check()
-            await asyncio.sleep(_LOOK)
+        control, begun, checked, rest = self.link.control(), False, time.monotonic(), ""
+        patience = checked + _START
+        with open(self._notes, "a+", encoding="utf-8") as notes:
+            notes.seek(0)
+            while True:
+                *lines, rest = (rest + notes.read()).split("\n")
+                for line in lines:
+                    begun = True
+                    yield json.loads(line)
+                if not begun and time.monotonic() > patience:
+                    raise Skipped(f"the ServerApp did not begin: {self.link.said()}")
+                if time.monotonic() > checked + _CHECK:
+                    if failed := await asyncio.to_thread(failure, control, run_id):
+                        raise Skipped(f"the run has {failed}. {await asyncio.to_thread(control.log, run_id)}"[:1500])
+                    checked = time.monotonic()
+                for node in self.nodes:
+                    node.check()
+                await asyncio.sleep(_LOOK)
 
     def _mark(self, line: dict[str, Any]) -> None:
         calls = Counter(self.traffic.calls)

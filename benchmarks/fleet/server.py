@@ -9,14 +9,14 @@ from typing import Any
 from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
-from aoi_fl.strategies import MarkovParticipation, RoundOptions
+from aoi_fl.strategies import MarkovParticipation, RoundOptions, exchange
 from aoi_fl.strategies.records import ClientRecord, Memory, RoundRecord
 from benchmarks.base import peak_memory
 from benchmarks.engines import model
 
 FLEET = "fleet"
 PARAMETERS = 10_000
-_JOIN = 600.0  # seconds, at most, until everybody is there, and for the first answers
+_JOIN = 300.0  # seconds, at most, until everybody is there, and for the first answers
 
 
 class Notes:
@@ -55,6 +55,8 @@ def play(grid: Grid, config: Mapping[str, Any]) -> None:
     n, k = int(config["clients"]), int(config["per-round"])
     wire, seconds = str(config["wire"]), float(config["round-seconds"])
     strategy = MarkovParticipation.optimal(n, k, wire=wire, round_seconds=seconds, options=options, observer=notes)
+    if config["former"]:
+        exchange.batched, exchange.SENT_AT_ONCE = (lambda grid: False), None
     notes.write(begun=True)
     strategy.start(grid, model(PARAMETERS), int(config["rounds"]))
     notes.write(ended=True)

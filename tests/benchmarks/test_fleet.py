@@ -1,56 +1,50 @@
 """A small fleet: virtual SuperNodes against a real SuperLink and a real ServerApp, everything killed that can be."""
 
-import os
-from dataclasses import replace
-
+import psutil
 import pytest
 
 from aoi_fl.flower.versions import VIRTUAL
+from benchmarks.base import Skipped
 from benchmarks.fleet import kills
 
-SMALL = int(os.environ.get("AOI_FLEET", "0"))
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not VIRTUAL.there, reason=VIRTUAL.lost),
-    pytest.mark.skipif(not SMALL, reason="takes minutes of a quiet machine: AOI_FLEET=30 plays it with 30 clients"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not VIRTUAL.there, reason=VIRTUAL.lost)]
 
 
-@pytest.fixture
-def scenario():
-    from benchmarks.fleet.play import Scenario
+def test_rounds_go_on_whatever_is_killed_and_no_reply_is_lost():
+    from benchmarks.fleet.play import Scenario, play
 
-    return Scenario(SMALL, SMALL // 10, rounds=5, seconds=900.0, timeout=90.0)
-
-
-def test_rounds_go_on_whatever_is_killed_and_no_reply_is_lost(scenario):
-    from benchmarks.fleet.play import play
-
-    found = play(replace(scenario, killing=True))
+    found = play(Scenario(200, 20, rounds=4, killing=True, seconds=600.0, timeout=30.0))
     assert found.complete and found.lost == 0
-    assert found.trained > SMALL // 10 * scenario.rounds / 2
+    assert found.trained > 20 * found.scenario.all_rounds / 2
     assert set(found.kills) == {kill.__name__ for kill in kills.KILLS}
+    assert found.kills["tenth"]["nodes"] == 20
     assert found.kills["flood"]["refused"] == kills.STRANGERS
-    assert found.kills["herd"]["nodes"] > 0.8 * SMALL
+    assert found.kills["herd"]["nodes"] > 150
     assert found.own_cpu < found.superlink_cpu  # it is not the harness that is measured
     assert 0 < found.superlink_peak < 1024 and 0 < found.serverapp_peak < 1024
 
 
-def test_those_that_sleep_are_there_for_their_round_and_hardly_ask_in_between(scenario):
-    from benchmarks.fleet.play import play
+def test_those_that_sleep_are_there_for_their_round_and_hardly_ask_in_between():
+    from benchmarks.fleet.play import Scenario, play
 
-    awake, asleep = (
-        play(replace(scenario, rounds=14, round_seconds=8.0, behaviour=behaviour)) for behaviour in ("ours", "asleep")
-    )
-    assert asleep.complete and asleep.lost == asleep.late == 0
-    assert asleep.trained >= 0.9 * awake.trained  # who oversleeps on a busy machine makes up for it later
-    assert asleep.between < awake.between / 2
+    found = play(Scenario(40, 4, rounds=9, round_seconds=6.0, behaviour="asleep", seconds=300.0))
+    assert found.complete and found.lost == 0
+    assert found.trained >= 0.8 * 4 * 9  # who oversleeps on a busy machine makes up for it later
+    assert found.between < 40 / 3 / 2  # half of what they would ask, did they look every three seconds
 
 
 def test_uploads_that_stall_hold_up_neither_the_others_nor_the_next_round():
     from benchmarks.fleet.play import Scenario, play
 
-    found = play(Scenario(8, 8, "poll", rounds=3, timeout=20.0, stalling=2))
+    found = play(Scenario(8, 8, "poll", rounds=2, timeout=20.0, stalling=2))
     assert found.complete and found.lost == 0
-    assert found.trained == 3 * 6 and found.late == 3 * 2
+    assert found.trained == 2 * 6 and found.late == 2 * 2
     assert max(found.rounds) < 20 + 15
+
+
+def test_a_run_that_fails_is_told_at_once_and_leaves_no_process():
+    from benchmarks.fleet.play import Scenario, play
+
+    with pytest.raises(Skipped, match="the run has failed: "):
+        play(Scenario(2, 3, rounds=1))  # more than there are: the ServerApp refuses it
+    assert not [child for child in psutil.Process().children(recursive=True) if "flower" in " ".join(child.cmdline())]

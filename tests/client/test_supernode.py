@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from aoi_fl.client import supernode
-from aoi_fl.client.looks import HEARTBEAT, LONGEST_LOOK, NAP_FILE, SHORTEST_LOOK, lay_down
+from aoi_fl.client.looks import ASLEEP, HEARTBEAT, LONGEST_LOOK, NAP_FILE, SHORTEST_LOOK, Told, lay_down
 
 
 class Proxy:
@@ -84,6 +84,10 @@ def test_the_wait_for_a_message_grows_with_the_silence_and_is_longer_than_flower
         now[0] += seconds
 
     waits = supernode.BackingOff(nap, lambda: now[0], sleep)
+    waits.sleep(3)
+    assert slept == [LONGEST_LOOK]  # nobody has told it anything
+    lay_down(Told(None, 0.0))
+    slept.clear()
     while now[0] < 200:
         waits.sleep(3)
     silent = slept.copy()
@@ -93,7 +97,7 @@ def test_the_wait_for_a_message_grows_with_the_silence_and_is_longer_than_flower
     assert slept[-1] == supernode.ANSWER_LOOK
     waits.sleep(3)
     assert slept[-1] == SHORTEST_LOOK
-    lay_down(900.0)
+    lay_down(Told(900.0, ASLEEP))
     waits.sleep(3)
     assert 899 < slept[-1] <= 900 and waits.changed.is_set()
     waits.sleep(3)  # it is the time again at which it looks

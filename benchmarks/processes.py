@@ -1,0 +1,116 @@
+"""Flower's programs beside a benchmark: a folder that is theirs, what they say, and that none of them outlives it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from aoi_fl.flower.superlink import listens
+from benchmarks.base import ROOT, Skipped
+
+_SUBMIT, _END = 120.0, 15.0  # seconds that a run's submission may take, and a program's end
+
+
+class Programs:
+    """Programs that have been started, and end with the block that :func:`programs` makes.
+
+    Attributes
+    ----------
+    folder : Flower's home; what is said goes into its file ``log``
+    environment : of each of them
+    """
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.folder = folder
+        self.environment = os.environ | {
+            "FLWR_HOME": str(folder),
+            "FLWR_TELEMETRY_ENABLED": "0",
+            "FLWR_DISABLE_UPDATE_CHECK": "1",
+            "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+            "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)]),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+            **settings,
+        }
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, command: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a program."""
+        path = shutil.which(command, path=self.environment["PATH"]) or command
+        with open(self.folder / "log", "ab") as log:
+            process = subprocess.Popen([path, *arguments], env=self.environment, stdout=log, stderr=subprocess.STDOUT)
+        self._started.append(process)
+        return process
+
+    def await_ports(self, process: subprocess.Popen[bytes], ports: Sequence[int], seconds: float) -> None:
+        """Return as soon as a program listens; raise Skipped if it ends, or does not in time."""
+        deadline = time.monotonic() + seconds
+
+        def wait() -> None:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise Skipped(f"Flower's SuperLink did not listen: {self.said()}")
+            time.sleep(0.1)
+
+        for port in ports:
+            listens(port, wait)
+
+    def submit(self, app: Path, connection: str, settings: str) -> int:
+        """Submit an app, with settings in Flower's syntax, and return the run's number; Skipped if it is refused."""
+        done = subprocess.run(
+            ["flwr", "run", str(app), connection, "--run-config", settings, "--format", "json"],
+            env=self.environment, capture_output=True, text=True, timeout=_SUBMIT, check=False,
+        )  # fmt: skip
+        try:
+            return int(json.loads(done.stdout[done.stdout.index("{") :])["run-id"])
+        except (ValueError, KeyError):
+            raise Skipped(f"the run was not accepted: {done.stdout[-300:]} {done.stderr[-300:]}") from None
+
+    def said(self, characters: int = 1500) -> str:
+        """Return the end of what the programs have said."""
+        path = self.folder / "log"
+        if not path.exists():
+            return ""
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - characters))
+            return file.read().decode(errors="replace")
+
+    def end(self) -> None:
+        """End all programs, and what they have started."""
+        alive = [process for process in self._started if process.poll() is None]
+        children = [child for process in alive for child in _children(process.pid)]
+        for process in alive:
+            process.terminate()
+        for process in alive:
+            try:
+                process.wait(_END)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for child in children:
+            if child.is_running():  # the same process, not another that has its number by now
+                child.kill()
+
+
+@contextmanager
+def programs(**settings: str) -> Iterator[Programs]:
+    """Yield programs to start, in a temporary folder, with settings in their environment."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Programs(Path(folder), **settings)
+        try:
+            yield made
+        finally:
+            made.end()
+
+
+def _children(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []

@@ -1,0 +1,30 @@
+"""Flower's own SuperNodes, which all look every three seconds: more and more of them, until rounds stop completing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.base import Row
+from benchmarks.fleet import PER_ROUND, found, rows
+
+LADDER = (250, 500, 1000, 2000)
+SECONDS = 120.0  # for three rounds
+
+
+def run(data: Path) -> Iterator[Row]:
+    """Play the ladder as far as it goes."""
+    completed = 0
+    for clients in LADDER:
+        played = found(clients=clients, per_round=PER_ROUND, behaviour="stock", rounds=3, seconds=SECONDS)
+        yield from rows(played)
+        if not played["complete"]:
+            note = f"with {completed} they did" if completed else "with fewer they were not tried"
+            yield Row(
+                f"stock SuperNodes with which three rounds do not complete in {SECONDS:g} s", "–", None, clients,
+                "SuperNodes", note,
+            )  # fmt: skip
+            return
+        completed = clients
+    yield Row(
+        f"stock SuperNodes with which three rounds complete in {SECONDS:g} s", "–", None, completed, "SuperNodes",
+        "more were not tried",
+    )  # fmt: skip
