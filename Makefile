@@ -57,7 +57,8 @@ versions:
 bench: install
 	$(BIN)/python -m benchmarks
 
-# Up to a thousand virtual SuperNodes against a real SuperLink, on the loopback only; ten thousand: benchmarks asleep.
+# A thousand virtual SuperNodes against a real SuperLink, on the loopback only: a quarter of an hour at most. Ten thousand:
+# benchmarks asleep.
 fleet: install
 	$(BIN)/python -m benchmarks fleet
 
