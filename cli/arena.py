@@ -28,7 +28,10 @@ def arena(
     work: Annotated[Path, typer.Option(help="Where the runs are kept.")] = Path("runs/arena/work"),
     workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes to play in, one thread each.")] = 1,
 ) -> None:
-    """Play policies × seeds on devices that come and go, and write the table; the same command goes on."""
+    """Play policies × seeds on devices that come and go.
+
+    Writes the table; the same command goes on with what was interrupted.
+    """
     try:
         from aoi_fl.engine.traces import make_trace
         from aoi_fl.experiments.figures.arena import TEN, Arena

@@ -14,7 +14,9 @@ def clients(
     run: Annotated[str, typer.Argument(metavar="RUN", hidden=True)],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
-    """List the clients of a run: last seen, last took part, how often, the round reserved, and what failed.
+    """List the clients of a run, and how they fare.
+
+    Last seen, last took part, how often, the round reserved, and what failed.
 
     RUN is the folder of a run, or its name under runs/. Reads the ledger only, also while the run goes on.
     """

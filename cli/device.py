@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="What the owner of an enrolled device sees of its client.", no_args_is_help=True)
+app = typer.Typer(help="What the owner of an enrolled device sees.", no_args_is_help=True)
 
 
 @app.callback()

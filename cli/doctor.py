@@ -19,7 +19,9 @@ def doctor(
     key: Annotated[Path | None, typer.Option(help="The client's private key.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
 ) -> None:
-    """Check Python, torch, disk, clock, keys, the way to the SuperLink, and whether it knows this client.
+    """Check what a client needs, and the way to the SuperLink.
+
+    Python, torch, disk, clock, keys, and whether the SuperLink knows this client.
 
     Ends with status 1 if something fails. The last check connects as the client does and leaves at once.
     """

@@ -14,7 +14,10 @@ def enroll(
         Path | None, typer.Option("--dir", help="Where key and configuration go; by default a folder of that name.")
     ] = None,
 ) -> None:
-    """Make this client's key, its configuration and a systemd unit, and print what the operator registers."""
+    """Make this client's key, configuration and systemd unit.
+
+    Prints what the operator registers.
+    """
     from aoi_fl.client.device import enroll as enrolment
 
     made = enrolment.enroll(name, superlink, ca, folder or Path(name))

@@ -10,7 +10,9 @@ def init(
     name: Annotated[str, typer.Argument(metavar="NAME", hidden=True)],
     policy: Annotated[str, typer.Option(help="Who takes part: -c policy of aoi run.")] = "markov-optimal",
 ) -> None:
-    """Write a small Flower app of your own, with tests, which runs at once.
+    """Write a small Flower app of your own, with tests.
+
+    It runs at once.
 
     NAME is the new folder's and, with _ for -, the Python package's: my-app.
     """

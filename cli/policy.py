@@ -59,8 +59,9 @@ def policy(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Show a policy that clients decide by: who takes part when, the law of X (rounds between two times), its moments.
+    """Show a policy that clients decide by, and its load.
 
+    Who takes part when, the law of X (rounds between two times), and its moments.
     A Markov policy is a table of probabilities, one for each age; a systematic one a rate and a phase for each client.
     """
     if kind != "increasing":

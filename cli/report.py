@@ -18,7 +18,9 @@ def report(
     output: Annotated[Path | None, typer.Option(help="The page; by default report.html in the first run's.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write one self-contained HTML page of runs: accuracy, who took part, how evenly, beside the theory.
+    """Write one self-contained HTML page of one or more runs.
+
+    Accuracy, who took part, how evenly, beside the theory.
 
     Each RUN is the folder of a run, or its name under runs/.
     """

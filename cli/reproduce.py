@@ -29,7 +29,9 @@ def reproduce(
     config: Config = None,
     workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes to play in, one thread each.")] = 1,
 ) -> None:
-    """Reproduce a figure or table of the papers; the same command goes on with what was interrupted.
+    """Reproduce a figure or table of the papers.
+
+    The same command goes on with what was interrupted.
 
     EXPERIMENT is a name from `aoi reproduce list`, wics for all of Xu et al., all, list for the names, or summary for
     the table of claims.

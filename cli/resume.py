@@ -22,7 +22,9 @@ def resume(
     quiet: log.Quiet = False,
     verbose: log.Verbose = False,
 ) -> None:
-    """Go on after the last complete round, with the configuration in the run's ledger; a complete run stays as it is.
+    """Go on with a run after its last complete round.
+
+    The configuration is that in the run's ledger; a complete run stays as it is.
 
     The rest of the run is what it would have been without the interruption. RUN is the folder of a run, or its name
     under runs/.

@@ -52,7 +52,9 @@ def run(
     quiet: log.Quiet = False,
     verbose: log.Verbose = False,
 ) -> None:
-    """Play a federation: the same Strategy and ClientApp as in a deployment, its clients simulated.
+    """Play a federation whose clients are simulated.
+
+    Strategy and ClientApp are those of a deployment.
 
     The same run in a deployment: flwr run . NAME --run-config 'KEY=VALUE …', or AOI_KEY=VALUE docker compose up.
     """

@@ -12,7 +12,9 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port to serve on; 0 takes a free one.")] = 8050,
 ) -> None:
-    """Show what the report shows, and each new round as it is recorded. Reads the ledger only; ends with Ctrl-C.
+    """Serve a page that follows a run, or a list of the runs.
+
+    It shows what the report shows, and each new round as it is recorded. Reads the ledger only; ends with Ctrl-C.
 
     RUN is the folder of a run, or its name under runs/; the run may come later. Without it, the runs under runs/ are
     listed, with their state. /wall is for a screen on a wall, /metrics for Prometheus.

@@ -94,7 +94,7 @@ def simulate(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Play a policy without learning and show the load it puts on the clients."""
+    """Play a policy without learning, for the load on the clients."""
     import numpy as np
 
     from aoi_fl.science import draws

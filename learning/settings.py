@@ -78,7 +78,7 @@ class TaskSettings(BaseModel):
     @classmethod
     def _known_dataset(cls, value: str) -> str:
         if value not in DATASETS and not value.startswith("npz:"):
-            raise ValueError(f"choose one of {', '.join(DATASETS)} or npz:PATH")
+            raise ValueError(f"choose one of {', '.join(DATASETS)} or npz:PATH, a file of your own data (docs/own.md)")
         return value
 
     @field_validator("model")

@@ -26,6 +26,11 @@ def test_version_and_short_help(aoi):
     assert aoi("run", "-h")[1] == aoi("run", "--help")[1]
 
 
+def test_each_command_is_told_in_a_line_that_fits(aoi):
+    listed = aoi("--help")[1].partition("Commands:\n")[2].splitlines()
+    assert len(listed) == 13 and not any("..." in line for line in listed)
+
+
 @pytest.mark.parametrize("command", ["resume", "report", "serve"])
 def test_help_says_what_run_is(aoi, command):
     assert "the folder of a run, or its name under runs/" in " ".join(aoi(command, "-h")[1].split())
