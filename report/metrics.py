@@ -19,6 +19,7 @@ from aoi_fl.science.errors import AoiError
 from aoi_fl.science.purse import BudgetAccount
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
+from aoi_fl.strategies.records import PHASES
 
 FORMAT = CONTENT_TYPE_LATEST  # the media type of what :func:`exposition` returns
 
@@ -32,6 +33,7 @@ _LAST = {
     "test_rmse": ("aoi_test_rmse", "In a regression, the root of its mean squared error on the test data."),
     "dropout": ("aoi_dropout", "The probability of losing a willing client that the last table was made for."),
 }
+_PHASES = {phase: f"{phase}_seconds" for phase in PHASES}
 _PARTS = ("asked", "willing", "trained", "declined", "dropped")
 _EVALUATED = ("test_loss", "test_accuracy", "test_rmse")
 _BACK = 100  # rounds back that an evaluation is looked for
@@ -101,6 +103,11 @@ def _of_rounds(rounds: list[dict[str, Any]]) -> Iterator[Metric]:
     for part in _PARTS:
         parts.add_metric([part], last[part])
     yield parts
+    phases = GaugeMetricFamily("aoi_round_phase_seconds", "How long the last round's phases took.", labels=["phase"])
+    for phase, column in _PHASES.items():
+        if last.get(column) is not None:  # the ledgers of earlier versions do not say
+            phases.add_metric([phase], last[column])
+    yield phases
 
 
 def _sums(sums: Mapping[str, float]) -> Iterator[Metric]:

@@ -54,6 +54,7 @@ class Bookkeeping(SelectionPolicy, Strategy):
         # Of the round at hand.
         self._record = RoundRecord(0)
         self._begun = 0.0
+        self._step_begun = 0.0
         self._opened: float | None = None  # in simulated time
         self._plan = Plan(np.empty(0, np.int64), np.empty(0), Ask("", 0))
         self._model = ArrayRecord()
@@ -128,7 +129,9 @@ class Bookkeeping(SelectionPolicy, Strategy):
         joining = self._joining or self._join(round_, grid)
         self._record, self._evaluation = RoundRecord(round_, started=time.time()), None
         self._begun, self._opened = time.monotonic(), self._clock.simulated
-        fresh, waited = joining.call_roll(grid, self._ask(round_))
+        with self._record.timed("hello"):
+            fresh, waited = joining.call_roll(grid, self._ask(round_))
+        self._record.add_seconds("hello", -waited)
         self._begun += waited
         self._record.messages += 2 * len(fresh)
         if fresh:

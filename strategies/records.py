@@ -1,14 +1,20 @@
 """What a round leaves behind: plain records that a strategy hands to its observer."""
 
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from flwr.app import ArrayRecord, MetricRecord
 from numpy.typing import NDArray
 
 logger = logging.getLogger("flwr")
+
+# The parts of a round that take time, in their order.
+Phase: TypeAlias = Literal["hello", "ask", "train", "aggregate", "evaluate", "test"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,10 @@ class RoundRecord:
     Classes are judged by an accuracy, numbers by ``…_rmse``, the root of the mean squared error. ``dropout`` is the
     probability of losing a willing client that the round's table was made for, where it is adapted; ``clock`` the
     simulated seconds from the start of the run to the end of the round, where time is simulated.
+
+    Phases of the round's ``seconds``: ``hello``, to newcomers, but for waiting; ``ask``, until it was decided who
+    trains; ``train``, until the last reply or the deadline, less ``aggregate``, for checking and summing updates;
+    ``evaluate``, by clients; and ``test``, on the server. None where a round has no such phase.
     """
 
     round: int
@@ -86,7 +96,27 @@ class RoundRecord:
     client_loss: float | None = None
     client_accuracy: float | None = None
     client_rmse: float | None = None
+    hello_seconds: float | None = None
+    ask_seconds: float | None = None
+    train_seconds: float | None = None
+    aggregate_seconds: float | None = None
+    evaluate_seconds: float | None = None
+    test_seconds: float | None = None
     participations: list[Participation] = field(default_factory=list)
+
+    def add_seconds(self, phase: Phase, seconds: float) -> None:
+        """Let a phase have taken so much longer."""
+        name = f"{phase}_seconds"
+        setattr(self, name, (getattr(self, name) or 0.0) + seconds)
+
+    @contextmanager
+    def timed(self, phase: Phase) -> Iterator[None]:
+        """Count what is done within as a phase's."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.add_seconds(phase, time.monotonic() - begun)
 
     def judge(self, whose: Literal["test", "client"], metrics: MetricRecord) -> None:
         """Take the first loss, the first accuracy and the first RMSE of an evaluation, by the metrics' names."""

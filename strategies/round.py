@@ -126,9 +126,12 @@ class AgeAwareStrategy(Steps):
                 result.train_metrics_clientapp[round_] = train_metrics
             if (client_metrics := self._evaluate(round_, arrays, evaluate_config, grid, timeout)) is not None:
                 result.evaluate_metrics_clientapp[round_] = client_metrics
-            if evaluate_fn and (metrics := evaluate_fn(round_, arrays)) is not None:
-                result.evaluate_metrics_serverapp[round_] = metrics
-                self._record.judge("test", metrics)
+            if evaluate_fn:
+                with self._record.timed("test"):
+                    metrics = evaluate_fn(round_, arrays)
+                if metrics is not None:
+                    result.evaluate_metrics_serverapp[round_] = metrics
+                    self._record.judge("test", metrics)
             self._unrecorded = result.arrays = arrays
             self._close(by_start=True)
             idle = self._so_far.idle

@@ -5,6 +5,7 @@ They are Flower's, and each does its part of the round wherever it is called fro
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -54,9 +55,10 @@ class Steps(Bookkeeping):
         """Begin the round: call the roll, choose the clients, and return the messages that carry the model to them."""
         self._settle(arrays)
         self._open(server_round, grid)
-        plan = self.choose(self._ask(server_round), grid)
-        if not len(plan.clients):
-            plan = self.rescue(self._ask(server_round)) or plan
+        with self._record.timed("ask"):
+            plan = self.choose(self._ask(server_round), grid)
+            if not len(plan.clients):
+                plan = self.rescue(self._ask(server_round)) or plan
         self._outstanding = not self._last
         return self._train_messages(plan, arrays, config, grid)
 
@@ -75,11 +77,20 @@ class Steps(Bookkeeping):
             self._plan, self._model, self._aggregation, self.weights == weighting.UNBIASED,
             self.roster, self._record, self.learn, self.options, self._clock,
         )  # fmt: skip
-        for client in self._take(replies, collector.take):
+        before = self._record.aggregate_seconds or 0.0
+
+        def take(client: int, reply: Message) -> None:
+            with self._record.timed("aggregate"):
+                collector.take(client, reply)
+
+        for client in self._take(replies, take):
             surplus = isinstance(replies, Exchange) and replies.satisfied
             reason = SURPLUS if surplus else "no reply by the deadline"
             collector.drop(client, "late", reason, self._dispatch.message_id(client))
-        arrays, metrics = collector.finish()
+        with self._record.timed("aggregate"):
+            arrays, metrics = collector.finish()
+        aggregated = (self._record.aggregate_seconds or 0.0) - before
+        self._record.add_seconds("train", time.monotonic() - self._step_begun - aggregated)
         self._so_far.trained |= arrays is not None
         self._record.empty = arrays is None
         if not self._last:
@@ -94,6 +105,7 @@ class Steps(Bookkeeping):
         """Return evaluation messages for some of the clients, drawn at random."""
         self._settle(arrays)
         self._open(server_round, grid)
+        self._step_begun = time.monotonic()
         self._unrecorded, self._evaluation = arrays, None
         if self._so_far.unevaluable or not self.options.evaluators(int(self.roster.available.sum())):
             return []
@@ -124,6 +136,7 @@ class Steps(Bookkeeping):
                 logger.warning("No client could evaluate the model: none is asked again (fraction_evaluate=0).")
                 self._so_far.unevaluable = True
             self._so_far.evaluated |= metrics is not None
+            self._record.add_seconds("evaluate", time.monotonic() - self._step_begun)
         if metrics is not None:
             self._record.judge("client", metrics)
         self._close()
@@ -138,6 +151,7 @@ class Steps(Bookkeeping):
         )
 
     def _train_messages(self, plan: Plan, arrays: ArrayRecord, config: ConfigRecord, grid: Grid) -> list[Message]:
+        self._step_begun = time.monotonic()
         compression = None if self.options.compression == NONE else self.options.compression
         sizes = self.roster.sizes
         if self.weights == weighting.UNBIASED:

@@ -19,6 +19,7 @@ from aoi_fl.server.app import app as server_app
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.server.policies import make_strategy
+from aoi_fl.strategies.records import PHASES
 from aoi_fl.strategies.registry import POLICIES, users_of
 
 ROOT = Path(__file__).parents[2]
@@ -273,7 +274,7 @@ def test_an_error_that_is_not_the_users_keeps_its_traceback(keys, tmp_path):
 
 def left_behind(folder: Path) -> dict[str, object]:
     """Return all that a run left, but for its times: ledger, model, and what the clients keep."""
-    timed = {"seconds", "started"}
+    timed = {"seconds", "started", *(f"{phase}_seconds" for phase in PHASES)}
     tables = {t: read(folder / "ledger.sqlite", t) for t in ("clients", "rounds", "participations")}
     found = {t: [{k: v for k, v in row.items() if k not in timed} for row in rows] for t, rows in tables.items()}
     states = {p.name: p.read_bytes() for p in (folder / "clients").rglob("*") if p.is_file()}

@@ -20,6 +20,7 @@ from aoi_fl.server.app import play
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER, MODEL
 from aoi_fl.server.ledger import read
+from aoi_fl.strategies.records import PHASES
 from aoi_fl.wire.arrays import to_record
 from aoi_fl.wire.protocol import Ask
 
@@ -269,7 +270,7 @@ def compare(one, two):
         assert len(first) == len(second) > 0
         for a, b in zip(first, second, strict=True):
             assert a.keys() == b.keys()
-            for key in a.keys() - {"seconds", "started"}:
+            for key in a.keys() - {"seconds", "started", *(f"{phase}_seconds" for phase in PHASES)}:
                 if key in inexact and a[key] is not None:
                     assert a[key] == pytest.approx(b[key], rel=1e-3, abs=1e-3)
                 elif key not in inexact:

@@ -2,7 +2,9 @@
 
 import json
 import re
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from aoi_fl.report import site
 from aoi_fl.report.metrics import exposition
 from aoi_fl.server.ledger import Ledger, accounts
-from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
+from aoi_fl.strategies.records import PHASES, ClientRecord, Participation, RoundRecord
 
 NOW = time.time()
 
@@ -37,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
     )  # fmt: skip
     ledger.add_round(
         RoundRecord(2, NOW - 30, 4.0, asked=3, willing=2, trained=1, declined=1, dropped=1, messages=5, spent=30.0,
-                    forced=True, participations=second)
+                    forced=True, ask_seconds=0.5, train_seconds=2.25, aggregate_seconds=0.25, participations=second)
     )  # fmt: skip
     ledger.close()
     return path
@@ -65,6 +67,9 @@ def test_a_scrape_says_what_the_ledger_holds(folder: Path) -> None:
         "aoi_round_seconds": 4,
         "aoi_round_ended_timestamp_seconds": pytest.approx(NOW - 26),
         "aoi_test_accuracy": 0.5,  # round 2 was not evaluated
+        "aoi_round_phase_seconds phase=ask": 0.5,
+        "aoi_round_phase_seconds phase=train": 2.25,
+        "aoi_round_phase_seconds phase=aggregate": 0.25,
         "aoi_round_clients part=asked": 3,
         "aoi_round_clients part=willing": 2,
         "aoi_round_clients part=trained": 1,
@@ -81,6 +86,18 @@ def test_a_scrape_says_what_the_ledger_holds(folder: Path) -> None:
         "aoi_budget": 40,
         "aoi_spent_total": 42.5,
     }
+
+
+def test_a_ledger_of_an_earlier_version_knows_no_phases(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "ledger.sqlite")) as db:
+        for phase in PHASES:
+            db.execute(f"ALTER TABLE rounds DROP COLUMN {phase}_seconds")
+    found = scraped(exposition(str(folder)).decode())
+    assert found["aoi_round"] == 2 and not any("phase" in name for name in found)
+    ledger = Ledger(folder / "ledger.sqlite")  # a run that goes on brings them with it
+    ledger.add_round(RoundRecord(3, NOW, 1.0, train_seconds=0.75))
+    ledger.close()
+    assert scraped(exposition(str(folder)).decode())["aoi_round_phase_seconds phase=train"] == 0.75
 
 
 def test_the_live_page_serves_it_in_prometheus_own_type(folder: Path, tmp_path: Path) -> None:

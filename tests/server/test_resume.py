@@ -32,7 +32,7 @@ from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, MODEL
 from aoi_fl.server.ledger import Ledger, read, read_run
 from aoi_fl.server.resume import recorded_run
-from aoi_fl.strategies.records import Participation, RoundRecord
+from aoi_fl.strategies.records import PHASES, Participation, RoundRecord
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 12
@@ -183,9 +183,8 @@ def assert_same(folder, whole, atol=None):
     parts = [rows(f, "participations", ("seconds", "loss") if atol else ("seconds",)) for f in (folder, whole)]
     assert parts[0] == parts[1]
     if atol is None:  # a hello that was said again is not counted, the newcomers of round 1 are
-        assert rows(folder, "rounds", ("started", "seconds", "messages")) == rows(
-            whole, "rounds", ("started", "seconds", "messages")
-        )
+        but = ("started", "seconds", "messages", *(f"{phase}_seconds" for phase in PHASES))
+        assert rows(folder, "rounds", but) == rows(whole, "rounds", but)
     models = [load_file(f / MODEL) for f in (folder, whole)]
     assert models[0].keys() == models[1].keys()
     for name, array in models[0].items():
