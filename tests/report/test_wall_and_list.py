@@ -83,6 +83,19 @@ def test_every_width_and_theme_is_filled_and_read(
     shown.context.close()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_live_page_fits_every_width_in_both_themes(address: str, browser: Browser, width: int, dark: bool) -> None:
+    shown = follow(browser, f"{address}/run/{LONG}/", width=width, dark=dark)
+    until(shown, "document.querySelectorAll('.js-plotly-plot .main-svg').length >= 6")
+    assert shown.evaluate("document.documentElement.scrollWidth") <= width
+    assert faint(shown) == []
+    assert shown.evaluate("[...document.querySelectorAll('nav > *')].every(e => e.scrollWidth <= e.clientWidth + 1)")
+    assert shown.evaluate("faults") == []
+    shown.context.close()
+
+
 def test_the_list_by_keyboard(address: str, browser: Browser) -> None:
     shown = follow(browser, f"{address}/")
     assert shown.title() == "Runs – AoI-FL"
