@@ -28,6 +28,7 @@ from aoi_fl.wire.protocol import RESERVE, Answer, Ask
 
 SHORTEST_LOOK = 0.5  # seconds, at least, between two looks for the SuperLink's next message
 LONGEST_LOOK = 3.0  # seconds, at most, when it is awake; as Flower's own SuperNode
+_SOON = 10.0  # seconds, at most, between two looks of who has but introduced itself: it will be asked
 SILENCE_SHARE = 0.05  # of the time since the last answer, which the next look for a message waits
 NAP_SHARE = 0.005  # of a nap, which each look after it waits at least: so sure it is of when its round begins
 EARLY = 0.01  # of the time until its round, by which a client wakes up before it; rounds vary, and clocks drift
@@ -103,13 +104,14 @@ class Looks:
         return interval, min(left + _SPARE / 2, 0.8 * _PATIENCE * interval)
 
 
-def foretold(ask: Ask, answer: Answer | None, node: Mapping[str, Any]) -> Told:
+def foretold(ask: Ask, answer: Answer | None, node: Mapping[str, Any], trained: bool = False) -> Told:
     """Return what a client knows of its next message.
 
     Parameters
     ----------
     ask, answer : what it was asked, and what it said of its rounds, if anything
     node : its configuration; with ``sleep = true`` it may sleep
+    trained : whether the answer came with an update; else, after a yes, the model follows at once
 
     Raises
     ------
@@ -119,7 +121,11 @@ def foretold(ask: Ask, answer: Answer | None, node: Mapping[str, Any]) -> Told:
     may_sleep, apart = node.get("sleep", False), ask.looks or 0.0
     if not isinstance(may_sleep, bool):
         raise ConfigError(f"sleep is {may_sleep!r} in this client's node-config: say true or false.")
-    if answer is None or ask.wire != RESERVE:
+    if answer is None:
+        return Told(None, min(apart, _SOON))
+    if answer.takes_part and not trained:
+        return Told(None, 0.0)
+    if ask.wire != RESERVE:
         return Told(None, apart)
     if not ask.pace or answer.next_round is None or answer.next_round <= ask.round:
         return Told(None, min(apart, LONGEST_LOOK))  # its round may begin at any time, and does not wait

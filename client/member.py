@@ -169,11 +169,11 @@ class Member:
             clock = self._reserve(clock, self.ask.round + 1)
         self._keep(replace(self.state, age=clock))
         self._note(history.TOOK_PART)
-        return self._retire(replace(answer, next_round=clock.reserved))
+        return self._retire(replace(answer, next_round=clock.reserved), trained=True)
 
-    def _retire(self, answer: Answer) -> Answer:
+    def _retire(self, answer: Answer, trained: bool = False) -> Answer:
         """Go to sleep where that pays and the owner allows it, and say so."""
-        told = looks.foretold(self.ask, answer, self._context.node_config)
+        told = looks.foretold(self.ask, answer, self._context.node_config, trained)
         looks.lay_down(told)
         return replace(answer, sleeps=told.nap if told.asleep else None)
 

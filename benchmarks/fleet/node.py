@@ -77,7 +77,7 @@ class VirtualNode:
         stalls: bool = False,
     ) -> None:
         self.name = f"client-{number}"
-        self.active = asyncio.Event()
+        self.active, self.asked = asyncio.Event(), asyncio.Event()
         self._node = Node(channel, key, traffic.count)
         self._random = Random(number)
         self._make_behaviour, self._behaviour = behaviour, behaviour(self._random)
@@ -180,8 +180,11 @@ class VirtualNode:
         if uploaded and protocol.ARRAYS in reply.content:
             round_ = int(message.content[protocol.AOI]["round"])
             self._traffic.sent.setdefault(round_, set()).add(self.name)
-        said = None if message.metadata.message_type == protocol.HELLO else Answer.read(reply.content[protocol.AOI])
-        told = foretold(Ask.read(message.content[protocol.AOI]), said, self._config)
+        kind, ask = message.metadata.message_type, Ask.read(message.content[protocol.AOI])
+        said = None if kind == protocol.HELLO else Answer.read(reply.content[protocol.AOI])
+        told = foretold(ask, said, self._config, trained=kind == protocol.TRAIN)
+        if said is not None:
+            self.asked.set()
         self._behaviour.answered(told)
         if told.asleep:
             self._lay_down.set()

@@ -41,6 +41,8 @@ class Scenario:
     timeout : seconds until the deadline of a question, and of training
     round_seconds : as the run key
     stalling : how many nodes announce their updates, and never upload them
+    joining : how many nodes are there when the first round begins, and may wait for their first question at a time;
+        the quiet rounds are then those after all have been asked. 0: all are there
     """
 
     clients: int
@@ -53,10 +55,13 @@ class Scenario:
     timeout: float = 60.0
     round_seconds: float = 0.0
     stalling: int = 0
+    joining: int = 0
 
     @property
     def all_rounds(self) -> int:
-        """The number of rounds that the run is told to play."""
+        """The number of rounds that the run is told to play; where nodes join on the way, more than it will."""
+        if self.joining:
+            return 100_000
         return self.rounds + (len(kills.KILLS) * kills.ROUNDS if self.killing else 0)
 
 
@@ -79,7 +84,7 @@ class Played:
     Attributes
     ----------
     registered, connected : seconds until all keys were, and all nodes
-    first, rounds : seconds of the first round, from the ServerApp's beginning, and of each later quiet one
+    first, rounds : seconds of the first quiet round, from the ServerApp's beginning, and of each later one
     requests : a second, by kind, in the quiet rounds after the first
     between : looks and heartbeats a second, those that find a message included
     superlink_cpu, serverapp_cpu, own_cpu : seconds of a processor a second, in the same rounds; own: of all nodes
@@ -134,12 +139,17 @@ class Play:
         self.nodes: list[VirtualNode] = []
         self.found = Played(scenario)
         self._marks: list[Mark] = []
+        self._first = 0 if scenario.joining else 1  # the first of the quiet rounds; 0: not yet
         self._notes = link.folder / "notes"
 
     @property
     def round(self) -> int:
         """The last round that has ended."""
         return max((int(mark.line.get("round", 0)) for mark in self._marks), default=0)
+
+    @property
+    def _last(self) -> int:
+        return self._first + self.scenario.rounds - 1
 
     async def run(self) -> Played:
         """Play it, and return what it took."""
@@ -148,12 +158,14 @@ class Play:
             "what": "fleet", "clients": self.scenario.clients, "per-round": self.scenario.per_round,
             "wire": self.scenario.wire, "rounds": self.scenario.all_rounds, "out": str(self._notes),
             "timeout": self.scenario.timeout, "round-seconds": self.scenario.round_seconds,
-            "former": self.scenario.behaviour == "former",
+            "former": self.scenario.behaviour == "former", "least": self.scenario.joining or self.scenario.clients,
         }  # fmt: skip
         told = " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())
+        joining = asyncio.create_task(self._join())
         try:
             await self._follow(await asyncio.to_thread(self.link.submit, told))
         finally:
+            joining.cancel()
             await asyncio.gather(*(node.stop() for node in self.nodes))
         self.link.measure()
         self._sum_up()
@@ -182,12 +194,25 @@ class Play:
             for i, key in enumerate(keys)
         ]
         begun = time.monotonic()
-        for i in range(0, len(self.nodes), _AT_ONCE):
-            some = self.nodes[i : i + _AT_ONCE]
+        first = self.nodes[: self.scenario.joining or None]
+        for i in range(0, len(first), _AT_ONCE):
+            some = first[i : i + _AT_ONCE]
             for node in some:
                 node.start()
             await asyncio.gather(*(node.active.wait() for node in some))
         self.found.connected = time.monotonic() - begun
+
+    async def _join(self) -> None:
+        """Start the nodes that join on the way, and note the first round that begins when all have been asked."""
+        waiting = self.nodes[: self.scenario.joining]
+        for node in self.nodes[len(waiting) :] if waiting else ():
+            while len(waiting := [node for node in waiting if not node.asked.is_set()]) >= self.scenario.joining:
+                await asyncio.sleep(_LOOK)
+            node.start()
+            waiting.append(node)
+        for node in waiting:
+            await node.asked.wait()
+        self._first = self.round + 1
 
     async def _follow(self, run_id: int) -> None:
         """Note each round as it ends, and do what is to be done on purpose in the rounds that are for that."""
@@ -202,7 +227,7 @@ class Play:
                     self._mark(line)
                     if self.scenario.killing and (kill := planned.get(line.get("round", 0))) is not None:
                         self.found.kills[kill.__name__] = await kill(self)
-                    if "ended" in line:
+                    if "ended" in line or (self.scenario.joining and self._first and self.round > self._last):
                         self.found.complete = True
                         return
         except TimeoutError:
@@ -240,7 +265,7 @@ class Play:
     def _sum_up(self) -> None:
         found, begun = self.found, self._marks[0]
         rounds = {int(m.line["round"]): m for m in self._marks if "round" in m.line}
-        quiet = [rounds[r] for r in range(1, self.scenario.rounds + 1) if r in rounds]
+        quiet = [rounds[r] for r in range(self._first, self._last + 1) if r in rounds] if self._first else []
         found.superlink_peak, found.failed = self.link.peak, self.traffic.failed
         found.serverapp_peak = max(float(m.line["peak"]) for m in self._marks)
         found.trained = sum(int(m.line["trained"]) for m in rounds.values())

@@ -51,6 +51,7 @@ def play(grid: Grid, config: Mapping[str, Any]) -> None:
         ask_timeout=float(config["timeout"]),
         train_timeout=float(config["timeout"]),
         evaluate_clients=0,
+        min_clients=int(config["least"]) or None,
     )
     n, k = int(config["clients"]), int(config["per-round"])
     wire, seconds = str(config["wire"]), float(config["round-seconds"])

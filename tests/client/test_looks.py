@@ -57,7 +57,8 @@ class Device:
         done = self.next_look + (20.0 if kind == protocol.TRAIN else 0.5)
         while self.next_beat < done:
             self._beat(self.next_beat)
-        self._looks.answered(done * self._rate, foretold(ask, said, self._context.node_config))
+        told = foretold(ask, said, self._context.node_config, kind == protocol.TRAIN)
+        self._looks.answered(done * self._rate, told)
         self.next_look = done + self._looks.wait(done * self._rate) / self._rate
         if said.sleeps:
             self._beat(done)
@@ -179,6 +180,13 @@ def test_a_client_of_many_looks_as_often_as_it_is_told_until_its_round_is_due():
     due = 0.99 * 120 - 3
     assert client.wait(0.0) == 7 and client.wait(due - 2) == pytest.approx(2) and client.wait(due) < 1
     assert client.heartbeat(0.0)[0] == looks.HEARTBEAT  # it is awake
+    client.answered(0.0, foretold(Ask("r", 10, looks=70.0), None, {}))
+    assert client.wait(0.0) == 10  # it has introduced itself, and will be asked
+    willing = replace(asked, takes_part=True)
+    client.answered(0.0, foretold(Ask("r", 10, protocol.POLL, looks=7.0), willing, {}))
+    assert client.wait(0.0) == looks.SHORTEST_LOOK  # the model follows at once
+    client.answered(0.0, foretold(Ask("r", 10, protocol.POLL, looks=7.0), willing, {}, trained=True))
+    assert client.wait(0.0) == 7
     client.answered(0.0, foretold(Ask("r", 10), None, {}))
     assert client.wait(0.0) == looks.SHORTEST_LOOK  # of few
 
