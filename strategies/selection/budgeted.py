@@ -138,6 +138,8 @@ class BudgetedRefresh(AgeAwareStrategy):
     def choose(self, ask: Ask, grid: Grid) -> Plan:
         """Spend the round's budget in descending order of the index."""
         self._take_in(ask.round)
+        if reason := self.over():  # our own start ends the run before; whoever else plays the rounds goes on
+            logger.warning("Round %d pays nobody: %s.", ask.round, reason)
         population = replace(self.roster.population(ask.round), ages=ask.round - 1 - self._refreshed)
         if self._slopes is not None:
             sizes = self.roster.sizes_of_all("sensitivities 'estimated'", or_equal=True)

@@ -5,6 +5,7 @@ import logging
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp.strategy import Strategy
 
 from aoi_fl.client import ClientApp
 from aoi_fl.client.state import StateFile
@@ -166,6 +167,17 @@ def test_a_total_budget_survives_a_break(done, tmp_path):
     rest = run(tmp_path / "b", rounds=9, total_budget=25.0, resume=Resume(done + 1, whole.clients, memory))
     assert [r.spent for r in rest.rounds] == [r.spent for r in whole.rounds[done:]]
     assert rest.refreshed() == whole.refreshed()[done:]
+
+
+def test_a_loop_of_somebody_s_own_is_told_that_the_total_is_spent(tmp_path, caplog):
+    notes = Notes()
+    options = RoundOptions(run="r", seed=1, join_timeout=0.1, evaluate_clients=0)
+    strategy = BudgetedRefresh(BudgetedSelector(B), 4, options=options, observer=notes, total_budget=25.0)
+    grid = LocalGrid(federation(), {"runs-dir": str(tmp_path), "seed": 1}, 4)
+    Strategy.start(strategy, grid, ArrayRecord({"w": Array(np.zeros(2, np.float32))}), 5)
+    assert "Round 4 pays nobody: 0 is left of the total budget of 25" in caplog.text
+    assert "Round 3 pays nobody" not in caplog.text
+    assert [r.spent for r in notes.rounds[2:]] == [8.0, 0.0, 0.0]
 
 
 def test_a_run_that_had_spent_its_total_before_the_break_plays_no_round(tmp_path):
