@@ -10,13 +10,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from aoi_fl.flower.superlink import listens
 from benchmarks.base import ROOT, Skipped
 
-_SUBMIT, _END = 120.0, 15.0  # seconds that a run's submission may take, and a program's end
+_COMMAND, _END = 120.0, 15.0  # seconds that a command may take, and a program's end
 
 
 class Programs:
@@ -63,14 +64,29 @@ class Programs:
 
     def submit(self, app: Path, connection: str, settings: str) -> int:
         """Submit an app, with settings in Flower's syntax, and return the run's number; Skipped if it is refused."""
+        answer = self._flwr("run", str(app), connection, "--run-config", settings)
+        if "run-id" not in answer:
+            raise Skipped(f"the run was not accepted: {answer.get('error-message', answer)}")
+        return int(answer["run-id"])
+
+    def end_of(self, run_id: int, connection: str) -> str:
+        """Return how a run has ended by Flower's list of runs, and its details; empty while it goes on."""
+        for run in self._flwr("list", connection, "--run-id", str(run_id)).get("runs", ()):
+            if run["status"].startswith("finished"):
+                return f"{run['status']}, {run.get('status-details', '')}"
+        return ""
+
+    def _flwr(self, *arguments: str) -> dict[str, Any]:
+        """Return the answer of one of Flower's commands; what is no JSON is an error message."""
         done = subprocess.run(
-            ["flwr", "run", str(app), connection, "--run-config", settings, "--format", "json"],
-            env=self.environment, capture_output=True, text=True, timeout=_SUBMIT, check=False,
+            ["flwr", *arguments, "--format", "json"],
+            env=self.environment, capture_output=True, text=True, timeout=_COMMAND, check=False,
         )  # fmt: skip
         try:
-            return int(json.loads(done.stdout[done.stdout.index("{") :])["run-id"])
-        except (ValueError, KeyError):
-            raise Skipped(f"the run was not accepted: {done.stdout[-300:]} {done.stderr[-300:]}") from None
+            answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
+        except ValueError:
+            return {"error-message": f"{done.stdout[-300:]} {done.stderr[-300:]}"}
+        return answer
 
     def said(self, characters: int = 1500) -> str:
         """Return the end of what the programs have said."""

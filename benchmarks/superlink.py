@@ -13,7 +13,9 @@ from benchmarks.base import Skipped
 from benchmarks.processes import programs
 
 OURS, FLOWERS = (sys.executable, "-m", "aoi_fl.client.supernode"), ("flower-supernode",)
+_NAME = "bench"
 _PATIENCE = 600.0  # seconds for one run
+_FIRST_LOOK = 10.0  # seconds until the first look at how a run is; then twice as long, and so on
 _START = 60.0  # seconds until a SuperLink listens
 
 
@@ -26,7 +28,7 @@ def deployment(nodes: Sequence[Sequence[str]]) -> Iterator[Callable[[Path, str],
     """
     with programs() as running:
         out, addresses = running.folder / "found.json", Addresses.free()
-        (running.folder / "config.toml").write_text(addresses.connection("bench"))
+        (running.folder / "config.toml").write_text(addresses.connection(_NAME))
         superlink = running.start(
             "flower-superlink",
             "--insecure",
@@ -39,13 +41,19 @@ def deployment(nodes: Sequence[Sequence[str]]) -> Iterator[Callable[[Path, str],
             running.start(*command, "--insecure", *addresses.of_supernode(port), config)
 
         def submit(app: Path, settings: str) -> Any:
-            running.submit(app, "bench", f'{settings} out="{out}"'.strip())
-            deadline = time.monotonic() + _PATIENCE
-            while not out.exists() or not out.read_text():
-                said = running.said()
-                if "ServerApp failed" in said or time.monotonic() > deadline:
-                    raise Skipped(f"the deployment did not finish. {said[-600:]}")
+            out.unlink(missing_ok=True)
+            run = running.submit(app, _NAME, f'{settings} out="{out}"'.strip())
+            why, pause = "", _FIRST_LOOK
+            deadline, look = time.monotonic() + _PATIENCE, time.monotonic() + pause
+            while not (found := out.read_text() if out.exists() else ""):
+                if why:
+                    raise Skipped(f"the deployment did not finish: {why}. {running.said(600)}")
                 time.sleep(0.5)
-            return json.loads(out.read_text())
+                if time.monotonic() > look:  # seldom: the command itself takes a second or two
+                    why = running.end_of(run, _NAME)
+                    if time.monotonic() > deadline:
+                        why = f"it took longer than {_PATIENCE:g} s"
+                    look, pause = time.monotonic() + pause, 2 * pause
+            return json.loads(found)
 
         yield submit

@@ -1,9 +1,14 @@
 """A SuperLink and two SuperNodes on this machine, ours and Flower's, by the transport of whichever version is there."""
 
 import os
+import time
 from pathlib import Path
+from shutil import copytree
+
+import pytest
 
 from aoi_fl.flower.versions import FLOWER
+from benchmarks.base import Skipped
 from benchmarks.superlink import FLOWERS, OURS, deployment
 
 APP = Path(__file__).parents[1] / "apps" / "deployed"
@@ -24,3 +29,15 @@ def test_two_rounds_with_our_supernode_and_flowers_own(tmp_path):
     assert said["error"] < 0.02  # after one round it is ten times that
     assert {path.name for path in (tmp_path / "deployed" / "clients").iterdir()} >= {"client-0.json", "client-1.json"}
     assert children() == before
+
+
+@pytest.mark.slow
+def test_a_serverapp_that_fails_is_noticed_by_flowers_own_list_of_runs(tmp_path):
+    app = copytree(APP, tmp_path / "app")
+    server = "from flwr.serverapp import ServerApp\n\napp = ServerApp()\n\n\n@app.main()\ndef main(grid, context):\n"
+    (app / "deployed_app" / "server.py").write_text(f'{server}    raise RuntimeError("out of luck")\n')
+    with deployment([]) as submit:
+        begun = time.monotonic()
+        with pytest.raises(Skipped, match="finished:failed"):
+            submit(app, f'runs-dir="{tmp_path}"')
+        assert time.monotonic() - begun < 300  # on a busy machine; a deployment has twice as long
