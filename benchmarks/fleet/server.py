@@ -10,6 +10,7 @@ from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
 from aoi_fl.strategies import MarkovParticipation, RoundOptions, exchange
+from aoi_fl.strategies.pace import Pace
 from aoi_fl.strategies.records import ClientRecord, Memory, RoundRecord
 from benchmarks.base import peak_memory
 from benchmarks.engines import model
@@ -23,7 +24,12 @@ class Notes:
     """Writes a line of JSON for each round, and one when the run begins and ends."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path, self._waited = path, 0.0
+
+    def sleep(self, seconds: float) -> None:
+        """Wait for the time at which a round may begin, which is no part of what the round takes."""
+        time.sleep(seconds)
+        self._waited += seconds
 
     def write(self, **said: Any) -> None:
         """Add a line: what is said, when, and what this process has used."""
@@ -38,6 +44,8 @@ class Notes:
     def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: Memory) -> None:
         """Note a round, and what became of each client in it."""
         counts = {key: getattr(record, key) for key in ("round", "seconds", "asked", "trained", "dropped", "messages")}
+        counts["seconds"] -= self._waited
+        self._waited = 0.0
         self.write(**counts, outcomes={p.name: p.outcome for p in record.participations})
 
 
@@ -55,7 +63,8 @@ def play(grid: Grid, config: Mapping[str, Any]) -> None:
     )
     n, k = int(config["clients"]), int(config["per-round"])
     wire, seconds = str(config["wire"]), float(config["round-seconds"])
-    strategy = MarkovParticipation.optimal(n, k, wire=wire, round_seconds=seconds, options=options, observer=notes)
+    strategy = MarkovParticipation.optimal(n, k, wire=wire, options=options, observer=notes)
+    strategy._pace = Pace(seconds, sleep=notes.sleep)
     if config["former"]:
         exchange.batched, exchange.SENT_AT_ONCE = (lambda grid: False), None
     notes.write(begun=True)
