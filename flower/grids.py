@@ -1,6 +1,8 @@
-"""Which of Flower's grids is at hand: whether a reply comes over a network, and may stall on its way."""
+"""Which of Flower's grids is at hand: whether a reply comes over a network, and may stall or break off on its way."""
 
 import os
+from itertools import count
+from typing import Any
 
 from flwr.serverapp import Grid
 
@@ -12,6 +14,7 @@ _AT_ONCE = {_ROOM + "inmemory_grid.InMemoryGrid"}
 
 
 _FORKS = "GRPC_ENABLE_FORK_SUPPORT"
+_BROKEN = 20  # calls in a row, broken off by errors of the SuperLink's own
 
 
 def uploads(grid: Grid) -> bool:
@@ -26,6 +29,30 @@ def uploads(grid: Grid) -> bool:
         lost = "a reply that stalls in its upload holds up the others"
         warn_once(f"Flower {FLOWER}: the grid {names[0]} is not known here: {lost}.")
     return False
+
+
+def be_patient(grid: Grid) -> None:
+    """Have a grid over gRPC try again what a SuperLink has broken off by an error of its own.
+
+    Its database may be locked for longer than it waits for it, where many ask at a time; Flower's grid gives up at
+    once, and the run with it. Here that happens after twenty such errors in a row.
+    """
+    invoker: Any = getattr(grid, "_retry_invoker", None)
+    if invoker is None or not uploads(grid):
+        return
+    give_up, succeeded, broken = invoker.should_giveup, invoker.on_success, count(1)
+
+    def should_give_up(error: Any) -> bool:
+        if error.code().name != "INTERNAL":
+            return bool(give_up(error))
+        return next(broken) >= _BROKEN
+
+    def on_success(state: Any) -> None:
+        nonlocal broken
+        broken = count(1)
+        succeeded(state)
+
+    invoker.should_giveup, invoker.on_success = should_give_up, on_success
 
 
 def say_what_ray_needs(grid: Grid) -> None:

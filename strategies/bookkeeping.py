@@ -12,6 +12,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 from numpy.typing import NDArray
 
+from aoi_fl.flower.grids import be_patient
 from aoi_fl.science.devices import ROUND_TRIP
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
 from aoi_fl.science.selection import Population
@@ -96,6 +97,7 @@ class Bookkeeping(SelectionPolicy, Strategy):
     def _join(self, first: int, grid: Grid) -> Joining:
         """Take up the run, wait for its clients."""
         self._clock = clock_of(grid)
+        be_patient(grid)
         if self._resume is not None:
             if first != self._resume.next_round:
                 raise ConfigError(

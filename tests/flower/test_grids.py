@@ -1,0 +1,51 @@
+"""What Flower's grid over gRPC does when a SuperLink breaks calls off."""
+
+import grpc
+import pytest
+
+from aoi_fl.flower.grids import be_patient
+from aoi_fl.flower.versions import GRPC_GRID
+
+pytestmark = pytest.mark.skipif(not GRPC_GRID.there, reason=GRPC_GRID.lost)
+
+
+class Broken(grpc.RpcError):
+    def __init__(self, code):
+        self.code = lambda: code
+
+
+@pytest.fixture
+def call():
+    """Return a function that has a grid make a call that fails so often, and returns how often it was tried."""
+    from flwr.superlink.grid.grpc_grid import GrpcGrid
+
+    grid = GrpcGrid("127.0.0.1:1", insecure=True, token="t")
+    be_patient(grid)
+    grid._retry_invoker.wait_function = lambda seconds: None
+
+    def make(failures, code=grpc.StatusCode.INTERNAL):
+        tried = []
+
+        def target():
+            tried.append(1)
+            if len(tried) <= failures:
+                raise Broken(code)
+
+        try:
+            grid._retry_invoker.invoke(target)
+        except Broken:
+            return -len(tried)
+        return len(tried)
+
+    return make
+
+
+def test_what_a_superlink_breaks_off_is_tried_again_but_not_for_ever(call):
+    assert call(0) == 1
+    assert [call(12), call(12)] == [13, 13]  # a success in between: they are not in a row
+    assert call(1000) == -20
+
+
+def test_what_it_refuses_is_not(call):
+    assert call(5, grpc.StatusCode.INVALID_ARGUMENT) == -1
+    assert call(5, grpc.StatusCode.UNAVAILABLE) == 6  # it is away: as Flower has it
