@@ -38,7 +38,7 @@ class Scenario:
     rounds : how many quiet ones
     killing : whether, after the quiet rounds, all that :mod:`benchmarks.fleet.kills` knows is tried, two rounds each
     seconds : at most, for the rounds; what has been played by then counts
-    timeout : seconds until the deadline of a question, and of training
+    timeout : seconds until the deadline of training; a question has more, the more clients there are
     round_seconds : as the run key
     stalling : how many nodes announce their updates, and never upload them
     joining : how many nodes are there when the first round begins, and may wait for their first question at a time;

@@ -18,6 +18,7 @@ from benchmarks.engines import model
 FLEET = "fleet"
 PARAMETERS = 10_000
 _JOIN = 300.0  # seconds, at most, until everybody is there, and for the first answers
+_EACH = 0.2  # seconds more for the answers to a question, for each client that is asked at once, in the first round
 
 
 class Notes:
@@ -56,7 +57,7 @@ def play(grid: Grid, config: Mapping[str, Any]) -> None:
         run=FLEET,
         seed=int(config["seed"]),
         join_timeout=_JOIN,
-        ask_timeout=float(config["timeout"]),
+        ask_timeout=float(config["timeout"]) + _EACH * int(config["least"]),
         train_timeout=float(config["timeout"]),
         evaluate_clients=0,
         min_clients=int(config["least"]) or None,
