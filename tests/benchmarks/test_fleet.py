@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(not VIRTUAL.there, reason=VIR
 def test_rounds_go_on_whatever_is_killed_and_no_reply_is_lost():
     from benchmarks.fleet.play import Scenario, play
 
-    found = play(Scenario(200, 20, rounds=4, killing=True, seconds=600.0, timeout=30.0))
+    found = play(Scenario(200, 20, rounds=4, killing=True, seconds=900.0, timeout=30.0))
     assert found.complete and found.lost == 0
     assert found.trained > 20 * found.scenario.all_rounds / 2
     assert set(found.kills) == {kill.__name__ for kill in kills.KILLS}
