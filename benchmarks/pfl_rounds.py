@@ -31,7 +31,7 @@ class TwoNN(nn.Module):
 
     def loss(self, x: torch.Tensor, y: torch.Tensor, eval: bool = False) -> torch.Tensor:
         """Return the mean cross-entropy."""
-        return cross_entropy(self.layers(x), y)
+        return cross_entropy(self.layers(x), y.long())  # pfl hands every array over as float32
 
     @torch.no_grad()
     def metrics(self, x: torch.Tensor, y: torch.Tensor, eval: bool = False) -> dict[str, Weighted]:

@@ -60,10 +60,10 @@ def experiments() -> dict[str, Experiment]:
 @cache
 def others() -> dict[str, Experiment]:
     """Return what is no figure of the papers', and is not played with ``all``."""
-    from aoi_fl.experiments.figures.arena import Arena
+    from aoi_fl.experiments.figures.arena import ARENAS, Arena
     from aoi_fl.experiments.figures.traces import Traces
 
-    return {experiment.name: experiment for experiment in (Traces(), Arena())}
+    return {experiment.name: experiment for experiment in (Traces(), Arena(), *ARENAS)}
 
 
 def find(name: str) -> Experiment:

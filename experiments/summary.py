@@ -1,16 +1,18 @@
-"""The pages over all results: what was found, every claim of the papers with its verdict, and the page of WICS."""
+"""The pages over all results: what was found, every claim of the papers with its verdict, WICS, and the arena."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
+from aoi_fl.experiments.figures.arena import ARENAS
 from aoi_fl.experiments.harness.account import behind, commands, hours, seeds
 from aoi_fl.experiments.harness.base import Claim, Conclusion, Experiment, Unit, Verdict
 from aoi_fl.experiments.harness.pages import table, written
 from aoi_fl.experiments.harness.store import Store, rests_on
-from aoi_fl.experiments.registry import experiments
+from aoi_fl.experiments.registry import experiments, others
 
+ARENA_PAGE = tuple(arena.name for arena in ARENAS)
 WICS_PAGE = ("wics-learning", "wics-budget", "wics-ages", "wics-packing", "wics-exact")
 _HEAD = ("claim", "paper", "the paper's figure", "ours, with 95 % interval", "verdict", "seeds", "one core", "command")
 _RULES = (
@@ -24,7 +26,7 @@ _RULES = (
 
 
 def write_summary(out: Path) -> Path:
-    """Write README.md, a row for each claim, and wics.md from the results in a folder; return the former."""
+    """Write README.md, a row for each claim, wics.md and arena.md from a folder's results; return the first."""
     out.mkdir(parents=True, exist_ok=True)
     rows: list[Sequence[str]] = []
     judged: list[Claim] = []
@@ -37,17 +39,26 @@ def write_summary(out: Path) -> Path:
         judged += found.claims
         if found.headline:
             headlines.append(f"- {found.headline} [{name}]({name}.md)")
-    others = [
-        f"- [{e.title}]({name}.md): {e.source}." for name, e in experiments().items() if (out / f"{name}.md").exists()
+    pages = [
+        f"- [{e.title}]({name}.md): {e.source}."
+        for name, e in (experiments() | others()).items()
+        if (out / f"{name}.md").exists()
     ]
     page = out / "README.md"
     page.write_text(
         "# Claims of the papers, measured\n\n"
         f"{_counted(judged)}\n\n" + "".join(f"{line}\n" for line in headlines) + f"\n## Claims\n\n{_RULES}\n\n"
-        f"{table(_HEAD, rows)}\n\n## Pages\n\n" + "\n".join(others) + "\n",
+        f"{table(_HEAD, rows)}\n\n## Pages\n\n" + "\n".join(pages) + "\n",
         encoding="utf-8",
     )
-    _write_wics(out)
+    _write_together(
+        out, "wics", "WICS: choosing whose data to refresh under a budget", WICS_PAGE,
+        "All of them: `aoi reproduce wics`, which goes on with what was interrupted.",
+    )  # fmt: skip
+    _write_together(
+        out, "arena", "The arena: selection policies in simulated time", ARENA_PAGE,
+        "Each goes on with what was interrupted; policies, devices and data of one's own: `aoi arena`.",
+    )  # fmt: skip
     return page
 
 
@@ -76,15 +87,14 @@ def _row(name: str, store: Store | None, claim: Claim, played: Mapping[str, Sequ
     return cells
 
 
-def _write_wics(out: Path) -> None:
-    """Write the experiments of Xu et al. on one page, if any has results."""
+def _write_together(out: Path, page: str, title: str, names: Sequence[str], last: str) -> None:
+    """Write experiments that belong together on one page, if any has results."""
     parts: list[str] = []
-    for name in WICS_PAGE:
-        store, experiment = Store.recorded(out, name), experiments()[name]
+    for name in names:
+        store, experiment = Store.recorded(out, name), (experiments() | others())[name]
         if store is not None:
             shown = written(experiment, experiment.conclude(store.rows, store.settings))
             parts.append(f"## {experiment.title}\n\n{shown}{behind(experiment, store, f'aoi reproduce {name}')}\n")
     if parts:
-        command = "\nAll of them: `aoi reproduce wics`, which goes on with what was interrupted.\n"
-        text = "# WICS: choosing whose data to refresh under a budget\n\n" + "\n".join(parts) + command
-        (out / "wics.md").write_text(text, encoding="utf-8")
+        text = f"# {title}\n\n" + "\n".join(parts) + f"\n{last}\n"
+        (out / f"{page}.md").write_text(text, encoding="utf-8")

@@ -49,7 +49,8 @@ def room(name: str) -> str:
 
 
 def test_every_room_has_its_arrows():
-    assert {path.name for path in (ROOT / "typings" / "aoi_fl").iterdir() if path.is_dir()} == set(BELOW)
+    rooms = {path.name for path in (ROOT / "typings" / "aoi_fl").iterdir() if path.is_symlink() and path.is_dir()}
+    assert rooms == set(BELOW)
 
 
 def test_the_arrows_point_one_way():

@@ -25,12 +25,32 @@ _LINES = ("-", "--", ":", "-.")
 
 
 class Arena(Experiment):
-    """Policies × seeds in simulated time."""
+    """Policies × seeds in simulated time.
 
-    name = "arena"
-    title = "Selection policies in simulated time"
+    Parameters
+    ----------
+    name, title : of the results
+    clock : the devices, unless the options say otherwise: as the run key, or a file in the data folder
+    partition : the clients' data, unless the options say otherwise: ``iid`` or ``dirichlet:ALPHA``
+    """
+
     source = "Nobody's figure: seconds, not rounds, on devices that come and go"
-    minutes = 600
+    minutes = 200
+
+    def __init__(
+        self,
+        name: str = "arena",
+        title: str = "Selection policies in simulated time",
+        clock: str = "generated",
+        partition: str = "iid",
+    ) -> None:
+        self.name, self.title, self._clock, self._partition = name, title, clock, partition
+
+    def clock(self, options: Options) -> str:
+        """Return the run key's value: of a file in the data folder, where it lies."""
+        if options.clock:
+            return options.clock
+        return str((options.data_dir / self._clock).absolute()) if self._clock.endswith(".npz") else self._clock
 
     def datasets(self, options: Options) -> tuple[str, ...]:
         """Return the data set that is learnt."""
@@ -38,10 +58,9 @@ class Arena(Experiment):
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the federation."""
-        clock = options.clock or "generated"
         shared = {
-            "clock": Path(clock).name if Path(clock).is_file() else clock,
-            "partition": options.partition or "iid",
+            "clock": Path(self.clock(options)).name,
+            "partition": options.partition or self._partition,
             "train-timeout": 60.0,
             "over-selection": 1.3,
         }
@@ -96,7 +115,7 @@ class Arena(Experiment):
         values = {
             **settings,
             **({"alpha": float(alpha)} if alpha else {}),
-            "clock": options.clock or "generated",
+            "clock": self.clock(options),
             "num-server-rounds": int(settings["until"]),  # more than there is time for
             "max-empty-rounds": 0,
             "device": "cpu",
@@ -114,8 +133,9 @@ class Arena(Experiment):
         return values | {"policy": policy, "seed": seed}
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Put the policies beside one another."""
+        """Put the policies beside one another, and beside random selection in pairs of equal seed."""
         target = _TARGETS[settings["dataset"]]
+        usual = {run["seed"]: run["reached"] for run in _runs(rows, "random")}
         lines = []
         for policy in _policies(rows):
             runs = _runs(rows, policy)
@@ -126,6 +146,7 @@ class Arena(Experiment):
                     _said(policy),
                     (interval([r / 60 for r in reached]).show(1) if reached else "–")
                     + (f" ({late} of {len(runs)} never)" if late else ""),
+                    _later(runs, usual),
                     interval([run["final"] for run in runs]).show(4),
                     interval([run["wasted"] / 3600 for run in runs]).show(2),
                     interval([100 * run["wasted"] / run["worked"] for run in runs if run["worked"]]).show(1),
@@ -136,15 +157,16 @@ class Arena(Experiment):
                 ]
             )
         head = (
-            "policy", f"minutes to {100 * target:g} %", "final accuracy", "device-hours wasted", "% of all",
-            "% never reached", "Var[X]", "Jain's index", "seconds a round",
+            "policy", f"minutes to {100 * target:g} %", "later than random", "final accuracy",
+            "device-hours wasted", "% of all", "% never reached", "Var[X]", "Jain's index", "seconds a round",
         )  # fmt: skip
         return Conclusion(
             f"{settings['num-clients']} clients by clock={settings['clock']}, {settings['clients-per-round']} a round, "
             f"over-selection {settings['over-selection']:g}, deadline {settings['train-timeout']:g} s, "
             f"{settings['until'] / 3600:g} h of simulated time; {settings['model']} on {settings['dataset']}, "
             f"{settings['partition']}. Wasted is the work of devices whose update was lost, late or not waited for; "
-            "Var[X] is of the rounds between updates that counted.",
+            "Var[X] is of the rounds between updates that counted; *later than random* is in minutes, in pairs of runs "
+            "of one seed that both reach the target.",
             tables=(Table("Means over seeds with 95 % intervals", head, lines),),
         )
 
@@ -170,8 +192,27 @@ class Arena(Experiment):
         legend_below(figure, axes)
 
 
+_SPLITS = {"dirichlet": ("dirichlet:0.3", "unequal data"), "iid": ("iid", "equal data")}
+_DEVICES = {
+    "trace": ("availability_300.npz", "300 devices of a trace"),
+    "generated": ("generated", "300 devices generated"),
+}
+ARENAS = tuple(
+    Arena(f"arena-{devices}-{split}", f"The arena: {called}, {dealt}", clock, partition)
+    for split, (partition, dealt) in _SPLITS.items()
+    for devices, (clock, called) in _DEVICES.items()
+)
+
+
 def _policies(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(row["policy"] for row in rows))
+
+
+def _later(runs: Sequence[Row], usual: Mapping[int, float | None]) -> str:
+    """Say how many minutes later than random selection of the same seed the target was reached, where both reach it."""
+    pairs = [(run["reached"], usual.get(run["seed"])) for run in runs if run["policy"] != "random"]
+    both = [(ours - theirs) / 60 for ours, theirs in pairs if ours is not None and theirs is not None]
+    return interval(both).show(1) if both else "–"
 
 
 def _said(entrant: str) -> str:

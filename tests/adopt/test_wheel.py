@@ -34,7 +34,7 @@ print(json.dumps([name for name in {names!r} if importlib.util.find_spec(name)])
 
 def rooms() -> set[str]:
     """Return the names of the folders that a checkout shows as aoi_fl.<room>."""
-    return {path.name for path in (ROOT / "typings" / "aoi_fl").iterdir() if path.is_dir()}
+    return {path.name for path in (ROOT / "typings" / "aoi_fl").iterdir() if path.is_symlink() and path.is_dir()}
 
 
 def found(environment: Environment, names: set[str], folder: Path) -> set[str]:

@@ -47,6 +47,7 @@ def interrupted(process: "subprocess.Popen[str]", number: int, status: int) -> s
     return err
 
 
+@pytest.mark.slow
 def test_sigterm_interrupts_a_run_too(tmp_path):
     process = play(tmp_path, 100_000)
     wait_for_round(process, 1)

@@ -306,6 +306,7 @@ CELLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.ray
 def test_both_engines_play_the_same_in_every_wire_mode(aoi, keys, tmp_path):
     """All on one start of Ray, which is most of the time."""

@@ -20,6 +20,7 @@ def children() -> set[str]:
     return {pid for task in tasks for pid in (task / "children").read_text().split()}
 
 
+@pytest.mark.slow
 def test_two_rounds_with_our_supernode_and_flowers_own(tmp_path):
     before = children()
     with deployment([OURS, FLOWERS]) as submit:

@@ -85,7 +85,7 @@ HOW = {"epochs": 3, "batch_size": 4, "learning_rate": 0.2}
         {"batch_size": 50},  # more than anybody has
         {"batch_size": 1},
         {"epochs": None, "steps": 5},  # ends within a pass, or after many
-        {"epochs": 40, "batch_size": 10},  # more steps than are drawn at once
+        pytest.param({"epochs": 40, "batch_size": 10}, marks=pytest.mark.slow),  # more steps than are drawn at once
     ],
     ids=str,
 )
@@ -282,7 +282,9 @@ def compare(one, two):
         np.testing.assert_allclose(models_[1][name], value, rtol=0, atol=FLOAT32 * np.abs(value).max())
 
 
-@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize(
+    "kind", ["poll", *(pytest.param(kind, marks=pytest.mark.slow) for kind in RUNS if kind != "poll")]
+)
 def test_a_run_is_the_same_together_and_alone(kind, tmp_path, monkeypatch):
     programs = counted(monkeypatch)
     alone = play_run(tmp_path / "alone", **RUNS[kind], **{"train-together": "never"})

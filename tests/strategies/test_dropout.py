@@ -110,7 +110,9 @@ def quiet():
     logging.getLogger("flwr").setLevel(logging.NOTSET)
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    "wire", ["reserve", *(pytest.param(w, marks=pytest.mark.slow) for w in WIRES if w != "reserve")]
+)
 def test_participations_that_count_are_n_over_k_rounds_apart(wire, tmp_path):
     """Within 0.15 round of 2.5, some four standard errors; without adaptation they are 2.93 apart (the thinned chain).
 

@@ -87,7 +87,9 @@ def test_in_reserve_mode_only_newcomers_are_asked(tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["systematic", "markov"])
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    "wire", ["reserve", *(pytest.param(w, marks=pytest.mark.slow) for w in WIRES if w != "reserve")]
+)
 def test_rates_by_size_are_kept(policy, wire, tmp_path):
     make = systematic(wire=wire, rates="size")
     if policy == "markov":
