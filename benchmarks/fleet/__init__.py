@@ -58,7 +58,8 @@ def found(**settings: Any) -> dict[str, Any]:
     """Play a scenario, and return what it took."""
     if not VIRTUAL.there:
         raise Skipped(VIRTUAL.lost)
-    from benchmarks.fleet.play import Scenario, play
+    from benchmarks.fleet.play import play
+    from benchmarks.fleet.scenario import Scenario
 
     return play(Scenario(**settings)).as_dict()
 

@@ -4,7 +4,8 @@ import argparse
 import json
 from dataclasses import MISSING, fields
 
-from benchmarks.fleet.play import Scenario, play
+from benchmarks.fleet.play import play
+from benchmarks.fleet.scenario import Scenario
 
 
 def main() -> None:

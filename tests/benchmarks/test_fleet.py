@@ -11,7 +11,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(not VIRTUAL.there, reason=VIR
 
 
 def test_rounds_go_on_whatever_is_killed_and_no_reply_is_lost():
-    from benchmarks.fleet.play import Scenario, play
+    from benchmarks.fleet.play import play
+    from benchmarks.fleet.scenario import Scenario
 
     found = play(Scenario(200, 20, rounds=4, killing=True, seconds=900.0, timeout=30.0))
     assert found.complete and found.lost == 0
@@ -25,7 +26,8 @@ def test_rounds_go_on_whatever_is_killed_and_no_reply_is_lost():
 
 
 def test_those_that_sleep_are_there_for_their_round_and_hardly_ask_in_between():
-    from benchmarks.fleet.play import Scenario, play
+    from benchmarks.fleet.play import play
+    from benchmarks.fleet.scenario import Scenario
 
     found = play(Scenario(40, 4, rounds=9, round_seconds=6.0, behaviour="asleep", seconds=300.0))
     assert found.complete and found.lost == 0
@@ -34,7 +36,8 @@ def test_those_that_sleep_are_there_for_their_round_and_hardly_ask_in_between():
 
 
 def test_uploads_that_stall_hold_up_neither_the_others_nor_the_next_round():
-    from benchmarks.fleet.play import Scenario, play
+    from benchmarks.fleet.play import play
+    from benchmarks.fleet.scenario import Scenario
 
     found = play(Scenario(8, 8, "poll", rounds=2, timeout=20.0, stalling=2))
     assert found.complete and found.lost == 0
@@ -43,7 +46,8 @@ def test_uploads_that_stall_hold_up_neither_the_others_nor_the_next_round():
 
 
 def test_a_run_that_fails_is_told_at_once_and_leaves_no_process():
-    from benchmarks.fleet.play import Scenario, play
+    from benchmarks.fleet.play import play
+    from benchmarks.fleet.scenario import Scenario
 
     with pytest.raises(Skipped, match="the run has failed: "):
         play(Scenario(2, 3, rounds=1))  # more than there are: the ServerApp refuses it
