@@ -9,7 +9,8 @@ from flwr.serverapp import Grid
 from aoi_fl.flower.versions import FLOWER, warn_once
 
 _ROOM = "flwr.superlink.grid."
-_UPLOADING = {_ROOM + "grpc_grid.GrpcGrid", _ROOM + "http_grid.HttpGrid"}
+_GRPC = _ROOM + "grpc_grid.GrpcGrid"
+_UPLOADING = {_GRPC, _ROOM + "http_grid.HttpGrid"}
 _AT_ONCE = {_ROOM + "inmemory_grid.InMemoryGrid"}
 
 
@@ -38,7 +39,7 @@ def be_patient(grid: Grid) -> None:
     once, and the run with it. Here that happens after twenty such errors in a row.
     """
     invoker: Any = getattr(grid, "_retry_invoker", None)
-    if invoker is None or not uploads(grid):
+    if invoker is None or _GRPC not in _names(grid):  # over HTTP its errors have no such codes
         return
     give_up, succeeded, broken = invoker.should_giveup, invoker.on_success, count(1)
 

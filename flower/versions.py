@@ -254,7 +254,16 @@ REPLIES = Seam(
     since="1.34",
     before="1.35",
 )
-GRPC_GRID = Seam("replies over gRPC", "grids", ("flwr.superlink.grid.grpc_grid:GrpcGrid",), before="1.35")
+GRPC_GRID = Seam(
+    "replies over gRPC, and calls that are tried again",
+    "grids",
+    (
+        "flwr.superlink.grid.grpc_grid:GrpcGrid",
+        "flwr.superlink.grid.grpc_grid:make_simple_grpc_retry_invoker",
+        "flwr.supercore.retry:RetryInvoker(should_giveup, on_success)",
+    ),
+    before="1.35",
+)
 HTTP_GRID = Seam("replies over HTTP", "grids", ("flwr.superlink.grid.http_grid:HttpGrid",), since="1.35")
 
 SEAMS = (MESSAGES, IDENTITY, ERRORS, REPLIES, GRPC_GRID, HTTP_GRID, LOOP, BEATS, WARM, CONTROL, FLEET, VIRTUAL, SIZES)

@@ -1,12 +1,12 @@
 """What Flower's grid over gRPC does when a SuperLink breaks calls off."""
 
+from types import SimpleNamespace
+
 import grpc
 import pytest
 
 from aoi_fl.flower.grids import be_patient
 from aoi_fl.flower.versions import GRPC_GRID
-
-pytestmark = pytest.mark.skipif(not GRPC_GRID.there, reason=GRPC_GRID.lost)
 
 
 class Broken(grpc.RpcError):
@@ -17,6 +17,8 @@ class Broken(grpc.RpcError):
 @pytest.fixture
 def call():
     """Return a function that has a grid make a call that fails so often, and returns how often it was tried."""
+    if not GRPC_GRID.there:
+        pytest.skip(f"this Flower's grid speaks HTTP: it is there {GRPC_GRID.versions}")
     from flwr.superlink.grid.grpc_grid import GrpcGrid
 
     grid = GrpcGrid("127.0.0.1:1", insecure=True, token="t")
@@ -49,3 +51,11 @@ def test_what_a_superlink_breaks_off_is_tried_again_but_not_for_ever(call):
 def test_what_it_refuses_is_not(call):
     assert call(5, grpc.StatusCode.INVALID_ARGUMENT) == -1
     assert call(5, grpc.StatusCode.UNAVAILABLE) == 6  # it is away: as Flower has it
+
+
+def test_a_grid_over_http_keeps_its_own_way():
+    """Its errors have no code of gRPC's to go by."""
+    kind = type("HttpGrid", (SimpleNamespace,), {"__module__": "flwr.superlink.grid.http_grid"})
+    own = SimpleNamespace(should_giveup="its own", on_success=None)
+    be_patient(kind(_retry_invoker=own))
+    assert own.should_giveup == "its own"
