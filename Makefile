@@ -63,7 +63,8 @@ fleet: install
 	$(BIN)/python -m benchmarks fleet
 
 e2e: install
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests/e2e
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/e2e --ignore tests/e2e/test_policies.py
+	$(BIN)/python -m pytest -n 0 tests/e2e/test_policies.py
 
 clean:
 	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis
