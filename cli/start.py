@@ -8,8 +8,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends the process there and then
     from aoi_fl.cli import main as command
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    command.main()
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        command.main()
+    except KeyboardInterrupt:  # before it is ready to say what was interrupted
+        raise SystemExit(130) from None
 
 
 if __name__ == "__main__":
