@@ -53,12 +53,13 @@ def arena(
         seeds, quick=quick, data_dir=data_dir, work=work, policies=chosen, clock=trace, partition=partition,
         typed=" ".join(["aoi arena", *sys.argv[2:]]),
     )  # fmt: skip
+    game = Arena()
     for entrant in chosen or TEN:
-        RunConfig.parse(Arena().keys(entrant, 1, options))
-    make_trace(trace, Arena().settings(options)["num-clients"], 1)  # which says what is wrong before anything is played
+        RunConfig.parse(game.keys(entrant, 1, options))
+    make_trace(trace, game.settings(options)["num-clients"], 1)  # which says what is wrong before anything is played
     folder = out or Path("runs/arena/quick" if quick else "runs/arena")
     try:
-        print(reproduce(Arena(), options, folder, workers))
+        print(reproduce(game, options, folder, workers))
     except KeyboardInterrupt:
         print("\naoi: interrupted; the same command goes on from here", file=sys.stderr)
         sys.exit(130)

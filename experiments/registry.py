@@ -66,10 +66,13 @@ def others() -> dict[str, Experiment]:
     return {experiment.name: experiment for experiment in (Traces(), Arena(), *ARENAS)}
 
 
+def known() -> dict[str, Experiment]:
+    """Return all of both by name."""
+    return experiments() | others()
+
+
 def find(name: str) -> Experiment:
     """Return an experiment by its name; ConfigError, with the list, for an unknown one."""
-    if name in others():
-        return others()[name]
-    if name not in experiments():
+    if name not in known():
         raise ConfigError(f"experiment {name!r} is unknown: give one of {', '.join(experiments())}, wics, all or list.")
-    return experiments()[name]
+    return known()[name]

@@ -20,7 +20,7 @@ from aoi_fl.experiments.harness.pages import written
 from aoi_fl.experiments.harness.progress import Progress, say
 from aoi_fl.experiments.harness.store import Store
 from aoi_fl.experiments.harness.watch import Watch
-from aoi_fl.experiments.registry import experiments, find, others
+from aoi_fl.experiments.registry import find, known
 from aoi_fl.science.errors import ConfigError
 
 _LOOK = 1.0  # seconds between two looks at what the units played elsewhere report
@@ -87,7 +87,7 @@ def write_pages(experiment: Experiment, store: Store, out: Path, command: str) -
 
 def rewrite(out: Path) -> None:
     """Write the pictures and pages of all results in a folder anew; nothing is played."""
-    for name, experiment in (experiments() | others()).items():
+    for name, experiment in known().items():
         store = Store.recorded(out, name)
         if store is not None:
             write_pages(experiment, store, out, f"aoi reproduce {name}")

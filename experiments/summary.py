@@ -10,7 +10,7 @@ from aoi_fl.experiments.harness.account import behind, commands, hours, seeds
 from aoi_fl.experiments.harness.base import Claim, Conclusion, Experiment, Unit, Verdict
 from aoi_fl.experiments.harness.pages import table, written
 from aoi_fl.experiments.harness.store import Store, rests_on
-from aoi_fl.experiments.registry import experiments, others
+from aoi_fl.experiments.registry import experiments, find, known
 
 ARENA_PAGE = tuple(arena.name for arena in ARENAS)
 WICS_PAGE = ("wics-learning", "wics-budget", "wics-ages", "wics-packing", "wics-exact")
@@ -39,11 +39,7 @@ def write_summary(out: Path) -> Path:
         judged += found.claims
         if found.headline:
             headlines.append(f"- {found.headline} [{name}]({name}.md)")
-    pages = [
-        f"- [{e.title}]({name}.md): {e.source}."
-        for name, e in (experiments() | others()).items()
-        if (out / f"{name}.md").exists()
-    ]
+    pages = [f"- [{e.title}]({name}.md): {e.source}." for name, e in known().items() if (out / f"{name}.md").exists()]
     page = out / "README.md"
     page.write_text(
         "# Claims of the papers, measured\n\n"
@@ -91,8 +87,9 @@ def _write_together(out: Path, page: str, title: str, names: Sequence[str], last
     """Write experiments that belong together on one page, if any has results."""
     parts: list[str] = []
     for name in names:
-        store, experiment = Store.recorded(out, name), (experiments() | others())[name]
+        store = Store.recorded(out, name)
         if store is not None:
+            experiment = find(name)
             shown = written(experiment, experiment.conclude(store.rows, store.settings))
             parts.append(f"## {experiment.title}\n\n{shown}{behind(experiment, store, f'aoi reproduce {name}')}\n")
     if parts:

@@ -161,9 +161,9 @@ class BudgetedRefresh(AgeAwareStrategy):
 
     def over(self) -> str | None:
         """Say that what is left of the total budget pays nobody more, if so."""
-        if not len(self.roster):
+        if math.isinf(self.bounded.total) or not len(self.roster):
             return None
-        known = None if self._slopes else self.roster.population(self._record.round + 1).sensitivities
+        known = None if self._slopes is not None else self.roster.population(self._record.round + 1).sensitivities
         reason = self.bounded.over(self._prices(known))
         return reason and f"{reason} (total-budget)"
 
