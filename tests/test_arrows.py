@@ -1,6 +1,8 @@
 """The arrows between rooms, as README draws them: read from every import, those inside functions too."""
 
 import ast
+import importlib
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -81,24 +83,39 @@ def test_no_module_imports_itself_by_a_circle():
         raise AssertionError(" imports ".join(reversed(error.args[1]))) from None
 
 
+def of_flower(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield what a file takes of Flower, wherever in it: modules, and names in them."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names if alias.name.split(".")[0] == "flwr")
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "flwr":
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
 def test_only_one_room_touches_flowers_insides():
-    inside = {
-        "supercore",
-        "superlink",
-        "supernode",
-        "simulation",
-        "proto",
-        "server",
-        "client",
-        "common",
-        "cli",
-        "compat",
+    public = ("flwr", "flwr.app", "flwr.clientapp", "flwr.clientapp.mod", "flwr.serverapp", "flwr.serverapp.strategy")
+    others = [(name, path) for name, path in modules() if room(name) != "flower"]
+    others += [(str(path.relative_to(ROOT)), path) for path in (ROOT / "benchmarks").rglob("*.py")]
+    found = {
+        f"{name}: {module} {attribute}"
+        for name, path in others
+        for module, attribute in of_flower(path)
+        if module not in public or (attribute and attribute not in importlib.import_module(module).__all__)
     }
-    found = set()
-    for name, path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-            if any(n.startswith("flwr.") and n.split(".")[1] in inside for n in names) and room(name) != "flower":
-                found.add(name)
     assert not found, f"these use what Flower does not promise: {sorted(found)}; it belongs into flower/"
+
+
+def test_nobody_reaches_for_what_another_keeps_private():
+    found = {
+        f"{name}: {ast.unparse(node)}"
+        for name, path in modules()
+        if room(name) != "flower"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr)
+        if not (isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"})
+    }
+    known = {f"aoi_fl.learning.{module}: torch._foreach_add_" for module in ("batched", "sgd")}
+    known |= {
+        f"aoi_fl.{module}: os._exit" for module in ("client.supernode", "engine.superlink", "engine.worker_process")
+    }
+    assert found == known

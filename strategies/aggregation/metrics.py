@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
-from flwr.serverapp.strategy.strategy_utils import aggregate_metricrecords
+from flwr.serverapp.strategy import FedAvg
 
 from aoi_fl.strategies.guard import metrics_of
 from aoi_fl.strategies.plan import AggregateMetrics
 from aoi_fl.wire import protocol
+
+_MEANS: AggregateMetrics = FedAvg().train_metrics_aggr_fn  # the weighted means, which have no public name of their own
 
 
 def common(records: Sequence[MetricRecord]) -> list[MetricRecord]:
@@ -43,7 +45,7 @@ def aggregate(contents: Sequence[RecordDict], key: str, function: AggregateMetri
     if function is not None:
         return function(list(contents), key)
     records = [record for record in (metrics_of(content, key) for content in contents) if record is not None]
-    return aggregate_metricrecords([RecordDict({"metrics": record}) for record in common(records)], key)
+    return _MEANS([RecordDict({"metrics": record}) for record in common(records)], key)
 
 
 def _shape(value: object) -> int:

@@ -1,5 +1,7 @@
 """Selection of ours with aggregation of Flower's, and the other way round: real strategies on the in-process engine."""
 
+import inspect
+
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -151,6 +153,15 @@ def test_a_start_of_ones_own_that_has_trained_nobody_is_no_success(tmp_path):
 def test_what_cannot_be_is_refused_with_a_reason(arguments, words):
     with pytest.raises(ConfigError, match=words):
         RandomSelection(2, **arguments)
+
+
+def test_every_argument_of_fedavg_is_taken_or_refused_by_name():
+    default = flower.FedAvg()
+    for name in inspect.signature(flower.FedAvg).parameters:
+        try:
+            RandomSelection(2, **{name: getattr(default, name)})
+        except ConfigError as error:
+            assert f"takes no {name}: " in str(error)
 
 
 def test_an_unknown_argument_is_an_error():
