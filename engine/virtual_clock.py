@@ -127,6 +127,11 @@ class VirtualClock:
         flight = self._flights.get(message_id)
         return None if flight is None else min(flight.stops, self._now) - flight.starts
 
+    def comes(self, message_id: str, by: float) -> bool:
+        """Tell whether a client would answer a message by then, were it waited for."""
+        flight = self._flights.get(message_id)
+        return flight is not None and flight.arrives <= by
+
     def memory(self) -> Memory:
         """Return the seconds up to now."""
         return {"clock": np.array([self._now])}

@@ -69,7 +69,7 @@ class Bookkeeping(SelectionPolicy, Strategy):
             "last": self.roster.last,
             "next_round": self.roster.next_round,
             "so_far": self._so_far.memory(),
-            "silence": self.roster.silence.memory(),
+            **self.roster.patience.memory(simulated=self._clock.simulated is not None),
             **self._clock.memory(),
             **self._aggregation.memory(),
         }
@@ -78,8 +78,7 @@ class Bookkeeping(SelectionPolicy, Strategy):
         """Take back what :meth:`memory` returned; clients met since then follow at the arrays' ends."""
         for name, mine in (("last", self.roster.last), ("next_round", self.roster.next_round)):
             mine[: len(memory[name])] = memory[name]
-        if "silence" in memory:
-            self.roster.silence.recall(memory["silence"])
+        self.roster.patience.recall(memory, simulated=self._clock.simulated is not None)
         if "so_far" in memory:
             self._so_far = SoFar.recall(memory["so_far"])
         if self._so_far.idle == self.options.max_empty_rounds:  # it was stopped for that, and is to try again

@@ -38,6 +38,9 @@ class Clock(Protocol):
     def worked(self, message_id: str) -> float | None:
         """Return for how many seconds a client's device has worked on a message up to now; None if nobody knows."""
 
+    def comes(self, message_id: str, by: float) -> bool:
+        """Tell whether a reply is known to come by then, were it waited for; no if nobody knows."""
+
     @property
     def simulated(self) -> float | None:
         """Seconds of the run up to now, those before a break too; None where time is not simulated."""
@@ -74,6 +77,10 @@ class MachineClock:
     def worked(self, message_id: str) -> float | None:
         """Return None: a client does not say."""
         return None
+
+    def comes(self, message_id: str, by: float) -> bool:
+        """Return no: nobody knows."""
+        return False
 
     def memory(self) -> Memory:
         """Return nothing: a resumed run's time is another one."""

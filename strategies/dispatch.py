@@ -5,7 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
+from aoi_fl.strategies.clock import clock_of
+from aoi_fl.strategies.collect import SURPLUS
 from aoi_fl.strategies.exchange import Exchange
+from aoi_fl.strategies.patience import EVALUATION, TRAINING
 from aoi_fl.strategies.roster import Roster
 from aoi_fl.wire import protocol
 from aoi_fl.wire.protocol import Ask
@@ -17,6 +20,9 @@ class Dispatch:
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
         self._sent: dict[int, Message] = {}
+        self._kind = TRAINING
+        self._excused: set[int] = set()
+        self._exchange: Exchange | None = None  # ours; None where somebody else sends the messages
 
     def message_id(self, client: int) -> str:
         """Return the number of the message that a client was sent."""
@@ -27,7 +33,16 @@ class Dispatch:
         """How many clients are written to."""
         return len(self._sent)
 
-    def messages(self, kind: str, contents: Mapping[int, RecordDict], terms: Mapping[int, Ask]) -> list[Message]:
+    @property
+    def why_missing(self) -> str:
+        """Why those who have sent no reply have not, once the others' have been taken."""
+        if self._exchange is None or not (self._exchange.satisfied or self._exchange.cut_short):
+            return "no reply by the deadline"
+        return SURPLUS if self._exchange.satisfied else "no reply, like the last time, so it was not waited for as long"
+
+    def messages(
+        self, kind: str, contents: Mapping[int, RecordDict], terms: Mapping[int, Ask], asleep: Iterable[int] = ()
+    ) -> list[Message]:
         """Return the messages to nodes, each with our own record; those of equal content share it.
 
         Parameters
@@ -35,6 +50,7 @@ class Dispatch:
         kind : the messages' type
         contents : what goes to each node, but for our record; a node without is sent nothing
         terms : by node
+        asleep : clients that look for no message now, and are not mute if they do not answer
         """
         shared: dict[tuple[int, Ask], RecordDict] = {}
         messages = []
@@ -44,6 +60,8 @@ class Dispatch:
                 shared[key] = RecordDict({**contents[node], protocol.AOI: ConfigRecord(terms[node].write())})
             messages.append(Message(shared[key], node, kind, group_id=str(terms[node].round)))
         self._sent = self._by_client(messages)
+        self._kind = TRAINING if kind == protocol.TRAIN else EVALUATION
+        self._excused, self._exchange = set(asleep), None
         return messages
 
     def send(
@@ -57,11 +75,16 @@ class Dispatch:
         enough: int | None = None,
     ) -> Exchange:
         """Send messages, ours or those that a subclass has made of them."""
+        patience = self._roster.patience
         self._sent = self._by_client(messages)
-        return Exchange(grid, self._sent, timeout, one_by_one=one_by_one, ordered=ordered, enough=enough)
+        self._exchange = Exchange(
+            grid, self._sent, timeout, one_by_one=one_by_one, ordered=ordered, enough=enough,
+            settled=patience.worth(self._kind, self._sent, clock_of(grid)), last=patience.silent(self._kind),
+        )  # fmt: skip
+        return self._exchange
 
-    def take(self, replies: Iterable[Message], take: Callable[[int, Message], None]) -> list[int]:
-        """Hand on each reply with its client's number; return the clients that were written to and sent none."""
+    def take(self, replies: Iterable[Message], round_: int, take: Callable[[int, Message], None]) -> list[int]:
+        """Hand on each reply of a round with its client's number; return the clients that sent none."""
         client_of = {message.metadata.message_id: client for client, message in self._sent.items()}
         silent = set(self._sent)
         for reply in replies:
@@ -70,8 +93,12 @@ class Dispatch:
                 client = self._roster.number(reply.metadata.src_node_id)
             if client in silent:
                 silent.discard(client)
+                self._roster.patience.answered(self._kind, client)
                 take(client, reply)
             del reply  # else it stays while the next one is decoded
+        # Of a surplus nobody knows whether it would have answered by the deadline.
+        mute = set() if self.why_missing == SURPLUS else silent - self._excused
+        self._roster.patience.ended(self._kind, mute, round_, self._exchange)
         return sorted(silent)
 
     def _by_client(self, messages: Iterable[Message]) -> dict[int, Message]:

@@ -15,6 +15,7 @@ from aoi_fl.flower.errors import CLIENT_APP_RAISED
 from aoi_fl.science import draws
 from aoi_fl.strategies.aggregation.base import Aggregation
 from aoi_fl.strategies.guard import Refused, check_metrics, check_name, read_record, some_of
+from aoi_fl.strategies.patience import EVALUATION, QUESTION, TRAINING
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.records import RoundRecord
 from aoi_fl.strategies.roster import Roster
@@ -36,7 +37,7 @@ class Evaluation:
 
     Attributes
     ----------
-    clients : the numbers of those who evaluate, in order, drawn from all that are connected
+    clients : the numbers of those who evaluate, in order, drawn from all that are connected and not silent of late
     """
 
     def __init__(
@@ -50,7 +51,9 @@ class Evaluation:
     ) -> None:
         self._examples_key, self._roster, self._record = options.weighted_by_key, roster, record
         self._hear = hear
-        here = np.flatnonzero(roster.available)
+        answering = roster.available.copy()
+        answering[roster.patience.resting(ask.round, QUESTION, TRAINING, EVALUATION)] = False
+        here = np.flatnonzero(answering)
         lots = draws.uniforms(options.seed, ask.round, "evaluate", len(roster))[here]
         self.clients: list[int] = np.sort(here[np.argsort(lots)[: options.evaluators(len(here))]]).tolist()
         # A client whose update did not come may still be at work on it, and learn its age only then.
@@ -96,7 +99,7 @@ class Evaluation:
 
         A client that is late or gone, or sends nonsense, says nothing of the others.
         """
-        return not self._accepted and self._unable == len(self.clients)
+        return bool(self.clients) and self._unable == len(self.clients)
 
     def result(self, aggregation: Aggregation) -> MetricRecord | None:
         """Return what the accepted evaluations say together; None if nothing could be used."""

@@ -4,8 +4,7 @@ Flower's ``send_and_receive`` sleeps three seconds between looks and gathers all
 Here the waits start short and back off, and at most one update is held at once.
 """
 
-import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice, takewhile
 
@@ -15,12 +14,12 @@ from flwr.serverapp import Grid
 from aoi_fl.flower.grids import uploads
 from aoi_fl.flower.replies import SENT_AT_ONCE, Replies, batched
 from aoi_fl.strategies.clock import MACHINE, Clock, clock_of
+from aoi_fl.strategies.uploads import Uploads
 
 _FIRST_WAIT, _LONGEST_WAIT, _GROWTH = 0.005, 0.5, 1.6
 _GRACE = 30.0  # seconds, at most, that a message outlives its deadline
 ANSWERS_KEPT = 30.0  # seconds that a late reply to a question can be fetched; what lives longer meets a resumed run
 _REST = 4.0  # times what a look took, until the next one: a SuperLink has other things to do
-_PATIENCE = 2.0  # seconds that the others wait for one upload
 
 
 @dataclass
@@ -39,50 +38,6 @@ class Waits:
         self.seconds = _FIRST_WAIT
 
 
-class _Pull(threading.Thread):
-    """The pull of one reply, in the background."""
-
-    def __init__(self, grid: Grid, message_id: str) -> None:
-        super().__init__(daemon=True)  # the process may end before it does
-        self._grid, self.message_id = grid, message_id
-        self.replies: list[Message] = []
-        self.error: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            self.replies = list(self._grid.pull_messages([self.message_id]))
-        except Exception as error:
-            self.error = error
-
-
-class Uploads:
-    """Pulls replies one by one, and waits but a moment for one that is still being uploaded.
-
-    Flower's SuperLink hands a reply out as soon as a client announces it, and ``pull_messages`` then waits for its
-    arrays: three minutes for a client that died meanwhile, hours for one that sends a little now and then. Here such a
-    pull goes on in the background, where it may hold an update of its own, and a later call hands its reply out.
-    """
-
-    def __init__(self, grid: Grid) -> None:
-        self._grid = grid
-        self._slow: dict[str, _Pull] = {}
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterator[Message]:
-        """Yield those of the replies to these messages that are there; what a pull raised is raised."""
-        for message_id in message_ids:
-            pull = self._slow.pop(message_id, None)
-            if pull is None:
-                pull = _Pull(self._grid, message_id)
-                pull.start()
-                pull.join(_PATIENCE)
-            if pull.is_alive():
-                self._slow[message_id] = pull
-            elif pull.error is not None:
-                raise pull.error
-            else:
-                yield from pull.replies
-
-
 class Exchange:
     """One batch of messages under way.
 
@@ -96,6 +51,12 @@ class Exchange:
     keep : seconds after the deadline in which replies can still be fetched; None: as long again, at most half a minute
     settled : told who has not answered yet, says how many seconds they are worth waiting for; None: until the deadline
     enough : how many updates are wanted; when they have come, nobody is waited for any more. None: all
+    last : who is not waited for while others are missing; of ``ordered`` replies theirs come after those of the others
+
+    Attributes
+    ----------
+    missing : who has not answered
+    took : seconds until the last reply that came by the deadline; None: none has come
     """
 
     def __init__(
@@ -109,13 +70,18 @@ class Exchange:
         keep: float | None = None,
         settled: Callable[[set[int]], float | None] = lambda missing: None,
         enough: int | None = None,
+        last: Collection[int] = (),
     ) -> None:
         self._clock = clock_of(grid)
         self._replies: Replies | Uploads | Grid = grid
         if uploads(grid):
             self._replies = Replies(grid) if batched(grid) else Uploads(grid)
         self._spent = 0.0  # seconds that the last look took
-        self._deadline = self._clock.now() + timeout
+        self._begun = self._clock.now()
+        self._deadline = self._latest = self._begun + timeout
+        self._last = frozenset(last)
+        messages = dict(sorted(messages.items(), key=lambda sent: sent[0] in self._last))
+        self.took: float | None = None
         self._one_by_one = one_by_one
         self._ordered = ordered and enough is None  # else the first that come are wanted
         self._wanted = enough
@@ -137,8 +103,21 @@ class Exchange:
 
     @property
     def open(self) -> bool:
-        """Whether a reply may still come: somebody is missing, and the messages have not expired."""
-        return bool(self._pending) and self._clock.now() < self._forgotten
+        """Whether a reply may still come: somebody is missing, and the messages have not expired.
+
+        In simulated time nobody fetches a reply that was not waited for, so that it is not made in earnest.
+        """
+        simulated = self._clock.simulated is not None
+        return bool(self._pending) and not simulated and self._clock.now() < self._forgotten
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether those who are missing were not waited for until the deadline that was given."""
+        return self._deadline < self._latest
+
+    def coming(self) -> set[int]:
+        """Return who is missing and would have answered by the deadline that was given, as far as the clock knows."""
+        return {self._client_of[i] for i in self._pending if self._clock.comes(i, self._latest)}
 
     @property
     def satisfied(self) -> bool:
@@ -160,6 +139,7 @@ class Exchange:
             for reply in self.ready(wait=not last):
                 if self._wanted is not None and _is_update(reply):
                     self._wanted -= 1
+                self.took = self._clock.now() - self._begun
                 yield reply
                 del reply
                 if self.satisfied:
@@ -169,10 +149,8 @@ class Exchange:
             if len(self._pending) < before:
                 waits.reset()
             if len(self._pending) == before or self._spent:
-                # In order, a clock that knows when replies come may as well wait for all of them.
-                count = len(self._pending) if self._ordered else 1 if self._wanted is None else self._wanted
                 waits.seconds = max(waits.seconds, _REST * self._spent)
-                waits.pause(self._deadline, self._clock, self._pending, count)
+                waits.pause(self._deadline, self._clock, *self._awaited())
 
     def ready(self, wait: bool = False) -> Iterator[Message]:
         """Yield the replies that are there now; of ``ordered`` ones, with ``wait``, the next in turn."""
@@ -201,6 +179,13 @@ class Exchange:
                 del reply  # the next one is decoded when this one is gone
             elif in_turn:
                 return
+
+    def _awaited(self) -> tuple[Collection[str], int]:
+        """Return the replies that are waited for now, and how many of them, for a clock that knows when they come."""
+        others = [i for i in self._pending if self._client_of[i] not in self._last] if self._last else self._pending
+        if self._ordered:  # one may as well wait for all of them
+            return others or self._pending, len(others or self._pending)
+        return self._pending, 1 if self._wanted is None or len(others) < len(self._pending) else self._wanted
 
     def _shorten(self) -> None:
         """Bring the deadline forward where those who are missing are not worth waiting for until then."""

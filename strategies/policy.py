@@ -40,6 +40,10 @@ class SelectionPolicy:
         """Say why the run is complete before its last round; None while there is another one to play."""
         return None
 
+    def asleep(self) -> list[int]:
+        """Return the clients that look for no message now, by leave of the policy."""
+        return []
+
     def ahead(self, ask: Ask) -> Ask | None:
         """Complete the next round's question, ``ask``, that rides on this round's evaluation; None: it does not.
 

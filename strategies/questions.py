@@ -8,9 +8,11 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
+from aoi_fl.strategies.clock import clock_of
 from aoi_fl.strategies.collect import drop
 from aoi_fl.strategies.exchange import ANSWERS_KEPT, Exchange
 from aoi_fl.strategies.guard import Refused, check_name, read_record
+from aoi_fl.strategies.patience import QUESTION
 from aoi_fl.strategies.records import Participation, RoundRecord
 from aoi_fl.strategies.roster import Roster
 from aoi_fl.wire import protocol
@@ -31,38 +33,32 @@ def ask_clients(
 ) -> Iterator[tuple[int, A]]:
     """Ask clients and yield their answers as they come; who sends none that counts is named in the round's record.
 
-    Who left the last question unanswered is not waited for, and asked again with growing pauses; what it says meanwhile
-    is heard before the next question, which it is then put at once, and given time to answer.
-
     Parameters
     ----------
     grid, roster, record : where, who, and the round
     kind : the message's type
     terms : the question to a client
-    whom : (n,) who is asked
+    whom : (n,) who is asked; who left the last question unanswered is not waited for, until it has been heard
     expected : the record that an answer holds
     timeout : seconds until the deadline
     """
-    _hear_the_late(roster)
-    resting, mute = roster.silence.resting(record.round), set(roster.silence)
     contents: dict[Ask, RecordDict] = {}  # most clients are asked the same
     messages = {}
     for client in np.flatnonzero(whom).tolist():
-        if client not in resting:
-            ask = terms(client)
-            if ask not in contents:
-                contents[ask] = RecordDict({protocol.AOI: ConfigRecord(ask.write())})
-            messages[client] = Message(contents[ask], roster.node(client), kind, group_id=str(record.round))
+        ask = terms(client)
+        if ask not in contents:
+            contents[ask] = RecordDict({protocol.AOI: ConfigRecord(ask.write())})
+        messages[client] = Message(contents[ask], roster.node(client), kind, group_id=str(record.round))
     record.asked += len(messages)
     record.messages += 2 * len(messages)
-    settled = (lambda missing: 0.0 if missing <= mute else None) if mute else (lambda missing: None)
+    settled = roster.patience.worth(QUESTION, messages, clock_of(grid), others=roster.others_answer)
     exchange = Exchange(grid, messages, timeout, one_by_one=False, keep=ANSWERS_KEPT, settled=settled)
     for reply in exchange:
         who = exchange.client_of(reply)
         if who is None:
             continue
         client = who
-        roster.silence.forget([client])
+        roster.patience.answered(QUESTION, client)
         try:
             answer = read_record(reply, expected)
             check_name(answer.name, roster.name(client))
@@ -71,18 +67,7 @@ def ask_clients(
             drop(record, Participation(client, roster.name(client), outcome, reason=str(reason)))
             continue
         yield client, answer
-    for client in sorted(exchange.missing):
-        roster.silence.note(client, record.round)
+    late = sorted(exchange.missing)
+    roster.patience.ended(QUESTION, late, record.round, exchange)
+    for client in late:
         drop(record, Participation(client, roster.name(client), "late", reason="no answer by the deadline"))
-    if exchange.missing:
-        roster.unanswered.append(exchange)
-
-
-def _hear_the_late(roster: Roster) -> None:
-    """Note which clients have answered a former question after all; the answer itself was about another round."""
-    for exchange in roster.unanswered:
-        for reply in exchange.ready():
-            client = exchange.client_of(reply)
-            if client is not None and not reply.has_error():
-                roster.silence.hear(client)
-    roster.unanswered = [exchange for exchange in roster.unanswered if exchange.open]

@@ -66,7 +66,7 @@ class RollCall:
         strangers = sorted(nodes - there - self._mute.resting(ask.round))
 
         def worth(missing: set[int]) -> float | None:
-            if missing <= set(self._mute):
+            if missing <= self._mute.mute():
                 return 0.0
             return settled(len(there) + len(strangers) - len(missing))
 

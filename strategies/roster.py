@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population
-from aoi_fl.strategies.exchange import Exchange
 from aoi_fl.strategies.guard import some_of
+from aoi_fl.strategies.patience import QUESTION, TRAINING, Patience
 from aoi_fl.strategies.records import ClientRecord
-from aoi_fl.strategies.silence import Silence
 from aoi_fl.wire.protocol import Introduction
 
 logger = logging.getLogger("flwr")
@@ -30,8 +29,7 @@ class Roster:
     last : (n,) int64, the round in which the server last used the client's work (0: never)
     next_round : (n,) int64, the round it has reserved (0: none known)
     payments : (n,) float64, what it declared (NaN: nothing)
-    silence : clients that left the last question unanswered
-    unanswered : questions that some client may still answer
+    patience : with those that do not answer
     """
 
     def __init__(self, known: Iterable[ClientRecord] = (), expected: int = 0) -> None:
@@ -43,8 +41,7 @@ class Roster:
         self._sizes = np.zeros(0)
         self._sizeless: set[int] = set()  # of whom it has been said that they have declared no size
         self.payments = np.zeros(0)
-        self.silence = Silence()
-        self.unanswered: list[Exchange] = []
+        self.patience = Patience()
         self._sensitivities = np.zeros(0)
         self._node_of: dict[int, int] = {}
         self._number_of_node: dict[int, int] = {}
@@ -102,12 +99,24 @@ class Roster:
         """Return the name of a client, or its number while it has not said who it is."""
         return self.name(client) if client in self.records else f"client {client}"
 
+    def here(self, round_: int) -> NDArray[np.bool_]:
+        """Return (n,) whom a round can ask, or choose: the connected, but for those that rest; if all do, all."""
+        here = self.available.copy()
+        here[self.patience.resting(round_, QUESTION, TRAINING)] = False
+        return here if here.any() else self.available.copy()
+
+    @property
+    def others_answer(self) -> bool:
+        """Whether a connected client answers, so that a round need not wait for those that do not."""
+        silent = self.patience.silent(QUESTION, TRAINING)
+        return not silent.issuperset(np.flatnonzero(self.available).tolist())
+
     def population(self, round_: int) -> Population:
         """Return the clients as a selector sees them at the start of a round."""
         return Population(
             ages=round_ - 1 - self.last,
             sizes=self._with_mean_sizes(),
-            available=self.available,
+            available=self.here(round_),
             payments=self.payments,
             sensitivities=self._sensitivities,
         )
@@ -153,7 +162,7 @@ class Roster:
                 continue
             elif old is not None:  # it has started anew; one that a resumed run meets again may rest as before
                 del self._number_of_node[old]
-                self.silence.forget({number})
+                self.patience.forget(number)
             self._number_of_node[node] = number
             self._node_of[number] = node
         self._add(fresh)

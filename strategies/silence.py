@@ -1,4 +1,9 @@
-"""Who does not answer: asked again with growing pauses, and not waited for."""
+"""Who does not answer: tried again with growing pauses, and waited for only once it has been heard.
+
+When somebody is tried again follows from the rounds in which it was silent, and from nothing else: so a run that was
+interrupted tries the same clients in the same rounds. That an answer came too late says that its sender is alive. It
+is waited for the next time, and no sooner tried: a run that was interrupted may never hear that answer.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,9 +14,9 @@ _LONGEST_PAUSE = 64  # rounds
 
 
 class Silence:
-    """Those that left a question unanswered, by a number of theirs, and when each is to be asked again.
+    """Those that left a message unanswered, by a number of theirs, and when each is to be tried again.
 
-    After the first unanswered question that is the next round, then every second, fourth, … round.
+    After the first unanswered message that is the next round, then every second, fourth, … round.
     """
 
     def __init__(self) -> None:
@@ -20,8 +25,12 @@ class Silence:
         self._heard: set[int] = set()
 
     def __iter__(self) -> Iterator[int]:
-        """Yield those that are not waited for."""
-        return iter(self._times.keys() - self._heard)
+        """Yield those that have not answered the last message that they were sent."""
+        return iter(self._times)
+
+    def mute(self) -> set[int]:
+        """Return those that are not waited for."""
+        return self._times.keys() - self._heard
 
     def note(self, who: int, round_: int) -> None:
         """Note that somebody has not answered in a round."""
@@ -30,9 +39,8 @@ class Silence:
         self._heard.discard(who)
 
     def hear(self, who: int) -> None:
-        """Note that somebody has answered too late: it is asked at once and waited for; late again, it rests longer."""
+        """Note that somebody has answered too late: it is waited for when it is tried again."""
         if who in self._times:
-            self._until[who] = 0
             self._heard.add(who)
 
     def forget(self, who: Iterable[int]) -> None:
@@ -43,7 +51,7 @@ class Silence:
             self._heard.discard(one)
 
     def resting(self, round_: int) -> set[int]:
-        """Return those that are not asked in a round."""
+        """Return those that are not tried in a round."""
         return {who for who, until in self._until.items() if round_ < until}
 
     def memory(self) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.base import Aggregation
 from aoi_fl.strategies.bookkeeping import Bookkeeping
-from aoi_fl.strategies.collect import SURPLUS, Collector
+from aoi_fl.strategies.collect import Collector
 from aoi_fl.strategies.dispatch import Dispatch
 from aoi_fl.strategies.evaluation import Evaluation
 from aoi_fl.strategies.exchange import Exchange
@@ -84,9 +84,7 @@ class Steps(Bookkeeping):
                 collector.take(client, reply)
 
         for client in self._take(replies, take):
-            surplus = isinstance(replies, Exchange) and replies.satisfied
-            reason = SURPLUS if surplus else "no reply by the deadline"
-            collector.drop(client, "late", reason, self._dispatch.message_id(client))
+            collector.drop(client, "late", self._dispatch.why_missing, self._dispatch.message_id(client))
         with self._record.timed("aggregate"):
             arrays, metrics = collector.finish()
         aggregated = (self._record.aggregate_seconds or 0.0) - before
@@ -130,7 +128,7 @@ class Steps(Bookkeeping):
         metrics = None
         if self._evaluation is not None:
             for client in self._take(replies, self._evaluation.take):
-                self._evaluation.drop(client, "no reply by the deadline")
+                self._evaluation.drop(client, self._dispatch.why_missing)
             metrics = self._evaluation.result(self._aggregation)
             if self._evaluation.in_vain and not self._so_far.evaluated:
                 logger.warning("No client could evaluate the model: none is asked again (fraction_evaluate=0).")
@@ -168,7 +166,8 @@ class Steps(Bookkeeping):
             replace(self.terms(plan.ask, client), refresh=flag)
             for client, flag in zip(plan.clients.tolist(), refresh, strict=True)
         ]
-        return self._dispatch.messages(protocol.TRAIN, contents, dict(zip(nodes, asks, strict=True)))
+        terms = dict(zip(nodes, asks, strict=True))
+        return self._dispatch.messages(protocol.TRAIN, contents, terms, asleep=self.asleep())
 
     def _send(self, grid: Grid, messages: Iterable[Message], timeout: float, *, one_by_one: bool) -> Exchange:
         ordered = one_by_one and self.options.deterministic
@@ -177,4 +176,4 @@ class Steps(Bookkeeping):
 
     def _take(self, replies: Iterable[Message], take: Callable[[int, Message], None]) -> list[int]:
         self._record.messages += 2 * self._dispatch.count
-        return self._dispatch.take(replies, take)
+        return self._dispatch.take(replies, self._record.round, take)

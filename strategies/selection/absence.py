@@ -11,6 +11,7 @@ from aoi_fl.science.absence import achievable
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import AbsenceRule
 from aoi_fl.science.presence import Presence
+from aoi_fl.strategies.patience import QUESTION, TRAINING
 from aoi_fl.strategies.records import RoundRecord
 from aoi_fl.strategies.roster import Roster
 
@@ -43,7 +44,7 @@ class Absence:
         self._noted = record.round
         here = roster.available.copy()
         here[[part.client for part in record.participations if part.outcome in ("late", "failed", "refused")]] = False
-        here[list(roster.silence.resting(record.round))] = False
+        here[roster.patience.resting(record.round, QUESTION, TRAINING)] = False
         met = np.zeros(len(here), np.bool_)
         met[list(roster.records)] = True
         met[list(asleep)] = False

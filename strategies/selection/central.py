@@ -44,7 +44,7 @@ class CentralSelection(AgeAwareStrategy):
 
     def rates(self) -> NDArray[np.float64] | None:
         """Return (n,) k/n for everybody: each is chosen as often as any other."""
-        n = max(1, int(self.roster.available.sum()))
+        n = max(1, int(self.roster.here(self._record.round).sum()))
         return np.full(len(self.roster), min(1.0, self._per_round / n))
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from aoi_fl.science import draws
 from aoi_fl.strategies.collect import decline
 from aoi_fl.strategies.pace import Pace
+from aoi_fl.strategies.patience import QUESTION, TRAINING
 from aoi_fl.strategies.plan import Plan
 from aoi_fl.strategies.round import AgeAwareStrategy
 from aoi_fl.strategies.wires import make_wire
@@ -75,13 +76,14 @@ class DecentralisedParticipation(AgeAwareStrategy):
     def choose(self, ask: Ask, grid: Grid) -> Plan:
         """Find out who is willing, as the wire has it."""
         self._pace.begin()
-        here, question, record = self.roster.available, self.question(ask), self._record
-        willing = self._wire.announced(ask.round, here, self.roster.next_round)
+        available, here = self.roster.available, self.roster.here(ask.round)
+        question, record = self.question(ask), self._record
         if not self._wire.asks:
             record.asked = int(here.sum())
-            return equal(willing, question)
+            return equal(self._wire.announced(ask.round, here, self.roster.next_round), question)
+        willing = self._wire.announced(ask.round, available, self.roster.next_round)  # nobody's word is passed over
         to_ask = self._wire.to_ask(ask.round, here, self.roster.next_round)
-        early = self._wire.early(question, here)
+        early = self._wire.early(question, available)
         to_ask[list(early)] = False
         asked = self._ask_clients(grid, protocol.PARTICIPATE, question, to_ask, Answer)
         for client, answer in chain(early.items(), asked):
@@ -104,12 +106,14 @@ class DecentralisedParticipation(AgeAwareStrategy):
     def rescue(self, ask: Ask) -> Plan | None:
         """Force one client at random where nobody volunteered (Javani & Wang 2025, "forced selection").
 
-        Whoever has just failed to answer is not waited for a second time; nor is one that sleeps, unless all do: then
-        it is the one that wakes up first.
+        Whoever has just failed is not waited for a second time. Nor is one that was silent before, if there are others;
+        nor one that sleeps, unless all do: then it is the one that wakes up first.
         """
         available = self.roster.available.copy()
         available[[p.client for p in self._record.participations]] = False
-        here = self._soonest(np.flatnonzero(available))
+        answering = available.copy()
+        answering[list(self.roster.patience.silent(QUESTION, TRAINING))] = False
+        here = self._soonest(np.flatnonzero(answering if answering.any() else available))
         if not len(here):
             return None
         lots = draws.uniforms(self.options.seed, ask.round, "forced", len(self.roster))

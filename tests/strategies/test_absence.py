@@ -16,10 +16,10 @@ from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.server.config import RunConfig
 from aoi_fl.strategies import MarkovParticipation, RoundOptions, SystematicParticipation
+from aoi_fl.strategies.patience import Patience
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.records import RoundRecord
 from aoi_fl.strategies.selection.absence import Absence
-from aoi_fl.strategies.silence import Silence
 
 N, K, ROUNDS = 10, 2, 60
 SHARES = np.array([1.0] * 5 + [0.4] * 4 + [0.1])
@@ -137,7 +137,7 @@ def test_a_resumed_run_goes_on(make, tmp_path):
 def test_a_round_is_noted_once():
     """Where nobody volunteers, a second batch of the round's updates comes in."""
     everybody, record = np.ones(3, np.bool_), RoundRecord(7)
-    roster = SimpleNamespace(available=everybody, silence=Silence(), records=range(3))
+    roster = SimpleNamespace(available=everybody, patience=Patience(), records=range(3))
     once, twice = Absence(), Absence()
     once.note(roster, record, ())
     for _ in range(2):

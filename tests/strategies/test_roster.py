@@ -8,6 +8,7 @@ from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
+from aoi_fl.strategies.patience import TRAINING
 from aoi_fl.strategies.records import ClientRecord
 from aoi_fl.strategies.rollcall import RollCall
 from aoi_fl.strategies.roster import Roster
@@ -245,9 +246,9 @@ def test_who_was_silent_rests_also_when_the_run_goes_on_but_not_once_its_node_is
     known = [ClientRecord(i, f"client-{i}", 1) for i in range(2)]
     grid, roster, roll = town(app_saying({}), tmp_path, 2, known)
     for round_ in (4, 5):
-        roster.silence.note(0, round_)
+        roster.patience.ended(TRAINING, [0], round_)
     call(roll, grid, 6)
-    assert roster.silence.resting(6) == {0}
+    assert roster.patience.resting(6, TRAINING) == [0]
     grid.restart(0)
     call(roll, grid, 6)
-    assert roster.silence.resting(6) == set()
+    assert roster.patience.resting(6, TRAINING) == []

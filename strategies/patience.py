@@ -1,0 +1,136 @@
+"""Whom a round leaves in peace, for whom it waits and how long, by the kinds of messages that clients leave unanswered.
+
+A client that is connected and does not answer costs one deadline for each kind of message, and no more. After that it
+is tried in growing pauses, and given as much time again as the others take, so that it at most doubles a round now and
+then. Seconds are by the clock of the exchange, simulated ones where time is simulated.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi_fl.strategies.clock import Clock
+from aoi_fl.strategies.exchange import Exchange
+from aoi_fl.strategies.records import Memory
+from aoi_fl.strategies.silence import Silence
+
+QUESTION, TRAINING, EVALUATION = "question", "training", "evaluation"
+_KEYS = {QUESTION: "silence", TRAINING: "silence-training", EVALUATION: "silence-evaluation"}  # in a run's memory
+
+
+class Patience:
+    """The clients' silences, one for each kind of message.
+
+    A pause is in asking only. Nobody's decision is passed over: whoever has said that it takes part is sent the model,
+    and who rests has not been asked. To a policy it is as one that is absent.
+    """
+
+    def __init__(self) -> None:
+        self._silences = {kind: Silence() for kind in _KEYS}
+        self._took = dict.fromkeys(_KEYS, np.nan)  # seconds until the last answer, in the last exchange with any
+        self._unanswered: list[tuple[str, Exchange]] = []  # exchanges that some client may still answer
+
+    def resting(self, round_: int, *kinds: str) -> list[int]:
+        """Return the clients that are not tried in a round, for their silence to one of these kinds of messages."""
+        return sorted({client for kind in kinds for client in self._silences[kind].resting(round_)})
+
+    def silent(self, *kinds: str) -> set[int]:
+        """Return the clients that have left the last message of one of these kinds unanswered."""
+        return {client for kind in kinds for client in self._silences[kind]}
+
+    def worth(
+        self, kind: str, asked: Collection[int], clock: Clock, *, others: bool = False
+    ) -> Callable[[set[int]], float | None]:
+        """Return what says of those who have not answered yet how many seconds they are worth waiting for.
+
+        Parameters
+        ----------
+        kind : of the messages that are about to be sent
+        asked : to whom
+        clock : of seconds
+        others : whether there are clients that are not asked and make the round without them
+
+        Returns
+        -------
+        None, for the whole deadline, while somebody is missing that was not silent the last time. The others are given
+        as much time again as the rest took; where nobody else was asked, as those who answered took the last time, if
+        that is known; none at all where ``others`` make the round.
+        """
+        self._hear_the_late(kind)
+        begun, mute = clock.now(), self._silences[kind].mute()
+        alone, usual = mute.issuperset(asked), self._took[kind]
+
+        def seconds(missing: set[int]) -> float | None:
+            if not missing <= mute:
+                return None
+            if not alone:
+                return clock.now() - begun
+            return 0.0 if others else None if np.isnan(usual) else usual
+
+        return seconds
+
+    def answered(self, kind: str, client: int) -> None:
+        """Note that a client has answered in time."""
+        self._silences[kind].forget([client])
+
+    def ended(self, kind: str, missing: Collection[int], round_: int, exchange: Exchange | None = None) -> None:
+        """Note who has not answered, and how long the others took; without an exchange somebody else has sent it.
+
+        Whoever would have answered by the deadline, but was not waited for, is waited for the next time: in simulated
+        time the clock knows, and else its answer is heard when it comes.
+        """
+        silence = self._silences[kind]
+        for client in missing:
+            silence.note(client, round_)
+        if exchange is None:
+            return
+        if exchange.took is not None:
+            self._took[kind] = exchange.took
+        for client in exchange.coming():
+            silence.hear(client)
+        self._unanswered.append((kind, exchange))
+
+    def forget(self, client: int) -> None:
+        """Note that a client has started anew."""
+        for silence in self._silences.values():
+            silence.forget([client])
+
+    def memory(self, *, simulated: bool) -> dict[str, NDArray[Any]]:
+        """Return what the next round needs to know, as arrays by name; seconds only where they are ``simulated``."""
+        found: dict[str, NDArray[Any]] = {_KEYS[kind]: silence.memory() for kind, silence in self._silences.items()}
+        if simulated:
+            found["patience"] = np.array(list(self._took.values()))
+        return found
+
+    def recall(self, memory: Memory, *, simulated: bool) -> None:
+        """Take back what :meth:`memory` returned.
+
+        Answers that were under way when the run broke off are never heard, unless they were ``simulated``: so everybody
+        is waited for once.
+        """
+        for kind, silence in self._silences.items():
+            if _KEYS[kind] in memory:
+                silence.recall(memory[_KEYS[kind]])
+            if not simulated:
+                for client in silence:
+                    silence.hear(client)
+        if "patience" in memory:
+            self._took = dict(zip(_KEYS, memory["patience"].tolist(), strict=True))
+
+    def _hear_the_late(self, kind: str) -> None:
+        """Note which clients have answered after all; what they say is about another round, and not used."""
+        silence = self._silences[kind]
+        for of, exchange in self._unanswered:
+            if of == kind:
+                for reply in exchange.ready():
+                    client = exchange.client_of(reply)
+                    if client is not None and not reply.has_error():
+                        silence.hear(client)
+                    del reply  # it may hold an update
+        self._unanswered = [
+            (of, exchange)
+            for of, exchange in self._unanswered
+            if exchange.open and exchange.missing & self._silences[of].mute()
+        ]

@@ -1,0 +1,121 @@
+"""Who is late in simulated time is tried again with growing pauses, against timelines worked out by hand."""
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+
+from aoi_fl.client import ClientApp
+from aoi_fl.engine.clocked_grid import ClockedGrid
+from aoi_fl.science.availability import Availability
+from aoi_fl.science.devices import DeviceTrace
+from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
+from aoi_fl.strategies.plan import Plan, Resume
+
+N, DEADLINE = 4, 100.0
+LONG = 10_000.0
+
+
+class Notes:
+    """An observer that keeps what a checkpoint would hold, and may kill the run after a round."""
+
+    def __init__(self, kill):
+        self.clients, self.rounds, self.memory, self.arrays, self.kill = [], [], {}, None, kill
+
+    def clients_seen(self, clients):
+        self.clients += clients
+
+    def round_done(self, record, arrays, memory):
+        self.rounds.append(record)
+        self.memory = {k: np.array(v) for k, v in memory.items()}
+        self.arrays = arrays
+        if self.kill:
+            raise KeyboardInterrupt
+
+
+def grid_of(folder, seconds, spells=()):
+    """Return a grid whose clients train for so many seconds; the last of them is there in these spells alone."""
+    app = ClientApp()
+
+    @app.train()
+    def train(message, context):
+        content = {"arrays": message.content["arrays"], "metrics": MetricRecord({"num-examples": 1})}
+        return Message(RecordDict(content), reply_to=message)
+
+    there = [[(0, LONG)] for _ in seconds]
+    there[-1] = list(spells) or there[-1]
+    free = np.full(N, np.inf)
+    trace = DeviceTrace(Availability.from_spells(there, LONG), np.array(seconds), "example", free, free)
+    return ClockedGrid(app, {"runs-dir": str(folder), "seed": 5}, N, lambda: None, trace)
+
+
+def play(folder, seconds, spells=(), rounds=9, make=RandomSelection, killed=False, **options):
+    """Play rounds in which all take part, each by a server of its own if ``killed``; return their ends and parts."""
+    chosen = {"run": "r", "seed": 5, "train_timeout": DEADLINE, "ask_timeout": 30.0, "evaluate_clients": 0} | options
+    notes, model = Notes(killed), ArrayRecord({"w": Array(np.zeros(2))})
+    for round_ in range(1, rounds + 1) if killed else [1]:
+        resume = Resume(round_, notes.clients, notes.memory) if round_ > 1 else None
+        strategy = make(N, options=RoundOptions(**chosen), observer=notes, resume=resume)
+        try:
+            strategy.start(grid_of(folder, seconds, spells), notes.arrays or model, rounds)
+        except KeyboardInterrupt:
+            continue
+    return [r.clock for r in notes.rounds], [{p.client: p.outcome for p in r.participations} for r in notes.rounds]
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_a_client_that_is_never_in_time_costs_one_deadline_and_then_doubles_a_round_now_and_then(
+    deterministic, tmp_path
+):
+    """The others answer after 10 s, the last would after 1000: sent the model in rounds 1, 2, 4 and 8."""
+    ends, parts = play(tmp_path, [9, 9, 9, 999], deterministic=deterministic)
+    assert ends == [100, 120, 130, 150, 160, 170, 180, 200, 210]
+    assert [3 in part for part in parts] == [round_ in (1, 2, 4, 8) for round_ in range(1, 10)]
+    assert {part[3] for part in parts if 3 in part} == {"late"}
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_one_that_left_once_and_is_slower_than_the_others_is_waited_for_again(deterministic, tmp_path):
+    """It needs 50 s, and leaves at second 20 of the first round.
+
+    In round 2, from 100 on, the others have answered after 10 s: it is given 10 more. But it would have answered by the
+    deadline, so that in round 4, from 130 on, it is waited for, and from then on as everybody.
+    """
+    ends, parts = play(tmp_path, [9, 9, 9, 49], [(0, 20), (90, LONG)], rounds=6, deterministic=deterministic)
+    assert ends == [100, 120, 130, 180, 230, 280]
+    assert [part.get(3) for part in parts] == ["late", "late", None, "trained", "trained", "trained"]
+
+
+class Alone(RandomSelection):
+    """Sends the model to the last client in every second round, and else to the first."""
+
+    def choose(self, ask, grid):
+        return Plan(np.array([0 if ask.round % 2 else N - 1]), np.ones(1), ask)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_one_that_was_silent_and_is_alone_is_given_what_others_took_the_last_time(killed, tmp_path):
+    ends, _ = play(tmp_path, [9, 9, 9, 999], rounds=6, make=Alone, killed=killed)
+    assert ends == [10, 110, 120, 130, 140, 150]
+
+
+def test_who_comes_after_enough_have_come_is_not_mute(tmp_path):
+    ends, parts = play(tmp_path, [9, 9, 9, 999], rounds=4, enough=3)
+    assert ends == [10, 20, 30, 40] and all(part[3] == "late" for part in parts)
+
+
+def test_where_more_are_wanted_than_come_the_silent_are_given_as_long_again(tmp_path):
+    """Four are wanted of four: two answer after 10 s, one after 15, and one never."""
+    ends, parts = play(tmp_path, [9, 14, 9, 999], rounds=4, enough=4)
+    assert ends == [100, 130, 145, 175] and [len(part) for part in parts] == [4, 4, 3, 4]
+
+
+@pytest.mark.parametrize("wire", ["poll", "broadcast", "reserve"])
+@pytest.mark.parametrize("seconds", [[9, 14, 19, 999], [9, 14, 9, 49]])
+def test_a_run_that_is_killed_after_each_round_takes_the_same_time_and_tries_the_same(wire, seconds, tmp_path):
+    def make(clients, **settings):
+        return MarkovParticipation.optimal(clients, 3, 2, wire=wire, **settings)
+
+    spells = [(0, 35), (70, LONG)]
+    whole = play(tmp_path / "whole", seconds, spells, rounds=12, make=make)
+    assert whole == play(tmp_path / "cut", seconds, spells, rounds=12, make=make, killed=True)
+    assert "late" in {part.get(3) for part in whole[1]}

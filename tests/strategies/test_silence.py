@@ -1,0 +1,313 @@
+"""Who does not answer in time is tried again with growing pauses, the same ones whether or not the run is killed."""
+
+import math
+import random
+import time
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+
+from aoi_fl.client import ClientApp
+from aoi_fl.engine.local import LocalGrid
+from aoi_fl.science.errors import NothingTrainedError
+from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.strategies import (
+    MarkovParticipation,
+    OldestAge,
+    RandomSelection,
+    RoundOptions,
+    SystematicParticipation,
+)
+from aoi_fl.strategies.clock import MachineClock
+from aoi_fl.strategies.plan import Resume
+
+N = 6
+TRAIN, ASK, HELLO, EVALUATE = "train", "query.participate", "query.hello", "evaluate"
+NOT_WAITED = "no reply, like the last time, so it was not waited for as long"
+LOST, HUNG = math.inf, -1  # a reply that never comes, and a client that does nothing at all
+POLICY = MarkovPolicy.increasing(N, 2, 4)
+POLICIES = {
+    "poll": lambda **settings: MarkovParticipation(POLICY, wire="poll", **settings),
+    "broadcast": lambda **settings: MarkovParticipation(POLICY, wire="broadcast", **settings),
+    "reserve": lambda **settings: MarkovParticipation(POLICY, wire="reserve", **settings),
+    "systematic": lambda **settings: SystematicParticipation(N, 2, **settings),
+    "random": lambda **settings: RandomSelection(3, **settings),
+    "oldest-age": lambda **settings: OldestAge(3, **settings),
+}
+app = ClientApp()
+
+
+@app.train()
+def train(message, context):
+    i, round_ = context.node_config["partition-id"], message.content["config"]["server-round"]
+    step = np.sin(np.arange(5) * (i + 1) + round_)  # sums of it depend on the order of summation
+    arrays = {"w": Array((message.content["arrays"]["w"].numpy() * 0.9 + step).astype(np.float32))}
+    metrics = MetricRecord({"num-examples": 10 + i, "loss": 1.0})
+    return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=message)
+
+
+@app.evaluate()
+def evaluate(message, context):
+    metrics = MetricRecord({"num-examples": 1, "loss": float(context.node_config["partition-id"])})
+    return Message(RecordDict({"metrics": metrics}), reply_to=message)
+
+
+class Slow(LocalGrid):
+    """A grid on which a client's reply comes so many batches of messages after its own, as ``script`` has it.
+
+    ``script(kind, round, client)`` is 0 where it comes in time. The client does its work at once, unless it is HUNG.
+    ``pushed`` holds kind, round and client of each message, ``said`` who said yes to which round and was heard.
+    """
+
+    def __init__(self, folder, script, nodes=N):
+        super().__init__(app, {"runs-dir": str(folder), "seed": 5}, nodes)
+        self.script, self.batch, self.born, self.done = script, 0, {}, {}
+        self.pushed, self.said = [], []
+
+    def _about(self, message):
+        client = self._contexts[message.metadata.dst_node_id].node_config["partition-id"]
+        return message.metadata.message_type, message.content["aoi"]["round"], client
+
+    def push_messages(self, messages):
+        ids = list(super().push_messages(messages))
+        self.batch += bool(ids)
+        for i in ids:
+            about = self._about(self._waiting[i])
+            self.pushed.append(about)
+            self.born[i] = self.batch, self.script(*about), about
+        return ids
+
+    def pull_messages(self, message_ids):
+        replies = []
+        for i in message_ids:
+            born, delay, (kind, round_, client) = self.born[i]
+            if delay != HUNG and i in self._waiting:
+                self.done[i] = super().pull_messages([i])
+            if delay != HUNG and i in self.done and self.batch >= born + delay:
+                (reply,) = self.done.pop(i)
+                answer = reply.content.get("aoi", {})
+                if delay == 0 and kind == ASK:
+                    announced = answer.get("next-round", round_ if answer["takes-part"] else 0)
+                    self.said.append((client, announced))
+                replies.append(reply)
+        return replies
+
+
+class Ticking(MachineClock):
+    """A clock that passes in waiting alone, however busy the machine is."""
+
+    def __init__(self):
+        self.ticks = 0.0
+
+    def now(self):
+        return self.ticks
+
+    def wait(self, message_ids, count, seconds, until):
+        self.ticks = max(self.ticks, min(self.ticks + seconds, until))
+
+
+class Notes:
+    """An observer that keeps what a checkpoint would hold, and may kill the run after a round."""
+
+    def __init__(self):
+        self.clients, self.rounds, self.memory, self.arrays, self.kill = [], [], {}, None, False
+
+    def clients_seen(self, clients):
+        self.clients += clients
+
+    def round_done(self, record, arrays, memory):
+        self.rounds.append(record)
+        self.memory = {k: np.array(v) for k, v in memory.items()}
+        self.arrays = ArrayRecord({k: Array(v.numpy()) for k, v in arrays.items()})
+        if self.kill:
+            raise KeyboardInterrupt
+
+
+def play(make, folder, script, rounds=10, killed=False, kind=Slow, **options):
+    """Play rounds, each by a server of its own if the run is killed after every one; return records and grids."""
+    defaults = {"ask_timeout": 0.05, "train_timeout": 0.05, "evaluate_timeout": 0.05, "evaluate_clients": 0}
+    options = RoundOptions(**{"run": "r", "seed": 5, "deterministic": True, "join_timeout": 0.2, **defaults, **options})
+    notes, grids, arrays = Notes(), [], ArrayRecord({"w": Array(np.zeros(5, np.float32))})
+    notes.kill = killed
+    for round_ in range(1, rounds + 1) if killed else [1]:
+        resume = Resume(round_, notes.clients, notes.memory) if round_ > 1 else None
+        grids.append(kind(folder, script))
+        try:
+            make(options=options, observer=notes, resume=resume).start(grids[-1], notes.arrays or arrays, rounds)
+        except KeyboardInterrupt:
+            continue
+    return notes, grids
+
+
+def scripted(**behaviour):
+    """Return a script from ``c2=(kind, first, last, delay)``: how late client 2 is in these rounds."""
+
+    def script(kind, round_, client):
+        of, first, last, delay = behaviour.get(f"c{client}", (None, 0, 0, 0))
+        return delay if kind == of and first <= round_ <= last else 0
+
+    return script
+
+
+def erratic(seed):
+    """Return a script in which half the clients are silent now and then, for some rounds each time."""
+    chance = random.Random(seed)
+    spans = [
+        (chance.choice([TRAIN, ASK, EVALUATE]), client, first, first + chance.randint(0, 4), chance.choice(DELAYS))
+        for client in range(N // 2)
+        for first in (chance.randint(1, 4), chance.randint(5, 9))
+    ]
+
+    def script(kind, round_, client):
+        return next((d for k, c, first, last, d in spans if (k, c) == (kind, client) and first <= round_ <= last), 0)
+
+    return script
+
+
+DELAYS = (1, 2, 4, LOST, HUNG)
+SCRIPTS = {
+    "too late": scripted(c0=(ASK, 2, 4, 1), c1=(ASK, 1, 2, 3), c2=(TRAIN, 1, 5, 1), c4=(TRAIN, 3, 3, LOST)),
+    "mute, then back": scripted(c1=(ASK, 2, 6, HUNG), c2=(TRAIN, 1, 7, HUNG), c3=(ASK, 5, 5, LOST)),
+    **{f"erratic {seed}": pytest.param(erratic(seed), marks=pytest.mark.slow) for seed in range(6)},
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_run_killed_after_every_round_chooses_as_one_that_was_not(policy, script, tmp_path):
+    whole, grids = play(POLICIES[policy], tmp_path / "whole", script)
+    cut, pieces = play(POLICIES[policy], tmp_path / "cut", script, killed=True)
+    for one, other in zip(whole.rounds, cut.rounds, strict=True):
+        assert [(p.client, p.outcome, p.age, p.forced, p.weight) for p in one.participations] == [
+            (p.client, p.outcome, p.age, p.forced, p.weight) for p in other.participations
+        ], f"round {one.round}"
+        assert (one.asked, one.willing, one.declined, one.forced) == (
+            other.asked, other.willing, other.declined, other.forced
+        )  # fmt: skip
+    assert whole.arrays["w"].numpy().tobytes() == cut.arrays["w"].numpy().tobytes()
+    for grid in (*grids, *pieces):
+        nobody_is_passed_over(grid)
+
+
+def nobody_is_passed_over(grid):
+    """See that whoever said yes, and was heard in time, was sent the model."""
+    last = max(round_ for _, round_, _ in grid.pushed)
+    for client, round_ in grid.said:
+        assert not 0 < round_ <= last or (TRAIN, round_, client) in grid.pushed
+
+
+def test_ten_rounds_with_one_that_is_mute_in_training_take_one_deadline(tmp_path):
+    begun = time.monotonic()
+    script = scripted(c2=(TRAIN, 1, 99, HUNG))
+    notes, _ = play(lambda **settings: RandomSelection(N, **settings), tmp_path, script, 10, train_timeout=1.0)
+    assert [record.trained for record in notes.rounds] == [N - 1] * 10
+    assert 1.0 <= time.monotonic() - begun < 5.0  # ten, were it waited for each time
+
+
+@pytest.mark.parametrize("policy", ["random", "broadcast"])
+def test_who_is_mute_in_training_is_sent_the_model_with_growing_pauses_and_delays_no_round(policy, tmp_path):
+    make = {
+        "random": lambda **settings: RandomSelection(N, **settings),
+        "broadcast": lambda **settings: MarkovParticipation.optimal(N, N, 0, wire="broadcast", **settings),
+    }[policy]
+    notes, (grid,) = play(make, tmp_path, scripted(c2=(TRAIN, 1, 99, HUNG)), 9, train_timeout=1.0, evaluate_clients=N)
+    assert [round_ for kind, round_, client in grid.pushed if (kind, client) == (TRAIN, 2)] == [1, 2, 4, 8]
+    for record in notes.rounds:
+        late = [(p.client, p.outcome) for p in record.participations if p.outcome != "trained"]
+        assert late == [(2, "late")] * (record.round in (1, 2, 4, 8)) and record.trained == N - 1
+    why = [p.reason for record in notes.rounds for p in record.participations if p.outcome == "late"]
+    assert why[0] == "no reply by the deadline" and NOT_WAITED in why[1:]  # on a busy machine the others take as long
+    assert notes.rounds[0].seconds >= 1 > np.median([record.seconds for record in notes.rounds])
+    evaluating = {round_ for kind, round_, client in grid.pushed if (kind, client) == (EVALUATE, 2)}
+    assert evaluating == {8 + 1} & evaluating  # it rests from that too, while it rests
+
+
+def test_who_is_mute_in_evaluation_alone_delays_no_round_and_goes_on_training(tmp_path):
+    notes, (grid,) = play(
+        POLICIES["poll"], tmp_path, scripted(c2=(EVALUATE, 1, 99, HUNG)), 9, evaluate_timeout=1.0, evaluate_clients=N
+    )
+    assert [round_ for kind, round_, client in grid.pushed if (kind, client) == (EVALUATE, 2)] == [1, 2, 4, 8]
+    assert notes.rounds[0].seconds >= 1 > np.median([notes.rounds[i].seconds for i in (1, 3, 7)])
+    assert any(p.client == 2 for record in notes.rounds[2:] for p in record.participations)
+
+
+@pytest.mark.parametrize("wire", ["poll", "reserve"])
+def test_who_is_mute_in_training_is_not_forced_while_others_answer(wire, tmp_path):
+    lonely = MarkovPolicy.optimal(N, 1, 0)  # everyone with probability 1/6: many a round is empty
+
+    def make(**settings):
+        return MarkovParticipation(lonely, wire=wire, **settings)
+
+    notes, _ = play(make, tmp_path, scripted(c0=(TRAIN, 1, 99, HUNG), c1=(TRAIN, 1, 99, HUNG)), 40)
+    silent: set[int] = set()
+    for record in notes.rounds:
+        forced = [p.client for p in record.participations if p.forced]
+        assert not silent & set(forced)
+        silent |= {p.client for p in record.participations if p.outcome == "late"}
+    assert silent == {0, 1} and sum(record.forced for record in notes.rounds) > 5
+
+
+def test_one_whose_update_came_too_late_is_waited_for_the_next_time(tmp_path):
+    """The others take no time at all, so it is only worth its deadline once it has been heard."""
+    heard = play(lambda **settings: RandomSelection(N, **settings), tmp_path / "a", scripted(c2=(TRAIN, 1, 1, 1)), 2)
+    assert [record.trained for record in heard[0].rounds] == [N - 1, N]
+
+    class Seconds(Slow):
+        def __init__(self, *settings):
+            super().__init__(*settings)
+            self.clock = Ticking()
+
+        def pull_messages(self, message_ids):
+            ids = [i for i in message_ids if self.born[i][2] != (TRAIN, 2, 2) or self.clock.now() > self.ready]
+            return super().pull_messages(ids)
+
+        def push_messages(self, messages):
+            self.ready = self.clock.now() + 0.3
+            return super().push_messages(messages)
+
+    for delay, trained in ((1, N), (LOST, N - 1)):
+        notes = Notes()
+        options = RoundOptions(run="r", deterministic=True, join_timeout=0.2, train_timeout=1.0, evaluate_clients=N)
+        grid = Seconds(tmp_path / str(delay), scripted(c2=(TRAIN, 1, 1, delay)))
+        strategy = RandomSelection(N, options=options, observer=notes)
+        strategy.start(grid, ArrayRecord({"w": Array(np.zeros(5, np.float32))}), 2)
+        assert [record.trained for record in notes.rounds] == [N - 1, trained]
+    # What was under way when a run broke off is never heard: everybody is waited for once.
+    before, _ = play(
+        lambda **settings: RandomSelection(N, **settings), tmp_path / "b", scripted(c2=(TRAIN, 1, 1, 1)), 1
+    )
+    resume, notes = Resume(2, before.clients, before.memory), Notes()
+    strategy = RandomSelection(N, options=options, observer=notes, resume=resume)
+    strategy.start(Seconds(tmp_path / "b", scripted()), before.arrays, 2)
+    assert [record.trained for record in notes.rounds] == [N]
+
+
+def test_when_all_are_mute_nobody_rests_and_the_rounds_do_not_rush_by(tmp_path):
+    notes = Notes()
+    grid = Slow(tmp_path, lambda kind, round_, client: HUNG if kind != HELLO else 0)
+    options = RoundOptions(run="r", join_timeout=0.2, ask_timeout=0.2, train_timeout=0.1, evaluate_clients=0)
+    strategy = MarkovParticipation(POLICY, options=options, observer=notes)
+    with pytest.raises(NothingTrainedError):
+        strategy.start(grid, ArrayRecord({"w": Array(np.zeros(5, np.float32))}), 5)
+    assert all(record.asked == N and record.seconds >= 0.2 for record in notes.rounds)
+
+
+def test_who_sleeps_by_leave_of_the_policy_is_not_mute(tmp_path):
+    class Drowsy(RandomSelection):
+        def asleep(self):
+            return [2]
+
+    script = scripted(c2=(TRAIN, 1, 5, HUNG), c3=(TRAIN, 1, 5, HUNG))
+    _, (grid,) = play(lambda **settings: Drowsy(N, **settings), tmp_path, script, 5)
+    sent = {client: [r for kind, r, c in grid.pushed if (kind, c) == (TRAIN, client)] for client in (2, 3)}
+    assert sent == {2: [1, 2, 3, 4, 5], 3: [1, 2, 4]}
+
+
+def test_a_surplus_is_not_mute(tmp_path):
+    script = scripted(c2=(TRAIN, 1, 9, HUNG))
+    make = {"make": lambda **settings: RandomSelection(N, **settings), "script": script, "rounds": 5}
+    _, (grid,) = play(folder=tmp_path / "enough", enough=N - 1, deterministic=False, **make)
+    assert [r for kind, r, client in grid.pushed if (kind, client) == (TRAIN, 2)] == [1, 2, 3, 4, 5]
+    _, (grid,) = play(folder=tmp_path / "not", enough=N, deterministic=False, **make)
+    assert [r for kind, r, client in grid.pushed if (kind, client) == (TRAIN, 2)] == [1, 2, 4]
