@@ -58,7 +58,6 @@ class Patience:
         as much time again as the rest took; where nobody else was asked, as those who answered took the last time, if
         that is known; none at all where ``others`` make the round.
         """
-        self._hear_the_late(kind)
         begun, mute = clock.now(), self._silences[kind].mute()
         alone, usual = mute.issuperset(asked), self._took[kind]
 
@@ -70,6 +69,20 @@ class Patience:
             return 0.0 if others else None if np.isnan(usual) else usual
 
         return seconds
+
+    def listen(self) -> None:
+        """Note which clients have answered after all; what they say is about another round, and not used."""
+        for kind, exchange in self._unanswered:
+            for reply in exchange.ready():
+                client = exchange.client_of(reply)
+                if client is not None and not reply.has_error():
+                    self._silences[kind].hear(client)
+                del reply  # it may hold an update
+        self._unanswered = [
+            (kind, exchange)
+            for kind, exchange in self._unanswered
+            if exchange.open and exchange.missing & self._silences[kind].mute()
+        ]
 
     def answered(self, kind: str, client: int) -> None:
         """Note that a client has answered in time."""
@@ -114,23 +127,6 @@ class Patience:
             if _KEYS[kind] in memory:
                 silence.recall(memory[_KEYS[kind]])
             if not simulated:
-                for client in silence:
-                    silence.hear(client)
+                silence.excuse()
         if "patience" in memory:
             self._took = dict(zip(_KEYS, memory["patience"].tolist(), strict=True))
-
-    def _hear_the_late(self, kind: str) -> None:
-        """Note which clients have answered after all; what they say is about another round, and not used."""
-        silence = self._silences[kind]
-        for of, exchange in self._unanswered:
-            if of == kind:
-                for reply in exchange.ready():
-                    client = exchange.client_of(reply)
-                    if client is not None and not reply.has_error():
-                        silence.hear(client)
-                    del reply  # it may hold an update
-        self._unanswered = [
-            (of, exchange)
-            for of, exchange in self._unanswered
-            if exchange.open and exchange.missing & self._silences[of].mute()
-        ]

@@ -45,7 +45,7 @@ class RollCall:
     def call(
         self, grid: Grid, ask: Ask, timeout: float, settled: Callable[[int], float | None] = lambda known: None
     ) -> list[ClientRecord]:
-        """Note who is connected, ask nodes not met before who they are, and return the clients that are new.
+        """Hear the late, note who is connected, ask nodes not met before who they are; return the clients that are new.
 
         A node that does not answer is asked again after one round, then after two, four, …, and not waited for again:
         what it says meanwhile is heard in the next roll call.
@@ -57,6 +57,7 @@ class RollCall:
         settled : told how many clients are known to be there, says how many seconds the others are worth; None: until
             the deadline
         """
+        self._roster.patience.listen()
         nodes = set(grid.get_node_ids())
         self._mute.forget(set(self._mute) - nodes)
         replies = [found for exchange in self._late for found in self._introductions(exchange, exchange.ready())]

@@ -140,6 +140,7 @@ class Roster:
         The clients that are new.
         """
         fresh = []
+        away = set(self._node_of) - set(np.flatnonzero(self.available).tolist())
         for node, who in replies:
             number = self._number_of_name.get(who.name)
             if number is None:
@@ -168,6 +169,9 @@ class Roster:
         self._add(fresh)
         self.available = np.zeros(len(self), np.bool_)
         self.available[[number for node, number in self._number_of_node.items() if node in nodes]] = True
+        for number in away:
+            if self.available[number]:  # it was cut off, and is back
+                self.patience.forget(number)
         return fresh
 
     def _add(self, records: list[ClientRecord]) -> None:

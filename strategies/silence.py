@@ -1,8 +1,8 @@
 """Who does not answer: tried again with growing pauses, and waited for only once it has been heard.
 
 When somebody is tried again follows from the rounds in which it was silent, and from nothing else: so a run that was
-interrupted tries the same clients in the same rounds. That an answer came too late says that its sender is alive. It
-is waited for the next time, and no sooner tried: a run that was interrupted may never hear that answer.
+interrupted tries the same clients in the same rounds. That an answer came too late says that its sender is alive: it
+is tried at once, and waited for.
 """
 
 from collections.abc import Iterable, Iterator
@@ -39,9 +39,14 @@ class Silence:
         self._heard.discard(who)
 
     def hear(self, who: int) -> None:
-        """Note that somebody has answered too late: it is waited for when it is tried again."""
+        """Note that somebody has answered too late: it is tried at once and waited for; late again, it rests longer."""
         if who in self._times:
+            self._until[who] = 0
             self._heard.add(who)
+
+    def excuse(self) -> None:
+        """Note that no answer sent before now can be heard: everybody is waited for when it is tried again."""
+        self._heard.update(self._times)
 
     def forget(self, who: Iterable[int]) -> None:
         """Note that these have answered, or are gone."""

@@ -165,9 +165,9 @@ def erratic(seed):
     return script
 
 
-DELAYS = (1, 2, 4, LOST, HUNG)
+DELAYS = (LOST, HUNG)  # what comes too late is heard by a run that is not killed, and tried at once
 SCRIPTS = {
-    "too late": scripted(c0=(ASK, 2, 4, 1), c1=(ASK, 1, 2, 3), c2=(TRAIN, 1, 5, 1), c4=(TRAIN, 3, 3, LOST)),
+    "lost": scripted(c0=(ASK, 2, 4, LOST), c1=(ASK, 1, 2, LOST), c2=(TRAIN, 1, 5, LOST), c4=(TRAIN, 3, 3, LOST)),
     "mute, then back": scripted(c1=(ASK, 2, 6, HUNG), c2=(TRAIN, 1, 7, HUNG), c3=(ASK, 5, 5, LOST)),
     **{f"erratic {seed}": pytest.param(erratic(seed), marks=pytest.mark.slow) for seed in range(6)},
 }
@@ -230,6 +230,21 @@ def test_who_is_mute_in_evaluation_alone_delays_no_round_and_goes_on_training(tm
     assert [round_ for kind, round_, client in grid.pushed if (kind, client) == (EVALUATE, 2)] == [1, 2, 4, 8]
     assert notes.rounds[0].seconds >= 1 > np.median([notes.rounds[i].seconds for i in (1, 3, 7)])
     assert any(p.client == 2 for record in notes.rounds[2:] for p in record.participations)
+
+
+@pytest.mark.parametrize("delay", [1, LOST])
+def test_who_has_answered_too_late_is_tried_at_once_and_waited_for(delay, tmp_path):
+    """Its third answer in a row comes during the next round; it would rest for three."""
+    script = scripted(c2=(TRAIN, 1, 4, LOST)) if delay == LOST else lambda *about: _late(about)
+    _, (grid,) = play(lambda **settings: RandomSelection(N, **settings), tmp_path, script, 9, evaluate_clients=N)
+    tried = [round_ for kind, round_, client in grid.pushed if (kind, client) == (TRAIN, 2)]
+    assert tried == ([1, 2, 4, 5, 6, 7, 8, 9] if delay == 1 else [1, 2, 4, 8, 9])
+
+
+def _late(about):
+    """Say how late client 2 is: never heard in its first two trainings, too late in the third, in time afterwards."""
+    kind, round_, client = about
+    return (LOST if round_ < 4 else int(round_ == 4)) if (kind, client) == (TRAIN, 2) else 0
 
 
 @pytest.mark.parametrize("wire", ["poll", "reserve"])
