@@ -79,7 +79,8 @@ class Dispatch:
         self._sent = self._by_client(messages)
         self._exchange = Exchange(
             grid, self._sent, timeout, one_by_one=one_by_one, ordered=ordered, enough=enough,
-            settled=patience.worth(self._kind, self._sent, clock_of(grid)), last=patience.silent(self._kind),
+            settled=patience.worth(self._kind, self._sent, clock_of(grid), others=self._roster.others_answer),
+            last=patience.silent(self._kind),
         )  # fmt: skip
         return self._exchange
 

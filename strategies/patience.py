@@ -41,7 +41,7 @@ class Patience:
         return {client for kind in kinds for client in self._silences[kind]}
 
     def worth(
-        self, kind: str, asked: Collection[int], clock: Clock, *, others: bool = False
+        self, kind: str, asked: Collection[int], clock: Clock, *, others: bool
     ) -> Callable[[set[int]], float | None]:
         """Return what says of those who have not answered yet how many seconds they are worth waiting for.
 
@@ -50,23 +50,24 @@ class Patience:
         kind : of the messages that are about to be sent
         asked : to whom
         clock : of seconds
-        others : whether there are clients that are not asked and make the round without them
+        others : whether there are clients that answer, asked or not
 
         Returns
         -------
-        None, for the whole deadline, while somebody is missing that was not silent the last time. The others are given
-        as much time again as the rest took; where nobody else was asked, as those who answered took the last time, if
-        that is known; none at all where ``others`` make the round.
+        None, for the whole deadline, while somebody is missing that was not silent the last time, or where nobody
+        answers any more. The silent are given as much time again as the rest took; where nobody else was sent the
+        model, as those who answered took the last time, if that is known; where nobody else was asked, none at all:
+        the others make the round.
         """
         begun, mute = clock.now(), self._silences[kind].mute()
         alone, usual = mute.issuperset(asked), self._took[kind]
 
         def seconds(missing: set[int]) -> float | None:
-            if not missing <= mute:
+            if not others or not missing <= mute:
                 return None
             if not alone:
                 return clock.now() - begun
-            return 0.0 if others else None if np.isnan(usual) else usual
+            return 0.0 if kind == QUESTION else None if np.isnan(usual) else usual
 
         return seconds
 

@@ -33,10 +33,11 @@ class Silence:
         return self._times.keys() - self._heard
 
     def note(self, who: int, round_: int) -> None:
-        """Note that somebody has not answered in a round."""
-        times = self._times[who] = self._times.get(who, 0) + 1
-        self._until[who] = round_ + min(2 ** (times - 1), _LONGEST_PAUSE)
+        """Note that somebody has not answered in a round; of one that was to rest, it is as before."""
         self._heard.discard(who)
+        if round_ >= self._until.get(who, 0):
+            times = self._times[who] = self._times.get(who, 0) + 1
+            self._until[who] = round_ + min(2 ** (times - 1), _LONGEST_PAUSE)
 
     def hear(self, who: int) -> None:
         """Note that somebody has answered too late: it is tried at once and waited for; late again, it rests longer."""

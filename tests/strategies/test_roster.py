@@ -257,11 +257,11 @@ def test_who_was_silent_rests_also_when_the_run_goes_on_but_not_once_its_node_is
 def test_who_was_cut_off_and_is_back_does_not_rest(tmp_path):
     grid, roster, roll = town(app_saying({}), tmp_path, 2)
     call(roll, grid)
-    for round_ in (1, 2, 3):
+    for round_ in (1, 2, 4):
         roster.patience.ended(TRAINING, [0, 1], round_)
     grid.away = {1}
-    call(roll, grid, 4)
-    assert roster.patience.resting(5, TRAINING) == [0, 1]
-    grid.away = set()
     call(roll, grid, 5)
-    assert roster.patience.resting(5, TRAINING) == [0]
+    assert roster.patience.resting(6, TRAINING) == [0, 1]
+    grid.away = set()
+    call(roll, grid, 6)
+    assert roster.patience.resting(6, TRAINING) == [0]

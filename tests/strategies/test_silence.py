@@ -308,6 +308,17 @@ def test_when_all_are_mute_nobody_rests_and_the_rounds_do_not_rush_by(tmp_path):
     assert all(record.asked == N and record.seconds >= 0.2 for record in notes.rounds)
 
 
+def test_while_nobody_answers_each_round_takes_its_deadline_and_no_pause_grows(tmp_path):
+    """All are silent in rounds 3 to 7, all but one in round 8: pauses of 1, 2 and 4 rounds, in which all are tried."""
+
+    def script(kind, round_, client):
+        return HUNG if kind == TRAIN and 3 <= round_ <= 7 + (client > 0) else 0
+
+    notes, _ = play(lambda **settings: RandomSelection(N, **settings), tmp_path, script, train_timeout=0.2)
+    assert [record.trained for record in notes.rounds] == [N, N, 0, 0, 0, 0, 0, 1, 1, N]
+    assert all(record.seconds >= 0.2 for record in notes.rounds[2:8])
+
+
 def test_who_sleeps_by_leave_of_the_policy_is_not_mute(tmp_path):
     class Drowsy(RandomSelection):
         def asleep(self):
