@@ -1,10 +1,15 @@
-"""The policies that a simulation without learning plays, by name, other than those that are bound by a budget."""
+"""What a simulation without learning plays, by a policy's name, other than those that are bound by a budget.
+
+The policies that come with this project are made without waiting for Flower.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
 from aoi_fl.cli.options import pick
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.strategies.registry import REGISTRY
 
 if TYPE_CHECKING:
     from aoi_fl.science.selection import Selector
@@ -30,7 +35,7 @@ def make_player(
     Raises
     ------
     ConfigError
-        There is no such policy, or none of this n, k, m or d.
+        There is no such policy, or none of this n, k, m or d, or its strategy leaves the choice to no selector.
     """
     from aoi_fl.science.f3ast import F3ast
     from aoi_fl.science.fedcs import FedCS
@@ -60,4 +65,20 @@ def make_player(
         "markov-optimal": lambda: MarkovPolicy.optimal(clients, per_round, max_age),
         "markov-increasing": lambda: MarkovPolicy.increasing(clients, per_round, max_age),
     }
+    if policy in REGISTRY and policy not in makers:
+        return _selector(policy, per_round, seed)
     return cast("Decentralised | Selector", pick("policy", policy, makers))
+
+
+def _selector(policy: str, per_round: int, seed: int) -> Selector:
+    """Return what a strategy that is made of nothing but k leaves the choice to."""
+    from aoi_fl.strategies import RoundOptions
+    from aoi_fl.strategies.selection.central import CentralSelection
+
+    strategy = REGISTRY[policy].make({"clients-per-round": per_round}, options=RoundOptions(seed=seed))
+    if not isinstance(strategy, CentralSelection):
+        raise ConfigError(
+            f"policy {policy!r} is a {type(strategy).__name__}, which leaves the choice to no selector: play it with "
+            "aoi run, or say in cli/players.py what decides."
+        )
+    return strategy.selector

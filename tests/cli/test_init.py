@@ -10,28 +10,11 @@ import pytest
 
 from aoi_fl.cli import scaffold
 from aoi_fl.engine.ray_run import run_simulation
+from aoi_fl.server.config import RunConfig
 from aoi_fl.server.ledger import read, read_run
+from aoi_fl.server.policies import make_strategy
 
 ROOT = Path(__file__).parents[2]
-# What the ledger calls each policy.
-KINDS = {
-    "markov-optimal": "markov-optimal",
-    "markov-increasing": "markov-increasing",
-    "systematic": "systematic",
-    "random": "RandomSelection",
-    "proportional": "ProportionalSelection",
-    "oldest-age": "OldestAge",
-    "pow-d": "AskedChoice",
-    "rpow-d": "ReportedChoice",
-    "oort": "OortSelection",
-    "fedcs": "FedCSSelection",
-    "refl": "ReflSelection",
-    "f3ast": "F3astSelection",
-    "wics": "budgeted-whittle",
-    "abs": "budgeted-abs",
-    "maxpack": "budgeted-maxpack",
-    "random-budget": "budgeted-random",
-}
 PLAY = """
 import importlib, sys
 for policy in sys.argv[1:]:
@@ -77,7 +60,8 @@ def test_every_policy_is_played_by_its_app(tmp_path):
     assert "dropped" not in done.stderr
     for policy in scaffold.POLICIES:
         ledger = tmp_path / "runs" / policy / "ledger.sqlite"
-        assert read_run(ledger)["policy"]["kind"] == KINDS[policy]
+        wanted = make_strategy(RunConfig.parse({"policy": policy, "num-clients": 10, "clients-per-round": 3}), "r")
+        assert read_run(ledger)["policy"]["kind"] == wanted.parameters()["kind"]
         rounds, parts = read(ledger, "rounds"), read(ledger, "participations")
         assert len(rounds) == 12 and rounds[-1]["test_accuracy"] > 0.8
         assert len({part["client"] for part in parts}) > 3 and 12 <= len(parts) <= 12 * 6
