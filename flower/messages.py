@@ -4,7 +4,7 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.supercore.run import Run as Run  # what a grid of one's own says that it belongs to
 
 from aoi_fl.flower.errors import CLIENT_APP_RAISED
-from aoi_fl.flower.versions import IDENTITY
+from aoi_fl.flower.seams import IDENTITY
 
 SERVER_NODE = 1  # Flower's number of the SuperLink's own node
 

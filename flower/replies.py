@@ -15,7 +15,7 @@ from flwr.app import Error, Message
 from flwr.serverapp import Grid
 
 from aoi_fl.flower.messages import sign
-from aoi_fl.flower.versions import REPLIES
+from aoi_fl.flower.seams import REPLIES
 
 AT_ONCE = 250  # messages asked for in one call
 # Messages sent in one call. Flower announces all of them before it uploads the first, and a client that has found its

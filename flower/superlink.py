@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from aoi_fl.flower.versions import CONTROL, FLEET, GRPC_GRID
+from aoi_fl.flower.seams import CONTROL, FLEET, GRPC_GRID
 
 _HOST = "127.0.0.1"
 # What a SuperLink writes into its log, and the port that it got where it was left to the system.

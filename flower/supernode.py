@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 import grpc
 
-from aoi_fl.flower.versions import BEATS, LOOP, WARM, warn_once
+from aoi_fl.flower.seams import BEATS, LOOP, WARM
+from aoi_fl.flower.versions import warn_once
 
 _FIRST_RETRY, _LONGEST_RETRY = 1.0, 20.0  # seconds after a heartbeat that did not come through
 

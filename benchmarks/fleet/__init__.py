@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from aoi_fl.flower.versions import VIRTUAL
+from aoi_fl.flower.seams import VIRTUAL
 from benchmarks.base import Row, Skipped
 
 MANY, PER_ROUND = 1000, 20

@@ -67,7 +67,7 @@ def _connection(
 
 
 def _registration(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateKey) -> Iterator[Finding]:
-    from aoi_fl.flower.versions import FLEET
+    from aoi_fl.flower.seams import FLEET
 
     if not FLEET.there:
         yield Finding("registration", "warn", f"not tried: {FLEET.lost}", "Ask the operator: flwr supernode list")

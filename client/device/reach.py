@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from aoi_fl.flower.versions import FLEET
+from aoi_fl.flower.seams import FLEET
 from aoi_fl.science.errors import ConfigError
 
 _PATIENCE = 8.0  # seconds a step may take

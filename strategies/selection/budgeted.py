@@ -16,10 +16,10 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.estimate import SlopeEstimate
 from aoi_fl.science.names import Index
 from aoi_fl.science.total_budget import BoundedSelector
-from aoi_fl.strategies.collect import drop
 from aoi_fl.strategies.plan import Plan
-from aoi_fl.strategies.records import ClientRecord, Memory, Participation
+from aoi_fl.strategies.records import ClientRecord, Memory
 from aoi_fl.strategies.round import AgeAwareStrategy
+from aoi_fl.strategies.selection.bids import usable_bids
 from aoi_fl.strategies.weighting import UNBIASED
 from aoi_fl.wire import protocol
 from aoi_fl.wire.clients import check_clients
@@ -147,7 +147,9 @@ class BudgetedRefresh(AgeAwareStrategy):
         payable = population.available & np.isfinite(self._prices(population.sensitivities))
         payments, bids = self.roster.payments, None
         if self.source == "bid":
-            payments, bids = self._collect_bids(ask, grid, payable)
+            terms = replace(ask, index=self.selector.index, budget=self.selector.budget)
+            answers = self._ask_clients(grid, protocol.BID, terms, payable, Bid)
+            payments, bids = usable_bids(answers, self.roster, self._record)
         population = replace(population, payments=payments, available=payable)
         chosen = self.bounded.select(ask.round, population, bids).clients
         self._record.willing = len(chosen)
@@ -236,25 +238,3 @@ class BudgetedRefresh(AgeAwareStrategy):
         """Return φ_i; an index that does not use it can do without, and so can the estimate."""
         needed = self.selector.index in BY_SENSITIVITY and self._slopes is None
         return record.sensitivity if needed else record.sensitivity or 1.0
-
-    def _collect_bids(
-        self, ask: Ask, grid: Grid, whom: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Ask clients for their indices; return payments asked and bids, NaN for who is left out.
-
-        Who bids nonsense, or asks for more than its declared payment, is left out of the round and named.
-        """
-        terms = replace(ask, index=self.selector.index, budget=self.selector.budget)
-        payments, bids = self.roster.payments.copy(), np.full(len(self.roster), np.nan)
-        for client, bid in self._ask_clients(grid, protocol.BID, terms, whom, Bid):
-            declared = payments[client]
-            if bid.bid < 0:
-                self._refuse(client, f"its bid is {bid.bid:g}, below 0")
-            elif not 0 < bid.payment <= declared:
-                self._refuse(client, f"it asks for {bid.payment:g}, its declared payment is {declared:g}")
-            else:
-                bids[client], payments[client] = bid.bid, bid.payment
-        return payments, bids
-
-    def _refuse(self, client: int, reason: str) -> None:
-        drop(self._record, Participation(client, self.roster.name(client), "refused", reason=reason))

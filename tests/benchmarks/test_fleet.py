@@ -5,7 +5,7 @@ import os
 import psutil
 import pytest
 
-from aoi_fl.flower.versions import VIRTUAL
+from aoi_fl.flower.seams import VIRTUAL
 from benchmarks.base import Skipped
 from benchmarks.fleet import kills
 

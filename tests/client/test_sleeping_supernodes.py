@@ -10,8 +10,8 @@ import pytest
 
 from aoi_fl.docker.control import Control
 from aoi_fl.docker.pki import make_client_key
+from aoi_fl.flower.seams import BEATS, CONTROL
 from aoi_fl.flower.superlink import free_ports
-from aoi_fl.flower.versions import BEATS, CONTROL
 from benchmarks.fleet.link import superlink
 
 CLIENTS, ROUNDS, SECONDS = 3, 8, 12.0

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from aoi_fl.flower.versions import FLOWER, WARM
+from aoi_fl.flower.seams import WARM
+from aoi_fl.flower.versions import FLOWER
 from benchmarks.superlink import OURS, deployment
 
 pytestmark = pytest.mark.skipif(not WARM.there, reason=f"Flower {FLOWER}: {WARM.lost}")

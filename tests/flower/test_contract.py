@@ -18,8 +18,9 @@ from aoi_fl.client.looks import HEARTBEAT, LONGEST_HEARTBEAT
 from aoi_fl.flower import messages, supernode, versions
 from aoi_fl.flower.errors import CLIENT_APP_RAISED, NODE_UNAVAILABLE
 from aoi_fl.flower.grids import say_what_ray_needs, uploads
+from aoi_fl.flower.seams import BEATS, SEAMS, WARM
 from aoi_fl.flower.sizes import bytes_of, travelled
-from aoi_fl.flower.versions import FLOWER, SEAMS, WARM, Seam
+from aoi_fl.flower.versions import FLOWER, Seam
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ from aoi_fl.flower.versions import FLOWER, SEAMS, WARM, Seam
 def test_flower_has_what_a_seam_needs(seam, need):
     assert need not in seam.missing(), (
         f"Flower {FLOWER} has no {need}: aoi_fl/flower/{seam.module}.py ({seam.name}) needs it, and "
-        f"aoi_fl/flower/versions.py says that it is there {seam.versions}"
+        f"aoi_fl/flower/seams.py says that it is there {seam.versions}"
     )
 
 
@@ -141,7 +142,7 @@ def test_the_superexec_is_where_an_executor_and_its_waits_are_put():
 def test_a_supernode_goes_the_plain_way_where_flower_is_another_and_says_so_once(monkeypatch, caplog, loop, warm):
     from flwr.supernode import cli, start_client_internal
 
-    calls, beats = [], versions.BEATS.there
+    calls, beats = [], BEATS.there
     if beats:
         from flwr.client.grpc_rere_client import connection
 
@@ -163,7 +164,7 @@ def test_a_supernode_goes_the_plain_way_where_flower_is_another_and_says_so_once
     )
 
 
-@pytest.mark.skipif(not versions.BEATS.there, reason=f"Flower {FLOWER} has another connection")
+@pytest.mark.skipif(not BEATS.there, reason=f"Flower {FLOWER} has another connection")
 def test_heartbeats_name_the_interval_that_they_are_given_and_one_that_is_refused_is_not_named_again(
     monkeypatch, caplog
 ):

@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from aoi_fl.flower.grids import be_patient
-from aoi_fl.flower.versions import GRPC_GRID
+from aoi_fl.flower.seams import GRPC_GRID
 
 
 class Broken(grpc.RpcError):

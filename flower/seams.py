@@ -1,0 +1,182 @@
+"""Where this project holds on to what Flower does not promise: each seam, its versions, and what is lost without it."""
+
+from aoi_fl.flower.versions import Seam
+
+MESSAGES = Seam(
+    "messages and runs outside of Flower's own",
+    "messages",
+    (
+        "flwr.supercore.run:Run.create_empty",
+        "flwr.app.message.message:Message.__init__(metadata)",
+        "flwr.app.metadata:Metadata.run_id",
+        "flwr.app.metadata:Metadata.src_node_id",
+        "flwr.app.metadata:Metadata.message_id",
+    ),
+    "messages cannot be made outside of a run, which the local engine needs",
+)
+IDENTITY = Seam(
+    "who makes a message",
+    "messages",
+    (
+        "flwr.supercore.task_identity:TaskIdentity.__class__.run_id",
+        "flwr.supercore.task_identity:TaskIdentity.__class__.node_id",
+        "flwr.supercore.task_identity:TaskIdentity.__class__.task_id",
+    ),
+    since="1.38",
+)
+ERRORS = Seam(
+    "the codes of error replies",
+    "errors",
+    (
+        "flwr.common.constant:ErrorCode.CLIENT_APP_RAISED_EXCEPTION",
+        "flwr.common.constant:ErrorCode.NODE_UNAVAILABLE",
+    ),
+    "a client that is gone cannot be told from one that failed",
+)
+LOOP = Seam(
+    "the waits of a SuperNode",
+    "supernode",
+    (
+        "flwr.supernode.cli:flower_supernode",
+        "flwr.supernode.start_client_internal:time.sleep",
+        "flwr.supernode.start_client_internal:subprocess.Popen",
+    ),
+    "this SuperNode looks for messages every three seconds, however many there are",
+)
+BEATS = Seam(
+    "heartbeats at intervals of one's own",
+    "supernode",
+    (
+        "flwr.client.grpc_rere_client.connection:HeartbeatSender(heartbeat_fn)",
+        "flwr.client.grpc_rere_client.connection:HEARTBEAT_DEFAULT_INTERVAL",
+    ),
+    since="1.34",
+    before="1.40",
+    named=False,
+)
+WARM = Seam(
+    "a SuperExec that has its libraries loaded",
+    "superexec",
+    (
+        "flwr.supernode.runtime.run_clientapp:run_clientapp"
+        "(runtime_api_address, token, insecure, certificates, parent_pid, runtime_dependency_install)",
+        "flwr.supercore.superexec.executor.types:LaunchResult.accepted",
+        "flwr.supercore.superexec.executor.types:LaunchResult.failed",
+        "flwr.proto.runtime_pb2_grpc:RuntimeStub",
+        "flwr.supercore.superexec.plugin:ClientAppExecPlugin",
+        "flwr.supercore.superexec.run_superexec:get_executor",
+        "flwr.supercore.superexec.run_superexec:time.sleep",
+        "flwr.supercore.superexec.run_superexec:run_superexec"
+        "(plugin_class, stub_class, runtime_api_address, insecure, root_certificates_path, parent_pid, "
+        "runtime_dependency_install)",
+    ),
+    "this client starts a program for each message, which imports its libraries anew",
+    since="1.34",
+    before="1.35",
+)
+CONTROL = Seam(
+    "keys and runs, asked over gRPC",
+    "control",
+    (
+        "flwr.proto.control_pb2_grpc:ControlStub",
+        "flwr.proto.control_pb2:RegisterNodeRequest",
+        "flwr.proto.control_pb2:UnregisterNodeRequest",
+        "flwr.proto.control_pb2:ListNodesRequest",
+        "flwr.proto.control_pb2:ListRunsRequest",
+        "flwr.proto.control_pb2:StreamLogsRequest",
+    ),
+    "the SuperLink's Control API speaks HTTP, which `docker compose up` cannot: its images need the extra deploy",
+    before="1.37",
+    named=False,
+)
+FLEET = Seam(
+    "a client's key, tried over gRPC",
+    "fleet",
+    (
+        "flwr.proto.fleet_pb2_grpc:FleetStub",
+        "flwr.proto.fleet_pb2:ActivateNodeRequest",
+        "flwr.proto.fleet_pb2:DeactivateNodeRequest",
+        "flwr.proto.heartbeat_pb2:SendNodeHeartbeatRequest",
+        "flwr.proto.node_pb2:Node",
+        "flwr.common.constant:HEARTBEAT_MIN_INTERVAL",
+        "flwr.common.constant:PUBLIC_KEY_HEADER",
+        "flwr.common.constant:SIGNATURE_HEADER",
+        "flwr.common.constant:TIMESTAMP_HEADER",
+        "flwr.common.constant:SYSTEM_TIME_TOLERANCE",
+        "flwr.common.constant:TIMESTAMP_TOLERANCE",
+        "flwr.supercore.primitives.asymmetric:public_key_to_bytes",
+        "flwr.supercore.primitives.asymmetric:sign_message",
+    ),
+    "the SuperLink's Fleet API speaks HTTP: `aoi doctor` cannot tell whether it knows this client's key",
+    before="1.40",
+    named=False,
+)
+VIRTUAL = Seam(
+    "many SuperNodes in one process",
+    "virtual",
+    (
+        "flwr.proto.fleet_pb2_grpc:FleetStub",
+        "flwr.proto.fleet_pb2:PullMessagesRequest",
+        "flwr.proto.fleet_pb2:PushMessagesRequest",
+        "flwr.proto.fab_pb2:GetFabRequest",
+        "flwr.proto.run_pb2:GetRunRequest",
+        "flwr.proto.message_pb2:PullObjectRequest",
+        "flwr.proto.message_pb2:PushObjectRequest",
+        "flwr.proto.message_pb2:ConfirmMessageReceivedRequest",
+        "flwr.common.config:get_fused_config_from_fab",
+        "flwr.common.serde:message_from_proto",
+        "flwr.common.serde:message_to_proto",
+        "flwr.common.serde:run_from_proto",
+        "flwr.supercore.inflatable.inflatable_object:get_all_nested_objects",
+        "flwr.supercore.inflatable.inflatable_object:get_object_tree",
+        "flwr.supercore.inflatable.inflatable_object:iterate_object_tree",
+        "flwr.supercore.inflatable.inflatable_object:no_object_id_recompute",
+        "flwr.supercore.inflatable.inflatable_utils:inflate_object_from_contents",
+    ),
+    "a fleet cannot be played, which the benchmark of that name does",
+    since="1.34",
+    before="1.40",
+    named=False,
+)
+SIZES = Seam(
+    "bytes on the wire",
+    "sizes",
+    (
+        "flwr.common.serde:message_to_proto",
+        "flwr.common.serde:message_from_proto",
+        "flwr.supercore.inflatable.inflatable_object:get_all_nested_objects",
+    ),
+    "what a message takes on the wire cannot be counted",
+)
+REPLIES = Seam(
+    "replies looked for together",
+    "replies",
+    (
+        "flwr.superlink.grid.grpc_grid:GrpcGrid.pull_messages(message_ids)",
+        "flwr.superlink.grid.grpc_grid:GrpcGrid._stub",
+        "flwr.superlink.grid.grpc_grid:GrpcGrid.run",
+        "flwr.proto.runtime_pb2:PullAppMessagesRequest",
+        "flwr.proto.message_pb2:PullObjectRequest",
+        "flwr.proto.message_pb2:ConfirmMessageReceivedRequest",
+        "flwr.common.constant:ErrorCode.MESSAGE_UNAVAILABLE",
+        "flwr.common.serde:message_from_proto",
+        "flwr.supercore.inflatable.inflatable_object:iterate_object_tree",
+        "flwr.supercore.inflatable.inflatable_utils:inflate_object_from_contents",
+    ),
+    "each reply is asked for by itself",
+    since="1.34",
+    before="1.35",
+)
+GRPC_GRID = Seam(
+    "replies over gRPC, and calls that are tried again",
+    "grids",
+    (
+        "flwr.superlink.grid.grpc_grid:GrpcGrid",
+        "flwr.superlink.grid.grpc_grid:make_simple_grpc_retry_invoker",
+        "flwr.supercore.retry:RetryInvoker(should_giveup, on_success)",
+    ),
+    before="1.35",
+)
+HTTP_GRID = Seam("replies over HTTP", "grids", ("flwr.superlink.grid.http_grid:HttpGrid",), since="1.35")
+
+SEAMS = (MESSAGES, IDENTITY, ERRORS, REPLIES, GRPC_GRID, HTTP_GRID, LOOP, BEATS, WARM, CONTROL, FLEET, VIRTUAL, SIZES)
