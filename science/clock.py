@@ -14,15 +14,14 @@ from aoi_fl.science.errors import ConfigError
 class RoundClock:
     """The clock of one simulation, vectorised over the clients.
 
-    A round ends when all have answered, at the deadline, or when enough have; where nobody was chosen, after the time
-    of a question. Clients that are asked whether they are willing are so with the model, as with ``wire=broadcast``.
+    A round ends when all have answered, or at the deadline; where nobody was chosen, after the time of a question.
+    Clients that are asked whether they are willing are so with the model, as with ``wire=broadcast``.
 
     Attributes
     ----------
     devices : of n clients
     work : (n,) float64, examples that a local training passes through, epochs counted
     deadline : seconds of a round, at most
-    enough : how many updates end a round; None: all
     now : simulated seconds up to now
     ends : when each round ended
     worked, wasted : device-seconds, and those of them that were in vain
@@ -37,7 +36,6 @@ class RoundClock:
     devices: Devices
     work: Seconds
     deadline: float = 3600.0
-    enough: int | None = None
     now: float = 0.0
     ends: list[float] = field(default_factory=list)
     worked: float = 0.0
@@ -65,8 +63,7 @@ class RoundClock:
         end = self.now + self.devices.round_trip
         if len(clients):
             fates = self.devices.fates(clients, self.now, self.seconds[clients])
-            wanted = len(clients) if self.enough is None else min(self.enough, len(clients))
-            end = min(float(np.partition(fates.arrives, wanted - 1)[wanted - 1]), self.now + self.deadline)
+            end = min(float(fates.arrives.max()), self.now + self.deadline)
             kept = fates.arrives <= end
             came[clients[kept]] = True
             spent = np.minimum(fates.stops, end) - self.now

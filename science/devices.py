@@ -136,15 +136,8 @@ class Foresight:
     Attributes
     ----------
     availability : when each client is there, the future included
-    seconds : (n,) float64, how long each client's training will take, loading included
-    uploads : (n,) float64, how long of that its upload takes; None: no time
+    seconds : (n,) float64, how long each client's training will take, but for loading the model
     """
 
     availability: Availability
     seconds: Seconds
-    uploads: Seconds | None = None
-
-    def completes(self, now: float) -> Seconds:
-        """Return (n,) when each client's update would be there if it were sent the model now; inf: never."""
-        everyone = np.arange(self.availability.clients)
-        return np.where(self.availability.until(now, everyone) >= now + self.seconds, now + self.seconds, np.inf)

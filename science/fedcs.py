@@ -53,7 +53,7 @@ class FedCS(LearningSelector):
 
     The paper's server is *given* each candidate's times: so it is where they are foreseen. Else a client is expected to
     take as long as its last update took; one not tried yet, as long as the median of those that were, so that it is
-    tried too if that is in time; and uploads, which a server cannot tell from training, take no time of their own.
+    tried too if that is in time. Uploads, which a server cannot tell from training, take no time of their own.
 
     Attributes
     ----------
@@ -77,16 +77,13 @@ class FedCS(LearningSelector):
         uniforms = draws.uniforms(self.seed, round_, "candidates", n)
         who = smallest(uniforms, population.available & (population.sizes > 0), self.candidates)
         who = who[np.argsort(draws.uniforms(self.seed, round_, "select", n)[who])]  # the first of equals is chosen
-        updates, uploads = self.expected(population)
-        chosen = who[schedule(updates[who], uploads[who], self.deadline, self.per_round)]
+        chosen = who[schedule(self.expected(population)[who], np.zeros(len(who)), self.deadline, self.per_round)]
         return by_size(np.sort(chosen), population.sizes)
 
-    def expected(self, population: Population) -> tuple[Floats, Floats]:
-        """Return (n,) t_UD and t_UL of the clients, foreseen or as last seen; 0 as long as nobody has been tried."""
-        nothing = np.zeros(len(population.ages))
+    def expected(self, population: Population) -> Floats:
+        """Return (n,) how long the clients take, foreseen or as last seen; 0 as long as nobody has been tried."""
         if population.foresight is not None:
-            uploads = nothing if population.foresight.uploads is None else population.foresight.uploads
-            return population.foresight.seconds - uploads, uploads
-        seconds = self.seen.reach(len(nothing)).seconds
+            return population.foresight.seconds
+        seconds = self.seen.reach(len(population.ages)).seconds
         known = ~np.isnan(seconds)
-        return np.where(known, seconds, np.median(seconds[known]) if known.any() else 0.0), nothing
+        return np.where(known, seconds, np.median(seconds[known]) if known.any() else 0.0)

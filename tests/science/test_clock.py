@@ -9,9 +9,10 @@ from aoi_fl.science.devices import DeviceTrace, alike
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.habits import Habits
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.selection import OldestAgeSelector, Population, RandomSelector
+from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
+from tests.science.populations import equals
 
 SPELLS = Availability.from_spells([[(0, 100)], [(0, 15), (40, 100)], [(20, 100)], [(0, 100)]], 100.0)
 
@@ -22,10 +23,6 @@ def clock(**how):
     return RoundClock(devices, np.ones(4), **how)
 
 
-def people(clients):
-    return Population(np.zeros(clients, np.int64), np.ones(clients, np.int64), np.ones(clients, bool))
-
-
 def test_a_round_by_hand():
     by_hand, everyone = clock(deadline=30.0), np.ones(4, bool)
     assert by_hand.here(1).tolist() == [True, True, False, True]
@@ -33,12 +30,6 @@ def test_a_round_by_hand():
     assert (by_hand.now, by_hand.worked, by_hand.wasted) == (30.0, 10 + 15 + 30, 15 + 30)
     assert np.flatnonzero(by_hand.play(2, everyone)).tolist() == [0, 2]
     assert by_hand.ends == [30.0, 60.0]
-
-
-def test_enough_updates_end_a_round():
-    first = clock(enough=1)
-    assert np.flatnonzero(first.play(1, np.array([True, False, False, True]))).tolist() == [0]
-    assert (first.now, first.wasted) == (10.0, 10.0)
 
 
 def test_with_nobody_there_a_round_begins_when_somebody_comes():
@@ -60,7 +51,7 @@ def test_with_nobody_there_a_round_begins_when_somebody_comes():
 )
 def test_with_everybody_there_and_equally_fast_nothing_changes(policy):
     ticking = RoundClock(alike(always(30)).devices(1.0), np.ones(30))
-    plain, clocked = (simulate(policy, people(30), 40, 1, clock=c) for c in (None, ticking))
+    plain, clocked = (simulate(policy, equals(30), 40, 1, clock=c) for c in (None, ticking))
     assert np.array_equal(plain.members, clocked.members)
     assert np.array_equal(plain.offsets, clocked.offsets)
     assert ticking.wasted == 0.0
@@ -68,7 +59,7 @@ def test_with_everybody_there_and_equally_fast_nothing_changes(policy):
 
 
 def test_whoever_is_lost_grows_older_and_is_chosen_again():
-    history = simulate(OldestAgeSelector(4, 1), people(4), 3, 1, clock=clock(deadline=30.0))
+    history = simulate(OldestAgeSelector(4, 1), equals(4), 3, 1, clock=clock(deadline=30.0))
     assert [history.selection(t).clients.tolist() for t in (1, 2, 3)] == [[0], [0, 2], [0, 1, 2]]
     assert history.selection(3).weights.sum() == pytest.approx(1.0)
 
@@ -76,7 +67,7 @@ def test_whoever_is_lost_grows_older_and_is_chosen_again():
 def test_phones_waste_work_and_time_goes_on():
     devices = Habits().trace(500, 2).devices(1.0)
     phones = RoundClock(devices, np.ones(500), deadline=40.0)
-    history = simulate(RandomSelector(20, 1), people(500), 100, 1, clock=phones)
+    history = simulate(RandomSelector(20, 1), equals(500), 100, 1, clock=phones)
     assert 0 < phones.wasted < phones.worked
     assert (np.diff(phones.ends) > 0).all()
     assert (np.diff(phones.ends) <= 40.0 + 1e-9).all()

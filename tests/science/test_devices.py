@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aoi_fl.science.availability import Availability, always, bernoulli
-from aoi_fl.science.devices import DeviceTrace, Foresight, alike, steady
+from aoi_fl.science.devices import DeviceTrace, alike, steady
 from aoi_fl.science.errors import ConfigError
 
 # Client 0 is there at both ends of the period of 100 s, client 1 in its middle, client 2 never, client 3 always.
@@ -104,7 +104,6 @@ def test_work_takes_loading_and_training_and_is_lost_with_its_device():
     fates = devices.fates(who, 40.0, seconds)
     assert fates.arrives.tolist() == [50, math.inf, math.inf, 50]
     assert fates.stops.tolist() == [50, 50, 40, 50]
-    assert Foresight(BY_HAND, seconds).completes(40.0).tolist() == [50, math.inf, math.inf, 50]
 
 
 def test_a_training_of_mean_length_takes_what_the_trace_says():

@@ -6,14 +6,8 @@ from scipy.optimize import minimize
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.f3ast import F3ast
-from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
-
-
-def population(sizes, available=None):
-    sizes = np.asarray(sizes, dtype=np.int64)
-    here = np.ones(len(sizes), bool) if available is None else np.asarray(available)
-    return Population(np.zeros(len(sizes), np.int64), sizes, here)
+from tests.science.populations import population
 
 
 def test_the_algorithm_one_client_at_a_time():

@@ -11,14 +11,10 @@ from aoi_fl.science.age import ClientAge
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.markov_rates import RatedMarkovPolicy, own_table
-from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
+from tests.science.populations import equals
 
 RATES = np.array([15 / 100, 0.5, 0.4, 1.0, 1 / 3, 7 / 11, 0.9, 1 / 93, 2 / 29])
-
-
-def population(n):
-    return Population(np.zeros(n, np.int64), np.ones(n, np.int64), np.ones(n, bool))
 
 
 def with_table(policy, i):
@@ -76,7 +72,7 @@ def test_first_ages_follow_each_tables_stationary_law(max_age, dropout):
 @pytest.mark.parametrize("max_age", [None, 6])
 def test_every_client_alone_makes_the_simulators_decisions(max_age):
     policy, rounds, seed = RatedMarkovPolicy(RATES, max_age), 80, 5
-    history = simulate(policy, population(len(RATES)), rounds, seed)
+    history = simulate(policy, equals(len(RATES)), rounds, seed)
     for client in range(len(RATES)):
         table = policy.table(client)
         state = ClientAge.newcomer(table, 1, draws.uniform(seed, 1, "first-age", client))
@@ -91,7 +87,7 @@ def test_every_client_alone_makes_the_simulators_decisions(max_age):
 def test_clients_take_part_at_their_rates(dropout):
     rates = np.tile(np.minimum(RATES, 1 - dropout), 20)
     policy = RatedMarkovPolicy(rates, None, dropout)
-    counts = simulate(policy, population(len(rates)), 1500, seed=3).counts.reshape(20, -1).mean(axis=0)
+    counts = simulate(policy, equals(len(rates)), 1500, seed=3).counts.reshape(20, -1).mean(axis=0)
     # A renewal process: Var(count) ≈ R·Var[X]·r³, over twenty clients each, and one round at either end.
     error = np.sqrt(1500 * policy.interval_variances()[: len(RATES)] * rates[: len(RATES)] ** 3 / 20) + 0.3
     assert (np.abs(counts - 1500 * rates[: len(RATES)]) < 4 * error).all()

@@ -13,16 +13,10 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.load import measure
 from aoi_fl.science.oort import OortSelector, OortSettings
 from aoi_fl.science.seen import Report
-from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
+from tests.science.populations import population
 
 NONE_NEW = OortSettings(exploring=0.0, least_exploring=0.0)
-
-
-def population(sizes, available=None):
-    sizes = np.asarray(sizes, dtype=np.int64)
-    here = np.ones(len(sizes), bool) if available is None else np.asarray(available)
-    return Population(np.zeros(len(sizes), np.int64), sizes, here)
 
 
 def told(clients, losses, seconds):

@@ -8,14 +8,9 @@ import pytest
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.power_of_choice import PowerOfChoice
 from aoi_fl.science.seen import Report, drawn_reports
-from aoi_fl.science.selection import Population, one_by_one
+from aoi_fl.science.selection import one_by_one
 from aoi_fl.science.simulate import simulate
-
-
-def population(sizes, available=None):
-    sizes = np.asarray(sizes, dtype=np.int64)
-    here = np.ones(len(sizes), bool) if available is None else np.asarray(available)
-    return Population(np.zeros(len(sizes), np.int64), sizes, here)
+from tests.science.populations import population
 
 
 def enumerated(weights, count):

@@ -11,20 +11,16 @@ from aoi_fl.science.load import weight_spread
 from aoi_fl.science.markov_rates import RatedMarkovPolicy
 from aoi_fl.science.mixing import stationary
 from aoi_fl.science.rates import size_rates
-from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector
+from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector
 from aoi_fl.science.simulate import long_run_rates, simulate
 from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.science.weighting import weigh
 from aoi_fl.science.weights import proportional_weight_variance, unbiased_weight_variance
+from tests.science.populations import population
 
 SIZES = np.array([4, 1, 7, 3, 5])
 SHARES = SIZES / SIZES.sum()
 RATES = np.array([0.4, 0.1, 0.7, 0.3, 0.5])  # of 2 clients in the mean
-
-
-def population(sizes, available=None):
-    n = len(sizes)
-    return Population(np.zeros(n, np.int64), sizes, np.ones(n, bool) if available is None else available)
 
 
 def moments(cases):
