@@ -18,8 +18,8 @@ def init(
     """
     from aoi_fl.cli import scaffold
 
+    package = scaffold.package_of(name)  # before there is a folder of that name, which Python may take for a module
     folder = scaffold.write(name, policy, Path())
-    package = scaffold.package_of(name)
     print(
         f"{folder}: change it as you like. At once:\n  cd {folder}\n  python -m {package}\n"
         "  GRPC_ENABLE_FORK_SUPPORT=0 flwr run . --stream"

@@ -24,6 +24,7 @@ SHORT = {
     "num-clients": "clients",
     "clients-per-round": "per-round",
     "num-server-rounds": "rounds",
+    "train-timeout": "deadline",
 }
 
 

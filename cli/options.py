@@ -23,6 +23,7 @@ PerRound = Annotated[
 MaxAge = Annotated[
     int, typer.Option(click_type=Number(0, 10_000), help="Largest age m that a Markov policy tells apart.")
 ]
+Exponent = Annotated[float, typer.Option(click_type=Number(1e-9, 20.0), help="α of markov-increasing.")]
 Sizes = Annotated[str, typer.Option(help="Examples a client: equal, zipf:A or uniform:LO:HI.")]
 Rates = Annotated[str, typer.Option(help="Each client's share of the rounds: equal, or size, in proportion to it.")]
 Phases = Annotated[str, typer.Option(help="Phases of systematic clients: spread by the roll call, or random.")]

@@ -19,7 +19,14 @@ _DEADLINE = 2.0  # seconds, for fedcs without a clock, where the median client t
 
 
 def make_player(
-    policy: str, clients: int, per_round: int, max_age: int, candidates: int, deadline: float | None, seed: int
+    policy: str,
+    clients: int,
+    per_round: int,
+    max_age: int,
+    exponent: float,
+    candidates: int,
+    deadline: float | None,
+    seed: int,
 ) -> Decentralised | Selector:
     """Return what decides who takes part.
 
@@ -27,7 +34,7 @@ def make_player(
     ----------
     policy : its name
     clients, per_round : n and k
-    max_age : m, of Markov policies
+    max_age, exponent : m of Markov policies, and α of the increasing one
     candidates : d, of the policies that draw some; 0: 2k
     deadline : seconds of a round, for fedcs, where time is simulated
     seed : of its draws
@@ -63,7 +70,7 @@ def make_player(
         "refl": lambda: Refl(per_round, seed),
         "f3ast": lambda: F3ast(per_round, seed),
         "markov-optimal": lambda: MarkovPolicy.optimal(clients, per_round, max_age),
-        "markov-increasing": lambda: MarkovPolicy.increasing(clients, per_round, max_age),
+        "markov-increasing": lambda: MarkovPolicy.increasing(clients, per_round, max_age, exponent),
     }
     if policy in REGISTRY and policy not in makers:
         return _selector(policy, per_round, seed)

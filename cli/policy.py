@@ -9,6 +9,7 @@ import typer
 from aoi_fl.cli.keys import Config, Number, given
 from aoi_fl.cli.options import (
     Clients,
+    Exponent,
     Jitter,
     Json,
     MaxAge,
@@ -29,26 +30,23 @@ if TYPE_CHECKING:
     from aoi_fl.science.markov_rates import RatedMarkovPolicy
     from aoi_fl.science.systematic import SystematicPolicy
 
-POLICIES = ("markov", "systematic")
+# Those of the run key by which clients decide, and one that is only for comparison.
+POLICIES = ("markov-optimal", "markov-increasing", "markov-uniform", "systematic")
 _MOST_MIXED = 300  # ages up to which the chain's eigenvalues are looked for, at O(m³)
-KINDS = ("optimal", "increasing", "uniform")
 
 
 def policy(
     context: typer.Context,
-    policy: Annotated[str, typer.Option(help=f"One of {', '.join(POLICIES)}.")] = "markov",
+    policy: Annotated[str, typer.Option(help=f"One of {', '.join(POLICIES)}.")] = "markov-optimal",
     clients: Clients = 100,
     per_round: PerRound = 15,
     max_age: MaxAge = 10,
-    kind: Annotated[str, typer.Option(help=f"Of a Markov policy: one of {', '.join(KINDS)}.")] = "optimal",
-    exponent: Annotated[
-        float | None, typer.Option(click_type=Number(1e-9, 20.0), help="α of the increasing policy (1 unless given).")
-    ] = None,
+    exponent: Exponent = 1.0,
     dropout: Annotated[
         float | None,
         typer.Option(
             click_type=Number(0.0, 1.0),
-            help="Probability that a willing client is out of reach, for the optimal policy.",
+            help="Probability that a willing client is out of reach, for markov-optimal.",
         ),
     ] = None,
     rates: Rates = "equal",
@@ -64,17 +62,19 @@ def policy(
     Who takes part when, the law of X (rounds between two times), and its moments.
     A Markov policy is a table of probabilities, one for each age; a systematic one a rate and a phase for each client.
     """
-    if kind != "increasing":
-        reject(context, ["exponent"], f"kind {kind!r}", "leave it out, or give --kind increasing")
-    if kind != "optimal":
-        reject(context, ["dropout", "rates"], f"kind {kind!r}", "leave it out, or give --kind optimal")
+    pick("policy", policy, dict.fromkeys(POLICIES, dict))
+    about = f"policy {policy!r}"
+    if policy != "markov-increasing":
+        reject(context, ["exponent"], about, "leave it out, or give --policy markov-increasing")
+    if policy != "markov-optimal":
+        reject(context, ["dropout"], about, "leave it out, or give --policy markov-optimal")
+    if policy in ("markov-increasing", "markov-uniform"):
+        reject(context, ["rates"], about, "leave it out, or give --policy markov-optimal")
     if rates == "equal":
         reject(context, ["sizes"], "rates 'equal'", "leave it out, or give --rates size")
-    pick("policy", policy, {"markov": dict, "systematic": dict})
     title = f"{clients} clients, {per_round} a round"
     if policy == "systematic":
-        markovian = ["kind", "exponent", "dropout", "max_age"]
-        reject(context, markovian, "policy 'systematic'", "leave it out, or give --policy markov")
+        reject(context, ["max_age"], about, "leave it out, or give a Markov policy")
         from aoi_fl.science.systematic import SystematicPolicy
 
         own, capped = rates_by(rates, sizes, clients, per_round, seed)
@@ -87,7 +87,7 @@ def policy(
         else:
             _show_rated(chosen, heading, capped, as_json)
         return
-    reject(context, ["phases", "jitter"], "policy 'markov'", "leave it out, or give --policy systematic")
+    reject(context, ["phases", "jitter"], about, "leave it out, or give --policy systematic")
     if rates != "equal":
         from aoi_fl.science.markov_rates import RatedMarkovPolicy
 
@@ -97,13 +97,12 @@ def policy(
         return
     from aoi_fl.science.markov import MarkovPolicy
 
-    alpha = 1.0 if exponent is None else exponent
     makers = {
-        "optimal": lambda: MarkovPolicy.optimal(clients, per_round, max_age, dropout or 0.0),
-        "increasing": lambda: MarkovPolicy.increasing(clients, per_round, max_age, alpha),
-        "uniform": lambda: MarkovPolicy.uniform(clients, per_round, max_age),
+        "markov-optimal": lambda: MarkovPolicy.optimal(clients, per_round, max_age, dropout or 0.0),
+        "markov-increasing": lambda: MarkovPolicy.increasing(clients, per_round, max_age, exponent),
+        "markov-uniform": lambda: MarkovPolicy.uniform(clients, per_round, max_age),
     }
-    _show_markov(pick("kind", kind, makers), f"Markov policy, {kind}: {title}, maximum age {max_age}", as_json)
+    _show_markov(pick("policy", policy, makers), f"{policy}: {title}, maximum age {max_age}", as_json)
 
 
 def _show_markov(chosen: MarkovPolicy, title: str, as_json: bool) -> None:

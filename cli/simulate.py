@@ -13,6 +13,7 @@ from aoi_fl.cli.keys import Config, Number, given
 from aoi_fl.cli.load import show_freshness, show_load
 from aoi_fl.cli.options import (
     Clients,
+    Exponent,
     Jitter,
     Json,
     MaxAge,
@@ -52,14 +53,15 @@ def simulate(
     candidates: Annotated[
         int, typer.Option(click_type=Number(0, 1_000_000), help="Clients drawn to choose from, for pow-d; 0: 2k.")
     ] = 0,
+    exponent: Exponent = 1.0,
     seed: Seed = 1,
     sizes: Sizes = "equal",
     rates: Rates = "equal",
     phases: Phases = "spread",
     jitter: Jitter = 0.0,
     weights: Annotated[
-        str | None, typer.Option(help="Aggregation weights: equal, size or unbiased. Else the policy's own.")
-    ] = None,
+        str, typer.Option(help="Aggregation weights: equal, size or unbiased; auto: the policy's own.")
+    ] = "auto",
     there: Annotated[
         float,
         typer.Option(click_type=Number(0.001, 1.0), help="Share of the rounds that a client is there, by a coin."),
@@ -88,7 +90,7 @@ def simulate(
         str | None, typer.Option(metavar="TRACE", help="Simulate time: always, bernoulli:P, generated or a file.")
     ] = None,
     deadline: Annotated[
-        float, typer.Option(click_type=Number(1e-9, 1e9), help="Seconds of a round, at most; with --clock.")
+        float, typer.Option(click_type=Number(1e-9, 1_000_000.0), help="Seconds of a round, at most; with --clock.")
     ] = 600.0,
     trace: Annotated[bool, typer.Option("--trace", help="Also show who took part in each round.")] = False,
     config: Config = None,
@@ -132,7 +134,8 @@ def simulate(
         elif rates != "equal":
             player = RatedMarkovPolicy(own, max_age if given(context, "max_age") else None)
         else:
-            player = make_player(policy, clients, per_round, max_age, candidates, deadline if clock else None, seed)
+            limit = deadline if clock else None
+            player = make_player(policy, clients, per_round, max_age, exponent, candidates, limit, seed)
         population = Population(
             ages=np.zeros(clients, dtype=np.int64),
             sizes=make_sizes(sizes, clients, seed),
@@ -152,7 +155,7 @@ def simulate(
             rounds,
             seed,
             cast(Start, start),
-            cast(Weighting | None, weights),
+            None if weights == "auto" else cast(Weighting, weights),
             None if there == 1 else lambda t: draws.uniforms(seed, t, "there", len(population.ages)) < there,
             clock=ticking,
         )
@@ -215,10 +218,14 @@ def _reject_misplaced(context: typer.Context, policy: str, absence: str) -> None
             reject(context, ["clients"], about, "leave it out, or leave out --clients-file")
     if policy not in users_of("candidates"):
         reject(context, ["candidates"], about, f"leave it out, or give one of {', '.join(users_of('candidates'))}")
+    if policy != "markov-increasing":
+        reject(context, ["exponent"], about, "leave it out, or give --policy markov-increasing")
     if policy not in RATED:
         reject(context, ["rates", "absence"], about, f"leave it out, or give one of the policies {', '.join(RATED)}")
     if absence not in (rules := get_args(AbsenceRule)):
-        raise ConfigError(f"absence {absence!r} is unknown: give one of {', '.join(rules)}.")
+        raise ConfigError(
+            f"absence {absence!r} is unknown: give one of {', '.join(rules)}.{did_you_mean(absence, rules)}"
+        )
     if absence == "learned":
         remedy = "leave it out: each client's table or rate is made for how often it is there"
         reject(context, ["max_age", "phases", "jitter"], "learned absence", remedy)

@@ -3,7 +3,7 @@
 from functools import cache
 
 from aoi_fl.experiments.harness.base import Experiment
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, did_you_mean
 
 
 @cache
@@ -74,5 +74,8 @@ def known() -> dict[str, Experiment]:
 def find(name: str) -> Experiment:
     """Return an experiment by its name; ConfigError, with the list, for an unknown one."""
     if name not in known():
-        raise ConfigError(f"experiment {name!r} is unknown: give one of {', '.join(experiments())}, wics, all or list.")
+        near = did_you_mean(name, (*known(), "wics", "all", "list", "summary"))
+        raise ConfigError(
+            f"experiment {name!r} is unknown: give one of {', '.join(experiments())}, wics, all, list or summary.{near}"
+        )
     return known()[name]

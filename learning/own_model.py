@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import torch
 
 _PREFIX = "python:"
+_FAULTS = (Exception, SystemExit)  # of what is run: a script may end the process, and nobody would know why
 HOW = "python:MODULE:FUNCTION"
 
 
@@ -69,7 +70,7 @@ def make(model: str, folder: str, form: Form, seed: int) -> torch.nn.Module:
             torch.manual_seed(seed)
             try:
                 made = function(form.shape, form.outputs)
-            except Exception as error:
+            except _FAULTS as error:
                 raise _wrong(model, f"its function, called with {form.shape} and {form.outputs}, raised {_said(error)}",
                     "it is called as FUNCTION(shape, outputs), and returns a torch.nn.Module") from error  # fmt: skip
     if not isinstance(made, torch.nn.Module):
@@ -158,7 +159,7 @@ def _outputs(model: str, form: Form, made: torch.nn.Module, x: torch.Tensor) -> 
     takes = f"takes (N, {', '.join(map(str, form.shape))}) and gives (N, {form.outputs})"
     try:
         outputs = made(x)
-    except Exception as error:
+    except _FAULTS as error:
         mode = "in training" if made.training else "in evaluation"
         raise _wrong(
             model, f"given {len(x)} of the examples {mode}, it raised {_said(error)}", f"a model {takes}"
@@ -207,7 +208,7 @@ def _module(model: str, folder: str) -> ModuleType:
     place = Path(folder).expanduser().absolute()
     try:
         module = importlib.import_module(name)
-    except Exception as error:
+    except _FAULTS as error:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
             raise _wrong(
                 model,

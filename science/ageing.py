@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, did_you_mean
 from aoi_fl.science.names import Ageing
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -33,7 +33,7 @@ def ageing_cost(name: Ageing) -> AgeingCost:
     Raises ConfigError for another name.
     """
     if name not in AGEING:
-        raise ConfigError(f"ageing is {name!r}: give one of {', '.join(AGEING)}")
+        raise ConfigError(f"ageing is {name!r}: give one of {', '.join(AGEING)}.{did_you_mean(name, AGEING)}")
     return AGEING[name]
 
 

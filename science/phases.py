@@ -16,7 +16,7 @@ from typing import get_args
 import numpy as np
 
 from aoi_fl.science import draws
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, did_you_mean
 from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.rates import Floats, exact
 
@@ -36,7 +36,8 @@ def make_phases(rule: PhaseRule, rates: Floats, seed: int) -> Floats:
         case "spread":
             return spread_phases(rates, seed)
         case _:
-            raise ConfigError(f"phases is {rule!r}: give one of {', '.join(get_args(PhaseRule))}")
+            known = get_args(PhaseRule)
+            raise ConfigError(f"phases is {rule!r}: give one of {', '.join(known)}.{did_you_mean(rule, known)}")
 
 
 def spread_phases(rates: Floats, seed: int) -> Floats:

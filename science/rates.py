@@ -12,7 +12,7 @@ from typing import TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, did_you_mean
 from aoi_fl.science.names import RateRule
 from aoi_fl.science.tables import decimal
 
@@ -152,4 +152,5 @@ def make_rates(rule: RateRule, sizes: NDArray[np.int64], per_round: int, most: f
         case "size":
             return size_rates(sizes, per_round, most)
         case _:
-            raise ConfigError(f"rates is {rule!r}: give one of {', '.join(get_args(RateRule)[:2])}")
+            known = get_args(RateRule)[:2]
+            raise ConfigError(f"rates is {rule!r}: give one of {', '.join(known)}.{did_you_mean(rule, known)}")

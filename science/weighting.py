@@ -11,7 +11,7 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, did_you_mean
 from aoi_fl.science.names import Weighting
 
 Floats = NDArray[np.float64]
@@ -59,7 +59,9 @@ def weigh(
         case "unbiased":
             parts *= sizes[clients] / sizes.sum() / _known(rates, clients)
         case _:
-            raise ConfigError(f"weights is {weighting!r}: give one of {', '.join(get_args(Weighting))}")
+            known = get_args(Weighting)
+            near = did_you_mean(weighting, known)
+            raise ConfigError(f"weights is {weighting!r}: give one of {', '.join(known)}.{near}")
     return parts
 
 

@@ -240,4 +240,5 @@ def _sentence(error: Any) -> str:
     known = {"dataset": DATASETS, "model": MODELS}.get(str(key), allowed)
     near = did_you_mean(str(error["input"]), known)
     remedy = f"Set it with -c {key}=VALUE (a cluster: {variable(key)})."
-    return f"{key} is {error['input']!r}: {message[0].lower()}{message[1:]}.{near} {remedy}"
+    ending = "" if message.endswith("?") else "."
+    return f"{key} is {error['input']!r}: {message[0].lower()}{message[1:]}{ending}{near} {remedy}"

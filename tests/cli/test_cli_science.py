@@ -10,6 +10,7 @@ from typer.main import get_command
 from aoi_fl.cli import simulate
 from aoi_fl.cli.keys import SHORT
 from aoi_fl.cli.main import DECIDED, PLAYED, app, main
+from aoi_fl.cli.policy import POLICIES as POLICIES_SHOWN
 from aoi_fl.server.config import RunConfig
 from aoi_fl.strategies.registry import BUDGETED, POLICIES
 
@@ -45,8 +46,8 @@ def test_policy_options_reach_the_policy(aoi):
     def table(options):
         return json.loads(aoi(f"policy --clients 20 --per-round 5 --max-age 2 --json {options}")[1])["probabilities"]
 
-    assert table("--kind uniform") == [0.25] * 3
-    sharp, usual = table("--kind increasing --exponent 3"), table("--kind increasing")
+    assert table("--policy markov-uniform") == [0.25] * 3
+    sharp, usual = table("--policy markov-increasing --exponent 3"), table("--policy markov-increasing")
     assert sharp[0] < usual[0] < usual[1] < usual[2] < sharp[2]
     assert table("--dropout 0.5")[2] == pytest.approx(1 / ((4 - 2) * 0.5))
 
@@ -85,7 +86,7 @@ def test_every_policy_plays_and_is_shown_to_people(aoi, policy):
 
 
 def test_policy_is_shown_to_people(aoi):
-    status, out, _ = aoi("policy --kind increasing")
+    status, out, _ = aoi("policy --policy markov-increasing")
     assert status == 0
     assert "10+" in out and "12.684" in out  # Var[X]
 
@@ -101,7 +102,7 @@ def test_systematic_policy_against_the_closed_forms(aoi):
     assert "15 in the mean" in aoi("policy --policy systematic --jitter 0.2")[1]
 
 
-@pytest.mark.parametrize("policy", ["markov", "systematic"])
+@pytest.mark.parametrize("policy", ["markov-optimal", "systematic"])
 def test_rates_in_proportion_to_size(aoi, policy):
     line = f"policy --policy {policy} --clients 50 --per-round 8 --rates size --sizes zipf:2.0 --seed 3"
     shown = json.loads(aoi(f"{line} --json")[1])
@@ -150,9 +151,35 @@ def test_run_keys_are_taken_for_the_options_of_their_meaning(aoi):
     keys = ["policy=wics", "budget=30", "num-clients=12", "num-server-rounds=9", "seed=4", "strict-budget=true"]
     assert by_options[0] == 0
     assert aoi(f"simulate {' '.join(f'-c {key}' for key in keys)} --json") == by_options
+    for keys, options in (
+        (
+            "-c policy=systematic -c rates=size -c sizes=zipf:2.0 -c phases=random -c jitter=0.2 -c weights=size",
+            "--policy systematic --rates size --sizes zipf:2.0 --phases random --jitter 0.2 --weights size",
+        ),
+        (
+            "-c policy=pow-d -c candidates=20 -c clock=always -c train-timeout=30 -c weights=auto",
+            "--policy pow-d --candidates 20 --clock always --deadline 30",
+        ),
+        (
+            "-c policy=systematic --there 0.5 -c absence=learned",
+            "--policy systematic --there 0.5 --absence learned",
+        ),
+    ):
+        found = aoi(f"simulate {options} --rounds 99 --json")
+        assert found[0] == 0 and aoi(f"simulate {keys} --rounds 99 --json") == found
     assert aoi("policy -c num-clients=20 -c clients-per-round=5 --max-age 3 --json") == aoi(
         "policy --clients 20 --per-round 5 -c max-age=3 --json"
     )
+
+
+def test_a_policy_has_one_name_in_every_command(aoi):
+    assert set(POLICIES_SHOWN) - set(POLICIES) == {"markov-uniform"}
+    line = "--policy markov-increasing --clients 20 --per-round 5 --max-age 4 --json -c exponent"
+    shown, flat = (json.loads(aoi(f"policy {line}={alpha}")[1])["interval_variance"] for alpha in (9, 0.5))
+    played, evenly = (
+        json.loads(aoi(f"simulate {line}={alpha} --rounds 4000")[1])["interval_variance"] for alpha in (9, 0.5)
+    )
+    assert played == pytest.approx(shown, rel=0.1) and evenly == pytest.approx(flat, rel=0.1) and flat > 1.5 * shown
 
 
 def test_ranges_are_those_of_the_run_keys():
@@ -175,7 +202,10 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        ("policy --kind best", ["'best'", "optimal, increasing, uniform"]),
+        (
+            "policy --policy markov-optmal",
+            ["Did you mean 'markov-optimal'?", "markov-increasing, markov-uniform, systematic"],
+        ),
         ("policy --per-round 101", ["101", "100"]),
         ("policy --per-round -1", ["per-round", "-1"]),
         ("policy --clients 0", ["clients", "0"]),
@@ -194,12 +224,12 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
             ["GB of memory", "lower rounds"],
         ),
         ("policy --max-age -2", ["max-age", "-2"]),
-        ("policy --kind increasing --exponent 0", ["exponent", "0"]),
-        ("policy --kind increasing --exponent -1.5", ["exponent", "-1.5"]),
-        ("policy --kind increasing --exponent nan", ["exponent", "nan"]),
-        ("policy --exponent 2", ["exponent", "--kind increasing"]),
+        ("policy --policy markov-increasing --exponent 0", ["exponent", "0"]),
+        ("policy --policy markov-increasing --exponent -1.5", ["exponent", "-1.5"]),
+        ("policy --policy markov-increasing --exponent nan", ["exponent", "nan"]),
+        ("policy --exponent 2", ["exponent", "--policy markov-increasing"]),
         ("policy --dropout 0.9", ["dropout", "0.9", "0.85"]),
-        ("policy --kind uniform --dropout 0.1", ["dropout", "--kind optimal"]),
+        ("policy --policy markov-uniform --dropout 0.1", ["dropout", "--policy markov-optimal"]),
         (
             "simulate --policy best",
             ["'best'", "markov-increasing, systematic, random, proportional, oldest-age"],
@@ -212,20 +242,27 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ("simulate --policy random --rounds -4", ["rounds", "-4"]),
         ("simulate --policy random --sizes zipf:0.5", ["'zipf:0.5'", "uniform:LO:HI"]),
         ("simulate --policy markov-optimal --start warm", ["'warm'", "stationary", "zero"]),
-        ("policy --policy fair", ["'fair'", "markov, systematic"]),
+        ("policy --policy fair", ["'fair'", "markov-uniform, systematic"]),
         ("policy --policy systematic --jitter 1.5", ["jitter", "1.5"]),
         ("policy --policy systematic --phases even", ["'even'", "spread, random"]),
-        ("policy --policy systematic --max-age 5", ["max-age 5", "--policy markov"]),
+        ("policy --policy systematic --max-age 5", ["max-age 5", "a Markov policy"]),
         ("policy --policy systematic --per-round 101", ["101", "100"]),
         ("policy --jitter 0.1", ["jitter", "--policy systematic"]),
         ("policy --rates fair", ["'fair'", "equal, size"]),
-        ("policy --kind uniform --rates size", ["rates size", "--kind optimal"]),
+        ("policy --policy markov-uniform --rates size", ["rates size", "--policy markov-optimal"]),
         ("policy --sizes zipf:2.0", ["sizes", "--rates size"]),
         ("policy --rates size --sizes zipf:2.0 --dropout 0.2", ["client", "rate 1", "dropout"]),
         ("simulate --policy systematic --jitter nan", ["jitter", "nan"]),
         ("simulate --policy systematic --start zero", ["start zero", "rates and phases"]),
         ("simulate --policy markov-optimal --phases spread", ["phases", "--policy systematic"]),
         ("simulate --policy random --rates size", ["rates", "markov-optimal, systematic"]),
+        ("simulate --policy systematic --phases spraed", ["'spraed'", "Did you mean 'spread'?"]),
+        ("simulate --policy systematic --rates siez", ["'siez'", "Did you mean 'size'?"]),
+        ("simulate --policy random --weights unbaised", ["'unbaised'", "Did you mean 'unbiased'?"]),
+        ("simulate --policy systematic --absence larned", ["'larned'", "Did you mean 'learned'?"]),
+        ("simulate --policy wics --budget 40 --ageing linaer", ["'linaer'", "Did you mean 'linear'?"]),
+        ("simulate --policy random --exponent 2", ["exponent 2", "--policy markov-increasing"]),
+        ("reproduce thoery", ["'thoery'", "Did you mean 'theory'?"]),
         ("simulate --policy random --weights fair", ["'fair'", "equal, size, unbiased"]),
         ("simulate --policy wics --budget 40 --weights unbiased", ["unbiased", "rates"]),
         ("simulate --policy wics --budget 40 --ageing cubic", ["'cubic'", "linear, quadratic, root"]),

@@ -42,6 +42,11 @@ def test_an_app_runs_at_once_and_its_tests_pass(aoi, tmp_path):
     assert "policy `markov-optimal`: each client by its own coin" in (tmp_path / "my-app" / "README.md").read_text()
 
 
+def test_the_new_folder_is_not_taken_for_a_module_in_its_way(tmp_path):
+    done = python(tmp_path, "-m", "aoi_fl.cli.start", "init", "plain")  # which looks for modules here too
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("plain: change it as you like")
+
+
 def test_an_app_is_written_as_one_writes_it_by_hand(tmp_path):
     for policy in scaffold.POLICIES:
         scaffold.write(f"app-{policy}", policy, tmp_path)

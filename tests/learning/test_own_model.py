@@ -93,6 +93,7 @@ SPARE = f"""m = {LINEAR}
 @pytest.mark.parametrize(
     ("body", "match"),
     [
+        ("raise SystemExit(3)", r"called with \(1, 8, 8\) and 10, raised SystemExit: 3"),
         ("raise RuntimeError('no\\nluck')", r"called with \(1, 8, 8\) and 10, raised RuntimeError: no luck"),
         ("return {'not': 'a module'}", r"returned \{'not': 'a module'\}. Remedy: let it return a torch.nn.Module"),
         ("return None", "returned None"),
