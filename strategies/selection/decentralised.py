@@ -6,20 +6,25 @@ machine on the client's side behind all of them.
 
 import logging
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
+from flwr.app import ArrayRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from aoi_fl.science import draws
+from aoi_fl.science.names import AbsenceRule
 from aoi_fl.strategies.collect import decline
 from aoi_fl.strategies.pace import Pace
 from aoi_fl.strategies.patience import QUESTION, TRAINING
 from aoi_fl.strategies.plan import Plan
+from aoi_fl.strategies.records import Memory
 from aoi_fl.strategies.round import AgeAwareStrategy
+from aoi_fl.strategies.selection.absence import make_absence
 from aoi_fl.strategies.wires import make_wire
 from aoi_fl.wire import protocol
 from aoi_fl.wire.protocol import Answer, Ask
@@ -36,12 +41,22 @@ class DecentralisedParticipation(AgeAwareStrategy):
     wire : "poll", "broadcast" or "reserve"
     round_seconds : a round begins no sooner than so many seconds after the one before it; by it, or else by what rounds
         have taken, clients of the reserve wire sleep until the one that they have reserved
+    absence : "ignored"; or "learned": how often each client is there, and how soon it comes back, is learned, for a
+        policy that makes up for it; how much of the rates is out of reach is said
     """
 
     def __init__(
-        self, clients: int, per_round: int, *, wire: str = protocol.POLL, round_seconds: float = 0.0, **settings: Any
+        self,
+        clients: int,
+        per_round: int,
+        *,
+        wire: str = protocol.POLL,
+        round_seconds: float = 0.0,
+        absence: AbsenceRule = "ignored",
+        **settings: Any,
     ) -> None:
         super().__init__(clients, **settings)
+        self._absence = make_absence(absence)
         self.clients, self.per_round = clients, per_round
         self._wire = make_wire(wire)
         self._pace = Pace(round_seconds)
@@ -59,9 +74,32 @@ class DecentralisedParticipation(AgeAwareStrategy):
         sleepy = self.wire == protocol.RESERVE and not evaluating
         return replace(ask, wire=self.wire, pace=self._pace.seconds if sleepy else None)
 
-    def rates(self) -> NDArray[np.float64]:
-        """Return (n,) k/n for everybody."""
+    def targets(self) -> NDArray[np.float64]:
+        """Return (n,) how often each client is to take part: k/n for everybody."""
         return np.full(len(self.roster), self.per_round / self.clients)
+
+    def rates(self) -> NDArray[np.float64]:
+        """Return (n,) the clients' rates; of those whose absence is learned, what they achieve of them."""
+        return self.targets() if self._absence is None else self._absence.achieved(self.targets())
+
+    def parameters(self) -> dict[str, Any]:
+        """Return n, k, the wire, and whether absence is learned."""
+        return {
+            "clients": self.clients,
+            "per_round": self.per_round,
+            "wire": self.wire,
+            "absence": "ignored" if self._absence is None else "learned",
+        }
+
+    def memory(self) -> dict[str, NDArray[Any]]:
+        """Return what the base does, and who was there, where that is learned."""
+        return super().memory() | ({} if self._absence is None else self._absence.memory())
+
+    def recall(self, memory: Memory) -> None:
+        """Take back what :meth:`memory` returned."""
+        super().recall(memory)
+        if self._absence is not None:
+            self._absence.recall(memory)
 
     def meet(self, connected: int) -> None:
         """Say what it means for a round if there are more or fewer clients than the terms are made for."""
@@ -94,6 +132,16 @@ class DecentralisedParticipation(AgeAwareStrategy):
         record.asked += len(early)
         record.willing = int(willing.sum())
         return equal(willing, question)
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Add the updates up, and learn who was there."""
+        result = super().aggregate_train(server_round, replies)
+        if self._absence is not None:
+            self._absence.note(self.roster, self._record, self.asleep())
+            self._absence.warn(self.targets(), self._record)
+        return result
 
     def ahead(self, ask: Ask) -> Ask | None:
         """Let a round's evaluation ask who takes part in the next, where the wire can."""

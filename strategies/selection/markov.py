@@ -18,7 +18,6 @@ from aoi_fl.science.markov_rates import RatedMarkovPolicy, own_table
 from aoi_fl.science.names import AbsenceRule
 from aoi_fl.strategies.plan import Plan
 from aoi_fl.strategies.records import Memory
-from aoi_fl.strategies.selection.absence import make_absence
 from aoi_fl.strategies.selection.decentralised import DecentralisedParticipation
 from aoi_fl.strategies.selection.rates import Rates, rates_of
 from aoi_fl.wire.protocol import Ask
@@ -65,10 +64,9 @@ class MarkovParticipation(DecentralisedParticipation):
             )
         if adaptive_dropout and absence == "learned":
             raise ConfigError("absence 'learned' is for each client what adaptive-dropout is for all: leave one out.")
-        super().__init__(policy.clients, policy.per_round, **settings)
+        super().__init__(policy.clients, policy.per_round, absence=absence, **settings)
         self.policy = policy
         self._rule = rates
-        self._absence = make_absence(absence)
         self._own = rates != "equal" or self._absence is not None  # each client has a table of its own
         self._rated: RatedMarkovPolicy | None = None
         self._adaptive = adaptive_dropout
@@ -110,23 +108,19 @@ class MarkovParticipation(DecentralisedParticipation):
 
     def parameters(self) -> dict[str, Any]:
         """Return the policy's kind, n, k, table, rates and wire."""
-        return {
-            "kind": f"markov-{self.policy.kind}",
-            "clients": self.policy.clients,
-            "per_round": self.policy.per_round,
-            "probabilities": list(self.policy.probabilities),
-            "rates": self._rule if self._rated is None or self._rule == "equal" else self._rated.rates.tolist(),
-            "wire": self.wire,
-            "adaptive_dropout": self._adaptive,
-            "absence": "ignored" if self._absence is None else "learned",
-        }
+        return (
+            {"kind": f"markov-{self.policy.kind}"}
+            | super().parameters()
+            | {
+                "probabilities": list(self.policy.probabilities),
+                "rates": self._rule if self._rated is None or self._rule == "equal" else self._rated.rates.tolist(),
+                "adaptive_dropout": self._adaptive,
+            }
+        )
 
-    def rates(self) -> NDArray[np.float64]:
-        """Return (n,) the clients' rates; of those whose absence is learned, what they achieve of them."""
-        if self._rated is None:
-            return super().rates()
-        rates = self._rated.rates[: len(self.roster)]
-        return rates if self._absence is None else self._absence.achieved(rates)
+    def targets(self) -> NDArray[np.float64]:
+        """Return (n,) the clients' own rates, where they have any."""
+        return super().targets() if self._rated is None else self._rated.rates[: len(self.roster)]
 
     def question(self, ask: Ask) -> Ask:
         """Add the table, where all have the same: the one for the dropout estimated up to now, as far as there is one.
@@ -150,10 +144,8 @@ class MarkovParticipation(DecentralisedParticipation):
         return reissued(self.policy, self._dropout.value) if self._adaptive else self.policy
 
     def memory(self) -> dict[str, NDArray[Any]]:
-        """Return what the base does, who was there, and the estimate of d: two float64, bit for bit as integers."""
+        """Return what the base does, and the estimate of d: two float64, bit for bit as integers."""
         found = super().memory()
-        if self._absence is not None:
-            found |= self._absence.memory()
         if self._adaptive:
             found["dropout"] = np.array([self._dropout.willing, self._dropout.lost]).view(np.int64)
         return found
@@ -164,8 +156,6 @@ class MarkovParticipation(DecentralisedParticipation):
         if self._adaptive:
             willing, lost = memory["dropout"].view(np.float64).tolist()
             self._dropout = DropoutEstimate(willing, lost)
-        if self._absence is not None:
-            self._absence.recall(memory)
 
     def choose(self, ask: Ask, grid: Grid) -> Plan:
         """Issue the round's tables, and find out who is willing."""
@@ -190,9 +180,6 @@ class MarkovParticipation(DecentralisedParticipation):
         result = super().aggregate_train(server_round, replies)
         if self._adaptive and not self._plan.ask.forced:
             self._count_lost(unanswered)
-        if self._absence is not None and self._rated is not None:
-            self._absence.note(self.roster, self._record, self.asleep())
-            self._absence.warn(self._rated.rates[: len(self.roster)], self._record)
         return result
 
     def _count_lost(self, unanswered: int) -> None:

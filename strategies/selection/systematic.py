@@ -16,7 +16,6 @@ from aoi_fl.science.phases import make_phases, newcomer_phase, rephased
 from aoi_fl.science.strides import check_jitter
 from aoi_fl.strategies.plan import Plan
 from aoi_fl.strategies.records import Memory
-from aoi_fl.strategies.selection.absence import make_absence
 from aoi_fl.strategies.selection.decentralised import DecentralisedParticipation
 from aoi_fl.strategies.selection.rates import Rates, rates_of
 from aoi_fl.wire import protocol
@@ -70,8 +69,7 @@ class SystematicParticipation(DecentralisedParticipation):
                 f"absence is 'learned', but jitter is {jitter:g} and phases is {phases!r}: set jitter to 0 and phases "
                 "to 'spread', or absence to 'ignored'."
             )
-        super().__init__(clients, per_round, wire=wire, **settings)
-        self._absence = make_absence(absence)
+        super().__init__(clients, per_round, wire=wire, absence=absence, **settings)
         self._asked = np.zeros(0)  # rates by which clients achieve their own
         self._rule, self._phase_rule, self.jitter = rates, phases, jitter
         self._rates = np.zeros(0)
@@ -86,34 +84,30 @@ class SystematicParticipation(DecentralisedParticipation):
 
     def parameters(self) -> dict[str, Any]:
         """Return n, k, rates, phases, jitter and wire."""
-        return {
-            "kind": "systematic",
-            "clients": self.clients,
-            "per_round": self.per_round,
-            "rates": self._rates.tolist() if len(self._rates) else self._rule,
-            "phases": self._phase_rule,
-            "jitter": self.jitter,
-            "absence": "ignored" if self._absence is None else "learned",
-            "wire": self.wire,
-        }
+        return (
+            {"kind": "systematic"}
+            | super().parameters()
+            | {
+                "rates": self._rates.tolist() if len(self._rates) else self._rule,
+                "phases": self._phase_rule,
+                "jitter": self.jitter,
+            }
+        )
 
-    def rates(self) -> NDArray[np.float64]:
-        """Return (n,) the clients' rates; of those whose absence is learned, what they achieve of them."""
-        rates = self._rates[: len(self.roster)]
-        return rates if self._absence is None else self._absence.achieved(rates)
+    def targets(self) -> NDArray[np.float64]:
+        """Return (n,) the clients' own rates."""
+        return self._rates[: len(self.roster)]
 
     def memory(self) -> dict[str, NDArray[Any]]:
         """Return what the base does, and rates and phases: newcomers and leavers have changed them."""
         found = {**super().memory(), "rates": self._rates, "phases": self._phases}
-        return found if self._absence is None else {**found, "asked": self._asked, **self._absence.memory()}
+        return found if self._absence is None else {**found, "asked": self._asked}
 
     def recall(self, memory: Memory) -> None:
         """Take back what :meth:`memory` returned."""
         super().recall(memory)
         self._rates, self._phases = memory["rates"].copy(), memory["phases"].copy()
         self._asked = memory["asked" if self._absence is not None else "rates"].copy()
-        if self._absence is not None:
-            self._absence.recall(memory)
 
     def choose(self, ask: Ask, grid: Grid) -> Plan:
         """Give newcomers rate and phase, and find out who takes part."""
@@ -142,14 +136,11 @@ class SystematicParticipation(DecentralisedParticipation):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Add the updates up, and learn who was there."""
+        """Add the updates up, and ask for other rates now and then, by what was learned of who is there."""
         result = super().aggregate_train(server_round, replies)
-        if self._absence is not None:
-            self._absence.note(self.roster, self._record, self.asleep())
-            self._absence.warn(self._rates[: len(self.roster)], self._record)
-            if server_round % EVERY == 0:
-                wanted = self._reached(self._rates)
-                self._ask_for(np.where(retold(self._asked, wanted), wanted, self._asked), server_round)
+        if self._absence is not None and server_round % EVERY == 0:
+            wanted = self._reached(self._rates)
+            self._ask_for(np.where(retold(self._asked, wanted), wanted, self._asked), server_round)
         return result
 
     def _reached(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
