@@ -36,7 +36,7 @@ from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, make_run_folder
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.server.observe import Recorder
-from aoi_fl.server.policies import make_strategy
+from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.records import RoundRecord
 from aoi_fl.wire.arrays import from_record, to_record
 from aoi_fl.wire.protocol import PARTITION_FILE

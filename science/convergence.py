@@ -6,7 +6,7 @@ F is the global objective, θ* (or ω*) its minimiser. What else Theorem 2 needs
 Γ          :func:`objective_gap`, of :mod:`aoi_fl.science.skew`
 ρ_ and ρ̄   :func:`skew` of a round, :func:`selection_skew` of a run (its ``minimum`` and ``maximum``)
 Σ          Theorem 3: :func:`random_weight_variance`, exact, and :func:`estimate_random_weight_variance`, both of
-           :mod:`aoi_fl.science.weights`; Theorem 4: :func:`proportional_weight_variance`; Theorem 5:
+           :mod:`aoi_fl.science.weight_variance`; Theorem 4: :func:`proportional_weight_variance`; Theorem 5:
            :attr:`aoi_fl.science.markov.MarkovPolicy.weight_variance`; of a history: :mod:`aoi_fl.science.load`
 =========  ===================================================================================================
 
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.sensitivity import ConvergenceConstants, alphas
 from aoi_fl.science.skew import SelectionSkew, objective_gap, selection_skew, skew
-from aoi_fl.science.weights import (
+from aoi_fl.science.weight_variance import (
     Estimate,
     estimate_random_weight_variance,
     proportional_weight_variance,

@@ -28,8 +28,8 @@ from aoi_fl.server.folder import (
 from aoi_fl.server.ledger import Ledger, ending, read, resume_command
 from aoi_fl.server.logs import speak_json, tell
 from aoi_fl.server.observe import Recorder
-from aoi_fl.server.policies import make_strategy
 from aoi_fl.server.resume import recorded_config, recorded_run, take_up
+from aoi_fl.server.strategy import make_strategy
 from aoi_fl.server.terms import client_table, write_table
 from aoi_fl.server.tracking import check_installed, together, tracker
 from aoi_fl.strategies.clock import clock_of

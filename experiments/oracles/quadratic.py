@@ -16,7 +16,7 @@ from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population, ProportionalSelector, RandomSelector
 from aoi_fl.science.sensitivity import ConvergenceConstants
 from aoi_fl.science.simulate import simulate
-from aoi_fl.science.weights import proportional_weight_variance, random_weight_variance
+from aoi_fl.science.weight_variance import proportional_weight_variance, random_weight_variance
 from aoi_fl.strategies.registry import BUDGETED
 from aoi_fl.wire.clients import section5_instance
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.weights import proportional_weight_variance, random_weight_moments
+from aoi_fl.science.weight_variance import proportional_weight_variance, random_weight_moments
 
 
 @dataclass(frozen=True)

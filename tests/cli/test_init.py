@@ -12,7 +12,7 @@ from aoi_fl.cli import scaffold
 from aoi_fl.engine.ray_run import run_simulation
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.ledger import read, read_run
-from aoi_fl.server.policies import make_strategy
+from aoi_fl.server.strategy import make_strategy
 
 ROOT = Path(__file__).parents[2]
 PLAY = """

@@ -18,7 +18,7 @@ from aoi_fl.science.simulate import simulate
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.ledger import read, read_run
-from aoi_fl.server.policies import make_strategy
+from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.records import PHASES
 from aoi_fl.strategies.registry import POLICIES, users_of
 

@@ -10,7 +10,7 @@ from aoi_fl.experiments.oracles import leaving, lemmas, literal
 from aoi_fl.experiments.registry import find
 from aoi_fl.science import draws
 from aoi_fl.science.budget import choose
-from aoi_fl.science.weights import proportional_weight_variance, random_weight_variance
+from aoi_fl.science.weight_variance import proportional_weight_variance, random_weight_variance
 from aoi_fl.science.whittle import whittle_index
 
 

@@ -14,7 +14,7 @@ from aoi_fl.science.selection import Population, ProportionalSelector
 from aoi_fl.science.sensitivity import ConvergenceConstants
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.skew import objective_gap, selection_skew, skew
-from aoi_fl.science.weights import (
+from aoi_fl.science.weight_variance import (
     estimate_random_weight_variance,
     proportional_weight_variance,
     random_weight_variance,

@@ -14,8 +14,8 @@ from aoi_fl.science.rates import size_rates
 from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector
 from aoi_fl.science.simulate import long_run_rates, simulate
 from aoi_fl.science.systematic import SystematicPolicy
+from aoi_fl.science.weight_variance import proportional_weight_variance, unbiased_weight_variance
 from aoi_fl.science.weighting import weigh
-from aoi_fl.science.weights import proportional_weight_variance, unbiased_weight_variance
 from tests.science.populations import population
 
 SIZES = np.array([4, 1, 7, 3, 5])

@@ -14,7 +14,7 @@ from aoi_fl.science.dropout import DropoutEstimate, largest_dropout, reissued
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.server.config import RunConfig
-from aoi_fl.server.policies import make_strategy
+from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies import MarkovParticipation, RoundOptions
 from aoi_fl.strategies.plan import Resume
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aoi_fl.server.config import RunConfig
-from aoi_fl.server.policies import make_strategy
+from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.registry import BUDGETED, KEYS, POLICIES, REGISTRY, users_of
 from aoi_fl.strategies.round import AgeAwareStrategy
 
