@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from aoi_fl.cli.keys import Config, pairs
+from aoi_fl.cli.log import Quiet
 from aoi_fl.cli.run import settled
 from aoi_fl.science.errors import ConfigError, install
 
@@ -27,10 +31,12 @@ def arena(
     data_dir: Annotated[Path, typer.Option(help="Where the data sets lie.")] = Path("data"),
     work: Annotated[Path, typer.Option(help="Where the runs are kept.")] = Path("runs/arena/work"),
     workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes to play in, one thread each.")] = 1,
+    config: Config = None,
+    quiet: Quiet = False,
 ) -> None:
     """Play policies × seeds on devices that come and go.
 
-    Writes the table; the same command goes on with what was interrupted.
+    Run keys hold for every policy. Writes the table; the same command goes on with what was interrupted.
     """
     try:
         from aoi_fl.engine.traces import make_trace
@@ -51,9 +57,10 @@ def arena(
     trace = settled(clock)
     options = Options(
         seeds, quick=quick, data_dir=data_dir, work=work, policies=chosen, clock=trace, partition=partition,
-        typed=" ".join(["aoi arena", *sys.argv[2:]]),
+        typed=shlex.join(["aoi", "arena", *sys.argv[2:]]), quiet=quiet,
     )  # fmt: skip
     game = Arena()
+    options = replace(options, keys=game.shared(pairs(config or []), options))
     for entrant in chosen or TEN:
         RunConfig.parse(game.keys(entrant, 1, options))
     make_trace(trace, game.settings(options)["num-clients"], 1)  # which says what is wrong before anything is played

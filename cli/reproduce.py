@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from aoi_fl.cli.keys import Config
+from aoi_fl.cli.log import Quiet
 from aoi_fl.cli.output import print_table
 from aoi_fl.science.errors import ConfigError, install
 
@@ -28,6 +29,7 @@ def reproduce(
     rounds: Annotated[int | None, typer.Option(min=1, max=10_000, help="Of the learning experiments.")] = None,
     config: Config = None,
     workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes to play in, one thread each.")] = 1,
+    quiet: Quiet = False,
 ) -> None:
     """Reproduce a figure or table of the papers.
 
@@ -59,7 +61,7 @@ def reproduce(
         return
     groups = {"all": tuple(experiments()), "wics": WICS_PAGE}
     chosen = [find(member) for member in groups.get(name, (name,))]
-    options = Options(seeds, rounds, model, quick, data_dir, work)
+    options = Options(seeds, rounds, model, quick, data_dir, work, quiet=quiet)
     for experiment in chosen:
         if name in groups and quick and not experiment.quick:
             print(f"aoi: {experiment.name} is left out: its model takes too long for --quick", file=sys.stderr)

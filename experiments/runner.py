@@ -42,27 +42,33 @@ def reproduce(experiment: Experiment, options: Options, out: Path, workers: int)
     Raises
     ------
     ConfigError
-        ``out`` holds results under other settings.
+        ``out`` holds results under other settings, or cannot be written.
     MissingDataError
         A data set is not in the data folder; nothing has been played then.
     """
     command = typed(experiment.name, options)
     store = Store(out, experiment.name, experiment.settings(options), machine())
+    tell = _nothing if options.quiet else say
     own, played = experiment.datasets(replace(options, quick=False)), experiment.datasets(options)
     if "digits" in played and "digits" not in own:
-        say(f"{experiment.name}: --quick plays it on digits in place of {' and '.join(own)}")
+        tell(f"{experiment.name}: --quick plays it on digits in place of {' and '.join(own)}")
     missing = [unit for unit in experiment.units(options) if not store.has(unit)]
     if missing:
         check_data(experiment.datasets(options), options.data_dir)
+        store.check_place()
     done = len(experiment.units(options)) - len(missing)
     if done and missing:
-        say(f"{experiment.name}: {done} of {done + len(missing)} units are there already; going on")
-    progress = Progress(experiment.name, done, len(missing), _expected(experiment, options, workers))
+        tell(f"{experiment.name}: {done} of {done + len(missing)} units are there already; going on")
+    progress = Progress(experiment.name, done, len(missing), _expected(experiment, options, workers), tell=tell)
     for unit, rows, seconds in _played(experiment, missing, options, workers, progress):
         store.add(unit, rows, seconds)
         progress.step(unit)
     store.arrange(experiment.units(options))
     return write_pages(experiment, store, out, command)
+
+
+def _nothing(line: str) -> None:
+    """Keep a line to itself."""
 
 
 def write_pages(experiment: Experiment, store: Store, out: Path, command: str) -> Path:

@@ -11,6 +11,7 @@ from aoi_fl.experiments.harness.drawing import COLOURS, STYLES, legend_below
 from aoi_fl.experiments.harness.federation import played
 from aoi_fl.experiments.harness.stats import interval
 from aoi_fl.science.errors import ConfigError, did_you_mean
+from aoi_fl.server.config import RunConfig
 from aoi_fl.strategies.registry import BUDGETED, POLICIES
 
 PLAYABLE = tuple(policy for policy in POLICIES if policy not in BUDGETED)  # those that go by k, not by a budget
@@ -19,6 +20,12 @@ TEN = (
     "random", "oldest-age", "markov-optimal", "markov-optimal:weights=size:absence=learned",
     "systematic:weights=size:absence=learned", "rpow-d", "oort", "fedcs", "refl", "f3ast",
 )  # fmt: skip
+# Run keys that have an option of the command, and those that the arena itself decides.
+_OPTIONS = {
+    "policy": "--policies", "seed": "--seeds", "clock": "--clock", "partition": "--partition",
+    "alpha": "--partition dirichlet:ALPHA", "data-dir": "--data-dir", "runs-dir": "--work",
+}  # fmt: skip
+_DECIDED = ("num-server-rounds", "max-empty-rounds", "device", "run-name", "resume")
 _POINTS = 24  # of a curve
 _TARGETS = {"digits": 0.85, "mnist": 0.95}  # fixed before anything was played
 _LINES = ("-", "--", ":", "-.")
@@ -67,11 +74,11 @@ class Arena(Experiment):
         if options.quick:
             return shared | {
                 "dataset": "digits", "model": "lr", "num-clients": 100, "clients-per-round": 8, "until": 900.0,
-                "learning-rate": 0.1, "batch-size": 10, "local-epochs": 2,
+                "learning-rate": 0.1, "batch-size": 10, "local-epochs": 2, **dict(options.keys),
             }  # fmt: skip
         return shared | {
             "dataset": "mnist", "model": options.model or "2nn", "num-clients": 300, "clients-per-round": 15,
-            "until": 3600.0,
+            "until": 3600.0, **dict(options.keys),
         }  # fmt: skip
 
     def units(self, options: Options) -> list[Unit]:
@@ -131,6 +138,27 @@ class Arena(Experiment):
                 raise ConfigError(f"policies has {entrant!r}, and in it {text!r}: {why}.")
             values[key] = value
         return values | {"policy": policy, "seed": seed}
+
+    def shared(self, asked: Mapping[str, str], options: Options) -> tuple[tuple[str, Any], ...]:
+        """Return run keys that are to hold for all entrants, with their values, for the options.
+
+        Raises
+        ------
+        ConfigError
+            A key is none, or has an option, or is the arena's to decide, or its value is out of range.
+        """
+        for key in asked:
+            if key in _OPTIONS:
+                raise ConfigError(f"-c {key} is not for the arena: give {_OPTIONS[key]}.")
+            if key in _DECIDED:
+                raise ConfigError(f"-c {key} is not for the arena, which decides it: leave it out, or lower until.")
+        first = (options.policies or TEN)[0]
+        checked = RunConfig.parse(self.keys(first, 1, options) | asked).flat()
+        if checked["dataset"] not in _TARGETS:
+            raise ConfigError(
+                f"dataset is {checked['dataset']!r}: the arena has a target for {' and '.join(_TARGETS)} only."
+            )
+        return tuple((key, checked[key]) for key in asked)
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         """Put the policies beside one another, and beside random selection in pairs of equal seed."""

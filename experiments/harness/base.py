@@ -31,7 +31,9 @@ class Options:
     data_dir : where the data sets lie
     work : where runs are kept while results are put together
     policies, clock, partition : of the arena: who plays, on which devices, with which data; empty: its own
+    keys : of the arena: run keys of all entrants in place of its own, checked, with their values
     typed : the command, where it is not ``aoi reproduce``
+    quiet : whether nothing is said while it is played
     watch : of the unit that is played, if anybody watches
     """
 
@@ -44,7 +46,9 @@ class Options:
     policies: tuple[str, ...] | None = None
     clock: str = ""
     partition: str = ""
+    keys: tuple[tuple[str, Any], ...] = ()
     typed: str = ""
+    quiet: bool = field(default=False, compare=False)
     watch: "Watch | None" = field(default=None, compare=False)
 
 

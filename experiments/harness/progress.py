@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 
 from aoi_fl.experiments.harness.base import Unit
 
@@ -17,17 +18,26 @@ class Progress:
     done, missing : units that were complete before, and units to be played
     expected : seconds that one unit brings the end nearer, until a share of one has been played; None: not known
     every : seconds between two lines about rounds
+    tell : takes the lines
     """
 
-    def __init__(self, name: str, done: int, missing: int, expected: float | None, every: float = _EVERY) -> None:
+    def __init__(
+        self,
+        name: str,
+        done: int,
+        missing: int,
+        expected: float | None,
+        every: float = _EVERY,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
         self._name, self._done, self._total = name, done, done + missing
-        self._expected, self._every = expected, every
+        self._expected, self._every, self._tell = expected, every, tell or say
         self._started, self._said = time.monotonic(), float("-inf")
         self._finished = 0.0  # in units, without what resumed ones had behind them
         self._begun: dict[str, tuple[float, float]] = {}  # unit: shares of it that were done, first and last seen
         if missing:
             left = "" if expected is None else f", about {duration(expected * missing)}"
-            say(f"{name}: {missing} units to play{left}")
+            self._tell(f"{name}: {missing} units to play{left}")
 
     def round(self, unit: Unit, done: int, rounds: int) -> None:
         """Note how many rounds of a unit are done, and say so now and then."""
@@ -50,7 +60,7 @@ class Progress:
     def _line(self, what: str) -> None:
         left = self.left()
         ending = "" if left is None else f", {duration(left)} left"
-        say(f"{self._name}: {self._done}/{self._total} ({what}){ending}")
+        self._tell(f"{self._name}: {self._done}/{self._total} ({what}){ending}")
 
     def left(self) -> float | None:
         """Return the seconds left: at the pace so far, or as expected while there is none; None if neither is known."""

@@ -7,8 +7,10 @@ at hand, and rows that the JSON does not vouch for are dropped when the results 
 import csv
 import io
 import json
+import tempfile
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,13 @@ class Store:
         self._units.append({"unit": unit, "seconds": round(seconds, 3), **own})
         self._write()
 
+    def check_place(self) -> None:
+        """Raise ConfigError if nothing can be written into the folder: before hours are spent on what would be."""
+        with _writing(self.table):
+            self.table.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.table.parent):
+                pass
+
     def arrange(self, units: Sequence[Unit]) -> None:
         """Put units, and their rows, in the order given, others after them: processes finish in any order."""
         place = {key_of(unit): i for i, unit in enumerate(units)}
@@ -139,8 +148,14 @@ def key_of(unit: Unit) -> frozenset[tuple[str, Any]]:
 
 
 def _keep(path: Path, text: str) -> None:
-    try:
+    with _writing(path):
         write_whole(path, text.encode())
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be written: {error.strerror}. Make room, or choose a folder you can write with --out; the "
