@@ -1,7 +1,9 @@
 """``aoi run``: play a federation on this machine."""
 
+import logging
 import re
 import sys
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +14,7 @@ from aoi_fl.cli import log
 from aoi_fl.cli.interrupt import resumable
 from aoi_fl.cli.keys import Config, merge
 from aoi_fl.cli.output import print_json, print_table
+from aoi_fl.cli.wait import waiting
 from aoi_fl.science.errors import ConfigError
 
 
@@ -126,8 +129,9 @@ def play(engine: Engine, values: dict[str, Any], workers: int) -> None:
 
 
 def _play_locally(values: dict[str, Any], workers: int) -> None:
-    from aoi_fl.engine.local_run import run_local
-    from aoi_fl.server.app import app as server_app
+    with waiting("Starting") if logging.getLogger("flwr").isEnabledFor(logging.INFO) else nullcontext():
+        from aoi_fl.engine.local_run import run_local
+        from aoi_fl.server.app import app as server_app  # and torch, which takes seconds
 
     run_local(server_app, "aoi_fl.client.app:app", values, nodes=values["num-clients"], workers=workers)
 

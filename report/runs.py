@@ -226,8 +226,9 @@ def load(folder: Path, label: str) -> Run:
 
 def find(run: str) -> Path:
     """Return the folder of a run given by its path, or by its name under ``runs``."""
-    given = Path(run)
-    return given if given.is_dir() or not (Path("runs") / run).is_dir() else Path("runs") / run
+    given, named = Path(run), Path("runs") / run
+    # Another folder may have a run's name, that of an app for instance.
+    return named if named.is_dir() and not (given / LEDGER).is_file() else given
 
 
 def load_all(names: Sequence[str]) -> list[Run]:

@@ -396,6 +396,8 @@ def test_the_page_lands_in_the_first_run(tmp_path: Path, monkeypatch: pytest.Mon
     play(tmp_path / "runs" / "a", rounds=2)
     monkeypatch.chdir(tmp_path)
     assert page.write(["a"]) == Path("runs/a/report.html")
+    (tmp_path / "a").mkdir()  # another folder of that name, which is no run's
+    assert page.write(["a"]) == Path("runs/a/report.html")
     assert page.write([str(tmp_path / "runs" / "a")], tmp_path / "deep" / "page.html").is_file()
     assert sorted(path.name for path in (tmp_path / "deep").iterdir()) == ["page.html"]
 
