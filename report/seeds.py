@@ -85,7 +85,7 @@ def average(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.fl
 
 
 def sentences(settings: Sequence[Setting]) -> list[str]:
-    """Return, for each setting of several seeds, how much one of them says."""
+    """Return, for each setting of several seeds, how much one says, and where one is compared by one, that it does not."""
     said = []
     for setting in settings:
         main = measure.judge(setting.runs[0].rounds)
@@ -102,5 +102,12 @@ def sentences(settings: Sequence[Setting]) -> list[str]:
             f"{setting.label}: {main.name} at the end {mean:.4g}{unit} in the mean, 95 % interval "
             f"[{mean - half:.4g}, {mean + half:.4g}]; single seeds from {values.min():.4g} to {values.max():.4g}. One "
             f"seed alone says it to ±{alone:.2g}{unit}: what differs by less between two runs may be chance."
+        )
+    single = [setting.label for setting in settings if len(setting.runs) == 1]
+    if single and len(settings) > 1:
+        said.append(
+            f"One seed only: {', '.join(single)}. How much another seed would change cannot be seen from it, so small "
+            "differences may be chance: play each with more seeds (-c seed=2, -c seed=3, …), and they become a line "
+            "with its interval."
         )
     return said

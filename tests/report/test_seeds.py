@@ -70,6 +70,11 @@ def test_how_much_one_seed_says(tmp_path):
     text = page.render(runs)
     assert "What one seed says" in text and said.replace("'", "&#39;") in text
     assert sentences(settings(runs[:1])) == []
+    other = Run("other", runs[0].about | {"config": runs[0].config | {"policy": "random"}}, [], runs[0].rounds, [])
+    of_three, of_one = sentences(settings([*runs, other]))
+    assert of_three == said and of_one.startswith("One seed only: other. How much another seed would change")
+    (both,) = sentences(settings([runs[0], other]))
+    assert both.startswith(f"One seed only: {runs[0].label}, other.")
 
 
 def test_what_is_no_seed_of_the_same_setting_stays_apart(tmp_path):
