@@ -85,7 +85,7 @@ def average(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.fl
 
 
 def sentences(settings: Sequence[Setting]) -> list[str]:
-    """Return, for each setting of several seeds, how much one says, and where one is compared by one, that it does not."""
+    """Return, for each setting of several seeds, how much one says; where one is compared by one, that it does not."""
     said = []
     for setting in settings:
         main = measure.judge(setting.runs[0].rounds)
