@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from aoi_fl.cli.keys import Config, Number, given
 from aoi_fl.cli.load import show_freshness, show_load
+from aoi_fl.cli.misplaced import reject_misplaced
 from aoi_fl.cli.options import (
     Clients,
     Exponent,
@@ -29,9 +30,9 @@ from aoi_fl.cli.options import (
 from aoi_fl.cli.output import print_facts, print_json, print_table
 from aoi_fl.cli.players import make_player
 from aoi_fl.cli.wait import waiting
-from aoi_fl.science.errors import ConfigError, did_you_mean
-from aoi_fl.science.names import AbsenceRule, Ageing, PhaseRule, Start, Weighting
-from aoi_fl.strategies.registry import BUDGETED, POLICIES, users_of
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.names import Ageing, PhaseRule, Start, Weighting
+from aoi_fl.strategies.registry import BUDGETED, POLICIES
 
 if TYPE_CHECKING:
     from aoi_fl.science.clock import RoundClock
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from aoi_fl.science.selection import Population, Selector
     from aoi_fl.science.simulate import Decentralised
     from aoi_fl.wire.clients import ClientTable
-
-RATED = ("markov-optimal", "systematic")  # whose clients can have rates of their own
 
 
 def simulate(
@@ -108,7 +107,7 @@ def simulate(
     from aoi_fl.science.sizes import make_sizes
     from aoi_fl.science.systematic import SystematicPolicy
 
-    _reject_misplaced(context, policy, absence)
+    reject_misplaced(context, policy, absence)
     table = None
     player: Decentralised | Selector
     if policy in BUDGETED:
@@ -200,39 +199,6 @@ def _cost(clock: RoundClock, history: History) -> dict[str, float]:
         "device_hours_in_vain": clock.wasted / 3600,
         "clients_never_reached": float((history.counts == 0).sum()),
     }
-
-
-def _reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
-    """Refuse an option that was given and that the policy would ignore."""
-    if policy not in POLICIES:
-        near = did_you_mean(policy, POLICIES)
-        raise ConfigError(f"policy {policy!r} is unknown: give one of {', '.join(POLICIES)}.{near}")
-    about = f"policy {policy!r} here"
-    if policy not in BUDGETED:
-        names: tuple[str, ...] = ("budget", "total_budget", "clients_file", "strict_budget", "stop_at_first", "ageing")
-        reject(context, names, about, f"leave it out, or give one of the policies {', '.join(BUDGETED)}")
-    else:
-        names, remedy = ("per_round", "max_age", "sizes", "start"), "leave it out: the budget, payments and ages decide"
-        reject(context, names, about, remedy)
-        if given(context, "clients_file"):
-            reject(context, ["clients"], about, "leave it out, or leave out --clients-file")
-    if policy not in users_of("candidates"):
-        reject(context, ["candidates"], about, f"leave it out, or give one of {', '.join(users_of('candidates'))}")
-    if policy != "markov-increasing":
-        reject(context, ["exponent"], about, "leave it out, or give --policy markov-increasing")
-    if policy not in RATED:
-        reject(context, ["rates", "absence"], about, f"leave it out, or give one of the policies {', '.join(RATED)}")
-    if absence not in (rules := get_args(AbsenceRule)):
-        raise ConfigError(
-            f"absence {absence!r} is unknown: give one of {', '.join(rules)}.{did_you_mean(absence, rules)}"
-        )
-    if absence == "learned":
-        remedy = "leave it out: each client's table or rate is made for how often it is there"
-        reject(context, ["max_age", "phases", "jitter"], "learned absence", remedy)
-    if policy != "systematic":
-        reject(context, ["phases", "jitter"], about, "leave it out, or give --policy systematic")
-    else:
-        reject(context, ["max_age", "start"], about, "leave it out: rates and phases decide")
 
 
 def _required_budget(policy: str, budget: float | None) -> float:

@@ -1,0 +1,52 @@
+"""Options of ``aoi simulate`` that mean nothing to the policy that it plays: refused, and not ignored."""
+
+from typing import get_args
+
+import typer
+
+from aoi_fl.cli.keys import given
+from aoi_fl.cli.options import reject
+from aoi_fl.science.errors import ConfigError, did_you_mean
+from aoi_fl.science.names import AbsenceRule
+from aoi_fl.strategies.registry import BUDGETED, POLICIES, users_of
+
+RATED = ("markov-optimal", "systematic")  # whose clients can have rates of their own
+
+
+def reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
+    """Refuse an option that was given and that the policy would ignore.
+
+    Raises
+    ------
+    ConfigError
+        There is one, or no such policy, or no such rule of absence.
+    """
+    if policy not in POLICIES:
+        near = did_you_mean(policy, POLICIES)
+        raise ConfigError(f"policy {policy!r} is unknown: give one of {', '.join(POLICIES)}.{near}")
+    about = f"policy {policy!r} here"
+    if policy not in BUDGETED:
+        names: tuple[str, ...] = ("budget", "total_budget", "clients_file", "strict_budget", "stop_at_first", "ageing")
+        reject(context, names, about, f"leave it out, or give one of the policies {', '.join(BUDGETED)}")
+    else:
+        names, remedy = ("per_round", "max_age", "sizes", "start"), "leave it out: the budget, payments and ages decide"
+        reject(context, names, about, remedy)
+        if given(context, "clients_file"):
+            reject(context, ["clients"], about, "leave it out, or leave out --clients-file")
+    if policy not in users_of("candidates"):
+        reject(context, ["candidates"], about, f"leave it out, or give one of {', '.join(users_of('candidates'))}")
+    if policy != "markov-increasing":
+        reject(context, ["exponent"], about, "leave it out, or give --policy markov-increasing")
+    if policy not in RATED:
+        reject(context, ["rates", "absence"], about, f"leave it out, or give one of the policies {', '.join(RATED)}")
+    if absence not in (rules := get_args(AbsenceRule)):
+        raise ConfigError(
+            f"absence {absence!r} is unknown: give one of {', '.join(rules)}.{did_you_mean(absence, rules)}"
+        )
+    if absence == "learned":
+        remedy = "leave it out: each client's table or rate is made for how often it is there"
+        reject(context, ["max_age", "phases", "jitter"], "learned absence", remedy)
+    if policy != "systematic":
+        reject(context, ["phases", "jitter"], about, "leave it out, or give --policy systematic")
+    else:
+        reject(context, ["max_age", "start"], about, "leave it out: rates and phases decide")
