@@ -102,12 +102,12 @@ def seconds(text: str) -> float:
     """
     found = re.fullmatch(r"([0-9.]+) ?([a-z]*)", text.strip().lower())
     try:
-        if found is None:
+        if found is None or not float(found[1]):
             raise ValueError
         return float(found[1]) * _UNITS[found[2]]
     except (ValueError, KeyError):
         raise ConfigError(
-            f"until is {text!r}: give a number and one of {', '.join(u for u in _UNITS if u)}, 6h for instance, or "
+            f"until is {text!r}: give a number above 0 and one of {', '.join(u for u in _UNITS if u)}, 6h for instance, or "
             "seconds alone."
         ) from None
 

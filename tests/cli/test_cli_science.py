@@ -262,6 +262,8 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ("simulate --policy systematic --absence larned", ["'larned'", "Did you mean 'learned'?"]),
         ("simulate --policy wics --budget 40 --ageing linaer", ["'linaer'", "Did you mean 'linear'?"]),
         ("simulate --policy random --exponent 2", ["exponent 2", "--policy markov-increasing"]),
+        ("run --until 0h --clock always", ["until is '0h'", "above 0"]),
+        ("run --until 6x --clock always", ["until is '6x'", "s, min, h, d"]),
         ("reproduce thoery", ["'thoery'", "Did you mean 'theory'?"]),
         ("simulate --policy random --weights fair", ["'fair'", "equal, size, unbiased"]),
         ("simulate --policy wics --budget 40 --weights unbiased", ["unbiased", "rates"]),
