@@ -107,8 +107,8 @@ def seconds(text: str) -> float:
         return float(found[1]) * _UNITS[found[2]]
     except (ValueError, KeyError):
         raise ConfigError(
-            f"until is {text!r}: give a number above 0 and one of {', '.join(u for u in _UNITS if u)}, 6h for instance, or "
-            "seconds alone."
+            f"until is {text!r}: give a number above 0 and one of {', '.join(u for u in _UNITS if u)}, such as 6h, "
+            "or seconds alone."
         ) from None
 
 
