@@ -95,11 +95,14 @@ class Looks:
     def heartbeat(self, now: float) -> tuple[float, float]:
         """Return the interval that a heartbeat is to name, and the seconds until the next one.
 
-        Of a nap that is too long for one heartbeat, each but the last names the longest interval.
+        A client that is awake names Flower's own, or the time between two looks where that is longer. Of a nap that is
+        too long for one heartbeat, each but the last names the longest interval.
         """
         left = self._heard - now
-        if left <= 0 or self._told is None or not self._told.asleep:
-            return HEARTBEAT, (HEARTBEAT - 5.0) * uniform(0.7, 0.9)  # as Flower's own
+        if self._told is None or left <= 0 or not self._told.asleep:
+            apart = 0.0 if self._told is None or self._told.asleep else self._told.apart
+            interval = min(LONGEST_HEARTBEAT, max(HEARTBEAT, apart))
+            return interval, (interval - 5.0) * uniform(0.7, 0.9)  # as Flower's own
         interval = min(LONGEST_HEARTBEAT, max(HEARTBEAT, (left + _SPARE) / _PATIENCE))
         return interval, min(left + _SPARE / 2, 0.8 * _PATIENCE * interval)
 
@@ -128,7 +131,9 @@ def foretold(ask: Ask, answer: Answer | None, node: Mapping[str, Any], trained: 
     if ask.wire != RESERVE:
         return Told(None, apart)
     if not ask.pace or answer.next_round is None or answer.next_round <= ask.round:
-        return Told(None, min(apart, LONGEST_LOOK))  # its round may begin at any time, and does not wait
+        # Its round may begin at any time, but not before those in between; of many clients few are so near theirs.
+        coming = 1 if answer.next_round is None else max(1, answer.next_round - ask.round)
+        return Told(None, min(apart, LONGEST_LOOK * coming))
     nap = max(0.0, (1 - EARLY) * (answer.next_round - ask.round) * ask.pace - LONGEST_LOOK)
     return Told(nap, ASLEEP if may_sleep and nap >= SHORTEST_NAP else apart)
 

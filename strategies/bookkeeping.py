@@ -12,7 +12,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 from numpy.typing import NDArray
 
-from aoi_fl.flower.grids import be_patient
+from aoi_fl.flower.grids import be_patient, uploads
 from aoi_fl.science.devices import ROUND_TRIP
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
 from aoi_fl.science.selection import Population
@@ -130,8 +130,14 @@ class Bookkeeping(SelectionPolicy, Strategy):
         joining = self._joining or self._join(round_, grid)
         self._record, self._evaluation = RoundRecord(round_, started=time.time()), None
         self._begun, self._opened = time.monotonic(), self._clock.simulated
+        ask = self._ask(round_)
+        if uploads(grid) and (self._resume is None or round_ > joining.first):
+            # Over a network a newcomer then costs one exchange. Whom a resumed run meets again may know its round.
+            ask = self.greeting(ask)
         with self._record.timed("hello"):
-            fresh, waited = joining.call_roll(grid, self._ask(round_))
+            fresh, waited = joining.call_roll(grid, ask)
+        for client, answer in joining.answers.items():
+            self.hear(ask, client, answer)
         self._record.add_seconds("hello", -waited)
         self._begun += waited
         self._record.messages += 2 * len(fresh)

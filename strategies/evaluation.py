@@ -32,8 +32,9 @@ class Evaluation:
     ----------
     options, roster, record : of the round
     ask : run and round
-    ahead : the next round's question to a client, to be put to those who evaluate; None if it is not to ride
-    hear : told each client's answer to that question
+    ahead : the next round's question, to be put to those who evaluate; None if it is not to ride
+    terms : completes that for a client
+    hear : told that question, a client, and its answer
 
     Attributes
     ----------
@@ -46,11 +47,12 @@ class Evaluation:
         roster: Roster,
         record: RoundRecord,
         ask: Ask,
-        ahead: Callable[[int], Ask] | None,
-        hear: Callable[[int, Answer], None],
+        ahead: Ask | None,
+        terms: Callable[[Ask, int], Ask],
+        hear: Callable[[Ask, int, Answer], None],
     ) -> None:
         self._examples_key, self._roster, self._record = options.weighted_by_key, roster, record
-        self._hear = hear
+        self._terms, self._hear = terms, hear
         answering = roster.available.copy()
         answering[roster.patience.resting(ask.round, QUESTION, TRAINING, EVALUATION)] = False
         here = np.flatnonzero(answering)
@@ -68,7 +70,7 @@ class Evaluation:
         """Return what goes with a client's message."""
         if self._ahead is None or client not in self._asked_ahead:
             return self._ask
-        return replace(self._ahead(client), round=self._ask.round, ahead=True)
+        return replace(self._terms(self._ahead, client), round=self._ask.round, ahead=True)
 
     def take(self, client: int, reply: Message) -> None:
         """Accept a client's metrics, and pass on what it says of the next round; or drop its reply."""
@@ -78,11 +80,11 @@ class Evaluation:
             self._unable += reply.has_error() and reply.error.code == CLIENT_APP_RAISED
             self.drop(client, str(reason))
             return
-        if client in self._asked_ahead and protocol.AOI in reply.content:
+        if self._ahead is not None and client in self._asked_ahead and protocol.AOI in reply.content:
             try:
                 answer = read_record(reply, Answer)
                 check_name(answer.name, self._roster.name(client))
-                self._hear(client, answer)
+                self._hear(self._ahead, client, answer)
             except Refused as reason:
                 logger.warning("Client %s will be asked again: %s", client, reason)
         reply.content.pop(protocol.AOI, None)

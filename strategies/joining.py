@@ -11,7 +11,7 @@ from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.records import ClientRecord
 from aoi_fl.strategies.rollcall import RollCall
 from aoi_fl.strategies.roster import Roster
-from aoi_fl.wire.protocol import Ask
+from aoi_fl.wire.protocol import Answer, Ask
 
 logger = logging.getLogger("flwr")
 _REPEATED_ROLLS = 2  # at most, before the first round: a client that dies again and again does not hold up the others
@@ -32,6 +32,11 @@ class Joining:
     def __init__(self, roster: Roster, options: RoundOptions, needs: int, first: int) -> None:
         self._roster, self._options, self._needs, self.first = roster, options, needs, first
         self._roll = RollCall(roster)
+
+    @property
+    def answers(self) -> dict[int, Answer]:
+        """What clients have decided that introduced themselves in this round, and were asked at once."""
+        return self._roll.answers
 
     def await_clients(self, grid: Grid) -> None:
         """Wait for everyone; a run that goes on does so with those who are there, as it would have without a break.

@@ -4,9 +4,9 @@ A client that wakes up too late holds up the round, one that wakes up too early 
 is told is what a round takes at least: were it the mean, each round would wait for whoever was told most, and the next
 clients would be told more still.
 
-A look that finds nothing costs a SuperLink 3 ms, and three times as much when it is busy: two hundred clients that look
-twice a second leave it no time for anything else, and a ServerApp whose heartbeats it does not come to it gives up. So
-where clients are many, they are told to look less often.
+A look that finds nothing costs a SuperLink 3 ms, and four times as much when it is busy: two hundred clients that look
+every three seconds leave it no time for anything else, not even for the heartbeats of a ServerApp, which it then gives
+up. So where clients are many, they are told to look less often.
 """
 
 import time
@@ -20,7 +20,7 @@ from aoi_fl.science.errors import ConfigError
 _REMEMBERED = 16  # rounds
 _ENOUGH = 3  # rounds before anything is told
 _SHARE = 0.25  # of the remembered rounds that were shorter than what is told
-_LOOKS = 50.0  # a second, of all clients together
+_LOOKS = 15.0  # a second, of all clients together
 _FEW = 0.5  # seconds between two looks, up to which nothing needs to be told
 
 

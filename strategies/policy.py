@@ -51,8 +51,15 @@ class SelectionPolicy:
         """
         return None
 
-    def hear(self, client: int, answer: Answer) -> None:
-        """Take note of the answer to a question that rode on an evaluation."""
+    def greeting(self, ask: Ask) -> Ask:
+        """Complete what whoever introduces itself in a round is asked at once, where all are asked the same.
+
+        By the wire of ``ask`` a client tells whether it has been asked: under a central one nobody is.
+        """
+        return ask
+
+    def hear(self, question: Ask, client: int, answer: Answer) -> None:
+        """Take note of the answer to a question that rode on an evaluation or a roll call."""
 
     def parameters(self) -> dict[str, Any]:
         """Return the policy's parameters, for the log and the ledger."""

@@ -13,7 +13,7 @@ from aoi_fl.strategies.records import ClientRecord
 from aoi_fl.strategies.roster import Roster
 from aoi_fl.strategies.silence import Silence
 from aoi_fl.wire import protocol
-from aoi_fl.wire.protocol import Ask, Introduction
+from aoi_fl.wire.protocol import Answer, Ask, Introduction
 
 logger = logging.getLogger("flwr")
 
@@ -28,11 +28,14 @@ class RollCall:
     Attributes
     ----------
     gone : nodes that were asked in the last roll call and found to be dead; Flower lists them for a minute
+    answers : what clients have decided that introduced themselves in the last round's roll calls, if they were asked
     """
 
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
         self.gone: set[int] = set()
+        self.answers: dict[int, Answer] = {}
+        self._round = 0
         self._mute = Silence()  # strange nodes that have not said who they are
         self._late: list[Exchange] = []  # roll calls that some node may still answer
         self._complaints: dict[int, str] = {}
@@ -57,10 +60,13 @@ class RollCall:
         settled : told how many clients are known to be there, says how many seconds the others are worth; None: until
             the deadline
         """
+        if ask.round != self._round:
+            self._round, self.answers = ask.round, {}
         self._roster.patience.listen()
         nodes = set(grid.get_node_ids())
         self._mute.forget(set(self._mute) - nodes)
-        replies = [found for exchange in self._late for found in self._introductions(exchange, exchange.ready())]
+        answers: dict[int, Answer] = {}  # by node
+        replies = [found for exchange in self._late for found in self._introductions(exchange, exchange.ready(), {})]
         self._late = [exchange for exchange in self._late if exchange.open and exchange.missing & nodes]
         heard = {node for node, _ in replies}
         there = {node for node in nodes if self._roster.number(node) is not None} | heard
@@ -73,7 +79,7 @@ class RollCall:
 
         self.gone = set()
         if strangers:
-            replies += self._hello(grid, strangers, ask, timeout, worth)
+            replies += self._hello(grid, strangers, ask, timeout, worth, answers)
             nodes &= set(grid.get_node_ids())  # some may have left meanwhile
         replies.sort(key=_order)
         fresh = self._roster.admit(replies, nodes, ask.round)
@@ -82,10 +88,18 @@ class RollCall:
                 self._complain(node, f"node {node} claims the name {who.name!r}, whose own node is connected")
             else:
                 self._complaints.pop(node, None)
+        numbers = ((self._roster.number(node), answer) for node, answer in answers.items())
+        self.answers |= {client: answer for client, answer in numbers if client is not None}
         return fresh
 
     def _hello(
-        self, grid: Grid, nodes: list[int], ask: Ask, timeout: float, worth: Callable[[set[int]], float | None]
+        self,
+        grid: Grid,
+        nodes: list[int],
+        ask: Ask,
+        timeout: float,
+        worth: Callable[[set[int]], float | None],
+        answers: dict[int, Answer],
     ) -> list[tuple[int, Introduction]]:
         content = ConfigRecord(ask.write())
         exchange = Exchange(
@@ -99,7 +113,7 @@ class RollCall:
             keep=ANSWERS_KEPT,
             settled=worth,
         )
-        found = self._introductions(exchange, exchange)
+        found = self._introductions(exchange, exchange, answers)
         for node in exchange.missing:
             self._mute.note(node, ask.round)
             self._complain(node, f"node {node} has not answered the roll call")
@@ -107,7 +121,10 @@ class RollCall:
             self._late.append(exchange)
         return found
 
-    def _introductions(self, exchange: Exchange, replies: Iterable[Message]) -> list[tuple[int, Introduction]]:
+    def _introductions(
+        self, exchange: Exchange, replies: Iterable[Message], answers: dict[int, Answer]
+    ) -> list[tuple[int, Introduction]]:
+        """Return who introduces itself well; what it has decided at once goes into ``answers``."""
         found: list[tuple[int, Introduction]] = []
         for reply in replies:
             node = exchange.client_of(reply)
@@ -119,7 +136,10 @@ class RollCall:
                 continue
             self._mute.forget({node})
             try:
-                found.append((node, _checked(read_record(reply, Introduction))))
+                who = _checked(read_record(reply, Introduction))
+                if protocol.has_decided(reply.content[protocol.AOI]):
+                    answers[node] = read_record(reply, Answer)
+                found.append((node, who))
             except Refused as reason:
                 self._complain(node, f"node {node} cannot join: {reason}")
         return found

@@ -115,7 +115,8 @@ class Steps(Bookkeeping):
             self.roster,
             self._record,
             self._ask(server_round),
-            None if ahead is None else lambda client: self.terms(ahead, client),
+            ahead,
+            self.terms,
             self.hear,
         )
         nodes = {self.roster.node(client): client for client in self._evaluation.clients}

@@ -24,6 +24,7 @@ AOI = "aoi"  # the key of our own record in a message's content
 
 CENTRAL, POLL, BROADCAST, RESERVE = "central", "poll", "broadcast", "reserve"
 WIRES = (POLL, BROADCAST, RESERVE)
+ASKING = (POLL, RESERVE)  # under which a client says whether it takes part before it is sent the model
 
 # What a run's server deals out in the run's folder, where simulated clients and those of one machine find it.
 PARTITION_FILE, CLIENTS_FILE = "partition.npy", "clients.csv"
@@ -165,6 +166,11 @@ class Answer(Record):
     def __post_init__(self) -> None:
         if self.age < 0:
             raise ValueError(f"age is {self.age}, it must be 0 or more")
+
+
+def has_decided(values: Mapping[str, Any]) -> bool:
+    """Tell whether an :class:`Answer` travels with an :class:`Introduction`, as one mapping of both."""
+    return "takes-part" in values
 
 
 @dataclass(frozen=True)

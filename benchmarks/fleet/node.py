@@ -181,7 +181,8 @@ class VirtualNode:
             round_ = int(message.content[protocol.AOI]["round"])
             self._traffic.sent.setdefault(round_, set()).add(self.name)
         kind, ask = message.metadata.message_type, Ask.read(message.content[protocol.AOI])
-        said = None if kind == protocol.HELLO else Answer.read(reply.content[protocol.AOI])
+        values = reply.content[protocol.AOI]
+        said = Answer.read(values) if protocol.has_decided(values) else None
         told = foretold(ask, said, self._config, trained=kind == protocol.TRAIN)
         if said is not None:
             self.asked.set()

@@ -120,8 +120,9 @@ class DecentralisedParticipation(AgeAwareStrategy):
             record.asked = int(here.sum())
             return equal(self._wire.announced(ask.round, here, self.roster.next_round), question)
         willing = self._wire.announced(ask.round, available, self.roster.next_round)  # nobody's word is passed over
-        to_ask = self._wire.to_ask(ask.round, here, self.roster.next_round)
-        early = self._wire.early(question, available)
+        undecided = self._wire.to_ask(ask.round, available, self.roster.next_round)
+        early = {client: answer for client, answer in self._wire.early(question).items() if undecided[client]}
+        to_ask = undecided & here
         to_ask[list(early)] = False
         asked = self._ask_clients(grid, protocol.PARTICIPATE, question, to_ask, Answer)
         for client, answer in chain(early.items(), asked):
@@ -147,9 +148,9 @@ class DecentralisedParticipation(AgeAwareStrategy):
         """Let a round's evaluation ask who takes part in the next, where the wire can."""
         return self._wire.ahead(self.question(ask))
 
-    def hear(self, client: int, answer: Answer) -> None:
-        """Keep what a client says of the next round."""
-        self._wire.hear(client, answer)
+    def hear(self, question: Ask, client: int, answer: Answer) -> None:
+        """Keep what a client says of a round in which, or before which, it is asked in passing."""
+        self._wire.hear(question, client, answer)
 
     def rescue(self, ask: Ask) -> Plan | None:
         """Force one client at random where nobody volunteered (Javani & Wang 2025, "forced selection").

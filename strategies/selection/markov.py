@@ -129,6 +129,10 @@ class MarkovParticipation(DecentralisedParticipation):
         """
         return replace(super().question(ask), table=() if self._own else self._issued().probabilities)
 
+    def greeting(self, ask: Ask) -> Ask:
+        """Ask newcomers at once, where all have the same table."""
+        return self.question(ask) if self._wire.asks and not self._own else ask
+
     def terms(self, ask: Ask, client: int) -> Ask:
         """Add the client's own table, where it has one."""
         if self._rated is None:

@@ -174,7 +174,11 @@ def test_a_client_of_many_looks_as_often_as_it_is_told_until_its_round_is_due():
     client.answered(0.0, foretold(Ask("r", 10, protocol.POLL, looks=7.0), asked, {}))
     assert client.wait(0.0, took=1.0) == client.wait(600.0) == 7
     client.answered(0.0, foretold(Ask("r", 10, protocol.RESERVE, looks=7.0), replace(asked, next_round=12), {}))
-    assert client.wait(0.0) == looks.LONGEST_LOOK  # it does not know when its round begins, and that does not wait
+    assert client.wait(0.0) == 6  # it does not know when its round begins, but that there is one before it
+    client.answered(0.0, foretold(Ask("r", 10, protocol.RESERVE, looks=7.0), replace(asked, next_round=11), {}))
+    assert client.wait(0.0) == looks.LONGEST_LOOK  # its round is the next, and does not wait
+    client.answered(0.0, foretold(Ask("r", 10, protocol.RESERVE, looks=70.0), replace(asked, next_round=99), {}))
+    assert client.wait(0.0) == client.heartbeat(0.0)[0] == 70 and 45 < client.heartbeat(0.0)[1] < 59
     ask = Ask("r", 10, protocol.RESERVE, looks=7.0, pace=60.0)
     client.answered(0.0, foretold(ask, replace(asked, next_round=12), {"sleep": False}))
     due = 0.99 * 120 - 3
@@ -192,7 +196,7 @@ def test_a_client_of_many_looks_as_often_as_it_is_told_until_its_round_is_due():
 
 
 def test_clients_are_told_how_often_to_look_where_they_are_many():
-    assert [between_looks(n) for n in (4, 25, 200, 10_000)] == [None, None, 4.0, 200.0]
+    assert [between_looks(n) for n in (4, 25, 200, 10_000)] == [None, 25 / 15, 200 / 15, 10_000 / 15]
 
 
 def test_a_setting_that_is_none_is_named():

@@ -1,0 +1,148 @@
+"""Over a network a newcomer is asked in the message that greets it: the same decisions, in two messages fewer."""
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+
+from aoi_fl.client import ClientApp
+from aoi_fl.engine.local import LocalGrid
+from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions, SystematicParticipation, bookkeeping
+from aoi_fl.strategies.plan import Resume
+
+N, ALL, ROUNDS = 6, 8, 12  # two more come in round 5
+POLICY = MarkovPolicy.increasing(N, 3, 5)
+HELLO, ASK = "query.hello", "query.participate"
+
+
+class Notes:
+    """An observer that keeps what a resumed run needs."""
+
+    def __init__(self):
+        self.clients, self.rounds, self.memory = [], [], {}
+
+    def clients_seen(self, clients):
+        self.clients += clients
+
+    def round_done(self, record, arrays, memory):
+        self.rounds.append(record)
+        self.memory = {k: np.array(v) for k, v in memory.items()}
+
+
+class Joined(LocalGrid):
+    """A grid to which some nodes come late; it notes which client was sent what in which round."""
+
+    def __init__(self, app, folder):
+        super().__init__(app, {"runs-dir": str(folder), "seed": 5}, ALL)
+        self.nodes, self.sent = list(self._contexts), []
+
+    def get_node_ids(self):
+        played = max((round_ for _, round_, _ in self.sent), default=0)
+        return self.nodes if played >= 4 else self.nodes[:N]
+
+    def push_messages(self, messages):
+        for m in messages:
+            about = m.metadata.message_type, m.content["aoi"]["round"], self.nodes.index(m.metadata.dst_node_id)
+            self.sent.append(about)
+        return super().push_messages(messages)
+
+    def whom(self, kind, *rounds):
+        return sorted(client for k, round_, client in self.sent if k == kind and round_ in rounds)
+
+
+def make_app(change=lambda partition, said: None):
+    class App(ClientApp):
+        def __call__(self, message, context):
+            reply = super().__call__(message, context)
+            if message.metadata.message_type == HELLO:
+                change(context.node_config["partition-id"], reply.content["aoi"])
+            return reply
+
+    app = App()
+
+    @app.train()
+    def train(message, context):
+        arrays = {"w": Array(message.content["arrays"]["w"].numpy() + np.float32(context.node_config["partition-id"]))}
+        records = {"arrays": ArrayRecord(arrays), "metrics": MetricRecord({"num-examples": 10, "loss": 1.0})}
+        return Message(RecordDict(records), reply_to=message)
+
+    return app
+
+
+def markov(**settings):
+    return MarkovParticipation(POLICY, **settings)
+
+
+def play(make, folder, far, monkeypatch, rounds=ROUNDS, resume=None, app=None, **settings):
+    """Play rounds over what the strategy takes for a network, if ``far``."""
+    monkeypatch.setattr(bookkeeping, "uploads", lambda grid: far)
+    notes, grid = Notes(), Joined(app or make_app(), folder)
+    options = RoundOptions(run="r", seed=5, deterministic=True, join_timeout=0.2, ask_timeout=5.0, evaluate_clients=0)
+    strategy = make(options=options, observer=notes, resume=resume, **settings)
+    strategy.start(grid, ArrayRecord({"w": Array(np.zeros(3, np.float32))}), rounds)
+    return notes, grid
+
+
+def decisions(notes):
+    return [
+        (r.asked, r.willing, r.declined, r.forced, [(p.client, p.outcome, p.age) for p in r.participations])
+        for r in notes.rounds
+    ]
+
+
+@pytest.mark.parametrize("wire", ["poll", "reserve"])
+def test_newcomers_decide_as_if_they_were_asked_by_themselves(wire, tmp_path, monkeypatch):
+    near, local = play(markov, tmp_path / "near", False, monkeypatch, wire=wire)
+    far, grid = play(markov, tmp_path / "far", True, monkeypatch, wire=wire)
+    assert decisions(far) == decisions(near)
+    assert local.whom(ASK, 1) == [0, 1, 2, 3, 4, 5] and not grid.whom(ASK, 1)
+    assert grid.whom(HELLO, 1, 5) == list(range(ALL)) and not {6, 7} & set(grid.whom(ASK, 5))
+    assert local.whom(ASK, *range(6, ROUNDS)) == grid.whom(ASK, *range(6, ROUNDS))
+    fewer = [one.messages - other.messages for one, other in zip(near.rounds, far.rounds, strict=True)]
+    assert fewer == [12, 0, 0, 0, 4] + [0] * 7
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **settings: markov(wire="broadcast", **settings),
+        lambda **settings: MarkovParticipation.optimal(N, 3, 5, absence="learned", **settings),
+        lambda **settings: SystematicParticipation(N, 3, **settings),
+        lambda **settings: RandomSelection(3, **settings),
+    ],
+    ids=["broadcast", "own tables", "systematic", "central"],
+)
+def test_who_has_terms_of_its_own_or_nothing_to_decide_is_greeted_and_no_more(make, tmp_path, monkeypatch):
+    near, local = play(make, tmp_path / "near", False, monkeypatch)
+    far, grid = play(make, tmp_path / "far", True, monkeypatch)
+    assert grid.sent == local.sent and decisions(far) == decisions(near)
+
+
+@pytest.mark.parametrize("wire", ["poll", "reserve"])
+def test_whom_a_resumed_run_meets_again_is_not_asked_for_a_round_that_it_has_announced(wire, tmp_path, monkeypatch):
+    whole, _ = play(markov, tmp_path / "whole", True, monkeypatch, 7, wire=wire)
+    first, _ = play(markov, tmp_path / "cut", True, monkeypatch, 4, wire=wire)
+    resume = Resume(5, first.clients, first.memory)
+    rest, grid = play(markov, tmp_path / "cut", True, monkeypatch, 7, resume, wire=wire)
+    assert [d[1:] for d in decisions(first) + decisions(rest)][:4] == [d[1:] for d in decisions(whole)][:4]
+    assert (grid.whom(ASK, 5) == [0, 1, 2, 3, 4, 5]) == (wire == "poll")
+
+
+@pytest.mark.parametrize("wrong", [{"takes-part": "perhaps"}, {"age": -1}])
+def test_an_answer_that_cannot_be_read_is_no_introduction(wrong, tmp_path, monkeypatch, caplog):
+    def change(partition, said):
+        if partition == 2:
+            said.update(wrong)
+
+    notes, _ = play(markov, tmp_path, True, monkeypatch, 3, app=make_app(change))
+    assert 2 not in {client.client for client in notes.clients}
+    assert "cannot join: malformed answer" in caplog.text
+
+
+def test_a_client_of_a_former_version_is_asked_by_itself(tmp_path, monkeypatch):
+    def change(partition, said):
+        for key in ("takes-part", "age", "next-round"):
+            said.pop(key, None)
+
+    _, grid = play(markov, tmp_path, True, monkeypatch, 1, app=make_app(change))
+    assert grid.whom(ASK, 1) == [0, 1, 2, 3, 4, 5]
