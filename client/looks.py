@@ -32,7 +32,7 @@ _SOON = 10.0  # seconds, at most, between two looks of who has but introduced it
 SILENCE_SHARE = 0.05  # of the time since the last answer, which the next look for a message waits
 NAP_SHARE = 0.005  # of a nap, which each look after it waits at least: so sure it is of when its round begins
 EARLY = 0.01  # of the time until its round, by which a client wakes up before it; rounds vary, and clocks drift
-_REST, _LONGEST_REST = 50.0, 30.0  # times what a look took, and seconds, until the next of who was told nothing
+_REST, _LONGEST_REST = 50.0, 60.0  # times what a look took, and seconds, until the next of who was told nothing
 SHORTEST_NAP = 2 * LONGEST_LOOK  # seconds; for less it is not worth while
 
 HEARTBEAT, LONGEST_HEARTBEAT = 30.0, 1800.0  # seconds: Flower's interval, and the longest that a SuperLink takes
@@ -73,6 +73,7 @@ class Looks:
     def __init__(self, now: float) -> None:
         self._heard = now
         self._told: Told | None = None
+        self._rest = 0.0  # what it has waited last, before it was told anything
 
     def answered(self, now: float, told: Told | None = None) -> None:
         """Note that a message has been answered, and what is known of the next one; None: no more than before."""
@@ -85,7 +86,8 @@ class Looks:
         ``took`` are the seconds that the last look has taken.
         """
         if self._told is None:
-            return max(LONGEST_LOOK, min(_LONGEST_REST, _REST * took))
+            self._rest = max(LONGEST_LOOK, min(_LONGEST_REST, _REST * took))
+            return self._rest
         silent, nap, apart = now - self._heard, self._told.nap, self._told.apart
         if silent < 0:
             return min(-silent, max(LONGEST_LOOK, apart))
@@ -95,13 +97,13 @@ class Looks:
     def heartbeat(self, now: float) -> tuple[float, float]:
         """Return the interval that a heartbeat is to name, and the seconds until the next one.
 
-        A client that is awake names Flower's own, or the time between two looks where that is longer. Of a nap that is
-        too long for one heartbeat, each but the last names the longest interval.
+        A client that is awake names Flower's own, or twice the time between two looks where that is longer. Of a nap
+        that is too long for one heartbeat, each but the last names the longest interval.
         """
         left = self._heard - now
         if self._told is None or left <= 0 or not self._told.asleep:
-            apart = 0.0 if self._told is None or self._told.asleep else self._told.apart
-            interval = min(LONGEST_HEARTBEAT, max(HEARTBEAT, apart))
+            apart = self._rest if self._told is None else 0.0 if self._told.asleep else self._told.apart
+            interval = min(LONGEST_HEARTBEAT, max(HEARTBEAT, 2 * apart))
             return interval, (interval - 5.0) * uniform(0.7, 0.9)  # as Flower's own
         interval = min(LONGEST_HEARTBEAT, max(HEARTBEAT, (left + _SPARE) / _PATIENCE))
         return interval, min(left + _SPARE / 2, 0.8 * _PATIENCE * interval)
