@@ -87,7 +87,7 @@ def test_policies_are_put_beside_one_another_and_nothing_is_played_twice(tmp_pat
     page = (tmp_path / "runs/arena/quick/arena.md").read_text()
     assert "| random |" in page
     assert "| markov-optimal |" in page
-    assert "minutes to 85 %" in page
+    assert "minutes to 80 %" in page
     assert (tmp_path / "runs/arena/quick/arena.png").stat().st_size > 10_000
     again = arena(*options, cwd=tmp_path)
     assert again.returncode == 0
