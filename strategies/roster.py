@@ -35,7 +35,7 @@ class Roster:
     def __init__(self, known: Iterable[ClientRecord] = (), expected: int = 0) -> None:
         self._expected = expected
         self.records: dict[int, ClientRecord] = {}
-        self.available = np.zeros(0, np.bool_)
+        self.available, self._met = np.zeros(0, np.bool_), np.zeros(0, np.bool_)  # now, and ever by this process
         self.last = np.zeros(0, np.int64)
         self.next_round = np.zeros(0, np.int64)
         self._sizes = np.zeros(0)
@@ -108,8 +108,9 @@ class Roster:
     @property
     def others_answer(self) -> bool:
         """Whether a connected client answers, so that a round need not wait for those that do not."""
-        silent = self.patience.silent(QUESTION, TRAINING)
-        return not silent.issuperset(np.flatnonzero(self.available).tolist())
+        answering = self.available.copy()
+        answering[list(self.patience.silent(QUESTION, TRAINING))] = False
+        return bool(answering.any())
 
     def population(self, round_: int) -> Population:
         """Return the clients as a selector sees them at the start of a round."""
@@ -140,7 +141,6 @@ class Roster:
         The clients that are new.
         """
         fresh = []
-        away = set(self._node_of) - set(np.flatnonzero(self.available).tolist())
         for node, who in replies:
             number = self._number_of_name.get(who.name)
             if number is None:
@@ -167,17 +167,18 @@ class Roster:
             self._number_of_node[node] = number
             self._node_of[number] = node
         self._add(fresh)
-        self.available = np.zeros(len(self), np.bool_)
+        before, self.available = self.available, np.zeros(len(self), np.bool_)
         self.available[[number for node, number in self._number_of_node.items() if node in nodes]] = True
-        for number in away:
-            if self.available[number]:  # it was cut off, and is back
-                self.patience.forget(number)
+        for number in np.flatnonzero(self.available & self._met & ~before).tolist():  # was cut off, and is back
+            self.patience.forget(number)
+        self._met |= self.available
         return fresh
 
     def _add(self, records: list[ClientRecord]) -> None:
         grow = max((r.client + 1 for r in records), default=0) - len(self)
         if grow > 0:
             self.available = np.append(self.available, np.zeros(grow, np.bool_))
+            self._met = np.append(self._met, np.zeros(grow, np.bool_))
             self.last = np.append(self.last, np.zeros(grow, np.int64))
             self.next_round = np.append(self.next_round, np.zeros(grow, np.int64))
             self._sizes = np.append(self._sizes, np.full(grow, np.nan))
