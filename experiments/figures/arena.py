@@ -155,9 +155,9 @@ class Arena(Experiment):
                 raise ConfigError(f"-c {key} is not for the arena, which decides it: leave it out, or lower until.")
         first = (options.policies or TEN)[0]
         checked = RunConfig.parse(self.keys(first, 1, options) | asked).flat()
-        if checked["dataset"] not in _TARGETS:
+        if checked["dataset"] not in _LEVELS:
             raise ConfigError(
-                f"dataset is {checked['dataset']!r}: the arena has a target for {' and '.join(_TARGETS)} only."
+                f"dataset is {checked['dataset']!r}: the arena has levels of accuracy for {' and '.join(_LEVELS)} only."
             )
         return tuple((key, checked[key]) for key in asked)
 

@@ -60,7 +60,7 @@ def test_selection_is_played_in_simulated_time(tmp_path):
         ({"num-clients": "4"}, "clients-per-round is 8, more than num-clients, 4"),
         ({"alpha": "0.3"}, "give --partition dirichlet:ALPHA"),
         ({"num-server-rounds": "4"}, "num-server-rounds is not for the arena, which decides it"),
-        ({"dataset": "cifar10"}, "the arena has a target for digits and mnist only"),
+        ({"dataset": "cifar10"}, "the arena has levels of accuracy for digits and mnist only"),
     ],
 )
 def test_run_keys_that_cannot_hold_for_all_are_refused(asked, words):
