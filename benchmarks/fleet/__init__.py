@@ -5,8 +5,8 @@ SuperLink with SQLite on disk; a ServerApp in a process of its own plays the rou
 SuperNode or as ours, awake or asleep between their rounds, and their ClientApp hands the model back at once. All of it
 is on this machine, so a time is an upper bound: nodes, SuperLink and ServerApp share its processors.
 
-``python -m benchmarks fleet`` plays a thousand nodes, ``asleep`` ten thousand, ``stock`` Flower's own until rounds stop
-completing; ``python -m benchmarks.fleet --clients 50 --per-round 5`` plays one scenario, with any of its settings.
+``python -m benchmarks fleet`` plays two hundred nodes and a thousand, ``asleep`` ten thousand, ``stock`` Flower's own
+until rounds stop completing; ``python -m benchmarks.fleet --clients 50 --per-round 5`` plays one scenario, with any of its settings.
 """
 
 import statistics
@@ -17,7 +17,7 @@ from typing import Any
 from aoi_fl.flower.seams import VIRTUAL
 from benchmarks.base import Row, Skipped
 
-MANY, PER_ROUND = 1000, 20
+SOME, MANY, PER_ROUND = 200, 1000, 20
 _TOLD = {
     "ours": "SuperNodes, awake",
     "asleep": "SuperNodes, asleep between rounds",
@@ -30,7 +30,13 @@ _TOLD = {
 
 def parts(data: Path) -> dict[str, Callable[[], Iterator[Row]]]:
     """Return what is played: reserve with all that can be killed, and poll beside what it was."""
-    return {"reserve": _reserve, "poll": _poll}
+    return {"some": _some, "reserve": _reserve, "poll": _poll}
+
+
+def _some() -> Iterator[Row]:
+    """Play reserve with as many as one SuperLink on two cores serves well."""
+    played = found(clients=SOME, per_round=PER_ROUND, killing=True, rounds=4, seconds=420.0, timeout=30.0)
+    yield from rows(played, first=60.0)
 
 
 def _reserve() -> Iterator[Row]:
