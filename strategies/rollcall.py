@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
@@ -16,6 +17,10 @@ from aoi_fl.wire import protocol
 from aoi_fl.wire.protocol import Answer, Ask, Introduction
 
 logger = logging.getLogger("flwr")
+
+_Reply: TypeAlias = tuple[
+    int, Introduction, Answer | None
+]  # a node, who it is, and what it has decided, if it was asked
 
 
 class RollCall:
@@ -55,7 +60,7 @@ class RollCall:
 
         Parameters
         ----------
-        grid, ask : whom to ask, and the run and round
+        grid, ask : whom to ask, and the run and round, or this round's whole question, for them to answer at once
         timeout : seconds until the deadline
         settled : told how many clients are known to be there, says how many seconds the others are worth; None: until
             the deadline
@@ -65,10 +70,11 @@ class RollCall:
         self._roster.patience.listen()
         nodes = set(grid.get_node_ids())
         self._mute.forget(set(self._mute) - nodes)
-        answers: dict[int, Answer] = {}  # by node
-        replies = [found for exchange in self._late for found in self._introductions(exchange, exchange.ready(), {})]
+        # What those who come late have decided was about another round.
+        late = (found for exchange in self._late for found in self._introductions(exchange, exchange.ready()))
+        replies: list[_Reply] = [(node, who, None) for node, who, _ in late]
         self._late = [exchange for exchange in self._late if exchange.open and exchange.missing & nodes]
-        heard = {node for node, _ in replies}
+        heard = {node for node, *_ in replies}
         there = {node for node in nodes if self._roster.number(node) is not None} | heard
         strangers = sorted(nodes - there - self._mute.resting(ask.round))
 
@@ -79,17 +85,18 @@ class RollCall:
 
         self.gone = set()
         if strangers:
-            replies += self._hello(grid, strangers, ask, timeout, worth, answers)
+            replies += self._hello(grid, strangers, ask, timeout, worth)
             nodes &= set(grid.get_node_ids())  # some may have left meanwhile
         replies.sort(key=_order)
-        fresh = self._roster.admit(replies, nodes, ask.round)
-        for node, who in replies:
-            if self._roster.number(node) is None:
+        fresh = self._roster.admit([(node, who) for node, who, _ in replies], nodes, ask.round)
+        for node, who, answer in replies:
+            client = self._roster.number(node)
+            if client is None:
                 self._complain(node, f"node {node} claims the name {who.name!r}, whose own node is connected")
-            else:
-                self._complaints.pop(node, None)
-        numbers = ((self._roster.number(node), answer) for node, answer in answers.items())
-        self.answers |= {client: answer for client, answer in numbers if client is not None}
+                continue
+            self._complaints.pop(node, None)
+            if answer is not None:
+                self.answers[client] = answer
         return fresh
 
     def _hello(
@@ -99,8 +106,7 @@ class RollCall:
         ask: Ask,
         timeout: float,
         worth: Callable[[set[int]], float | None],
-        answers: dict[int, Answer],
-    ) -> list[tuple[int, Introduction]]:
+    ) -> list[_Reply]:
         content = ConfigRecord(ask.write())
         exchange = Exchange(
             grid,
@@ -113,7 +119,7 @@ class RollCall:
             keep=ANSWERS_KEPT,
             settled=worth,
         )
-        found = self._introductions(exchange, exchange, answers)
+        found = self._introductions(exchange, exchange)
         for node in exchange.missing:
             self._mute.note(node, ask.round)
             self._complain(node, f"node {node} has not answered the roll call")
@@ -121,11 +127,9 @@ class RollCall:
             self._late.append(exchange)
         return found
 
-    def _introductions(
-        self, exchange: Exchange, replies: Iterable[Message], answers: dict[int, Answer]
-    ) -> list[tuple[int, Introduction]]:
-        """Return who introduces itself well; what it has decided at once goes into ``answers``."""
-        found: list[tuple[int, Introduction]] = []
+    def _introductions(self, exchange: Exchange, replies: Iterable[Message]) -> list[_Reply]:
+        """Return who introduces itself well."""
+        found: list[_Reply] = []
         for reply in replies:
             node = exchange.client_of(reply)
             if node is None:
@@ -137,9 +141,8 @@ class RollCall:
             self._mute.forget({node})
             try:
                 who = _checked(read_record(reply, Introduction))
-                if protocol.has_decided(reply.content[protocol.AOI]):
-                    answers[node] = read_record(reply, Answer)
-                found.append((node, who))
+                asked = protocol.has_decided(reply.content[protocol.AOI])
+                found.append((node, who, read_record(reply, Answer) if asked else None))
             except Refused as reason:
                 self._complain(node, f"node {node} cannot join: {reason}")
         return found
@@ -150,7 +153,7 @@ class RollCall:
             logger.warning("%s", text)
 
 
-def _order(reply: tuple[int, Introduction]) -> tuple[bool, int, str]:
+def _order(reply: _Reply) -> tuple[bool, int, str]:
     who = reply[1]
     return who.number is None, who.number or 0, who.name
 

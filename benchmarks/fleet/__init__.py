@@ -6,7 +6,8 @@ SuperNode or as ours, awake or asleep between their rounds, and their ClientApp 
 is on this machine, so a time is an upper bound: nodes, SuperLink and ServerApp share its processors.
 
 ``python -m benchmarks fleet`` plays two hundred nodes and a thousand, ``asleep`` ten thousand, ``stock`` Flower's own
-until rounds stop completing; ``python -m benchmarks.fleet --clients 50 --per-round 5`` plays one scenario, with any of its settings.
+until rounds stop completing; ``python -m benchmarks.fleet --clients 50 --per-round 5`` plays one scenario, with any of
+its settings.
 """
 
 import statistics
