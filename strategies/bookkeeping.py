@@ -68,6 +68,7 @@ class Bookkeeping(SelectionPolicy, Strategy):
         return {
             "last": self.roster.last,
             "next_round": self.roster.next_round,
+            "away": self.roster.away,
             "so_far": self._so_far.memory(),
             **self.roster.patience.memory(simulated=self._clock.simulated is not None),
             **self._clock.memory(),
@@ -76,8 +77,9 @@ class Bookkeeping(SelectionPolicy, Strategy):
 
     def recall(self, memory: Memory) -> None:
         """Take back what :meth:`memory` returned; clients met since then follow at the arrays' ends."""
-        for name, mine in (("last", self.roster.last), ("next_round", self.roster.next_round)):
-            mine[: len(memory[name])] = memory[name]
+        for name in ("last", "next_round", "away"):
+            if name in memory:
+                getattr(self.roster, name)[: len(memory[name])] = memory[name]
         self.roster.patience.recall(memory, simulated=self._clock.simulated is not None)
         if "so_far" in memory:
             self._so_far = SoFar.recall(memory["so_far"])

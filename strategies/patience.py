@@ -104,7 +104,8 @@ class Patience:
             self._took[kind] = exchange.took
         for client in exchange.coming():
             silence.hear(client)
-        self._unanswered.append((kind, exchange))
+        if exchange.open:
+            self._unanswered.append((kind, exchange))
 
     def forget(self, client: int) -> None:
         """Note that a client has started anew."""

@@ -26,6 +26,7 @@ class Roster:
     ----------
     records : what each client said of itself, by number
     available : (n,) bool, whose node is connected now
+    away : (n,) bool, whose node was not at the last roll call, that of a run before its break too
     last : (n,) int64, the round in which the server last used the client's work (0: never)
     next_round : (n,) int64, the round it has reserved (0: none known)
     payments : (n,) float64, what it declared (NaN: nothing)
@@ -35,7 +36,7 @@ class Roster:
     def __init__(self, known: Iterable[ClientRecord] = (), expected: int = 0) -> None:
         self._expected = expected
         self.records: dict[int, ClientRecord] = {}
-        self.available, self._met = np.zeros(0, np.bool_), np.zeros(0, np.bool_)  # now, and ever by this process
+        self.available, self.away = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
         self.last = np.zeros(0, np.int64)
         self.next_round = np.zeros(0, np.int64)
         self._sizes = np.zeros(0)
@@ -167,18 +168,18 @@ class Roster:
             self._number_of_node[node] = number
             self._node_of[number] = node
         self._add(fresh)
-        before, self.available = self.available, np.zeros(len(self), np.bool_)
+        self.available = np.zeros(len(self), np.bool_)
         self.available[[number for node, number in self._number_of_node.items() if node in nodes]] = True
-        for number in np.flatnonzero(self.available & self._met & ~before).tolist():  # was cut off, and is back
+        for number in np.flatnonzero(self.available & self.away).tolist():  # it was cut off, and is back
             self.patience.forget(number)
-        self._met |= self.available
+        self.away = ~self.available
         return fresh
 
     def _add(self, records: list[ClientRecord]) -> None:
         grow = max((r.client + 1 for r in records), default=0) - len(self)
         if grow > 0:
             self.available = np.append(self.available, np.zeros(grow, np.bool_))
-            self._met = np.append(self._met, np.zeros(grow, np.bool_))
+            self.away = np.append(self.away, np.zeros(grow, np.bool_))
             self.last = np.append(self.last, np.zeros(grow, np.int64))
             self.next_round = np.append(self.next_round, np.zeros(grow, np.int64))
             self._sizes = np.append(self._sizes, np.full(grow, np.nan))

@@ -34,10 +34,10 @@ MEMORY = 1 << 30
 MISDEEDS = {
     "raise": ("failed", ["ValueError: no power"]),
     "kill": ("failed", ["killed", "SIGKILL"]),
-    "hang": ("late", ["no reply by the deadline"]),
     "exit": ("failed", ["ended with status 7"]),
     "allocate": ("failed", ["out of memory", f"{MEMORY / 1e6:.0f} MB"]),
     "miss-cuda": ("failed", ["ConfigError: device='cuda'", "no CUDA device", "device=auto"]),
+    "hang": ("late", ["no reply by the deadline"]),  # the last: from then on nobody waits as long for it
 }
 FEW = ("raise", "kill", "hang")  # each costs a worker, which takes seconds to start
 LAST, SLOW, CLIENTS = 9, 9, 4
