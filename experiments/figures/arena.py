@@ -183,6 +183,10 @@ class Arena(Experiment):
                     interval([run["seconds_a_round"] for run in runs]).show(1),
                 ]
             )
+        about = "Means over seeds with 95 % intervals"
+        if len({row["seed"] for row in rows}) == 1:
+            about = "One seed, a first look without intervals"
+            lines = [[cell.replace(" (one seed)", "") for cell in line] for line in lines]
         head = (
             "policy", f"minutes to {lower}", "later than random", f"to {upper}", "final accuracy",
             "device-hours wasted", "% of all", "% never reached", "Var[X]", "Jain's index", "seconds a round",
@@ -194,7 +198,7 @@ class Arena(Experiment):
             f"{settings['partition']}. Wasted is the work of devices whose update was lost, late or not waited for; "
             "Var[X] is of the rounds between updates that counted; *later than random* is in minutes, in pairs of runs "
             f"of one seed that both reach {lower}.",
-            tables=(Table("Means over seeds with 95 % intervals", head, lines),),
+            tables=(Table(about, head, lines),),
         )
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
