@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 import flwr.clientapp
 from flwr.app import ConfigRecord, Context, Message, RecordDict
@@ -95,15 +95,15 @@ class ClientApp(flwr.clientapp.ClientApp):
         member = Member(context, ask, self._make_source)
         match message.metadata.message_type:
             case protocol.HELLO:
-                about = self._introduction(context, member).write()
+                about = self._introduction(context, member)
                 if ask.wire in protocol.ASKING:  # it is asked at once
-                    about |= member.answer().write()
+                    return _reply(message, about, member.answer())
                 return _reply(message, about)
             case protocol.PARTICIPATE:
-                return _reply(message, member.answer().write())
+                return _reply(message, member.answer())
             case protocol.BID:
-                declared = self._introduction(context, member)
-                return _reply(message, member.bid(declared.payment, declared.sensitivity).write())
+                about = self._introduction(context, member)
+                return _reply(message, member.bid(about.payment, about.sensitivity))
             case protocol.TRAIN:
                 return self._train(message, context, member)
         with opened(message, context, ask) as handed:
@@ -142,7 +142,7 @@ class ClientApp(flwr.clientapp.ClientApp):
                         self._note_ages(handed, member)
                         willing[i] = member, answer, handed
                     else:
-                        replies[i] = _reply(message, answer.write())
+                        replies[i] = _reply(message, answer)
             if self._train_many is None or len(willing) < 2:
                 return replies
             sent = {i: Sent.with_(handed) for i, (_, _, handed) in willing.items()}
@@ -168,7 +168,7 @@ class ClientApp(flwr.clientapp.ClientApp):
     def _train(self, message: Message, context: Context, member: Member) -> Message:
         answer = member.answer()
         if not answer.takes_part:
-            return _reply(message, answer.write())
+            return _reply(message, answer)
         with opened(message, context, member.ask) as handed:
             self._note_ages(handed, member)
             sent = Sent.with_(handed)
@@ -188,7 +188,8 @@ def _ask(message: Message) -> Ask:
     return Ask.read(message.content[protocol.AOI])
 
 
-def _reply(message: Message, values: dict[str, Any]) -> Message:
+def _reply(message: Message, *records: protocol.Record) -> Message:
+    values = {key: value for record in records for key, value in record.write().items()}
     return Message(RecordDict({protocol.AOI: ConfigRecord(values)}), reply_to=message)
 
 

@@ -53,9 +53,8 @@ class Evaluation:
     ) -> None:
         self._examples_key, self._roster, self._record = options.weighted_by_key, roster, record
         self._terms, self._hear = terms, hear
-        answering = roster.available.copy()
-        answering[roster.patience.resting(ask.round, QUESTION, TRAINING, EVALUATION)] = False
-        here = np.flatnonzero(answering)
+        resting = roster.patience.resting(ask.round, QUESTION, TRAINING, EVALUATION)
+        here = np.flatnonzero(roster.available_but(resting))
         lots = draws.uniforms(options.seed, ask.round, "evaluate", len(roster))[here]
         self.clients: list[int] = np.sort(here[np.argsort(lots)[: options.evaluators(len(here))]]).tolist()
         # A client whose update did not come may still be at work on it, and learn its age only then.

@@ -18,9 +18,8 @@ from aoi_fl.wire.protocol import Answer, Ask, Introduction
 
 logger = logging.getLogger("flwr")
 
-_Reply: TypeAlias = tuple[
-    int, Introduction, Answer | None
-]  # a node, who it is, and what it has decided, if it was asked
+# A node, who it is, and what it has decided, if it was asked.
+_Reply: TypeAlias = tuple[int, Introduction, Answer | None]
 
 
 class RollCall:
@@ -100,12 +99,7 @@ class RollCall:
         return fresh
 
     def _hello(
-        self,
-        grid: Grid,
-        nodes: list[int],
-        ask: Ask,
-        timeout: float,
-        worth: Callable[[set[int]], float | None],
+        self, grid: Grid, nodes: list[int], ask: Ask, timeout: float, worth: Callable[[set[int]], float | None]
     ) -> list[_Reply]:
         content = ConfigRecord(ask.write())
         exchange = Exchange(

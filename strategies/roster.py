@@ -102,16 +102,19 @@ class Roster:
 
     def here(self, round_: int) -> NDArray[np.bool_]:
         """Return (n,) whom a round can ask, or choose: the connected, but for those that rest; if all do, all."""
-        here = self.available.copy()
-        here[self.patience.resting(round_, QUESTION, TRAINING)] = False
+        here = self.available_but(self.patience.resting(round_, QUESTION, TRAINING))
         return here if here.any() else self.available.copy()
+
+    def available_but(self, clients: Iterable[int]) -> NDArray[np.bool_]:
+        """Return (n,) the connected clients, but for these."""
+        others = self.available.copy()
+        others[list(clients)] = False
+        return others
 
     @property
     def others_answer(self) -> bool:
         """Whether a connected client answers, so that a round need not wait for those that do not."""
-        answering = self.available.copy()
-        answering[list(self.patience.silent(QUESTION, TRAINING))] = False
-        return bool(answering.any())
+        return bool(self.available_but(self.patience.silent(QUESTION, TRAINING)).any())
 
     def population(self, round_: int) -> Population:
         """Return the clients as a selector sees them at the start of a round."""

@@ -158,8 +158,7 @@ class DecentralisedParticipation(AgeAwareStrategy):
         Whoever has just failed is not waited for a second time. Nor is one that was silent before, if there are others;
         nor one that sleeps, unless all do: then it is the one that wakes up first.
         """
-        available = self.roster.available.copy()
-        available[[p.client for p in self._record.participations]] = False
+        available = self.roster.available_but(p.client for p in self._record.participations)
         answering = available.copy()
         answering[list(self.roster.patience.silent(QUESTION, TRAINING))] = False
         here = self._soonest(np.flatnonzero(answering if answering.any() else available))

@@ -17,22 +17,11 @@ from aoi_fl.server.config import RunConfig
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies import MarkovParticipation, RoundOptions
 from aoi_fl.strategies.plan import Resume
+from tests.strategies.federation import Notes
 
 N, K, M, D = 20, 8, 5, 0.3
 WARM_UP, ROUNDS = 40, 140
 WIRES = ("poll", "broadcast", "reserve")
-
-
-class Notes:
-    def __init__(self):
-        self.clients, self.rounds, self.memory = [], [], {}
-
-    def clients_seen(self, clients):
-        self.clients += clients
-
-    def round_done(self, record, arrays, memory):
-        self.rounds.append(record)
-        self.memory[record.round] = {name: array.copy() for name, array in memory.items()}
 
 
 class Failing(ClientApp):

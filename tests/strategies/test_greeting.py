@@ -9,24 +9,11 @@ from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions, SystematicParticipation, bookkeeping
 from aoi_fl.strategies.plan import Resume
+from tests.strategies.federation import Notes
 
 N, ALL, ROUNDS = 6, 8, 12  # two more come in round 5
 POLICY = MarkovPolicy.increasing(N, 3, 5)
 HELLO, ASK = "query.hello", "query.participate"
-
-
-class Notes:
-    """An observer that keeps what a resumed run needs."""
-
-    def __init__(self):
-        self.clients, self.rounds, self.memory = [], [], {}
-
-    def clients_seen(self, clients):
-        self.clients += clients
-
-    def round_done(self, record, arrays, memory):
-        self.rounds.append(record)
-        self.memory = {k: np.array(v) for k, v in memory.items()}
 
 
 class Joined(LocalGrid):
@@ -122,7 +109,7 @@ def test_who_has_terms_of_its_own_or_nothing_to_decide_is_greeted_and_no_more(ma
 def test_whom_a_resumed_run_meets_again_is_not_asked_for_a_round_that_it_has_announced(wire, tmp_path, monkeypatch):
     whole, _ = play(markov, tmp_path / "whole", True, monkeypatch, 7, wire=wire)
     first, _ = play(markov, tmp_path / "cut", True, monkeypatch, 4, wire=wire)
-    resume = Resume(5, first.clients, first.memory)
+    resume = Resume(5, first.clients, first.memory[4])
     rest, grid = play(markov, tmp_path / "cut", True, monkeypatch, 7, resume, wire=wire)
     assert [d[1:] for d in decisions(first) + decisions(rest)][:4] == [d[1:] for d in decisions(whole)][:4]
     assert (grid.whom(ASK, 5) == [0, 1, 2, 3, 4, 5]) == (wire == "poll")
