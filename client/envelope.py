@@ -8,7 +8,7 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Context, Message
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.wire import protocol
@@ -22,7 +22,8 @@ _asks: dict[int, Ask] = {}
 def opened(message: Message, context: Context, ask: Ask) -> Iterator[Message]:
     """Yield the message without our own record, for functions that get it with this context."""
     handed = copy.copy(message)
-    handed.content = RecordDict({key: record for key, record in message.content.items() if key != protocol.AOI})
+    handed.content = message.content.copy()
+    handed.content.pop(protocol.AOI, None)
     _asks[id(context)] = ask
     try:
         yield handed

@@ -151,7 +151,8 @@ class Member:
             self._note(history.BY_RULE, rule)
             if ask.wire == protocol.RESERVE and clock.reserved == ask.round:
                 clock = self._reserve(clock, ask.round + 1)
-        self._keep(replace(self.state, age=clock))
+        if clock != self.state.age:
+            self._keep(replace(self.state, age=clock))
         return self._retire(
             Answer(
                 name=self.who.name,
@@ -175,7 +176,7 @@ class Member:
         """Go to sleep where that pays and the owner allows it, and say so."""
         told = looks.foretold(self.ask, answer, self._context.node_config, trained)
         looks.lay_down(told)
-        return replace(answer, sleeps=told.nap if told.asleep else None)
+        return replace(answer, sleeps=told.nap) if told.asleep else answer
 
     def _willing(self, clock: ClientAge) -> bool:
         round_ = self.ask.round

@@ -169,15 +169,16 @@ def _decode(record: ArrayRecord, model: ArrayRecord, compression: str = coding.N
         except Exception as error:  # a forged header ends in ValueError, MemoryError, tokenize.TokenError, …
             raise Refused(f"array {name} cannot be read: {_last_line(str(error))}") from error
         dtype = wanted.dtype if compression == coding.NONE else str(coding.code_type(compression, wanted.dtype))
-        same = str(values.dtype) == dtype or (compression == coding.NONE and _both_floating(values.dtype, dtype))
+        found = str(values.dtype)
+        same = found == dtype or (compression == coding.NONE and _both_floating(values.dtype, dtype))
         if list(values.shape) != list(wanted.shape) or not same:
             raise Refused(
-                f"array {name} is {values.dtype} of shape {tuple(values.shape)}, "
+                f"array {name} is {found} of shape {tuple(values.shape)}, "
                 f"the {'model' if dtype == wanted.dtype else 'code'}'s is {dtype} of shape {tuple(wanted.shape)}"
             )
         if not npy.is_finite(values):
             raise Refused(f"array {name} holds NaN or Inf")
-        if str(values.dtype) != dtype:
+        if found != dtype:
             with np.errstate(over="ignore"):
                 values = values.astype(dtype)
             if not npy.is_finite(values):

@@ -74,13 +74,13 @@ class RollCall:
         replies: list[_Reply] = [(node, who, None) for node, who, _ in late]
         self._late = [exchange for exchange in self._late if exchange.open and exchange.missing & nodes]
         heard = {node for node, *_ in replies}
-        there = {node for node in nodes if self._roster.number(node) is not None} | heard
-        strangers = sorted(nodes - there - self._mute.resting(ask.round))
+        unknown = self._roster.unknown(nodes) - heard
+        strangers = sorted(unknown - self._mute.resting(ask.round))
 
         def worth(missing: set[int]) -> float | None:
             if missing <= self._mute.mute():
                 return 0.0
-            return settled(len(there) + len(strangers) - len(missing))
+            return settled(len(nodes) - len(unknown) + len(strangers) - len(missing))
 
         self.gone = set()
         if strangers:

@@ -88,6 +88,10 @@ class Roster:
         """Return the number of the client that a node is; None if it has not said."""
         return self._number_of_node.get(node)
 
+    def unknown(self, nodes: set[int]) -> set[int]:
+        """Return those of some nodes that have not said which client they are."""
+        return nodes.difference(self._number_of_node)
+
     def node(self, client: int) -> int:
         """Return Flower's id of the node that this client is now."""
         return self._node_of[client]

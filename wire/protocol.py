@@ -51,7 +51,8 @@ class Record:
         ValueError
             A field is missing or has a value of the wrong type, or a number is not finite.
         """
-        found = {name: _typed(key, values[key], hint) for name, key, hint in _fields(cls) if key in values}
+        sent = dict(values.items())  # a look into Flower's records costs ten times one into these
+        found = {name: _typed(key, sent[key], hint) for name, key, hint in _fields(cls) if key in sent}
         try:
             return cls(**found)
         except TypeError:

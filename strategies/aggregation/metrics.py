@@ -19,15 +19,17 @@ def common(records: Sequence[MetricRecord]) -> list[MetricRecord]:
     """
     first, *others = [{key: _shape(value) for key, value in record.items()} for record in records] or [{}]
     keys = [key for key, shape in first.items() if all(other.get(key) == shape for other in others)]
-    return [MetricRecord({key: record[key] for key in keys}) for record in records]
+    return [
+        record if len(record) == len(keys) else MetricRecord({key: record[key] for key in keys}) for record in records
+    ]
 
 
 def stripped(reply: Message) -> RecordDict:
     """Return a reply's records by the client's own names, but for its arrays and our record."""
-    kept = RecordDict()
+    kept = reply.content.copy()
     for key, record in reply.content.items():
-        if not isinstance(record, ArrayRecord) and key != protocol.AOI:
-            kept[key] = record
+        if isinstance(record, ArrayRecord) or key == protocol.AOI:
+            del kept[key]
     return kept
 
 
