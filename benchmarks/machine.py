@@ -16,7 +16,7 @@ _PACKAGES = ("flwr", "ray", "numpy", "torch")
 def machine() -> dict[str, Any]:
     """Return what of this machine a time depends on; what cannot be found out is None."""
     return {
-        "processor": _field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine(),
+        "processor": _processor(),
         "cores": os.cpu_count(),
         "memory-GiB": _memory(),
         "system": platform.system(),
@@ -35,6 +35,13 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def _processor() -> str:
+    """Return its name and, where that hides which one it is, as in many a virtual machine, family and model."""
+    name = _field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
+    family, model = _field("/proc/cpuinfo", "cpu family"), _field("/proc/cpuinfo", "model\t")
+    return f"{name} (family {family}, model {model})" if family and model else name
 
 
 def _field(path: str, name: str) -> str | None:
