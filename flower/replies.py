@@ -6,7 +6,6 @@ have been announced, and each is fetched when all of it is there.
 """
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -21,7 +20,6 @@ AT_ONCE = 250  # messages asked for in one call
 # Messages sent in one call. Flower announces all of them before it uploads the first, and a client that has found its
 # message asks for it again and again until it is there: two hundred that wait keep a SuperLink from all else.
 SENT_AT_ONCE = 20
-_HANDS = 8  # objects fetched at the same time
 
 
 def batched(grid: Grid) -> bool:
@@ -56,7 +54,6 @@ class Replies:
         self._grid, self._messages, self._runtime = grid, message_pb2, runtime_pb2
         self._run_id = grid.run.run_id
         self._announced: dict[str, _Announced] = {}
-        self._pool = ThreadPoolExecutor(_HANDS, thread_name_prefix="replies")
 
     def look(self, message_ids: Iterable[str]) -> list[str]:
         """Return which of these messages have a reply that is announced, in their order."""
@@ -87,7 +84,8 @@ class Replies:
                 if self._object(reply.awaited[-1]) is None:
                     return None
                 reply.awaited.pop()
-            found = dict(zip(reply.objects, self._pool.map(self._object, reply.objects), strict=True))
+            # One after another, by a SuperLink that is near: the heap of each thread would keep an array's memory.
+            found = {part: self._object(part) for part in reply.objects}
         except LookupError as error:
             return self._lost(reply, str(error))
         if awaited := [part for part, content in found.items() if content is None]:

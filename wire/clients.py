@@ -55,7 +55,7 @@ def check_clients(
     strict: bool = False,
     total: float = math.inf,
 ) -> list[str]:
-    """Refuse clients a budgeted run cannot work with, and return warnings about those it can never choose.
+    """Refuse clients a budgeted run cannot work with, and return :func:`abridged` warnings about whom it never chooses.
 
     ``budget`` is a round's, which ``strict`` forbids to spend whole; ``total`` is what all rounds may spend.
 
@@ -85,11 +85,19 @@ def check_clients(
             f"a {what} of {budget:g} can never choose anybody: the smallest payment is "
             f"{min(prices, default=math.nan):g}; raise the {what}"
         )
-    return [
-        f"client {name} can never be chosen: payment {price:g} {'>' if price > budget else '≥'} {what} {budget:g}"
-        for name, price, excluded in zip(names, prices, never, strict=True)
-        if excluded
-    ]
+    return abridged(
+        [
+            f"client {name} can never be chosen: payment {price:g} {'>' if price > budget else '≥'} {what} {budget:g}"
+            for name, price, excluded in zip(names, prices, never, strict=True)
+            if excluded
+        ]
+    )
+
+
+def abridged(warnings: list[str]) -> list[str]:
+    """Return the first five of many warnings, one for each client that can never be chosen, and how many more are."""
+    more = len(warnings) - 5
+    return warnings if more < 2 else [*warnings[:5], f"{more} more clients can never be chosen for reasons like these"]
 
 
 def section5_instance(clients: int, seed: int) -> ClientTable:
@@ -154,6 +162,7 @@ def read_clients_file(path: Path) -> ClientTable:
         "staleness": (_positive, "a positive number"),
     }
     rows: dict[str, list[object]] = {column: [] for column in COLUMNS}
+    seen: set[object] = set()
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file)
@@ -171,8 +180,10 @@ def read_clients_file(path: Path) -> ClientTable:
                         rows[column].append(parse(cell.strip()))
                     except ValueError:
                         raise ConfigError(f"{where}, column {column}: {cell.strip()!r} is not {wanted}") from None
-                if rows["name"].index(rows["name"][-1]) < len(rows["name"]) - 1:
-                    raise ConfigError(f"{where}, column name: {rows['name'][-1]!r} is used more than once")
+                name = rows["name"][-1]
+                if name in seen:
+                    raise ConfigError(f"{where}, column name: {name!r} is used more than once")
+                seen.add(name)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"{path}: cannot be read as a file of clients ({error})") from error
     if not rows["name"]:

@@ -22,7 +22,7 @@ from aoi_fl.strategies.round import AgeAwareStrategy
 from aoi_fl.strategies.selection.bids import usable_bids
 from aoi_fl.strategies.weighting import UNBIASED
 from aoi_fl.wire import protocol
-from aoi_fl.wire.clients import check_clients
+from aoi_fl.wire.clients import abridged, check_clients
 from aoi_fl.wire.protocol import BY_SENSITIVITY, Ask, Bid
 
 logger = logging.getLogger("flwr")
@@ -208,11 +208,16 @@ class BudgetedRefresh(AgeAwareStrategy):
         for record in new:
             self._refreshed[record.client] = record.since - 1 - (record.data_age or 0)
         payable = new if first else [r for r in new if r.payment is not None and self._sensitivity(r) is not None]
-        for record in new:
-            if record not in payable:
-                logger.warning("client %s has declared no payment or sensitivity: it is never chosen", record.name)
+        able = {record.client for record in payable}
+        warnings = abridged(
+            [
+                f"client {record.name} has declared no payment or sensitivity: it can never be chosen"
+                for record in new
+                if record.client not in able
+            ]
+        )
         try:
-            warnings = check_clients(
+            warnings += check_clients(
                 [r.payment for r in payable],
                 [self._sensitivity(r) for r in payable],
                 self.selector.budget,
@@ -224,7 +229,9 @@ class BudgetedRefresh(AgeAwareStrategy):
             if first:
                 raise
             # The roll call has seen to the rest: none of these newcomers is within the budget.
-            warnings = [f"client {r.name} can never be chosen: the budget does not pay {r.payment:g}" for r in payable]
+            warnings += abridged(
+                [f"client {r.name} can never be chosen: the budget does not pay {r.payment:g}" for r in payable]
+            )
         for warning in warnings:
             logger.warning("%s", warning)
 

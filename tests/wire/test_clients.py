@@ -35,6 +35,10 @@ def test_clients_never_chosen_are_named_at_the_start():
     with pytest.raises(ConfigError, match="can never choose anybody"):
         check_clients([60, 40], [1, 1], 40.0, ["x", "y"], strict=True)
     assert check_clients([60, 40, 5], [1, 1, 1], 40.0, "xyz", strict=True)[1].endswith("payment 40 ≥ budget 40")
+    dear, names = [50.0 + i for i in range(1000)], [f"c{i}" for i in range(1001)]
+    first, *_, fifth, rest = check_clients([*dear, 5], [1] * 1001, 40.0, names)  # a line each is too much for a log
+    assert (first[:9], fifth[:9]) == ("client c0", "client c4") and rest.startswith("995 more clients can never be")
+    assert len(check_clients([50] * 6 + [5], [1] * 7, 40.0, names[:7])) == 6
     for budget in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(ConfigError, match="budget is"):
             check_clients([1], [1], budget, "a")
