@@ -5,8 +5,8 @@ holds) and is read back strictly: whatever a peer sends, :meth:`Record.read` ret
 ``ValueError`` with the field and the value.
 
 By hand, and not by pydantic, for the sake of whoever answers in a process of its own: pydantic reads a record in half
-the time, a few microseconds less, but its import takes three times as long as all else that a question needs beside
-Flower (docs/benchmarks.md).
+the time, a few microseconds less, but its import takes longer than all else that a question needs beside Flower
+(docs/benchmarks.md).
 """
 
 import math
