@@ -40,7 +40,8 @@ def arena(
     """
     try:
         from aoi_fl.engine.traces import make_trace
-        from aoi_fl.experiments.figures.arena import TEN, Arena
+        from aoi_fl.experiments.figures.arena import Arena
+        from aoi_fl.experiments.figures.entrants import TEN
         from aoi_fl.experiments.harness.base import Options
         from aoi_fl.experiments.runner import reproduce
         from aoi_fl.server.config import RunConfig

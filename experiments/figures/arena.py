@@ -6,20 +6,14 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from aoi_fl.experiments.figures.entrants import TEN, called, own_keys
 from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit, seeds
 from aoi_fl.experiments.harness.drawing import COLOURS, STYLES, legend_below
 from aoi_fl.experiments.harness.federation import played
 from aoi_fl.experiments.harness.stats import interval
-from aoi_fl.science.errors import ConfigError, did_you_mean
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.config import RunConfig
-from aoi_fl.strategies.registry import BUDGETED, POLICIES
 
-PLAYABLE = tuple(policy for policy in POLICIES if policy not in BUDGETED)  # those that go by k, not by a budget
-# The ten that the committed tables compare: the papers' policy as it stands, and what this project makes of it.
-TEN = (
-    "random", "oldest-age", "markov-optimal", "markov-optimal:weights=size:absence=learned",
-    "systematic:weights=size:absence=learned", "rpow-d", "oort", "fedcs", "refl", "f3ast",
-)  # fmt: skip
 # Run keys that have an option of the command, and those that the arena itself decides.
 _OPTIONS = {
     "policy": "--policies", "seed": "--seeds", "clock": "--clock", "partition": "--partition",
@@ -111,13 +105,7 @@ class Arena(Experiment):
         return [{"time": mark, "accuracy": found.accuracy_at(mark), **cost} for mark in marks]
 
     def keys(self, entrant: str, seed: int, options: Options) -> dict[str, Any]:
-        """Return the run keys of an entrant: a policy, with keys of its own after it if any, ``NAME:KEY=VALUE:…``.
-
-        Raises
-        ------
-        ConfigError
-            There is no such policy, or a key has another form or is what the arena sets for all.
-        """
+        """Return the run keys of an entrant, or raise ConfigError for one that is none."""
         settings = dict(self.settings(options))
         settings["partition"], _, alpha = settings["partition"].partition(":")
         values = {
@@ -127,18 +115,9 @@ class Arena(Experiment):
             "num-server-rounds": int(settings["until"]),  # more than there is time for
             "max-empty-rounds": 0,
             "device": "cpu",
+            "seed": seed,
         }
-        policy, *own = entrant.split(":")
-        if policy not in PLAYABLE:
-            near = did_you_mean(policy, PLAYABLE)
-            raise ConfigError(f"policies has {policy!r}: give some of {', '.join(PLAYABLE)}.{near}")
-        for text in own:
-            key, equals, value = text.partition("=")
-            if not equals or key in {*values, "policy", "seed"}:
-                why = "the arena sets it for all" if equals else "write for instance systematic:weights=size"
-                raise ConfigError(f"policies has {entrant!r}, and in it {text!r}: {why}.")
-            values[key] = value
-        return values | {"policy": policy, "seed": seed}
+        return values | own_keys(entrant, values)
 
     def shared(self, asked: Mapping[str, str], options: Options) -> tuple[tuple[str, Any], ...]:
         """Return run keys that are to hold for all entrants, with their values, for the options.
@@ -170,7 +149,7 @@ class Arena(Experiment):
             runs = _runs(rows, policy)
             lines.append(
                 [
-                    _said(policy),
+                    called(policy),
                     _minutes(runs, "reached_lower"),
                     _later(runs, usual),
                     _minutes(runs, "reached_upper"),
@@ -213,7 +192,7 @@ class Arena(Experiment):
             style = STYLES.get(policy, {"color": COLOURS[i % len(COLOURS)], "marker": "."})
             axes.plot(
                 *zip(*points, strict=True),
-                label=_said(policy),
+                label=called(policy),
                 linestyle=_LINES[i // 3 % len(_LINES)],
                 markevery=4,
                 **style,
@@ -252,10 +231,6 @@ def _later(runs: Sequence[Row], usual: Mapping[int, float | None]) -> str:
     pairs = [(run["reached_lower"], usual.get(run["seed"])) for run in runs if run["policy"] != "random"]
     both = [(ours - theirs) / 60 for ours, theirs in pairs if ours is not None and theirs is not None]
     return interval(both).show(1) if both else "–"
-
-
-def _said(entrant: str) -> str:
-    return entrant.replace(":", ", ")
 
 
 def _runs(rows: Sequence[Row], policy: str) -> list[Row]:

@@ -1,0 +1,45 @@
+"""Who enters the arena: a policy, with run keys of its own after it if any, ``NAME:KEY=VALUE:…``."""
+
+from collections.abc import Collection
+
+from aoi_fl.science.errors import ConfigError, did_you_mean
+from aoi_fl.strategies.registry import BUDGETED, POLICIES
+
+PLAYABLE = tuple(policy for policy in POLICIES if policy not in BUDGETED)  # those that go by k, not by a budget
+# The ten that the committed tables compare: the papers' policy as it stands, and what this project makes of it.
+TEN = (
+    "random", "oldest-age", "markov-optimal", "markov-optimal:weights=size:absence=learned",
+    "systematic:weights=size:absence=learned", "rpow-d", "oort", "fedcs", "refl", "f3ast",
+)  # fmt: skip
+
+
+def own_keys(entrant: str, shared: Collection[str]) -> dict[str, str]:
+    """Return an entrant's policy and its own run keys.
+
+    Parameters
+    ----------
+    entrant : as written
+    shared : the keys that hold for all
+
+    Raises
+    ------
+    ConfigError
+        There is no such policy, or a key has another form or is shared.
+    """
+    policy, *own = entrant.split(":")
+    if policy not in PLAYABLE:
+        near = did_you_mean(policy, PLAYABLE)
+        raise ConfigError(f"policies has {policy!r}: give some of {', '.join(PLAYABLE)}.{near}")
+    keys = {"policy": policy}
+    for text in own:
+        key, equals, value = text.partition("=")
+        if not equals or key in {*shared, "policy"}:
+            why = "the arena sets it for all" if equals else "write for instance systematic:weights=size"
+            raise ConfigError(f"policies has {entrant!r}, and in it {text!r}: {why}.")
+        keys[key] = value
+    return keys
+
+
+def called(entrant: str) -> str:
+    """Return an entrant for people."""
+    return entrant.replace(":", ", ")
