@@ -20,6 +20,7 @@ from aoi_fl.strategies.patience import Patience
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.records import RoundRecord
 from aoi_fl.strategies.selection.absence import Absence
+from tests.strategies.federation import Notes
 
 N, K, ROUNDS = 10, 2, 60
 SHARES = np.array([1.0] * 5 + [0.4] * 4 + [0.1])
@@ -49,23 +50,22 @@ class App(ClientApp):
         return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 1})}), reply_to=message)
 
 
-class Notes:
-    def __init__(self, grid):
-        self.grid, self.clients, self.rounds, self.memory = grid, [], [], {}
+class Announcing(Notes):
+    """Notes that tell the grid which round is next."""
 
-    def clients_seen(self, clients):
-        self.clients += clients
+    def __init__(self, grid):
+        super().__init__()
+        self.grid = grid
 
     def round_done(self, record, arrays, memory):
-        self.rounds.append(record)
-        self.memory[record.round] = {name: np.array(array) for name, array in memory.items()}
+        super().round_done(record, arrays, memory)
         self.grid.round_ = record.round + 1
 
 
 def play(folder, make, rounds=ROUNDS, resume=None):
     grid = Coming(App(), {"runs-dir": str(folder), "seed": 5}, N)
     grid.round_ = 1 if resume is None else resume.next_round
-    notes = Notes(grid)
+    notes = Announcing(grid)
     options = RoundOptions(run="r", seed=5, evaluate_clients=0, deterministic=True, join_timeout=0.2)
     strategy = make(observer=notes, options=options, resume=resume)
     strategy.start(grid, ArrayRecord({"w": Array(np.zeros(1, np.float32))}), rounds)

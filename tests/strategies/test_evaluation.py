@@ -10,20 +10,10 @@ from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
+from tests.strategies.federation import Notes
 
 N, ROUNDS, SEED = 12, 25, 1  # a seed without an empty round
 POLICY = MarkovPolicy.increasing(N, 4, 5)
-
-
-class Notes:
-    def __init__(self):
-        self.rounds = []
-
-    def clients_seen(self, clients):
-        pass
-
-    def round_done(self, record, *_):
-        self.rounds.append(record)
 
 
 class Counting(LocalGrid):

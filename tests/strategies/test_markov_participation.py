@@ -12,21 +12,11 @@ from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.strategies import MarkovParticipation, OldestAge, ProportionalSelection, RandomSelection, RoundOptions
+from tests.strategies.federation import Notes
 
 N, ROUNDS = 12, 25
 POLICY = MarkovPolicy.increasing(N, 4, 5)  # the optimal one would be periodic here: 4 divides 12
 WIRES = ("poll", "broadcast", "reserve")
-
-
-class Notes:
-    def __init__(self):
-        self.clients, self.rounds = [], []
-
-    def clients_seen(self, clients):
-        self.clients += clients
-
-    def round_done(self, record, *_):
-        self.rounds.append(record)
 
 
 class Disturbed(ClientApp):
