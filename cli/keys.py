@@ -54,10 +54,14 @@ def merge(texts: Sequence[str], options: dict[str, str | None]) -> dict[str, str
     Raises
     ------
     ConfigError
-        A key is given both ways.
+        A key is given both ways, or ``-c`` names an option in place of its key.
     """
     found = pairs(texts)
     for key, value in options.items():
+        short = SHORT.get(key, key)
+        if short != key and short in found:
+            said = found[short]
+            raise ConfigError(f"{short} is an option, no run key: write --{short} {said}, or -c {key}={said}.")
         if value is None:
             continue
         if key in found:

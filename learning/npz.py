@@ -67,6 +67,9 @@ def _arrays(path: Path, needed: Sequence[str], key: str) -> dict[str, NDArray[An
         raise ConfigError(f"{path} does not exist or is no file: {key} needs the path of an npz file.")
     wanted = ", ".join(f"{name}=…" for name in needed)
     try:
+        with path.open("rb") as raw:
+            if not raw.read(6).startswith((b"PK", b"\x93NUMPY")):  # a CSV file, say, which NumPy takes for a pickle
+                raise ValueError("it is of another format")
         opened = np.load(path, allow_pickle=False)
         if not isinstance(opened, np.lib.npyio.NpzFile):
             raise ValueError("it holds a single array")
@@ -108,8 +111,8 @@ def check(arrays: Mapping[str, NDArray[Any]], source: str, shape: Shape | None, 
     for name, x in (("train_x", train_x), ("test_x", test_x)):
         if x.shape[1:] != shape:
             raise ConfigError(
-                f"{name} in {source} has {_size(x.shape[1:])}, where {_size(shape)} is expected: all examples of a "
-                f"data set have one size."
+                f"{name} in {source} has {_size(x.shape[1:])}, not {_size(shape)}: all examples of a data set have one "
+                f"size."
             )
     if classes is None and np.issubdtype(arrays["train_y"].dtype, np.floating):
         classes = 0

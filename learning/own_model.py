@@ -210,6 +210,9 @@ def _module(model: str, folder: str) -> ModuleType:
         module = importlib.import_module(name)
     except _FAULTS as error:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+            if name.endswith(".py"):
+                remedy = f"write the module without .py: {model.replace('.py:', ':', 1)}"
+                raise _wrong(model, f"{name} is the name of a file", remedy) from error
             raise _wrong(
                 model,
                 f"there is no module {name} in {place}, nor is it installed",

@@ -61,14 +61,14 @@ def make(
     Raises
     ------
     ConfigError
-        A value is out of range, there are more clients than images, or the draw leaves a client without data.
+        A value is out of range, there are more clients than examples, or the draw leaves a client without data.
     """
     if kind not in KINDS:
         raise ConfigError(f"partition={kind!r} is unknown: choose one of {', '.join(KINDS)}.")
     if not 1 <= clients <= len(labels):
         raise ConfigError(
-            f"{clients} clients cannot share {len(labels)} training images: there must be at least one client, and one "
-            f"image for each. Take fewer clients or a larger data set."
+            f"{clients} clients cannot share {len(labels)} training examples: there must be at least one client, and "
+            f"one example for each. Take fewer clients or a larger data set."
         )
     if kind == "dirichlet":
         if not isinstance(sizes, str) or sizes != "equal":

@@ -184,5 +184,5 @@ class Bookkeeping(SelectionPolicy, Strategy):
         reasons = list(dict.fromkeys(f"{p.name} {p.outcome}: {p.reason}" for p in self._record.participations))
         return NothingTrainedError(
             f"not one update could be used in {self._record.round} round(s), so the model is the one that the run "
-            f"began with. {' '.join(reasons[:3]) or 'No client was sent the model, or its reply was not handed on.'}"
+            f"began with. {'; '.join(reasons[:3]) or 'No client was sent the model, or its reply was not handed on.'}"
         )

@@ -189,7 +189,7 @@ NAN[3, 1, 1] = np.nan
         ({"train_x": NAN}, "NaN or infinite pixels in 1 of 6 images, the first at index 3"),
         ({"train_x": np.full((6, 4, 5), 1e300)}, "NaN or infinite pixels in 6 of 6"),
         ({"train_x": np.array([None] * 6)}, "train_x in .* cannot be read .*Python objects"),
-        ({"test_x": np.zeros((2, 4, 6), np.uint8)}, "test_x in .* images of 4×6 pixels, .*4×5 pixels, 1 channel is"),
+        ({"test_x": np.zeros((2, 4, 6), np.uint8)}, "test_x in .* images of 4×6 pixels, .*4×5 pixels, 1 channel:"),
         ({"train_y": np.arange(5)}, "train_y in .* has 5 values for 6 examples"),
         ({"test_y": np.array([0, 1.5])}, "test_y in .* type float64: labels are whole numbers"),
         ({"train_y": np.array(list("abcabc"))}, "train_y in .* type <U1: labels are whole numbers"),
@@ -224,6 +224,9 @@ def test_unreadable_files(tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(ConfigError, match=f"{match}.*cannot be read|cannot be read as an {match}"):
             data.load(f"npz:{path}", "unused")
+    path.write_text("x,y\n1.5,2\n")
+    with pytest.raises(ConfigError, match="of another format"):
+        data.load(f"npz:{path}", "unused")
     with path.open("wb") as file:
         np.save(file, np.zeros(3))
     with pytest.raises(ConfigError, match="holds a single array"):

@@ -84,7 +84,7 @@ print({{"torch", "torchvision", "sklearn", "flwr_datasets", "datasets"}} & set(s
         ({"kind": "dirichlet", "alpha": 0}, "alpha=0 is out of range"),
         ({"kind": "dirichlet", "alpha": -1.5}, "alpha=-1.5 is out of range"),
         ({"kind": "dirichlet", "alpha": float("nan")}, "alpha=nan is out of range"),
-        ({"clients": 1501}, "1501 clients cannot share 1500 training images"),
+        ({"clients": 1501}, "1501 clients cannot share 1500 training examples"),
         ({"clients": 0}, "0 clients cannot share"),
         ({"kind": "dirichlet", "sizes": "zipf:2.0"}, "does not go with partition=dirichlet"),
         ({"sizes": "pareto"}, "pareto"),

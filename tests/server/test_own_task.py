@@ -126,6 +126,7 @@ def test_a_run_whose_model_has_changed_is_not_resumed(aoi, table, monkeypatch):
         ),
         (("-c", "model=2nm"), "Did you mean '2nn'"),
         (("-c", "model=python:yours:make"), "there is no module yours in "),
+        (("-c", "model=python:mine.py:make"), "write the module without .py: python:mine:make"),
         (
             ("-c", "model=python:mine:wide"),
             "cannot be used: given 1 of the examples it gives shape (1, 2), and (1, 1) is",
