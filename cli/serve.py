@@ -19,11 +19,19 @@ def serve(
     RUN is the folder of a run, or its name under runs/; the run may come later. Without it, the runs under runs/ are
     listed, with their state. /wall is for a screen on a wall, /metrics for Prometheus.
     """
+    import sys
+    from pathlib import Path
+
     from aoi_fl.report import site
     from aoi_fl.report.runs import find
+    from aoi_fl.science.errors import did_you_mean
+    from aoi_fl.server.folder import LEDGER
 
     listening = site.listen(host, port)
     address, bound = listening.getsockname()[:2]
     shown = f"[{address}]" if ":" in address else address
     print(f"serving {find(run) if run else 'the runs under runs/'} on http://{shown}:{bound}", flush=True)
+    if run and not (find(run) / LEDGER).is_file():
+        near = did_you_mean(run, site.Runs(Path("runs")).names())
+        print(f"There is no run {run} yet: the page waits for it.{near}", file=sys.stderr, flush=True)
     site.serve(run, listening)

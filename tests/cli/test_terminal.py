@@ -82,6 +82,18 @@ def test_a_port_that_is_none_is_refused(aoi):
     assert status == 2 and "99999" in err and "65535" in err
 
 
+def test_a_page_that_waits_for_a_run_says_so_and_what_there_is_like_it(tmp_path):
+    (tmp_path / "runs/markov").mkdir(parents=True)
+    (tmp_path / "runs/markov/ledger.sqlite").write_bytes(b"")
+    command = [sys.executable, "-m", "aoi_fl.cli.start", "serve", "markof", "--port", "0"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as page:
+        try:
+            said = page.stderr.readline()
+        finally:
+            page.terminate()
+    assert said == "There is no run markof yet: the page waits for it. Did you mean 'markov'?\n"
+
+
 def test_quiet_leaves_results(aoi):
     status, out, err = aoi("run", *SMALL, "-crun-name=r", "--quiet")
     assert (status, err) == (0, "") and "completed" in out
