@@ -86,7 +86,8 @@ def glance(folder: Path) -> Glance:
     last = int(rows[-1]["round"]) if rows else 0
     left = ""
     if planned and rows and state.name == "running":
-        left = duration(seconds_left([row["seconds"] for row in rows], max(planned - last, 0)))
+        seconds = seconds_left([row["seconds"] for row in rows], max(planned - last, 0))
+        left = "" if seconds is None else duration(seconds)
     measure = judge(rows)
     values = [row.get(f"test_{measure.field}") for row in rows]
     return Glance(

@@ -49,15 +49,19 @@ class Recorder:
         tell(progress_line(record, self._rounds, left), record)
 
 
-def seconds_left(seconds: Sequence[float], rounds_left: int) -> float:
+def seconds_left(seconds: Sequence[float], rounds_left: int) -> float | None:
     """Return how long the rest of a run takes: a median of the last rounds, which neither warm-up nor hitch moves.
+
+    The first round, in which clients start up, says nothing of the others: None while there is no other.
 
     Examples
     --------
     >>> seconds_left([60.0, 2.0, 2.0, 2.1], rounds_left=10)
-    20.5
+    20.0
     """
-    return statistics.median(seconds[-_USUAL:]) * rounds_left
+    if len(seconds) < 2 and rounds_left:
+        return None
+    return statistics.median_low(seconds[-_USUAL:]) * rounds_left
 
 
 def progress_line(record: RoundRecord, rounds: int | None, seconds_left: float | None) -> str:
