@@ -6,6 +6,7 @@ have been announced, and each is fetched when all of it is there.
 """
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -20,6 +21,7 @@ AT_ONCE = 250  # messages asked for in one call
 # Messages sent in one call. Flower announces all of them before it uploads the first, and a client that has found its
 # message asks for it again and again until it is there: two hundred that wait keep a SuperLink from all else.
 SENT_AT_ONCE = 20
+_HANDS = 8  # objects of small replies fetched at the same time
 
 
 def batched(grid: Grid) -> bool:
@@ -46,14 +48,18 @@ class Replies:
     Parameters
     ----------
     grid : one that :func:`batched` accepts
+    large : whether replies hold models, whose objects are fetched one after another: the heap of each thread would keep
+        an array's memory
     """
 
-    def __init__(self, grid: Any) -> None:
+    def __init__(self, grid: Any, *, large: bool = False) -> None:
         from flwr.proto import message_pb2, runtime_pb2
 
         self._grid, self._messages, self._runtime = grid, message_pb2, runtime_pb2
         self._run_id = grid.run.run_id
         self._announced: dict[str, _Announced] = {}
+        hands = None if large else ThreadPoolExecutor(_HANDS, thread_name_prefix="replies")
+        self._map: Callable[..., Iterable[Any]] = hands.map if hands else map
 
     def look(self, message_ids: Iterable[str]) -> list[str]:
         """Return which of these messages have a reply that is announced, in their order."""
@@ -84,8 +90,7 @@ class Replies:
                 if self._object(reply.awaited[-1]) is None:
                     return None
                 reply.awaited.pop()
-            # One after another, by a SuperLink that is near: the heap of each thread would keep an array's memory.
-            found = {part: self._object(part) for part in reply.objects}
+            found = dict(zip(reply.objects, self._map(self._object, reply.objects), strict=True))
         except LookupError as error:
             return self._lost(reply, str(error))
         if awaited := [part for part, content in found.items() if content is None]:
@@ -95,7 +100,7 @@ class Replies:
         self._grid._stub.ConfirmMessageReceived(
             confirm(node=self._grid.node, run_id=self._run_id, message_object_id=reply_id)
         )
-        message: Any = inflate_object_from_contents(reply_id, found)  # type: ignore[arg-type]
+        message: Any = inflate_object_from_contents(reply_id, found)
         return sign(message, reply_id)
 
     def _object(self, part: str) -> bytes | None:

@@ -75,7 +75,7 @@ class Exchange:
         self._clock = clock_of(grid)
         self._replies: Replies | Uploads | Grid = grid
         if uploads(grid):
-            self._replies = Replies(grid) if batched(grid) else Uploads(grid)
+            self._replies = Replies(grid, large=one_by_one) if batched(grid) else Uploads(grid)
         self._spent = 0.0  # seconds that the last look took
         self._begun = self._clock.now()
         self._deadline = self._latest = self._begun + timeout
