@@ -159,8 +159,7 @@ class DecentralisedParticipation(AgeAwareStrategy):
         nor one that sleeps, unless all do: then it is the one that wakes up first.
         """
         available = self.roster.available_but(p.client for p in self._record.participations)
-        answering = available.copy()
-        answering[list(self.roster.patience.silent(QUESTION, TRAINING))] = False
+        answering = available & self.roster.available_but(self.roster.patience.silent(QUESTION, TRAINING))
         here = self._soonest(np.flatnonzero(answering if answering.any() else available))
         if not len(here):
             return None
