@@ -71,8 +71,10 @@ class Patience:
 
         return seconds
 
-    def listen(self) -> None:
-        """Note which clients have answered after all; what they say is about another round, and not used."""
+    def listen(self, now: float) -> None:
+        """Note, as a round begins, the time as for :class:`Silence`, and who has answered after all, if too late."""
+        for silence in self._silences.values():
+            silence.now = now
         for kind, exchange in self._unanswered:
             for reply in exchange.ready():
                 client = exchange.client_of(reply)

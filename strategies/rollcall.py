@@ -1,6 +1,7 @@
 """The roll call: at the start of each round, nodes not met before are asked who they are."""
 
 import logging
+import math
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
@@ -8,6 +9,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from aoi_fl.flower.errors import NODE_UNAVAILABLE
+from aoi_fl.strategies.clock import clock_of
 from aoi_fl.strategies.exchange import ANSWERS_KEPT, Exchange
 from aoi_fl.strategies.guard import MAX_EXAMPLES, Refused, read_record
 from aoi_fl.strategies.records import ClientRecord
@@ -66,7 +68,9 @@ class RollCall:
         """
         if ask.round != self._round:
             self._round, self.answers = ask.round, {}
-        self._roster.patience.listen()
+        clock = clock_of(grid)
+        self._mute.now = clock.now() if clock.simulated is None else math.nan
+        self._roster.patience.listen(self._mute.now)
         nodes = set(grid.get_node_ids())
         self._mute.forget(set(self._mute) - nodes)
         # What those who come late have decided was about another round.
