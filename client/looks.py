@@ -7,7 +7,8 @@ that goes to sleep names one that lasts until it is awake again.
 
 A client that does not know when its next message comes looks often after the last one and less with the silence, but
 never more often than a server of many clients has told it. Before it is told anything it looks as Flower's own does, or
-less, by how long the SuperLink takes to answer a look.
+less, by how long the SuperLink takes to answer a look; but one slow answer at most doubles its pause, since a SuperLink
+that is busy with the first messages of many is idle soon after.
 
 Nothing here reads a clock or sleeps: seconds come in and go out.
 """
@@ -86,7 +87,7 @@ class Looks:
         ``took`` are the seconds that the last look has taken.
         """
         if self._told is None:
-            self._rest = max(LONGEST_LOOK, min(_LONGEST_REST, _REST * took))
+            self._rest = max(LONGEST_LOOK, min(_LONGEST_REST, _REST * took, 2 * self._rest))
             return self._rest
         silent, nap, apart = now - self._heard, self._told.nap, self._told.apart
         if silent < 0:

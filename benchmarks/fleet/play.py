@@ -196,6 +196,7 @@ class Play:
         if not quiet:
             return
         found.first = quiet[0].time - begun.time
+        found.calls = dict(sorted(quiet[0].calls.items()))
         found.rounds = [float(m.line["seconds"]) for m in quiet[1:]]
         if len(quiet) < 2:
             return

@@ -53,6 +53,7 @@ class Played:
     ----------
     registered, connected : seconds until all keys were, and all nodes
     first, rounds : seconds of the first quiet round, from the ServerApp's beginning, and of each later one
+    calls : of all nodes, by kind, until the first quiet round's end, connecting included
     requests : a second, by kind, in the quiet rounds after the first
     between : looks and heartbeats a second, those that find a message included
     superlink_cpu, serverapp_cpu, own_cpu : seconds of a processor a second, in the same rounds; own: of all nodes
@@ -69,6 +70,7 @@ class Played:
     connected: float = 0.0
     first: float | None = None
     rounds: list[float] = field(default_factory=list)
+    calls: dict[str, int] = field(default_factory=dict)
     requests: dict[str, float] = field(default_factory=dict)
     between: float = 0.0
     superlink_cpu: float = 0.0
