@@ -13,6 +13,9 @@ def enroll(
     folder: Annotated[
         Path | None, typer.Option("--dir", help="Where key and configuration go; by default a folder of that name.")
     ] = None,
+    timer: Annotated[
+        bool, typer.Option("--timer", help="End the process between its rounds; a systemd timer starts it again.")
+    ] = False,
 ) -> None:
     """Make this client's key, configuration and systemd unit.
 
@@ -20,5 +23,5 @@ def enroll(
     """
     from aoi_fl.client.device import enroll as enrolment
 
-    made = enrolment.enroll(name, superlink, ca, folder or Path(name))
+    made = enrolment.enroll(name, superlink, ca, folder or Path(name), timed=timer)
     print(enrolment.next_steps(made))

@@ -38,6 +38,7 @@ SHORTEST_NAP = 2 * LONGEST_LOOK  # seconds; for less it is not worth while
 
 HEARTBEAT, LONGEST_HEARTBEAT = 30.0, 1800.0  # seconds: Flower's interval, and the longest that a SuperLink takes
 _PATIENCE = 2.0  # intervals after which a SuperLink counts a node as gone
+LONGEST_SILENCE = 0.8 * _PATIENCE * LONGEST_HEARTBEAT  # seconds, at most, between two heartbeats
 _SPARE = 30.0  # seconds that it counts as connected after it has woken up, before it needs to say so
 
 ASLEEP = inf  # between two looks of a client that sleeps
@@ -106,8 +107,12 @@ class Looks:
             apart = self._rest if self._told is None else 0.0 if self._told.asleep else self._told.apart
             interval = min(LONGEST_HEARTBEAT, max(HEARTBEAT, 2 * apart))
             return interval, (interval - 5.0) * uniform(0.7, 0.9)  # as Flower's own
-        interval = min(LONGEST_HEARTBEAT, max(HEARTBEAT, (left + _SPARE) / _PATIENCE))
-        return interval, min(left + _SPARE / 2, 0.8 * _PATIENCE * interval)
+        return lasting(left), min(left + _SPARE / 2, LONGEST_SILENCE)
+
+
+def lasting(seconds: float) -> float:
+    """Return the interval that the last heartbeat before a sleep is to name, which may be too short for all of it."""
+    return min(LONGEST_HEARTBEAT, max(HEARTBEAT, (seconds + _SPARE) / _PATIENCE))
 
 
 def foretold(ask: Ask, answer: Answer | None, node: Mapping[str, Any], trained: bool = False) -> Told:
@@ -141,17 +146,17 @@ def foretold(ask: Ask, answer: Answer | None, node: Mapping[str, Any], trained: 
     return Told(nap, ASLEEP if may_sleep and nap >= SHORTEST_NAP else apart)
 
 
-def lay_down(told: Told) -> None:
-    """Tell the SuperNode, which is another process, what is known; another than ours learns nothing."""
+def lay_down(told: Told, node: int) -> None:
+    """Tell the SuperNode, which is another process, what is known, and its number; another than ours learns nothing."""
     if path := os.environ.get(NAP_FILE):
         until = None if told.nap is None else time.time() + told.nap
-        Path(path).write_text(json.dumps([until, told.apart]))
+        Path(path).write_text(json.dumps([until, told.apart, node]))
 
 
-def laid_down(path: Path) -> Told | None:
+def laid_down(path: Path) -> tuple[Told, int] | None:
     """Return what :func:`lay_down` told, once; None if that is nothing."""
     with suppress(OSError, ValueError):
-        until, apart = json.loads(path.read_text())
+        until, apart, node = json.loads(path.read_text())
         path.unlink()
-        return Told(None if until is None else max(0.0, until - time.time()), apart)
+        return Told(None if until is None else max(0.0, until - time.time()), apart), node
     return None

@@ -175,7 +175,7 @@ class Member:
     def _retire(self, answer: Answer, trained: bool = False) -> Answer:
         """Go to sleep where that pays and the owner allows it, and say so."""
         told = looks.foretold(self.ask, answer, self._context.node_config, trained)
-        looks.lay_down(told)
+        looks.lay_down(told, self._context.node_id)
         return replace(answer, sleeps=told.nap) if told.asleep else answer
 
     def _willing(self, clock: ClientAge) -> bool:

@@ -91,7 +91,7 @@ class ClientApp(flwr.clientapp.ClientApp):
         if not message.has_content() or protocol.AOI not in message.content:
             return self._play(message, context)
         ask = _ask(message)
-        looks.lay_down(looks.foretold(ask, None, context.node_config))
+        looks.lay_down(looks.foretold(ask, None, context.node_config), context.node_id)
         member = Member(context, ask, self._make_source)
         match message.metadata.message_type:
             case protocol.HELLO:

@@ -13,6 +13,9 @@ where Flower tries again and again, and mends four more habits.
 - Flower never sleeps: a client that knows its next round goes on looking, and sends a heartbeat twice a minute. Here it
   sleeps until then, if its configuration lets it (``client/looks.py``).
 - Flower starts a new program for every message: ``client/superexec.py`` has its libraries loaded already.
+
+Two options are its own. With ``--session FILE`` it is let in at once after a power cut (``client/session.py``); with
+``--leave`` beside that it ends where it would sleep for minutes, for a timer to start it again.
 """
 
 import argparse
@@ -32,7 +35,9 @@ import grpc
 from aoi_fl.client import superexec
 from aoi_fl.client.device import reach
 from aoi_fl.client.looks import NAP_FILE, Looks, laid_down
+from aoi_fl.client.session import Heard, take_up
 from aoi_fl.flower import supernode
+from aoi_fl.science.errors import ConfigError
 
 # A SuperNode that works hears of the SuperLink every three seconds, and then nothing is sent to keep it alive.
 KEEPALIVE = (
@@ -67,6 +72,7 @@ class BackingOff:
     ----------
     nap : the file in which the ClientApp does so
     clock, sleep : of seconds
+    heard : told what was laid down, when all is answered
     """
 
     def __init__(
@@ -74,8 +80,9 @@ class BackingOff:
         nap: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        heard: Heard | None = None,
     ) -> None:
-        self._nap, self._clock, self._sleep = nap, clock, sleep
+        self._nap, self._clock, self._sleep, self._heard = nap, clock, sleep, heard
         self._looks = Looks(clock())
         self._awake: float | None = None  # since when it is, to look and for nothing else
         self.changed = threading.Event()
@@ -88,8 +95,11 @@ class BackingOff:
             self._sleep(min(seconds, ANSWER_LOOK))
             self._awake = None
             return
-        if self._nap is not None and (told := laid_down(self._nap)) is not None:
+        if self._nap is not None and (said := laid_down(self._nap)) is not None:
+            told, node = said
             self._looks.answered(now, told)
+            if self._heard is not None:
+                self._heard(told, node)
             if told.asleep:
                 self.changed.set()
         self._sleep(self._looks.wait(now, 0.0 if self._awake is None else now - self._awake))
@@ -119,20 +129,45 @@ def fail(reason: str) -> NoReturn:
     os._exit(1)
 
 
+def leave(reason: str) -> NoReturn:
+    """End this process, which has done what there was to do."""
+    print(f"this SuperNode ends: {reason}", flush=True)
+    os._exit(0)
+
+
+def own_options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Return the options that are this command's own, and those that are left for Flower's."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--session", type=Path)
+    parser.add_argument("--leave", action="store_true")
+    return parser.parse_known_args(arguments)
+
+
 def main() -> None:
     """Run Flower's command with channels that are kept alive, waits that back off, and a SuperExec that forks."""
+    ours, sys.argv[1:] = own_options(sys.argv[1:])
     parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--superlink")
-    parser.add_argument("--root-certificates", type=Path)
+    for name in ("--superlink", "--root-certificates", "--auth-supernode-private-key"):
+        parser.add_argument(name)
     given, _ = parser.parse_known_args()
-    if given.superlink and given.root_certificates:
-        reach.check(given.superlink, given.root_certificates)
+    link, authority, key = given.superlink, given.root_certificates, given.auth_supernode_private_key
+    if ours.leave and not ours.session:
+        sys.exit("--leave needs --session FILE, which says when to come back.")
+    if ours.session and not (link and authority and key):
+        sys.exit("--session needs --superlink, --root-certificates and --auth-supernode-private-key.")
+    if link and authority:
+        reach.check(link, Path(authority))
 
     grpc.secure_channel, grpc.insecure_channel = keep_alive(grpc.secure_channel), keep_alive(grpc.insecure_channel)
     try:
+        heard = None
+        if ours.session:
+            heard = take_up(ours.session, link, Path(authority), Path(key), leave if ours.leave else None)
         with TemporaryDirectory() as folder:
             os.environ[NAP_FILE] = str(Path(folder) / "nap")  # known to all processes of this client
-            supernode.run(BackingOff(Path(os.environ[NAP_FILE])), start_forking)
+            supernode.run(BackingOff(Path(os.environ[NAP_FILE]), heard=heard), start_forking)
+    except ConfigError as error:
+        fail(str(error))
     except Exception as error:  # Flower's servers go on in threads that would keep alive a SuperNode that was refused
         traceback.print_exc()
         fail(str(error))

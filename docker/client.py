@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 
 from aoi_fl.client.device import reach
+from aoi_fl.client.session import FILE
 from aoi_fl.docker.pki import make_client_key
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.wire.protocol import CLIENTS_FILE, PARTITION_FILE
@@ -114,6 +115,8 @@ def main() -> None:
         "127.0.0.1:9094",
         "--health-server-address",
         HEALTH,
+        "--session",
+        str(CLIENTS / str(slot) / FILE),
     ]
     os.execvp(command[0], [*command, *sys.argv[1:]])
 

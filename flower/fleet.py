@@ -62,10 +62,11 @@ class FleetApi:
 
         It is signed with a time shifted by so many seconds, or not at all.
         """
-        request = heartbeat_pb2.SendNodeHeartbeatRequest(
-            node=node_pb2.Node(node_id=0), heartbeat_interval=HEARTBEAT_MIN_INTERVAL
-        )
-        self._stub.SendNodeHeartbeat(request, metadata=self._signature(shift), timeout=_PATIENCE)
+        self._beat(0, HEARTBEAT_MIN_INTERVAL, shift)
+
+    def stay(self, node_id: int, seconds: float) -> None:
+        """Say that a node lives, and that it will say so again in so many seconds."""
+        self._beat(node_id, seconds, 0.0)
 
     def activate(self) -> int:
         """Connect as a SuperNode does, and return the number of the node."""
@@ -77,6 +78,12 @@ class FleetApi:
         """Leave."""
         request = fleet_pb2.DeactivateNodeRequest(node_id=node_id)
         self._stub.DeactivateNode(request, metadata=self._signature(0.0), timeout=_PATIENCE)
+
+    def _beat(self, node_id: int, seconds: float, shift: float | None) -> None:
+        request = heartbeat_pb2.SendNodeHeartbeatRequest(
+            node=node_pb2.Node(node_id=node_id), heartbeat_interval=seconds
+        )
+        self._stub.SendNodeHeartbeat(request, metadata=self._signature(shift), timeout=_PATIENCE)
 
     def _signature(self, shift: float | None) -> Metadata | None:
         return None if shift is None else signature(self._key, public_key_to_bytes(self._key.public_key()), shift)

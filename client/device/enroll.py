@@ -9,6 +9,7 @@ superlink.env   the SuperLink's address
 node.toml       what the client knows of itself: name, state-dir, and where its data come from
 data/           a place for a data file of its own
 aoi-NAME.service the systemd unit
+aoi-NAME.timer  if it is asked for: what starts the unit, whose process then ends between its rounds
 """
 
 import getpass
@@ -22,7 +23,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi_fl.client.device.reach import split_address
-from aoi_fl.client.device.unit import node_toml, unit
+from aoi_fl.client.device.unit import node_toml, timer, unit
 from aoi_fl.client.state import checked_name
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.wire.files import write_whole
@@ -32,16 +33,19 @@ KEY, CA, SUPERLINK, NODE = "client.key", "ca.crt", "superlink.env", "node.toml"
 
 @dataclass(frozen=True)
 class Enrolment:
-    """A client that was enrolled: name, folder, public key (one line, OpenSSH) and the files an operator handles."""
+    """A client that was enrolled: name, folder, public key (one line, OpenSSH) and the files that people handle.
+
+    The last of ``units`` is what is enabled.
+    """
 
     name: str
     folder: Path
     public_key: str
     public_file: Path
-    unit_file: Path
+    units: tuple[Path, ...]
 
 
-def enroll(name: str, superlink: str, ca: Path, folder: Path) -> Enrolment:
+def enroll(name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = False) -> Enrolment:
     """Make the folder of a client.
 
     Parameters
@@ -50,6 +54,7 @@ def enroll(name: str, superlink: str, ca: Path, folder: Path) -> Enrolment:
     superlink : host and port of the SuperLink's Fleet API
     ca : the authority's certificate, PEM
     folder : where to; made if it is not there
+    timed : whether the client's process ends between its rounds
 
     Raises
     ------
@@ -62,6 +67,7 @@ def enroll(name: str, superlink: str, ca: Path, folder: Path) -> Enrolment:
     folder = folder.absolute()
     key = folder / KEY
     public, service = folder / f"{name}.pub", folder / f"aoi-{name}.service"
+    units = (service, service.with_suffix(".timer")) if timed else (service,)
     state = Path("/var/lib/aoi") / name
     if any(c in str(folder) + sys.prefix for c in " %\"'\\$\n"):
         raise ConfigError(
@@ -84,19 +90,21 @@ def enroll(name: str, superlink: str, ca: Path, folder: Path) -> Enrolment:
         write_whole(folder / CA, trusted, 0o644)
         write_whole(folder / SUPERLINK, f"SUPERLINK={superlink}\n".encode(), 0o644)
         write_whole(folder / NODE, node_toml(name, state, folder / "data").encode(), 0o600)
-        write_whole(service, unit(name, folder, state, getpass.getuser()).encode(), 0o644)
+        write_whole(service, unit(name, folder, state, getpass.getuser(), timed=timed).encode(), 0o644)
+        if timed:
+            write_whole(units[-1], timer(name).encode(), 0o644)
         write_whole(public, shown + b"\n", 0o644)
         _write_new(key, secret)  # last: an enrolment that was cut off is simply repeated
     except OSError as error:
         raise ConfigError(
             f"the client's folder {folder} cannot be written: {error.strerror}. Give another one with --dir."
         ) from error
-    return Enrolment(name, folder, shown.decode(), public, service)
+    return Enrolment(name, folder, shown.decode(), public, units)
 
 
 def next_steps(made: Enrolment) -> str:
     """Return what is left to do, for the operator and on this device."""
-    service = made.unit_file.name
+    units = " ".join(str(path) for path in made.units)
     steps = f"""\
 {made.name} is enrolled in {made.folder}. Its private key stays on this device.
 
@@ -112,10 +120,10 @@ def next_steps(made: Enrolment) -> str:
 3. See that all is well:  aoi doctor --dir {made.folder}
 4. Start it, now and at every boot:
 
-   sudo install -m 644 {made.unit_file} /etc/systemd/system/
+   sudo install -m 644 {units} /etc/systemd/system/
    sudo systemctl daemon-reload
-   sudo systemctl enable --now {service}
-   journalctl --follow --unit {service}"""
+   sudo systemctl enable --now {made.units[-1].name}
+   journalctl --follow --unit {made.units[0].name}"""
     if os.geteuid() == 0:
         steps += "\n\nThe client will run as root: that is who enrolled it. Enrol as another account if it need not."
     return steps

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
+from aoi_fl.client import session
 from aoi_fl.client.device import history, power
 from aoi_fl.client.device.enroll import NODE
 from aoi_fl.client.device.history import RunHistory
@@ -23,13 +24,14 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
     ConfigError
         The folder is not one of a client's, a rule is none, or the client's state cannot be read by this account.
     """
+    now = now or datetime.now()
     path = folder / NODE
     try:
         node = tomllib.loads(path.read_text("utf-8"))
         name, state_dir = str(node["name"]), Path(str(node["state-dir"]))
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(f"{path} cannot be read as a client's, with name and state-dir: {error}.") from error
-    rule = Rules.read(node).forbids(now or datetime.now())
+    rule = Rules.read(node).forbids(now)
     unknown = rule == UNMETERED and power.metered() is None
     why = f"{rule} in {path}{', and NetworkManager does not say whether the network is metered' if unknown else ''}"
     yield f"{name} may take part now" if rule is None else f"{name} does not take part now, by its owner's rule: {why}"
@@ -40,6 +42,8 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
         raise ConfigError(
             f"the client's state in {state_dir} cannot be read: run this as the client's account, or root."
         )
+    if (back := session.back(state_dir / session.FILE)) > now.timestamp():
+        yield f"its process has ended, as no message can come, until {datetime.fromtimestamp(back):%Y-%m-%d %H:%M}"
     runs = history.histories(state_dir, name)
     if not runs:
         yield "it has had no message of a run yet"

@@ -1,7 +1,9 @@
-"""The two texts that an edge client runs by: its systemd unit and its node configuration."""
+"""The texts that an edge client runs by: its systemd unit, that unit's timer if it has one, its node configuration."""
 
 import sys
 from pathlib import Path
+
+from aoi_fl.client.session import FILE
 
 # A client trains the built-in models in less; systemd ends and restarts one that takes more.
 _MEMORY = "768M"
@@ -23,10 +25,9 @@ Environment=FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 GRPC_ENABLE_FOR
 WorkingDirectory={state}
 ExecStart={bin}/python -m aoi_fl.client.supernode --superlink ${{SUPERLINK}} --root-certificates {folder}/ca.crt \\
   --auth-supernode-private-key {folder}/client.key --node-config {folder}/node.toml \\
-  --clientappio-api-address 127.0.0.1:0
-# After a power cut the SuperLink takes the client for connected until its last session ends, about a minute, and
-# refuses it for so long: try again, for ever.
-Restart=always
+  --clientappio-api-address 127.0.0.1:0 --session {session}{leave}
+# Where it fails, or is refused, try again, for ever.
+Restart={restart}
 RestartSec=15
 # CUDA's libraries alone need more than this: 3G is a fair value on a Jetson.
 MemoryMax={memory}
@@ -53,9 +54,28 @@ ProtectKernelLogs=yes
 ProtectKernelModules=yes
 ProtectKernelTunables=yes
 SystemCallArchitectures=native
-
+"""
+_INSTALL = """
 [Install]
 WantedBy=multi-user.target
+"""
+# The client's process ends between its rounds, having written when it is to be back; then the timer's next minute
+# starts it. What is tried each minute is a shell's own commands, and takes no memory worth the name.
+_CONDITION = """\
+ExecCondition=/bin/sh -c 'test ! -r {session} || {{ read -r back rest < {session}; \
+  test "$$(date +%%s)" -ge "$$back"; }}'
+"""
+_TIMER = """\
+[Unit]
+Description=AoI-FL client {name}: each minute, whether it is time to be there
+
+[Timer]
+OnActiveSec=1s
+OnUnitInactiveSec=1min
+AccuracySec=5s
+
+[Install]
+WantedBy=timers.target
 """
 
 _NODE = """\
@@ -93,7 +113,7 @@ sleep = true
 """
 
 
-def unit(name: str, folder: Path, state: Path, user: str) -> str:
+def unit(name: str, folder: Path, state: Path, user: str, *, timed: bool = False) -> str:
     """Return the systemd unit of a client.
 
     Parameters
@@ -102,9 +122,27 @@ def unit(name: str, folder: Path, state: Path, user: str) -> str:
     folder : the client's folder, absolute
     state : what systemd makes of ``StateDirectory``
     user : the account it runs as
+    timed : whether the client's process ends between its rounds, for a timer to start it again
     """
-    place = str(Path(sys.executable).parent)
-    return _UNIT.format(name=name, folder=folder, state=state, user=user, bin=place, memory=_MEMORY)
+    filled = _UNIT.format(
+        name=name,
+        folder=folder,
+        state=state,
+        user=user,
+        bin=Path(sys.executable).parent,
+        memory=_MEMORY,
+        session=state / FILE,
+        leave=" --leave" if timed else "",
+        restart="on-failure" if timed else "always",
+    )
+    if not timed:
+        return filled + _INSTALL
+    return filled.replace("ExecStart=", _CONDITION.format(session=state / FILE) + "ExecStart=")
+
+
+def timer(name: str) -> str:
+    """Return the timer of a client's unit."""
+    return _TIMER.format(name=name)
 
 
 def node_toml(name: str, state: Path, data: Path) -> str:

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import stat
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from typer.testing import CliRunner
 from aoi_fl.cli.main import app
 from aoi_fl.client.device import enroll, reach, rules
 from aoi_fl.client.freshness import Folder
+from aoi_fl.client.supernode import own_options
 from aoi_fl.docker.pki import make_all
 from aoi_fl.science.errors import ConfigError
 
@@ -47,9 +49,11 @@ def test_flower_reads_both_halves_of_the_key(ca: Path, tmp_path: Path, monkeypat
         os.umask(old)
     assert mode(made.folder / "client.key") == 0o600
     assert ca.read_bytes() == (made.folder / "ca.crt").read_bytes()
-    words = [word.replace("${SUPERLINK}", "link.example.org:9092") for word in command(made.unit_file)]
+    words = [word.replace("${SUPERLINK}", "link.example.org:9092") for word in command(made.units[0])]
     assert words[1:3] == ["-m", "aoi_fl.client.supernode"]
-    monkeypatch.setattr("sys.argv", words[2:])
+    ours, theirs = own_options(words[3:])
+    assert ours.session == Path("/var/lib/aoi/pi-3/session") and not ours.leave
+    monkeypatch.setattr("sys.argv", [words[2], *theirs])
     config = importlib.import_module("flwr.supernode.cli.flower_supernode")._parse_supernode_lifespan_config()
     assert config.server_address == "link.example.org:9092"
     assert not config.insecure and config.root_certificates == ca.read_bytes()
@@ -81,12 +85,34 @@ def test_the_node_configuration_holds_no_key_that_the_client_does_not_know(ca: P
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_systemd_takes_the_unit(ca: Path, tmp_path: Path) -> None:
     made = enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3")
-    done = subprocess.run(["systemd-analyze", "verify", str(made.unit_file)], capture_output=True, text=True)
+    done = subprocess.run(["systemd-analyze", "verify", str(made.units[0])], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    text = made.unit_file.read_text()
+    text = made.units[0].read_text()
     assert {"Restart=always", "RestartSec=15", "StartLimitIntervalSec=0", "StateDirectory=aoi/pi-3"} < set(
         text.splitlines()
     )
+
+
+def test_a_timer_starts_the_unit_when_the_client_is_to_be_back_and_not_before(ca: Path, tmp_path: Path) -> None:
+    made = enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3", timed=True)
+    service, timer = made.units
+    assert "--leave" in command(service) and "Restart=on-failure" in service.read_text()
+    assert "WantedBy=timers.target" in timer.read_text() and "[Install]" not in service.read_text()
+    assert f"enable --now {timer.name}\n" in enroll.next_steps(made)
+    if shutil.which("systemd-analyze"):
+        done = subprocess.run(["systemd-analyze", "verify", *made.units], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+    (line,) = [line for line in service.read_text().splitlines() if line.startswith("ExecCondition=")]
+    text = line.removeprefix("ExecCondition=").replace("$$", "$").replace("%%", "%")
+    words = shlex.split(text.replace("/var/lib/aoi/pi-3", str(tmp_path)))
+
+    def due() -> bool:
+        return subprocess.run(words, check=False).returncode == 0
+
+    assert due()
+    for back, expected in ((time.time() + 60, False), (time.time() - 1, True), (0, True)):
+        (tmp_path / "session").write_text(f"{back:.0f} {back + 90:.0f} 7\n")
+        assert due() == expected
 
 
 def test_a_key_is_never_overwritten(ca: Path, tmp_path: Path) -> None:

@@ -209,15 +209,15 @@ def test_a_setting_that_is_none_is_named():
 
 
 def test_the_app_tells_its_supernode_once_and_takes_it_back(tmp_path, monkeypatch):
-    lay_down(Told(50.0, ASLEEP))  # nobody asked
+    lay_down(Told(50.0, ASLEEP), 7)  # nobody asked
     path = tmp_path / "nap"
     monkeypatch.setenv(looks.NAP_FILE, str(path))
-    lay_down(Told(50.0, ASLEEP))
-    told = laid_down(path)
-    assert 49 < told.nap <= 50 and told.asleep and laid_down(path) is None
-    lay_down(told)
-    lay_down(Told(None, 2.0))
-    assert laid_down(path) == Told(None, 2.0)
+    lay_down(Told(50.0, ASLEEP), 7)
+    told, node = laid_down(path)
+    assert 49 < told.nap <= 50 and told.asleep and node == 7 and laid_down(path) is None
+    lay_down(told, 7)
+    lay_down(Told(None, 2.0), 8)
+    assert laid_down(path) == (Told(None, 2.0), 8)
 
 
 def test_what_is_told_of_rounds_is_what_they_take_at_least():

@@ -83,10 +83,11 @@ def test_the_wait_for_a_message_grows_with_the_silence_and_is_longer_than_flower
         slept.append(seconds)
         now[0] += seconds
 
-    waits = supernode.BackingOff(nap, lambda: now[0], sleep)
+    heard = []
+    waits = supernode.BackingOff(nap, lambda: now[0], sleep, lambda *about: heard.append(about))
     waits.sleep(3)
     assert slept == [LONGEST_LOOK]  # nobody has told it anything
-    lay_down(Told(None, 0.0))
+    lay_down(Told(None, 0.0), 7)
     slept.clear()
     while now[0] < 200:
         waits.sleep(3)
@@ -97,9 +98,10 @@ def test_the_wait_for_a_message_grows_with_the_silence_and_is_longer_than_flower
     assert slept[-1] == supernode.ANSWER_LOOK
     waits.sleep(3)
     assert slept[-1] == SHORTEST_LOOK
-    lay_down(Told(900.0, ASLEEP))
+    assert heard == [(Told(None, 0.0), 7)]
+    lay_down(Told(900.0, ASLEEP), 7)
     waits.sleep(3)
-    assert 899 < slept[-1] <= 900 and waits.changed.is_set()
+    assert 899 < slept[-1] <= 900 and waits.changed.is_set() and heard[-1][0].asleep
     waits.sleep(3)  # it is the time again at which it looks
     assert slept[-1] <= LONGEST_LOOK and waits.heartbeat()[0] == HEARTBEAT
 

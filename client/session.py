@@ -1,0 +1,147 @@
+"""What a SuperNode leaves to the next one of the same client: its session with the SuperLink, and when to come back.
+
+A SuperLink counts a node as connected for as long as its last heartbeat has named, an hour at most, and refuses its
+key meanwhile: after a power cut, or a process that has ended to come back when its round is due. Whoever comes next
+knows the node's number from here, and ends that session itself.
+
+The file is one line, for a shell to read: when to come back, until when no message can come, both in seconds since
+1970, and the node's number; 0 is none.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
+
+import grpc
+from cryptography.hazmat.primitives import serialization
+
+from aoi_fl.client.looks import LONGEST_SILENCE, Told, lasting
+from aoi_fl.flower.seams import FLEET
+from aoi_fl.science.errors import ConfigError
+
+if TYPE_CHECKING:
+    from aoi_fl.flower.fleet import FleetApi
+
+Heard: TypeAlias = Callable[[Told, int], None]  # told what is known of the next message, and the node's number
+
+FILE = "session"  # beside a client's state
+SHORTEST_ABSENCE = 300.0  # seconds; for less a SuperNode does not end
+LEAD = 90.0  # seconds before its nap is over that it is to come back: a timer's minute, and those of a start
+
+
+def back(path: Path) -> float:
+    """Return when the SuperNode that wrote a file is to be back, in seconds since 1970; 0: it has not left."""
+    with suppress(OSError, ValueError, IndexError):
+        return float(path.read_text().split()[0])
+    return 0.0
+
+
+class Session:
+    """The file, which belongs to one SuperNode for as long as that lives.
+
+    Parameters
+    ----------
+    path : of the file; made if it is not there
+
+    Attributes
+    ----------
+    node : the number of the node that was connected last; 0: unknown
+    until : seconds since 1970 until which no message can come
+
+    Raises
+    ------
+    ConfigError
+        Another process of this client is alive, or the file cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"another SuperNode of this client is running, and holds {path}: end it first.") from None
+        except OSError as error:
+            raise ConfigError(f"--session {path} cannot be written: {error.strerror}. Give another file.") from error
+        self.node, self.until = 0, 0.0
+        with suppress(ValueError):  # nothing yet, or a power cut while it was written
+            _, until, node = self._file.read().split()
+            self.until, self.node = float(until), int(node)
+
+    def end_former(self, fleet: "FleetApi") -> None:
+        """End the session of whoever was here before, if it is known and still goes on."""
+        if self.node:
+            with suppress(grpc.RpcError):  # it is over, or the SuperLink is away
+                fleet.deactivate(self.node)
+
+    def connected(self, node: int) -> None:
+        """Note the node of this client."""
+        if node != self.node or self.until:
+            self._write(0.0, 0.0, node)
+
+    def leave(self, fleet: "FleetApi", until: float) -> bool:
+        """Tell the SuperLink to count on this client, and note when to come back; False: there is no time, or no way.
+
+        ``until`` is in seconds since 1970, the time before which no message can come.
+        """
+        left = until - time.time()
+        if not self.node or left < SHORTEST_ABSENCE:
+            return False
+        try:
+            fleet.stay(self.node, lasting(left))
+        except grpc.RpcError:
+            return False
+        self._write(time.time() + min(left, LONGEST_SILENCE) - LEAD, until, self.node)
+        return True
+
+    def _write(self, back: float, until: float, node: int) -> None:
+        line = f"{back:.0f} {until:.0f} {node}\n".encode()
+        self._file.seek(0)
+        self._file.write(line)
+        self._file.truncate()
+        os.fsync(self._file)
+        self.node, self.until = node, until
+
+
+def take_up(
+    path: Path, superlink: str, authority: Path, key: Path, leave: Callable[[str], NoReturn] | None
+) -> Heard | None:
+    """End the session of whoever was here before, and return what notes this one's.
+
+    Parameters
+    ----------
+    path : of the file
+    superlink, authority, key : the Fleet API, the file of certificates to trust, and that of the client's private key
+    leave : ends this process, where no message can come for long, and says so; None: it stays
+
+    Returns
+    -------
+    What is to be told when all messages are answered. None where Flower's Fleet API cannot be spoken.
+
+    Raises
+    ------
+    ConfigError
+        See :class:`Session`.
+    """
+    if not FLEET.there:
+        FLEET.say_what_is_lost()
+        return None
+    from aoi_fl.flower.fleet import FleetApi
+
+    session = Session(path)
+    private = serialization.load_ssh_private_key(key.read_bytes(), None)
+    channel = grpc.secure_channel(superlink, grpc.ssl_channel_credentials(authority.read_bytes()))
+    fleet = FleetApi(channel, private)  # type: ignore[arg-type]  # another key Flower refuses
+    if leave is not None and session.leave(fleet, session.until):
+        leave("it came but to say that it lives")
+    session.end_former(fleet)
+
+    def heard(told: Told, node: int) -> None:
+        session.connected(node)
+        if leave is not None and told.asleep and session.leave(fleet, time.time() + (told.nap or 0.0)):
+            leave(f"no message can come for {told.nap:.0f} s")
+
+    return heard

@@ -1,0 +1,181 @@
+"""What a SuperNode leaves to the next: it is let in at once after a power cut, and may end between its rounds."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import grpc
+import pytest
+
+from aoi_fl.client import session
+from aoi_fl.client.looks import LONGEST_HEARTBEAT, LONGEST_SILENCE
+from aoi_fl.client.session import LEAD, SHORTEST_ABSENCE, Session
+from aoi_fl.docker.control import Control
+from aoi_fl.docker.pki import make_client_key
+from aoi_fl.flower.seams import BEATS, CONTROL
+from aoi_fl.flower.superlink import free_ports
+from aoi_fl.science.errors import ConfigError
+from benchmarks.fleet.link import superlink
+
+NOW = 1_800_000_000.0
+CLIENTS, ROUNDS, SECONDS = 3, 5, 20.0
+# A start takes some seconds here, and rounds are short.
+QUICK = """
+from aoi_fl.client import session, supernode
+session.SHORTEST_ABSENCE, session.LEAD, supernode.PAUSE = 12.0, 8.0, 0.0
+supernode.main()
+"""
+
+
+class Fleet:
+    """Keeps what it is told; it may be away."""
+
+    def __init__(self) -> None:
+        self.said, self.away = [], False
+
+    def stay(self, node, seconds):
+        if self.away:
+            raise grpc.RpcError
+        self.said.append(("stay", node, seconds))
+
+    def deactivate(self, node):
+        self.said.append(("deactivate", node))
+        raise grpc.RpcError  # its session is over already: nobody minds
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    monkeypatch.setattr(session.time, "time", lambda: NOW)
+    return tmp_path / "session"
+
+
+def left(path) -> list[float]:
+    return [float(word) for word in path.read_text().split()]
+
+
+def test_whoever_comes_next_ends_the_session_of_whoever_was_there(path):
+    fleet = Fleet()
+    first = Session(path)
+    first.end_former(fleet)
+    first.connected(7)
+    del first
+    assert not fleet.said and left(path) == [0, 0, 7]
+    with pytest.raises(ConfigError, match="another SuperNode of this client"), held(path):
+        Session(path)
+    Session(path).end_former(fleet)
+    assert fleet.said == [("deactivate", 7)]
+
+
+@contextmanager
+def held(path) -> Iterator[None]:
+    code = f"from pathlib import Path; from aoi_fl.client.session import Session; kept = Session(Path({str(path)!r}))"
+    command = [sys.executable, "-c", f"import sys; {code}; print(flush=True); sys.stdin.read()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        yield
+        other.stdin.close()
+
+
+@pytest.mark.parametrize("text", ["", "17", "a b c\n", "1800000000 18000"])
+def test_a_file_that_a_power_cut_has_torn_is_none(path, text):
+    path.write_text(text)
+    found = Session(path)
+    assert (found.node, found.until) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("nap", "wanted"),
+    [
+        (SHORTEST_ABSENCE - 1, None),
+        (SHORTEST_ABSENCE, [NOW + SHORTEST_ABSENCE - LEAD, NOW + SHORTEST_ABSENCE, 7]),
+        (6 * 3600.0, [NOW + LONGEST_SILENCE - LEAD, NOW + 6 * 3600, 7]),  # to say that it lives
+    ],
+)
+def test_it_leaves_for_as_long_as_it_may_and_counts_as_connected_until_it_is_back(path, nap, wanted):
+    fleet, found = Fleet(), Session(path)
+    found.connected(7)
+    assert found.leave(fleet, NOW + nap) == (wanted is not None)
+    assert left(path) == (wanted or [0, 0, 7])
+    if wanted:
+        ((_, node, interval),) = fleet.said
+        assert node == 7 and interval <= LONGEST_HEARTBEAT and NOW + 2 * interval > wanted[0] + LEAD
+        del found
+        assert Session(path).until == NOW + nap  # what the next one goes by
+
+
+def test_it_stays_where_the_superlink_does_not_hear_it_or_its_number_is_unknown(path):
+    fleet, found = Fleet(), Session(path)
+    assert not found.leave(fleet, NOW + 3600)
+    found.connected(7)
+    fleet.away = True
+    assert not found.leave(fleet, NOW + 3600) and left(path) == [0, 0, 7]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (BEATS.there and CONTROL.there), reason=BEATS.lost)
+def test_real_ones_end_between_their_rounds_count_as_connected_and_are_let_in_at_once_after_a_power_cut(tmp_path):
+    with superlink() as link:
+        authority = link.folder / "trust" / "ca.crt"
+        control = Control(f"127.0.0.1:{link.addresses.control}", authority)
+        notes, nodes, starts = link.folder / "notes", [None] * CLIENTS, [0] * CLIENTS
+        for i in range(CLIENTS):
+            key = tmp_path / f"{i}.key"
+            make_client_key(key, key.with_suffix(".pub"))
+            assert control.register(key.with_suffix(".pub"))
+
+        def start(i: int, port: int, *options: str) -> None:
+            config = f'name="client-{i}" partition-id={i} state-dir="{tmp_path}" seed=2 sleep=true'
+            command = [
+                sys.executable, "-c", QUICK, f"--superlink={link.fleet}", f"--root-certificates={authority}",
+                f"--auth-supernode-private-key={tmp_path / f'{i}.key'}", f"--node-config={config}",
+                f"--clientappio-api-address=127.0.0.1:{port}", f"--session={tmp_path / f'{i}.session'}", *options,
+            ]  # fmt: skip
+            with open(tmp_path / f"{i}.log", "ab") as log:
+                nodes[i] = subprocess.Popen(command, env=link.environment, stdout=log, stderr=log)
+            starts[i] += 1
+
+        def look_after() -> None:
+            """Start who is to be back, as the timer does each minute."""
+            for i, port in enumerate(free_ports(CLIENTS)):
+                if nodes[i] is None or nodes[i].poll() is not None:
+                    assert nodes[i] is None or nodes[i].returncode == 0, (tmp_path / f"{i}.log").read_text()
+                    kept = tmp_path / f"{i}.session"
+                    if not kept.exists() or not kept.read_text() or left(kept)[0] <= time.time():
+                        start(i, port, "--leave")
+
+        try:
+            look_after()
+            while control.online() < CLIENTS:
+                time.sleep(0.5)
+            about = {"what": "fleet", "clients": CLIENTS, "per-round": 1, "rounds": ROUNDS, "round-seconds": SECONDS}
+            link.submit(" ".join(f"{k}={json.dumps(v)}" for k, v in (about | {"out": str(notes)}).items()))
+            begun, lines, alone = time.monotonic(), [], 0
+            while not lines or "ended" not in lines[-1]:
+                assert time.monotonic() - begun < 300, link.said()
+                time.sleep(0.5)
+                look_after()
+                alone += any(node.poll() is not None for node in nodes) and control.online() == CLIENTS
+                lines = [json.loads(line) for line in notes.read_text().splitlines()] if notes.exists() else []
+            rounds = [line for line in lines if "round" in line]
+            assert sum(line["trained"] for line in rounds) >= 3 and not any(line["dropped"] for line in rounds), rounds
+            assert alone and max(starts) > 1  # somebody had ended, and was counted as connected
+            for node in nodes:
+                node.kill()
+                node.wait()
+            start(0, *free_ports(1))
+            time.sleep(20)
+            assert nodes[0].poll() is None and "Activated" in said_last(link), (tmp_path / "0.log").read_text()
+        finally:
+            for node in nodes:
+                if node is not None:
+                    node.kill()
+                    node.wait()
+
+
+def said_last(link) -> str:
+    """Return the last that the SuperLink's log has of a node that comes or goes."""
+    log = (link.folder / "log").read_text(errors="replace").splitlines()
+    return [line for line in log if "Activated node" in line or "ActivateNode" in line][-1]
