@@ -16,7 +16,7 @@ def run(data: Path) -> Iterator[Row]:
     often than a SuperLink can answer.
     """
     played = found(
-        clients=MANY, per_round=PER_ROUND, behaviour="asleep", round_seconds=20.0, rounds=20,
+        clients=MANY, per_round=PER_ROUND, behaviour="asleep", round_seconds=20.0, rounds=8,
         seconds=3300.0, timeout=60.0, joining=JOINING,
     )  # fmt: skip
     yield from rows(played, round=5.0, between=50.0, memory=1024.0)
