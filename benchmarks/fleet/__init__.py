@@ -43,7 +43,7 @@ def _some() -> Iterator[Row]:
 def _reserve() -> Iterator[Row]:
     """Play reserve: a round begins every five seconds at most, so that clients know from the start when theirs is."""
     played = found(
-        clients=MANY, per_round=PER_ROUND, killing=True, round_seconds=5.0, rounds=5, seconds=540.0, timeout=30.0
+        clients=MANY, per_round=PER_ROUND, killing=True, round_seconds=5.0, rounds=5, seconds=700.0, timeout=30.0
     )
     yield from rows(played, first=60.0, round=3.0)
 
@@ -51,7 +51,7 @@ def _reserve() -> Iterator[Row]:
 def _poll() -> Iterator[Row]:
     """Play poll, and again as it was: nodes that look as often as they like, replies asked for one by one."""
     wire = {"clients": MANY, "per_round": PER_ROUND, "wire": "poll", "timeout": 300.0}
-    ours = found(**wire, rounds=2, seconds=360.0)
+    ours = found(**wire, rounds=2, seconds=600.0)
     yield from rows(ours, first=60.0)
     former = found(**wire, rounds=2, seconds=360.0, behaviour="former")
     yield from rows(former)
