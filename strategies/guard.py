@@ -1,5 +1,6 @@
 """What a reply must look like before it may touch the model. Nobody can end the run for the others."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,6 +15,8 @@ from aoi_fl.wire.protocol import Answer, Record
 MAX_EXAMPLES = 10**9  # more than any client trains on in a round; beyond it a claim is an error or an attack
 R = TypeVar("R", bound=Record)
 _HEADER = 1024  # bytes that NumPy's file header may add to an array
+_FRAME = re.compile(r'^ *File "([^"\n]{1,300})", line (\d{1,9})', re.MULTILINE)
+_NOT_THEIRS = re.compile(r"[/\\](site|dist)-packages[/\\]|[/\\]lib[/\\]python3|^<")  # of packages, and Python's own
 _MAGIC = b"\x93NUMPY"
 
 
@@ -135,7 +138,17 @@ def loss_of(metrics: Mapping[str, object]) -> float | None:
 
 def _check_content(reply: Message) -> None:
     if reply.has_error():
-        raise Refused(f"error: {_last_line(reply.error.reason)}")
+        raise Refused(f"error: {_last_line(reply.error.reason)}{_place(reply.error.reason)}")
+
+
+def _place(reason: str | None) -> str:
+    """Return file and line of the app's own code in which a traceback ends; nothing if there is no traceback."""
+    theirs = [frame for frame in _FRAME.findall(reason or "") if not _NOT_THEIRS.search(frame[0])]
+    if not theirs:
+        return ""
+    path, line = theirs[-1]
+    name = re.split(r"[/\\]", path)[-1]
+    return f" ({name}:{line})"
 
 
 def _last_line(reason: str | None) -> str:

@@ -78,14 +78,16 @@ def in_place(message, act):
 NAN = np.full((2, 3), np.nan, np.float32)
 INF = np.full((2, 3), np.inf, np.float32)
 W = "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }"
+PLACE = f'File "{"x/" * 10**6}y", line 9\ngone'
 ADVERSARIES = {
     "raises": (raises(RuntimeError("power \ud800left")), "failed", ["error: RuntimeError", "left"]),
     "leaves": (raises(SystemExit(1)), "failed", ["SystemExit"]),
     "error reply": (lambda m, act: Message(Error(7, "gone"), reply_to=m), "failed", ["gone"]),
+    "a forged place": (lambda m, act: Message(Error(7, PLACE), reply_to=m), "failed", ["gone"]),
     "error without a reason": (lambda m, act: Message(Error(7), reply_to=m), "failed", ["no reason"]),
     "no message": (lambda m, act: None, "failed", ["reply"]),
     "another message's reply": (lambda m, act: Message(RecordDict(), 1, "train"), "failed", ["reply"]),
-    "writes in place": (in_place, "failed", ["wrote into"]),
+    "writes in place": (in_place, "failed", ["wrote into", "(test_hostile_replies.py:"]),
     "NaN": (with_arrays(lambda a: {**a, "w": NAN}), "refused", ["array w", "NaN"]),
     "Inf": (with_arrays(lambda a: {**a, "w": INF}), "refused", ["array w", "Inf"]),
     "one array less": (with_arrays(lambda a: {"w": a["w"], "steps": a["steps"]}), "refused", ["names", "b"]),
