@@ -13,7 +13,7 @@ export NO_MKDOCS_2_WARNING := 1
 # Processes start by the hundred: none shall compile again what another has compiled.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install run test test-all check docs pictures versions bench fleet e2e clean
+.PHONY: install run test test-all check docs pictures test-fleet versions bench fleet e2e clean
 
 install: $(INSTALLED)
 
@@ -54,10 +54,14 @@ pictures: install
 versions:
 	PYTHON=$(PYTHON) .ci/versions
 
+# Two hundred virtual SuperNodes and everything killed that can be; it wants the machine for itself.
+test-fleet: install
+	AOI_FLEET=1 $(BIN)/python -m pytest -n 0 -m slow tests/benchmarks/test_fleet.py
+
 bench: install
 	$(BIN)/python -m benchmarks
 
-# A thousand virtual SuperNodes against a real SuperLink, on the loopback only: a quarter of an hour at most. Ten thousand:
+# A thousand virtual SuperNodes against a real SuperLink, on the loopback only: forty minutes at most. Ten thousand:
 # benchmarks asleep.
 fleet: install
 	$(BIN)/python -m benchmarks fleet

@@ -29,6 +29,7 @@ from aoi_fl.strategies.so_far import SoFar
 from aoi_fl.strategies.steps import Steps
 
 logger = logging.getLogger("flwr")
+_SHOWN = 12  # values of a list in a log
 
 
 class AgeAwareStrategy(Steps):
@@ -82,7 +83,9 @@ class AgeAwareStrategy(Steps):
 
     def summary(self) -> None:
         """Log the policy's parameters, and what the aggregation has to say."""
-        logger.info("%s", ", ".join(f"{k}={v}" for k, v in self.parameters().items()))
+        about = dict(self.parameters())
+        kind = about.pop("kind", type(self).__name__)
+        logger.info("policy %s: %s", kind, ", ".join(f"{key} {_shown(value)}" for key, value in about.items()))
         self._aggregation.summary()
 
     @witnessed
@@ -166,3 +169,12 @@ class AgeAwareStrategy(Steps):
         timeout = timeout if self.options.evaluate_timeout is None else self.options.evaluate_timeout
         messages = self.configure_evaluate(round_, arrays, config or ConfigRecord(), grid)
         return self.aggregate_evaluate(round_, self._send(grid, messages, timeout, one_by_one=False))
+
+
+def _shown(value: object) -> str:
+    """Return a parameter for people: numbers to four digits, and of a long list the beginning."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if not isinstance(value, list | tuple):
+        return str(value)
+    return f"[{', '.join(_shown(one) for one in value[:_SHOWN])}{', …' if len(value) > _SHOWN else ''}]"

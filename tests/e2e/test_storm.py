@@ -1,7 +1,7 @@
 """What a run survives: clients and SuperLink really killed, stopped and cut off; a test says what holds of one event.
 
-One run carries all of it. The SuperLink takes a killed client for connected, and refuses it, for about a minute; what
-does not concern the killed happens meanwhile.
+One run carries all of it. A killed client is back as soon as Docker has started it again; what does not concern it
+happens meanwhile.
 """
 
 import signal
