@@ -96,7 +96,7 @@ def make_client_key(private: Path, public: Path) -> None:
     first; the public one follows from it.
     """
     if not private.exists():
-        key = ec.generate_private_key(ec.SECP384R1())
+        key = ec.generate_private_key(ec.SECP256R1())
         text = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
         )

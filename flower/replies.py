@@ -1,4 +1,4 @@
-"""Replies over gRPC, looked for together and fetched when they are whole.
+"""Messages over gRPC, sent by several hands, and their replies, looked for together and fetched when they are whole.
 
 Flower's ``pull_messages`` asks for replies and then waits for the objects of each, however long their upload takes; so
 whoever will not wait has to ask for one reply at a time. Here the two are apart: one call says which of many replies
@@ -21,7 +21,21 @@ AT_ONCE = 250  # messages asked for in one call
 # Messages sent in one call. Flower announces all of them before it uploads the first, and a client that has found its
 # message asks for it again and again until it is there: two hundred that wait keep a SuperLink from all else.
 SENT_AT_ONCE = 20
-_HANDS = 8  # objects of small replies fetched at the same time
+_HANDS = 8  # calls that send small messages, or fetch parts of small replies, at the same time
+
+
+def send(grid: Grid, messages: Iterable[Message], *, large: bool) -> set[str]:
+    """Send messages over a network, the first on their way while the next are pushed, and return their numbers.
+
+    Flower uploads by as many threads as there are cores, each call in its turn among those of all nodes. Of ``large``
+    messages, which hold models, one call's are in memory at a time.
+    """
+    waiting = iter(messages)
+    batches = iter(lambda: list(islice(waiting, SENT_AT_ONCE)), [])
+    if large:
+        return {number for some in batches for number in grid.push_messages(some)}
+    with ThreadPoolExecutor(_HANDS, thread_name_prefix="messages") as hands:
+        return {number for numbers in hands.map(grid.push_messages, batches) for number in numbers}
 
 
 def batched(grid: Grid) -> bool:

@@ -179,4 +179,17 @@ GRPC_GRID = Seam(
 )
 HTTP_GRID = Seam("replies over HTTP", "grids", ("flwr.superlink.grid.http_grid:HttpGrid",), since="1.35")
 
-SEAMS = (MESSAGES, IDENTITY, ERRORS, REPLIES, GRPC_GRID, HTTP_GRID, LOOP, BEATS, WARM, CONTROL, FLEET, VIRTUAL, SIZES)
+DATABASE = Seam(
+    "one connection to a SuperLink's database",
+    "superlink",
+    (
+        "flwr.supercore.sql_mixin:create_engine(url)",
+        "flwr.supercore.sql_mixin:SqlMixin.initialize",
+    ),
+    "many clients at a time make a SuperLink wait for its own database, and break calls off",
+)
+
+SEAMS = (
+    MESSAGES, IDENTITY, ERRORS, REPLIES, GRPC_GRID, HTTP_GRID, LOOP, BEATS, WARM, CONTROL, FLEET, VIRTUAL, SIZES,
+    DATABASE,
+)  # fmt: skip

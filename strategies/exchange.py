@@ -6,13 +6,13 @@ Here the waits start short and back off, and at most one update is held at once.
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import takewhile
 
 from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
 
 from aoi_fl.flower.grids import uploads
-from aoi_fl.flower.replies import SENT_AT_ONCE, Replies, batched
+from aoi_fl.flower.replies import Replies, batched, send
 from aoi_fl.strategies.clock import MACHINE, Clock, clock_of
 from aoi_fl.strategies.uploads import Uploads
 
@@ -92,11 +92,8 @@ class Exchange:
         self._forgotten = self._clock.now() + life
         for message in messages.values():
             message.metadata.ttl = life
-        pushed: set[str] = set()
-        waiting = iter(messages.values())
-        # The first are on their way while the next are pushed.
-        while some := list(islice(waiting, SENT_AT_ONCE if uploads(grid) else None)):
-            pushed.update(grid.push_messages(some))
+        everything = list(messages.values())
+        pushed = send(grid, everything, large=one_by_one) if uploads(grid) else set(grid.push_messages(everything))
         self._client_of = {m.metadata.message_id: c for c, m in messages.items() if m.metadata.message_id in pushed}
         self.missing: set[int] = set(messages)
         self._pending = dict.fromkeys(self._client_of)  # in order, and quick to take from

@@ -57,7 +57,7 @@ async def flood(play: "Play") -> dict[str, float]:
     await asyncio.sleep(_MIDDLE)
     (line,) = channels(play.link.fleet, play.link.authority, 1)
     begun = time.monotonic()
-    keys = [ec.generate_private_key(ec.SECP384R1()) for _ in range(STRANGERS)]
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(STRANGERS)]
     answers = await asyncio.gather(*(_knock(Node(line, key, lambda kind, size: None)) for key in keys))
     await line.close()
     return {"round": play.round + 1, "refused": float(sum(answers)), "took": time.monotonic() - begun}

@@ -4,6 +4,7 @@ The ServerApp's SuperExec is a process of its own, so that a run outlives a Supe
 """
 
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -96,9 +97,10 @@ class SuperLink:
             )
         ]
         process = self._running.start(
-            "flower-superlink", *tls, f"--superexec-auth-secret-file={root / 'superexec' / 'secret'}",
-            "--enable-supernode-auth", "--isolation=process", "--disable-runtime-dependency-installation",
-            f"--database={root / 'superlink.db'}", *self.addresses.of_superlink(),
+            sys.executable, "-m", "aoi_fl.docker.superlink", *tls,
+            f"--superexec-auth-secret-file={root / 'superexec' / 'secret'}", "--enable-supernode-auth",
+            "--isolation=process", "--disable-runtime-dependency-installation", f"--database={root / 'superlink.db'}",
+            *self.addresses.of_superlink(),
         )  # fmt: skip
         ports = self.addresses.control, self.addresses.fleet, self.addresses.runtime
         self._running.await_ports(process, ports, _START)

@@ -89,7 +89,7 @@ class Play:
         return self.found
 
     async def _connect(self) -> None:
-        keys = [ec.generate_private_key(ec.SECP384R1()) for _ in range(self.scenario.clients)]
+        keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(self.scenario.clients)]
         begun = time.monotonic()
         await asyncio.to_thread(register, self.link.control(), [public_pem(key) for key in keys])
         self.found.registered = time.monotonic() - begun

@@ -67,7 +67,8 @@ def play(grid: Grid, config: Mapping[str, Any]) -> None:
     strategy = MarkovParticipation.optimal(n, k, wire=wire, options=options, observer=notes)
     strategy._pace = Pace(seconds, sleep=notes.sleep)
     if config["former"]:
-        exchange.batched, exchange.SENT_AT_ONCE = (lambda grid: False), None
+        exchange.batched = lambda grid: False
+        exchange.send = lambda grid, messages, large: set(grid.push_messages(messages))
     notes.write(begun=True)
     strategy.start(grid, model(PARAMETERS), int(config["rounds"]))
     notes.write(ended=True)

@@ -2,7 +2,7 @@
 
 The folder of a client
 ----------------------
-client.key      private key of Flower's SuperNode authentication (EC P-384, OpenSSH's PEM), mode 0600, never overwritten
+client.key      private key of Flower's SuperNode authentication (EC P-256, OpenSSH's PEM), mode 0600, never overwritten
 NAME.pub        its public half, which the operator of the SuperLink registers
 ca.crt          the certificate of the authority that the SuperLink's certificate comes from
 superlink.env   the SuperLink's address
@@ -80,7 +80,7 @@ def enroll(name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = F
             f"is what the operator has registered. For a new client choose another --dir; for a new key of this one "
             "move the old one away, and have the operator unregister it."
         )
-    private = ec.generate_private_key(ec.SECP384R1())
+    private = ec.generate_private_key(ec.SECP256R1())
     secret = private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
     )

@@ -58,7 +58,7 @@ def test_flower_reads_both_halves_of_the_key(ca: Path, tmp_path: Path, monkeypat
     assert config.server_address == "link.example.org:9092"
     assert not config.insecure and config.root_certificates == ca.read_bytes()
     private, public = config.authentication_keys
-    assert private.curve.name == "secp384r1"
+    assert private.curve.name == "secp256r1"
     pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     assert try_load_public_key(made.public_file) == pem
     assert made.public_file.read_text().strip() == made.public_key
