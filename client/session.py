@@ -97,8 +97,8 @@ class Session:
         self._write(time.time() + min(left, LONGEST_SILENCE) - LEAD, until, self.node)
         return True
 
-    def _write(self, back: float, until: float, node: int) -> None:
-        line = f"{back:.0f} {until:.0f} {node}\n".encode()
+    def _write(self, returns: float, until: float, node: int) -> None:
+        line = f"{returns:.0f} {until:.0f} {node}\n".encode()
         self._file.seek(0)
         self._file.write(line)
         self._file.truncate()

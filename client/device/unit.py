@@ -60,10 +60,11 @@ _INSTALL = """
 WantedBy=multi-user.target
 """
 # The client's process ends between its rounds, having written when it is to be back; then the timer's next minute
-# starts it. What is tried each minute is a shell's own commands, and takes no memory worth the name.
+# starts it. What is tried each minute is a shell's own commands, and takes no memory worth the name; where the file was
+# torn by a power cut, it is time.
 _CONDITION = """\
 ExecCondition=/bin/sh -c 'test ! -r {session} || {{ read -r back rest < {session}; \
-  test "$$(date +%%s)" -ge "$$back"; }}'
+  ! test "$$(date +%%s)" -lt "$${{back:-0}}"; }}'
 """
 _TIMER = """\
 [Unit]

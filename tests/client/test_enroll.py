@@ -110,9 +110,13 @@ def test_a_timer_starts_the_unit_when_the_client_is_to_be_back_and_not_before(ca
         return subprocess.run(words, check=False).returncode == 0
 
     assert due()
-    for back, expected in ((time.time() + 60, False), (time.time() - 1, True), (0, True)):
-        (tmp_path / "session").write_text(f"{back:.0f} {back + 90:.0f} 7\n")
-        assert due() == expected
+    later = f"{time.time() + 60:.0f}"
+    for text, expected in (
+        (f"{later} {later} 7\n", False), (f"{time.time() - 1:.0f} {later} 7\n", True), ("0 0 7\n", True),
+        ("", True), (later[:6], True), ("\0\0 7\n", True), ("x 0 7\n", True),
+    ):  # fmt: skip
+        (tmp_path / "session").write_text(text)
+        assert due() == expected, text
 
 
 def test_a_key_is_never_overwritten(ca: Path, tmp_path: Path) -> None:
