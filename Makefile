@@ -13,7 +13,7 @@ export NO_MKDOCS_2_WARNING := 1
 # Processes start by the hundred: none shall compile again what another has compiled.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install run test test-all check docs pictures test-fleet versions bench fleet e2e clean
+.PHONY: install run test test-all check docs pictures versions bench fleet e2e clean
 
 install: $(INSTALLED)
 
@@ -31,9 +31,10 @@ run: install
 test: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-# The tests marked slow too, which start Ray over and over, or play for minutes.
+# The tests marked slow too, which start Ray over and over, or play for minutes; then those that go by the clock, one by one.
 test-all: install
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m ""
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not alone"
+	$(BIN)/python -m pytest -n 0 -m alone
 
 check: install
 	$(BIN)/ruff check .
@@ -53,10 +54,6 @@ pictures: install
 # The range of Flower: the oldest, the one that is deployed, and the newest that installs, each in an environment of its own.
 versions:
 	PYTHON=$(PYTHON) .ci/versions
-
-# Two hundred virtual SuperNodes and everything killed that can be; it wants the machine for itself.
-test-fleet: install
-	AOI_FLEET=1 $(BIN)/python -m pytest -n 0 -m slow tests/benchmarks/test_fleet.py
 
 bench: install
 	$(BIN)/python -m benchmarks

@@ -1,7 +1,5 @@
 """A small fleet: virtual SuperNodes against a real SuperLink and a real ServerApp, everything killed that can be."""
 
-import os
-
 import psutil
 import pytest
 
@@ -10,10 +8,9 @@ from benchmarks.base import Skipped
 from benchmarks.fleet import kills
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not VIRTUAL.there, reason=VIRTUAL.lost)]
-alone = pytest.mark.skipif("AOI_FLEET" not in os.environ, reason="it wants a machine of its own: make test-fleet")
 
 
-@alone
+@pytest.mark.alone
 def test_rounds_go_on_whatever_is_killed_and_no_reply_is_lost():
     from benchmarks.fleet.play import play
     from benchmarks.fleet.scenario import Scenario
@@ -29,7 +26,7 @@ def test_rounds_go_on_whatever_is_killed_and_no_reply_is_lost():
     assert 0 < found.superlink_peak < 1024 and 0 < found.serverapp_peak < 1024
 
 
-@alone
+@pytest.mark.alone
 def test_those_that_sleep_are_there_for_their_round_and_hardly_ask_in_between():
     from benchmarks.fleet.play import play
     from benchmarks.fleet.scenario import Scenario

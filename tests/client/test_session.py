@@ -115,6 +115,7 @@ def test_it_stays_where_the_superlink_does_not_hear_it_or_its_number_is_unknown(
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.skipif(not (BEATS.there and CONTROL.there), reason=BEATS.lost)
 def test_real_ones_end_between_their_rounds_count_as_connected_and_are_let_in_at_once_after_a_power_cut(tmp_path):
     with superlink() as link:

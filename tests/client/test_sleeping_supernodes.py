@@ -16,7 +16,11 @@ from benchmarks.fleet.link import superlink
 
 CLIENTS, ROUNDS, SECONDS = 3, 8, 12.0
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not (BEATS.there and CONTROL.there), reason=BEATS.lost)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.alone,
+    pytest.mark.skipif(not (BEATS.there and CONTROL.there), reason=BEATS.lost),
+]
 
 
 def test_they_are_there_for_their_rounds_and_hardly_look_in_between(tmp_path):
