@@ -1,6 +1,5 @@
 """What a SuperNode leaves to the next: it is let in at once after a power cut, and may end between its rounds."""
 
-import json
 import subprocess
 import sys
 import time
@@ -13,12 +12,11 @@ import pytest
 from aoi_fl.client import session
 from aoi_fl.client.looks import LONGEST_HEARTBEAT, LONGEST_SILENCE
 from aoi_fl.client.session import LEAD, SHORTEST_ABSENCE, Session
-from aoi_fl.docker.control import Control
-from aoi_fl.docker.pki import make_client_key
 from aoi_fl.flower.seams import BEATS, CONTROL
 from aoi_fl.flower.superlink import free_ports
 from aoi_fl.science.errors import ConfigError
 from benchmarks.fleet.link import superlink
+from tests.client.sleepers import played, registered, started
 
 NOW = 1_800_000_000.0
 CLIENTS, ROUNDS, SECONDS = 3, 5, 20.0
@@ -119,23 +117,11 @@ def test_it_stays_where_the_superlink_does_not_hear_it_or_its_number_is_unknown(
 @pytest.mark.skipif(not (BEATS.there and CONTROL.there), reason=BEATS.lost)
 def test_real_ones_end_between_their_rounds_count_as_connected_and_are_let_in_at_once_after_a_power_cut(tmp_path):
     with superlink() as link:
-        authority = link.folder / "trust" / "ca.crt"
-        control = Control(f"127.0.0.1:{link.addresses.control}", authority)
-        notes, nodes, starts = link.folder / "notes", [None] * CLIENTS, [0] * CLIENTS
-        for i in range(CLIENTS):
-            key = tmp_path / f"{i}.key"
-            make_client_key(key, key.with_suffix(".pub"))
-            assert control.register(key.with_suffix(".pub"))
+        control, nodes, starts = registered(link, tmp_path, CLIENTS), [None] * CLIENTS, [0] * CLIENTS
 
         def start(i: int, port: int, *options: str) -> None:
-            config = f'name="client-{i}" partition-id={i} state-dir="{tmp_path}" seed=2 sleep=true'
-            command = [
-                sys.executable, "-c", QUICK, f"--superlink={link.fleet}", f"--root-certificates={authority}",
-                f"--auth-supernode-private-key={tmp_path / f'{i}.key'}", f"--node-config={config}",
-                f"--clientappio-api-address=127.0.0.1:{port}", f"--session={tmp_path / f'{i}.session'}", *options,
-            ]  # fmt: skip
-            with open(tmp_path / f"{i}.log", "ab") as log:
-                nodes[i] = subprocess.Popen(command, env=link.environment, stdout=log, stderr=log)
+            kept = f"--session={tmp_path / f'{i}.session'}"
+            nodes[i] = started(link, tmp_path, i, port, kept, *options, program=("-c", QUICK))
             starts[i] += 1
 
         def look_after() -> None:
@@ -149,18 +135,11 @@ def test_real_ones_end_between_their_rounds_count_as_connected_and_are_let_in_at
 
         try:
             look_after()
-            while control.online() < CLIENTS:
-                time.sleep(0.5)
-            about = {"what": "fleet", "clients": CLIENTS, "per-round": 1, "rounds": ROUNDS, "round-seconds": SECONDS}
-            link.submit(" ".join(f"{k}={json.dumps(v)}" for k, v in (about | {"out": str(notes)}).items()))
-            begun, lines, alone = time.monotonic(), [], 0
-            while not lines or "ended" not in lines[-1]:
-                assert time.monotonic() - begun < 300, link.said()
-                time.sleep(0.5)
+            alone = 0
+            for lines in played(link, control, CLIENTS, ROUNDS, SECONDS):
                 look_after()
                 alone += any(node.poll() is not None for node in nodes) and control.online() == CLIENTS
-                lines = [json.loads(line) for line in notes.read_text().splitlines()] if notes.exists() else []
-            rounds = [line for line in lines if "round" in line]
+                rounds = [line for line in lines if "round" in line]
             assert sum(line["trained"] for line in rounds) >= 3 and not any(line["dropped"] for line in rounds), rounds
             assert alone and max(starts) > 1  # somebody had ended, and was counted as connected
             for node in nodes:
