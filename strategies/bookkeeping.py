@@ -140,6 +140,8 @@ class Bookkeeping(SelectionPolicy, Strategy):
             fresh, waited = joining.call_roll(grid, ask)
         for client, answer in joining.answers.items():
             self.hear(ask, client, answer)
+        for client, answer in joining.late.items():
+            self.hear_late(round_, client, answer)
         self._record.add_seconds("hello", -waited)
         self._begun += waited
         self._record.messages += 2 * len(fresh)

@@ -38,6 +38,11 @@ class Joining:
         """What clients have decided that introduced themselves in this round, and were asked at once."""
         return self._roll.answers
 
+    @property
+    def late(self) -> dict[int, Answer]:
+        """What clients have decided that answered a message of an earlier round too late, or were greeted in one."""
+        return self._roll.late
+
     def await_clients(self, grid: Grid) -> None:
         """Wait for everyone; a run that goes on does so with those who are there, as it would have without a break.
 

@@ -6,6 +6,7 @@ then. Seconds are by the clock of the exchange, simulated ones where time is sim
 """
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from numpy.typing import NDArray
 
 from aoi_fl.strategies.clock import Clock
 from aoi_fl.strategies.exchange import Exchange
+from aoi_fl.strategies.guard import Refused, read_record
 from aoi_fl.strategies.records import Memory
 from aoi_fl.strategies.silence import Silence
+from aoi_fl.wire.protocol import Answer
 
 QUESTION, TRAINING, EVALUATION = "question", "training", "evaluation"
 _KEYS = {QUESTION: "silence", TRAINING: "silence-training", EVALUATION: "silence-evaluation"}  # in a run's memory
@@ -71,21 +74,28 @@ class Patience:
 
         return seconds
 
-    def listen(self, now: float) -> None:
-        """Note, as a round begins, the time as for :class:`Silence`, and who has answered after all, if too late."""
+    def listen(self, now: float) -> dict[int, Answer]:
+        """Note, as a round begins, the time as for :class:`Silence`, and who has answered after all, if too late.
+
+        Returned is what these have decided about the round that they were asked in, and about later ones.
+        """
         for silence in self._silences.values():
             silence.now = now
+        decided: dict[int, Answer] = {}
         for kind, exchange in self._unanswered:
             for reply in exchange.ready():
                 client = exchange.client_of(reply)
                 if client is not None and not reply.has_error():
                     self._silences[kind].hear(client)
+                    with suppress(Refused):  # it may be a bid
+                        decided[client] = read_record(reply, Answer)
                 del reply  # it may hold an update
         self._unanswered = [
             (kind, exchange)
             for kind, exchange in self._unanswered
             if exchange.open and exchange.missing & self._silences[kind].mute()
         ]
+        return decided
 
     def answered(self, kind: str, client: int) -> None:
         """Note that a client has answered in time."""

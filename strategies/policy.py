@@ -61,6 +61,9 @@ class SelectionPolicy:
     def hear(self, question: Ask, client: int, answer: Answer) -> None:
         """Take note of the answer to a question that rode on an evaluation or a roll call."""
 
+    def hear_late(self, round_: int, client: int, answer: Answer) -> None:
+        """Take note, as a round begins, of what a client has decided that answered an earlier round's message late."""
+
     def parameters(self) -> dict[str, Any]:
         """Return the policy's parameters, for the log and the ledger."""
         return {"kind": type(self).__name__}

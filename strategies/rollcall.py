@@ -35,12 +35,14 @@ class RollCall:
     ----------
     gone : nodes that were asked in the last roll call and found to be dead; Flower lists them for a minute
     answers : what clients have decided that introduced themselves in the last round's roll calls, if they were asked
+    late : what clients have said of themselves that answered a question or a roll call of an earlier round since then
     """
 
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
         self.gone: set[int] = set()
         self.answers: dict[int, Answer] = {}
+        self.late: dict[int, Answer] = {}
         self._round = 0
         self._mute = Silence()  # strange nodes that have not said who they are
         self._late: list[Exchange] = []  # roll calls that some node may still answer
@@ -67,15 +69,14 @@ class RollCall:
             the deadline
         """
         if ask.round != self._round:
-            self._round, self.answers = ask.round, {}
+            self._round, self.answers, self.late = ask.round, {}, {}
         clock = clock_of(grid)
         self._mute.now = clock.now() if clock.simulated is None else math.nan
-        self._roster.patience.listen(self._mute.now)
+        said = self._roster.patience.listen(self._mute.now)
+        self.late |= {known: late for known, late in said.items() if late.name == self._roster.name(known)}
         nodes = set(grid.get_node_ids())
         self._mute.forget(set(self._mute) - nodes)
-        # What those who come late have decided was about another round.
-        late = (found for exchange in self._late for found in self._introductions(exchange, exchange.ready()))
-        replies: list[_Reply] = [(node, who, None) for node, who, _ in late]
+        replies = [found for exchange in self._late for found in self._introductions(exchange, exchange.ready())]
         self._late = [exchange for exchange in self._late if exchange.open and exchange.missing & nodes]
         heard = {node for node, *_ in replies}
         unknown = self._roster.unknown(nodes) - heard
@@ -99,7 +100,7 @@ class RollCall:
                 continue
             self._complaints.pop(node, None)
             if answer is not None:
-                self.answers[client] = answer
+                (self.late if node in heard else self.answers)[client] = answer
         return fresh
 
     def _hello(

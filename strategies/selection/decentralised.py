@@ -152,6 +152,12 @@ class DecentralisedParticipation(AgeAwareStrategy):
         """Keep what a client says of a round in which, or before which, it is asked in passing."""
         self._wire.hear(question, client, answer)
 
+    def hear_late(self, round_: int, client: int, answer: Answer) -> None:
+        """Keep the round that a client has reserved, if that is still to come, so that it is not asked in its sleep."""
+        if self._wire.holds(answer, round_):
+            self.learn(client, answer)
+            self.roster.patience.answered(QUESTION, client)
+
     def rescue(self, ask: Ask) -> Plan | None:
         """Force one client at random where nobody volunteered (Javani & Wang 2025, "forced selection").
 

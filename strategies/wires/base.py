@@ -45,6 +45,10 @@ class Wire:
         """Return what clients have answered to this very question already."""
         return self._early if self._question == _decided_by(question) else {}
 
+    def holds(self, answer: Answer, round_: int) -> bool:
+        """Tell whether a client's answer in an earlier round says when it takes part, in this one or after it."""
+        return False
+
     def silent(self, record: RoundRecord, unanswered: int) -> int:
         """Return how many of a round's dropped clients did not even say whether they are willing.
 

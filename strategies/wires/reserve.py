@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.strategies.wires.base import Mask, Wire
 from aoi_fl.wire import protocol
+from aoi_fl.wire.protocol import Answer
 
 
 class Reserve(Wire):
@@ -25,3 +26,7 @@ class Reserve(Wire):
         """Return who has announced none, or one that is past."""
         past: Mask = here & (next_round < round_)
         return past
+
+    def holds(self, answer: Answer, round_: int) -> bool:
+        """Tell whether the round that was reserved is still to come: until then the client may sleep."""
+        return answer.next_round is not None and answer.next_round >= round_
