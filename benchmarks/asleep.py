@@ -6,13 +6,13 @@ from pathlib import Path
 from benchmarks.base import Row
 from benchmarks.fleet import found, rows
 
-MANY, PER_ROUND, JOINING = 10_000, 100, 100
+MANY, PER_ROUND, JOINING = 10_000, 100, 200
 
 
 def run(data: Path) -> Iterator[Row]:
     """Play it: a round begins every twenty seconds, so that they know how long they may sleep.
 
-    They join while rounds go on, a hundred at a time: ten thousand that are awake look and send heartbeats more
+    They join while rounds go on, two hundred at a time: ten thousand that are awake look and send heartbeats more
     often than a SuperLink can answer.
     """
     played = found(
