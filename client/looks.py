@@ -29,7 +29,7 @@ from aoi_fl.wire.protocol import RESERVE, Answer, Ask
 
 SHORTEST_LOOK = 0.5  # seconds, at least, between two looks for the SuperLink's next message
 LONGEST_LOOK = 3.0  # seconds, at most, when it is awake; as Flower's own SuperNode
-_SOON = 10.0  # seconds, at most, between two looks of who has but introduced itself: it will be asked
+_SOON = 10.0  # seconds, at most, between two looks of who has but introduced itself, or woken up long before its round
 SILENCE_SHARE = 0.05  # of the time since the last answer, which the next look for a message waits
 NAP_SHARE = 0.005  # of a nap, which each look after it waits at least: so sure it is of when its round begins
 EARLY = 0.01  # of the time until its round, by which a client wakes up before it; rounds vary, and clocks drift
@@ -93,8 +93,10 @@ class Looks:
         silent, nap, apart = now - self._heard, self._told.nap, self._told.apart
         if silent < 0:
             return min(-silent, max(LONGEST_LOOK, apart))
-        soon = min(LONGEST_LOOK, max(SHORTEST_LOOK, SILENCE_SHARE * silent, NAP_SHARE * (nap or 0.0)))
-        return max(soon, apart) if nap is None else soon
+        if nap is None:
+            return max(min(LONGEST_LOOK, max(SHORTEST_LOOK, SILENCE_SHARE * silent)), apart)
+        # Where rounds have become longer, many are awake too early, and their looks make rounds longer still.
+        return min(_SOON, max(SHORTEST_LOOK, SILENCE_SHARE * silent, min(LONGEST_LOOK, NAP_SHARE * nap)))
 
     def heartbeat(self, now: float) -> tuple[float, float]:
         """Return the interval that a heartbeat is to name, and the seconds until the next one.

@@ -35,8 +35,8 @@ LEAD = 90.0  # seconds before its nap is over that it is to come back: a timer's
 
 def back(path: Path) -> float:
     """Return when the SuperNode that wrote a file is to be back, in seconds since 1970; 0: it has not left."""
-    with suppress(OSError, ValueError, IndexError):
-        return float(path.read_text().split()[0])
+    with suppress(OSError):
+        return _read(path.read_bytes())[0]
     return 0.0
 
 
@@ -66,10 +66,7 @@ class Session:
             raise ConfigError(f"another SuperNode of this client is running, and holds {path}: end it first.") from None
         except OSError as error:
             raise ConfigError(f"--session {path} cannot be written: {error.strerror}. Give another file.") from error
-        self.node, self.until = 0, 0.0
-        with suppress(ValueError):  # nothing yet, or a power cut while it was written
-            _, until, node = self._file.read().split()
-            self.until, self.node = float(until), int(node)
+        _, self.until, self.node = _read(self._file.read())
 
     def end_former(self, fleet: "FleetApi") -> None:
         """End the session of whoever was here before, if it is known and still goes on."""
@@ -104,6 +101,14 @@ class Session:
         self._file.truncate()
         os.fsync(self._file)
         self.node, self.until = node, until
+
+
+def _read(line: bytes) -> tuple[float, float, int]:
+    """Return what the file holds; zeros if that is nothing, or was cut off by a power cut."""
+    with suppress(ValueError):
+        returns, until, node = line.split()
+        return float(returns), float(until), int(node)
+    return 0.0, 0.0, 0
 
 
 def take_up(
