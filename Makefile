@@ -58,8 +58,8 @@ versions:
 bench: install
 	$(BIN)/python -m benchmarks
 
-# A thousand virtual SuperNodes against a real SuperLink, on the loopback only: forty minutes at most. Ten thousand:
-# benchmarks asleep.
+# A thousand virtual SuperNodes against a real SuperLink, on the loopback only: forty minutes at most. Thousands that
+# sleep: benchmarks asleep.
 fleet: install
 	$(BIN)/python -m benchmarks fleet
 
