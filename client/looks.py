@@ -32,7 +32,7 @@ LONGEST_LOOK = 3.0  # seconds, at most, when it is awake; as Flower's own SuperN
 _SOON = 10.0  # seconds, at most, between two looks of who has but introduced itself, or woken up long before its round
 SILENCE_SHARE = 0.05  # of the time since the last answer, which the next look for a message waits
 NAP_SHARE = 0.005  # of a nap, which each look after it waits at least: so sure it is of when its round begins
-EARLY = 0.01  # of the time until its round, by which a client wakes up before it; rounds vary, and clocks drift
+EARLY = 0.001  # of the time until its round, by which a client wakes up before it: clocks drift
 _REST, _LONGEST_REST = 50.0, 60.0  # times what a look took, and seconds, until the next of who was told nothing
 SHORTEST_NAP = 2 * LONGEST_LOOK  # seconds; for less it is not worth while
 

@@ -150,7 +150,7 @@ def test_the_longest_nap_needs_a_heartbeat_only_as_often_as_a_superlink_takes_on
 @pytest.mark.parametrize(
     ("pace", "next_round", "node", "wanted"),
     [
-        (60.0, 12, {"sleep": True}, 0.99 * 120 - 3),
+        (60.0, 12, {"sleep": True}, 0.999 * 120 - 3),
         (60.0, 10, {"sleep": True}, None),  # it takes part in this one
         (60.0, None, {"sleep": True}, None),
         (None, 12, {"sleep": True}, None),  # nobody knows how long a round takes
@@ -185,7 +185,7 @@ def test_a_client_of_many_looks_as_often_as_it_is_told_until_its_round_is_due():
     assert client.wait(0.0) == 70 and interval == 140 and 94 < beat < 122  # a SuperLink of many is busy enough
     ask = Ask("r", 10, protocol.RESERVE, looks=7.0, pace=60.0)
     client.answered(0.0, foretold(ask, replace(asked, next_round=12), {"sleep": False}))
-    due = 0.99 * 120 - 3
+    due = 0.999 * 120 - 3
     assert client.wait(0.0) == 7 and client.wait(due - 2) == pytest.approx(2) and client.wait(due) < 1
     assert client.heartbeat(0.0)[0] == looks.HEARTBEAT  # it is awake
     client.answered(0.0, foretold(Ask("r", 10, looks=70.0), None, {}))
