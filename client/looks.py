@@ -29,11 +29,12 @@ from aoi_fl.wire.protocol import RESERVE, Answer, Ask
 
 SHORTEST_LOOK = 0.5  # seconds, at least, between two looks for the SuperLink's next message
 LONGEST_LOOK = 3.0  # seconds, at most, when it is awake; as Flower's own SuperNode
-_SOON = 10.0  # seconds, at most, between two looks of who has but introduced itself, or woken up long before its round
+_SOON = 10.0  # seconds, at most, between two looks of who has but introduced itself: it will be asked
 SILENCE_SHARE = 0.05  # of the time since the last answer, which the next look for a message waits
 NAP_SHARE = 0.005  # of a nap, which each look after it waits at least: so sure it is of when its round begins
 EARLY = 0.001  # of the time until its round, by which a client wakes up before it: clocks drift
-_REST, _LONGEST_REST = 50.0, 60.0  # times what a look took, and seconds, until the next of who was told nothing
+_REST = 50.0  # times what a look took, until the next of who was told nothing
+_LONGEST_REST = 60.0  # seconds, at most, until the next of that one, or of who has woken up long before its round
 SHORTEST_NAP = 2 * LONGEST_LOOK  # seconds; for less it is not worth while
 
 HEARTBEAT, LONGEST_HEARTBEAT = 30.0, 1800.0  # seconds: Flower's interval, and the longest that a SuperLink takes
@@ -96,7 +97,7 @@ class Looks:
         if nap is None:
             return max(min(LONGEST_LOOK, max(SHORTEST_LOOK, SILENCE_SHARE * silent)), apart)
         # Where rounds have become longer, many are awake too early, and their looks make rounds longer still.
-        return min(_SOON, max(SHORTEST_LOOK, SILENCE_SHARE * silent, min(LONGEST_LOOK, NAP_SHARE * nap)))
+        return min(_LONGEST_REST, max(SHORTEST_LOOK, SILENCE_SHARE * silent, min(LONGEST_LOOK, NAP_SHARE * nap)))
 
     def heartbeat(self, now: float) -> tuple[float, float]:
         """Return the interval that a heartbeat is to name, and the seconds until the next one.

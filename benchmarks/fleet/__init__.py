@@ -5,7 +5,7 @@ SuperLink with SQLite on disk; a ServerApp in a process of its own plays the rou
 SuperNode or as ours, awake or asleep between their rounds, and their ClientApp hands the model back at once. All of it
 is on this machine, so a time is an upper bound: nodes, SuperLink and ServerApp share its processors.
 
-``python -m benchmarks fleet`` plays two hundred nodes and a thousand, ``asleep`` five and ten thousand, ``stock``
+``python -m benchmarks fleet`` plays two hundred nodes and a thousand, ``asleep`` two and ten thousand, ``stock``
 Flower's own until rounds stop completing; ``python -m benchmarks.fleet --clients 50 --per-round 5`` plays one scenario,
 with any of its settings.
 """

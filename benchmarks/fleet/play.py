@@ -121,9 +121,11 @@ class Play:
 
     async def _join(self) -> None:
         """Start the nodes that join on the way, and note the first round that begins when all have been asked."""
-        waiting = self.nodes[: self.scenario.joining]
-        for node in self.nodes[len(waiting) :] if waiting else ():
-            while len(waiting := [node for node in waiting if not node.asked.is_set()]) >= self.scenario.joining:
+        joining = self.scenario.joining
+        waiting = self.nodes[:joining]
+        for node in self.nodes[joining:] if joining else ():
+            await asyncio.sleep(self.scenario.round_seconds / joining)
+            while len(waiting := [node for node in waiting if not node.asked.is_set()]) >= 2 * joining:
                 await asyncio.sleep(_LOOK)
             node.start()
             waiting.append(node)

@@ -21,7 +21,7 @@ class Scenario:
     timeout : seconds until the deadline of training; a question has more, the more clients there are
     round_seconds : as the run key
     stalling : how many nodes announce their updates, and never upload them
-    joining : how many nodes are there when the first round begins, and may wait for their first question at a time;
+    joining : how many nodes are there when the first round begins, and join in the time of a round, one after another;
         the quiet rounds are then those after all have been asked. 0: all are there
     """
 
