@@ -9,6 +9,8 @@ every three seconds leave it no time for anything else, not even for the heartbe
 up. So where clients are many, they are told to look less often.
 """
 
+import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -17,8 +19,11 @@ import numpy as np
 
 from aoi_fl.science.errors import ConfigError
 
+logger = logging.getLogger("flwr")
 _REMEMBERED = 16  # rounds
 _ENOUGH = 3  # rounds before anything is told
+_USUAL = 8  # rounds before it is said that they take longer than they should
+_LONGER = 1.1  # times what is set, which is worth saying
 _SHARE = 0.25  # of the remembered rounds that were shorter than what is told
 _LOOKS = 15.0  # a second, of all clients together
 _FEW = 0.5  # seconds between two looks, up to which nothing needs to be told
@@ -49,6 +54,7 @@ class Pace:
         self._least, self._clock, self._sleep = float(seconds), clock, sleep
         self._last: float | None = None
         self._lengths: deque[float] = deque(maxlen=_REMEMBERED)
+        self._said = False
 
     def begin(self) -> None:
         """Wait until a round may begin, and note when it does."""
@@ -58,6 +64,7 @@ class Pace:
                 self._sleep(early)
                 now = self._clock()
             self._lengths.append(now - self._last)
+            self._check()
         self._last = now
 
     @property
@@ -66,6 +73,19 @@ class Pace:
         if len(self._lengths) < _ENOUGH:
             return self._least or None
         return max(self._least, float(np.quantile(self._lengths, _SHARE)))
+
+    def _check(self) -> None:
+        """Say once that rounds take longer than what was set, if most of them do."""
+        if self._said or not self._least or len(self._lengths) < _USUAL:
+            return
+        usual, most = np.quantile(self._lengths, (0.5, 0.9)).tolist()
+        if usual > _LONGER * self._least:
+            self._said = True
+            logger.warning(
+                "Rounds take %.3g s, longer than round-seconds=%g: clients that sleep by that wake up too early, and "
+                "look for messages until their round begins. Where they are many, set round-seconds=%d.",
+                usual, self._least, math.ceil(most),
+            )  # fmt: skip
 
 
 def between_looks(clients: int) -> float | None:

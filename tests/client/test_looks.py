@@ -243,6 +243,20 @@ def test_what_is_told_of_rounds_is_what_they_take_at_least():
         Pace(-1)
 
 
+def test_that_rounds_take_longer_than_they_should_is_said_once(caplog):
+    now = [0.0]
+    pace = Pace(8.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
+    for length in (5, 8, 8.5, 30, 8, 5, 8, 8.5, 8, 8):
+        pace.begin()
+        now[0] += length
+    assert not caplog.text
+    for length in [12] * 8 + [20, 12, 20, 12]:
+        pace.begin()
+        now[0] += length
+    (said,) = caplog.messages
+    assert "Rounds take 10.2 s, longer than round-seconds=8" in said and "set round-seconds=12" in said
+
+
 def test_who_has_woken_up_long_before_its_round_looks_less_and_less():
     client = Looks(0.0)
     client.answered(0.0, Told(2000.0, ASLEEP))
