@@ -24,7 +24,7 @@ from aoi_fl.strategies.lifetime import Witness
 from aoi_fl.strategies.pace import between_looks
 from aoi_fl.strategies.plan import Plan, Resume, RoundOptions
 from aoi_fl.strategies.policy import SelectionPolicy
-from aoi_fl.strategies.records import Memory, Observer, RoundRecord
+from aoi_fl.strategies.records import ClientRecord, Memory, Observer, RoundRecord
 from aoi_fl.strategies.roster import Roster
 from aoi_fl.strategies.so_far import SoFar
 from aoi_fl.wire.protocol import Ask
@@ -132,6 +132,12 @@ class Bookkeeping(SelectionPolicy, Strategy):
         joining = self._joining or self._join(round_, grid)
         self._record, self._evaluation = RoundRecord(round_, started=time.time()), None
         self._begun, self._opened = time.monotonic(), self._clock.simulated
+        fresh = self._greet(round_, grid, joining)
+        if round_ == joining.first:
+            self.meet(len(fresh) or int(self.roster.available.sum()))
+
+    def _greet(self, round_: int, grid: Grid, joining: Joining) -> list[ClientRecord]:
+        """Call the roll, and hear what clients say that come with it; return those that are new."""
         ask = self._ask(round_)
         if uploads(grid) and (self._resume is None or round_ > joining.first):
             # Over a network a newcomer then costs one exchange. Whom a resumed run meets again may know its round.
@@ -147,8 +153,12 @@ class Bookkeeping(SelectionPolicy, Strategy):
         self._record.messages += 2 * len(fresh)
         if fresh:
             self.observer.clients_seen(fresh)
-        if round_ == joining.first:
-            self.meet(len(fresh) or int(self.roster.available.sum()))
+        return fresh
+
+    def _greet_newcomers(self, round_: int, grid: Grid) -> None:
+        """Greet who has come since the round was opened: as long as it is not greeted, it looks in vain."""
+        if self._joining is not None and self._clock.simulated is None:
+            self._greet(round_, grid, self._joining)
 
     def _close(self, by_start: bool = False) -> None:
         """Write the round down, unless it is our own start that does so when it is over."""

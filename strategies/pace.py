@@ -21,6 +21,7 @@ from aoi_fl.science.errors import ConfigError
 
 logger = logging.getLogger("flwr")
 _REMEMBERED = 16  # rounds
+_TURN = 10.0  # seconds of a wait, after each of which somebody else has a turn
 _ENOUGH = 3  # rounds before anything is told
 _USUAL = 8  # rounds before it is said that they take longer than they should
 _LONGER = 1.1  # times what is set, which is worth saying
@@ -56,12 +57,14 @@ class Pace:
         self._lengths: deque[float] = deque(maxlen=_REMEMBERED)
         self._said = False
 
-    def begin(self) -> None:
-        """Wait until a round may begin, and note when it does."""
+    def begin(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Wait until a round may begin, and note when it does; ``meanwhile`` is called now and then in a long wait."""
         now = self._clock()
         if self._last is not None:
-            if (early := self._last + self._least - now) > 0:
-                self._sleep(early)
+            while (early := self._last + self._least - now) > 0:
+                self._sleep(min(early, _TURN))
+                if early > _TURN:
+                    meanwhile()
                 now = self._clock()
             self._lengths.append(now - self._last)
             self._check()

@@ -8,6 +8,7 @@ from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions, SystematicParticipation, bookkeeping
+from aoi_fl.strategies.pace import Pace
 from aoi_fl.strategies.plan import Resume
 from tests.strategies.federation import Notes
 
@@ -113,6 +114,26 @@ def test_whom_a_resumed_run_meets_again_is_not_asked_for_a_round_that_it_has_ann
     rest, grid = play(markov, tmp_path / "cut", True, monkeypatch, 7, resume, wire=wire)
     assert [d[1:] for d in decisions(first) + decisions(rest)][:4] == [d[1:] for d in decisions(whole)][:4]
     assert (grid.whom(ASK, 5) == [0, 1, 2, 3, 4, 5]) == (wire == "poll")
+
+
+@pytest.mark.parametrize("wire", ["poll", "reserve"])
+def test_who_comes_while_the_others_wait_for_a_round_is_greeted_before_it_begins(wire, tmp_path, monkeypatch):
+    now = [0.0]
+
+    class Crowd(Joined):
+        def get_node_ids(self):
+            return self.nodes[:N] if now[0] < 95 else self.nodes
+
+    def make(**settings):
+        strategy = markov(wire=wire, **settings)
+        strategy._pace = Pace(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
+        return strategy
+
+    monkeypatch.setattr("tests.strategies.test_greeting.Joined", Crowd)
+    notes, grid = play(make, tmp_path, True, monkeypatch)
+    assert grid.whom(HELLO, 5) == [6, 7] and now[0] == 30 * (ROUNDS - 1)  # it was opened at 90
+    assert notes.rounds[4].asked - notes.rounds[3].asked == 2 and not {6, 7} & set(grid.whom(ASK, 5))
+    assert {p.client for record in notes.rounds for p in record.participations} >= {6, 7}
 
 
 @pytest.mark.parametrize("wrong", [{"takes-part": "perhaps"}, {"age": -1}])
