@@ -40,7 +40,7 @@ class Joining:
 
     @property
     def late(self) -> dict[int, Answer]:
-        """What clients have decided that answered a message of an earlier round too late, or were greeted in one."""
+        """What clients have decided whose answer to an earlier message has just been heard."""
         return self._roll.late
 
     def await_clients(self, grid: Grid) -> None:

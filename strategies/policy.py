@@ -62,7 +62,7 @@ class SelectionPolicy:
         """Take note of the answer to a question that rode on an evaluation or a roll call."""
 
     def hear_late(self, round_: int, client: int, answer: Answer) -> None:
-        """Take note, as a round begins, of what a client has decided that answered an earlier round's message late."""
+        """Take note, as a round begins, of what a client has decided that answered an earlier message too late."""
 
     def parameters(self) -> dict[str, Any]:
         """Return the policy's parameters, for the log and the ledger."""

@@ -35,7 +35,7 @@ class RollCall:
     ----------
     gone : nodes that were asked in the last roll call and found to be dead; Flower lists them for a minute
     answers : what clients have decided that introduced themselves in the last round's roll calls, if they were asked
-    late : what clients have said of themselves that answered a question or a roll call of an earlier round since then
+    late : what clients have decided whose answer to an earlier message was heard in the last roll call
     """
 
     def __init__(self, roster: Roster) -> None:
@@ -69,11 +69,11 @@ class RollCall:
             the deadline
         """
         if ask.round != self._round:
-            self._round, self.answers, self.late = ask.round, {}, {}
+            self._round, self.answers = ask.round, {}
         clock = clock_of(grid)
         self._mute.now = clock.now() if clock.simulated is None else math.nan
         said = self._roster.patience.listen(self._mute.now)
-        self.late |= {known: late for known, late in said.items() if late.name == self._roster.name(known)}
+        self.late = {known: late for known, late in said.items() if late.name == self._roster.name(known)}
         nodes = set(grid.get_node_ids())
         self._mute.forget(set(self._mute) - nodes)
         replies = [found for exchange in self._late for found in self._introductions(exchange, exchange.ready())]
