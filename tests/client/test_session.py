@@ -23,7 +23,7 @@ CLIENTS, ROUNDS, SECONDS = 3, 5, 20.0
 # A start takes some seconds here, and rounds are short.
 QUICK = """
 from aoi_fl.client import session, supernode
-session.SHORTEST_ABSENCE, session.LEAD, supernode.PAUSE = 12.0, 8.0, 0.0
+session.SHORTEST_ABSENCE, session.LEAD, supernode.PAUSE = 16.0, 14.0, 0.0
 supernode.main()
 """
 
