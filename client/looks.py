@@ -94,10 +94,11 @@ class Looks:
         silent, nap, apart = now - self._heard, self._told.nap, self._told.apart
         if silent < 0:
             return min(-silent, max(LONGEST_LOOK, apart))
+        soon = max(SHORTEST_LOOK, SILENCE_SHARE * silent)
         if nap is None:
-            return max(min(LONGEST_LOOK, max(SHORTEST_LOOK, SILENCE_SHARE * silent)), apart)
+            return max(min(LONGEST_LOOK, soon), apart)
         # Where rounds have become longer, many are awake too early, and their looks make rounds longer still.
-        return min(_LONGEST_REST, max(SHORTEST_LOOK, SILENCE_SHARE * silent, min(LONGEST_LOOK, NAP_SHARE * nap)))
+        return min(_LONGEST_REST, max(soon, min(LONGEST_LOOK, NAP_SHARE * nap)))
 
     def heartbeat(self, now: float) -> tuple[float, float]:
         """Return the interval that a heartbeat is to name, and the seconds until the next one.
