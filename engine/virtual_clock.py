@@ -2,7 +2,8 @@
 
 Whoever waits for replies waits until they come or until the deadline, and the clock jumps there. A message to a client
 that is away is never answered, nor is one whose client leaves before it is done. What a client works on in vain ends
-with the round: nobody fetches it, so that it is not done in earnest, and the client is free for the next one.
+with the round: nobody fetches it, so that it is not done in earnest, and the client is free for the next one. Whoever
+has a use for replies that come later can foresee them.
 """
 
 import logging
@@ -49,6 +50,7 @@ class VirtualClock:
     def __init__(self) -> None:
         self._now = 0.0
         self._flights: dict[str, Flight] = {}
+        self._foreseen: set[str] = set()
         self._said = False
         self.foresight: Foresight | None = None
 
@@ -91,14 +93,15 @@ class VirtualClock:
             self._flights[about.message_id] = Flight(self._now, self._now, self._now, self._now + about.ttl, False)
 
     def has_come(self, message_id: str) -> bool:
-        """Tell whether a message has its reply by now."""
-        return self._flights[message_id].arrives <= self._now
+        """Tell whether a message has its reply by now, or one that is foreseen."""
+        return self._flights[message_id].arrives <= self._now or message_id in self._foreseen
 
     def forget_expired(self) -> list[str]:
         """Forget the messages whose replies nobody asks for any more, and return their numbers."""
         expired = [i for i, flight in self._flights.items() if flight.expires < self._now]
         for message_id in expired:
             del self._flights[message_id]
+        self._foreseen &= self._flights.keys()
         return expired
 
     def wait(self, message_ids: Collection[str], count: int, seconds: float, until: float) -> None:
@@ -131,6 +134,12 @@ class VirtualClock:
         """Tell whether a client would answer a message by then, were it waited for."""
         flight = self._flights.get(message_id)
         return flight is not None and flight.arrives <= by
+
+    def foresee(self, message_ids: Collection[str]) -> list[str]:
+        """Return which of these are answered at all, and let their replies be fetched now; :meth:`came` says when."""
+        coming = [i for i in message_ids if i in self._flights and np.isfinite(self._flights[i].arrives)]
+        self._foreseen.update(coming)
+        return coming
 
     def memory(self) -> Memory:
         """Return the seconds up to now."""

@@ -1,10 +1,11 @@
-"""REFL: of the clients that are there now, those least likely to be there next, so that rare ones have their say.
+"""REFL: of the clients that are there now, those least likely to be there next; and updates that come late count too.
 
 References
 ----------
 A. M. Abdelmoniem, A. N. Sahu, M. Canini, S. A. Fahmy, "REFL: Resource-Efficient Federated Learning", EuroSys 2023:
-Section 4.1, intelligent participant selection. Its other half, Section 4.2, which adds updates that come rounds too
-late at a lower weight, is not here: a round takes no reply to another round's message.
+Section 4.1, intelligent participant selection, and Section 4.2, staleness-aware aggregation, which the strategies play
+for any policy (:mod:`aoi_fl.strategies.stragglers`). Its adaptive target is not here: fewer new clients where many
+updates are under way.
 """
 
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from aoi_fl.science.seen import LearningSelector, Report
 from aoi_fl.science.selection import Population, Selection, evenly
 
 REST = 5  # rounds for which a client that has trained is passed over
+NOVELTY = 0.35  # β, what an update's difference from the others counts, beside its lateness; the paper's
 _OLD = 0.25  # what the mean round's length keeps of itself
 
 
@@ -92,3 +94,25 @@ class Refl(LearningSelector):
         if np.isnan(self._begun):
             return float(np.median(population.foresight.seconds))
         return (1 - _OLD) * (population.now - self._begun) + _OLD * self._length
+
+
+def late_weights(rounds_late: NDArray[np.int64], distances: Floats, novelty: float = NOVELTY) -> Floats:
+    """Return (s,) what updates that come late count, where one in time counts 1.
+
+    (1−β)/(τ+1) + β(1 − exp(−Λ/Λ_max)), Abdelmoniem et al. 2023, Section 4.2: the later, the less, but more for one that
+    says something new. Their Λ, how far the mean update in time would move if this one were added, over the mean's own
+    length, both squared, enters by Λ/Λ_max alone: that is the same ratio of squared distances from the mean update.
+
+    Parameters
+    ----------
+    rounds_late : (s,) τ ≥ 1
+    distances : (s,) from the mean update in time, ≥ 0; all 0 where there is none
+    novelty : β, from 0 to 1
+
+    >>> late_weights(np.array([1, 3]), np.array([1.0, 2.0])).round(4).tolist()
+    [0.4024, 0.3837]
+    """
+    furthest = distances.max(initial=0.0)
+    share = (distances / furthest) ** 2 if furthest > 0 else np.zeros(len(distances))
+    found: Floats = (1 - novelty) / (rounds_late + 1) + novelty * (1 - np.exp(-share))
+    return found

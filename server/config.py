@@ -54,6 +54,8 @@ class RunConfig(TaskSettings):
         simulated time; empty: it is not
     over_selection : by which factor more clients than clients-per-round are sent the model; the round then takes the
         first clients-per-round updates and waits for no more
+    late_rounds : how many rounds late an update may come and still be added, for less, see
+        :mod:`aoi_fl.strategies.stragglers`; 0: none is
     foresight : whether policies whose papers assume it are told when devices will be there and how long they will take
     until : seconds of simulated time after which no further round begins; 0: num-server-rounds decides
     max_empty_rounds : rounds in a row without a usable update after which the run stops; 0: it never does
@@ -100,6 +102,7 @@ class RunConfig(TaskSettings):
     compression: Literal["none", "float16", "int8"] = "none"
     clock: str = ""
     over_selection: float = Field(1.0, ge=1, le=100)
+    late_rounds: int = Field(0, ge=0, le=1000)
     until: float = Field(0.0, ge=0, le=1e9)
     foresight: bool = False
     max_empty_rounds: int = Field(10, ge=0, le=1_000_000)
@@ -170,6 +173,9 @@ class RunConfig(TaskSettings):
             raise ValueError(
                 "foresight is true, but clock is empty: only where time is simulated does anybody foresee it"
             )
+        if self.late_rounds and (self.policy in BUDGETED or self.weights == "unbiased"):
+            why = "weights is unbiased" if self.weights == "unbiased" else f"policy {self.policy} goes by its budget"
+            raise ValueError(f"late-rounds is {self.late_rounds}, but {why}: leave one of them out")
         if self.over_selection > 1:
             self._check_over_selection()
         if self.resume and not self.run_name:

@@ -32,6 +32,7 @@ def make_strategy(config: RunConfig, run: str, **settings: Any) -> AgeAwareStrat
         max_empty_rounds=config.max_empty_rounds,
         compression=config.compression,
         enough=config.clients_per_round if config.over_selection > 1 else None,
+        late_rounds=config.late_rounds,
         until=config.until,
         foresight=config.foresight,
     )

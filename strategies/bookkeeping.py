@@ -27,6 +27,7 @@ from aoi_fl.strategies.policy import SelectionPolicy
 from aoi_fl.strategies.records import ClientRecord, Memory, Observer, RoundRecord
 from aoi_fl.strategies.roster import Roster
 from aoi_fl.strategies.so_far import SoFar
+from aoi_fl.strategies.stragglers import Stragglers
 from aoi_fl.wire.protocol import Ask
 
 logger = logging.getLogger("flwr")
@@ -49,6 +50,7 @@ class Bookkeeping(SelectionPolicy, Strategy):
         self._needs, self._aggregation, self._resume = needs, aggregation, resume
         self.roster = Roster(resume.clients if resume else (), expected=needs)
         self._clock: Clock = MACHINE
+        self._stragglers = Stragglers(options.late_rounds, self.roster)
         self._joining: Joining | None = None
         self._so_far = SoFar()
         self._last = 0  # the last round that our own start plays; 0 where somebody else does
@@ -72,6 +74,7 @@ class Bookkeeping(SelectionPolicy, Strategy):
             "so_far": self._so_far.memory(),
             **self.roster.patience.memory(simulated=self._clock.simulated is not None),
             **self._clock.memory(),
+            **self._stragglers.memory(),
             **self._aggregation.memory(),
         }
 
@@ -86,6 +89,7 @@ class Bookkeeping(SelectionPolicy, Strategy):
         if self._so_far.idle == self.options.max_empty_rounds:  # it was stopped for that, and is to try again
             self._so_far.idle = 0
         self._clock.recall(memory)
+        self._stragglers.recall(memory)
         self._aggregation.recall(memory)
 
     def population(self, round_: int) -> Population:
@@ -169,6 +173,8 @@ class Bookkeeping(SelectionPolicy, Strategy):
         if self._opened is not None and self._clock.simulated == self._opened:  # nobody was sent anything
             self._clock.wait((), 0, 0.0, self._opened + ROUND_TRIP)
         self._record.clock = self._clock.simulated
+        if self._record.round == self._last or 0 < self.options.until <= (self._clock.simulated or 0.0):
+            self._stragglers.end(self._record, self._clock)
         self._so_far.idle = self._so_far.idle + 1 if self._record.empty else 0
         self.observer.round_done(self._record, arrays, self.memory())
 

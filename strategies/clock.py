@@ -41,6 +41,9 @@ class Clock(Protocol):
     def comes(self, message_id: str, by: float) -> bool:
         """Tell whether a reply is known to come by then, were it waited for; no if nobody knows."""
 
+    def foresee(self, message_ids: Collection[str]) -> list[str]:
+        """Return which of these are answered at all, and let their replies be fetched now; none if nobody knows."""
+
     @property
     def simulated(self) -> float | None:
         """Seconds of the run up to now, those before a break too; None where time is not simulated."""
@@ -81,6 +84,10 @@ class MachineClock:
     def comes(self, message_id: str, by: float) -> bool:
         """Return no: nobody knows."""
         return False
+
+    def foresee(self, message_ids: Collection[str]) -> list[str]:
+        """Return none: nobody knows."""
+        return []
 
     def memory(self) -> Memory:
         """Return nothing: a resumed run's time is another one."""

@@ -2,12 +2,15 @@
 
 import logging
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
+from numpy.typing import NDArray
 
 from aoi_fl.strategies.aggregation.base import Aggregation
+from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.clock import Clock
 from aoi_fl.strategies.guard import Refused, Update, check_name, one_line, read_answer, read_update
 from aoi_fl.strategies.plan import Plan, RoundOptions
@@ -18,6 +21,26 @@ from aoi_fl.wire.protocol import Answer
 
 logger = logging.getLogger("flwr")
 SURPLUS = "as many updates as were wanted had come before"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one client does, or has done, with the model of a round.
+
+    Attributes
+    ----------
+    client, round, weight : whose it is, of which round, and its ω in that; NaN: the number of examples
+    sent : seconds at which it was sent the model
+    comes : seconds at which its update comes; infinite: not known yet
+    update : what came of it, with changes of that model for arrays; None: not known yet
+    """
+
+    client: int
+    round: int
+    weight: float
+    sent: float
+    comes: float = math.inf
+    update: Update | None = None
 
 
 class Collector:
@@ -55,6 +78,7 @@ class Collector:
         self._refreshed = set() if plan.refresh is None else set(plan.clients[plan.refresh].tolist())
         self._trained: list[Participation] = []
         self._begun = clock.now()
+        self.round = record.round
         aggregation.begin(record.round, model)
 
     def take(self, client: int, reply: Message) -> None:
@@ -71,14 +95,7 @@ class Collector:
                 return
             if self._plan.ask.wire == protocol.BROADCAST and not self._plan.ask.forced:
                 self._record.willing += 1
-            update = read_update(
-                reply,
-                self._model,
-                self._options.weighted_by_key,
-                self._plan.ask.compression,
-                arrays_key=self._options.arrayrecord_key,
-                opaque=self._aggregation.opaque,
-            )
+            update = self._read(reply)
         except Refused as reason:
             outcome = "failed" if reply.has_error() else "refused"
             self.drop(client, outcome, str(reason), reply.metadata.reply_to_message_id)
@@ -86,8 +103,45 @@ class Collector:
         if math.isnan(self._weight[client]):
             self._weight[client] = float(update.examples)
         self._aggregation.add(client, reply, update, self._weight[client])
-        self._trained.append(self._participation(client, update, reply))
+        part = self._participation(client, update)
+        worked = self._clock.worked(reply.metadata.reply_to_message_id)
+        self._trained.append(replace(part, seconds=self._clock.came(reply) - self._begun, device_seconds=worked))
         self._roster.last[client] = self._record.round
+
+    def work(self, client: int) -> Work:
+        """Return what a client does that was sent the model."""
+        return Work(client, self.round, self._weight[client], self._begun)
+
+    def change(self, client: int, reply: Message) -> Update:
+        """Return the update of a client that came when its round was over, less the model that it was made from.
+
+        Raises
+        ------
+        Refused
+            It cannot be used, or the client declined.
+        """
+        answer = read_answer(reply)
+        if answer is not None:
+            check_name(answer.name, self._roster.name(client))
+            if not answer.takes_part:
+                raise Refused("it declined when the round was over")
+        update = self._read(reply)
+        return replace(update, arrays={name: self._less_model(name, array) for name, array in update.arrays.items()})
+
+    def add_late(self, mean: Mean, works: Sequence[Work]) -> None:
+        """Add what others have made of earlier rounds' models, when all updates in time have been taken."""
+        known = [(work, work.update) for work in works if work.update is not None]
+        weights = [float(update.examples) if math.isnan(work.weight) else work.weight for work, update in known]
+        late = [self.round - work.round for work in works]
+        given = mean.add_late([update.arrays for _, update in known], weights, late)
+        for (work, update), weight, rounds_late in zip(known, given, late, strict=True):
+            self._learn(work.client, update.answer)
+            self._weight[work.client] = weight
+            seconds = work.comes - work.sent
+            part = self._participation(work.client, update)
+            worked = None if self._clock.simulated is None else seconds
+            self._trained.append(replace(part, seconds=seconds, device_seconds=worked, rounds_late=rounds_late))
+            self._roster.last[work.client] = self.round
 
     def drop(self, client: int, outcome: str, reason: str, message_id: str) -> None:
         """Note and name a client whose work on a message cannot be used this round."""
@@ -113,7 +167,21 @@ class Collector:
             self._record.train_loss = sum(v * n for v, n in told) / sum(n for _, n in told)
         return self._aggregation.finish()
 
-    def _participation(self, client: int, update: Update, reply: Message) -> Participation:
+    def _read(self, reply: Message) -> Update:
+        return read_update(
+            reply,
+            self._model,
+            self._options.weighted_by_key,
+            self._plan.ask.compression,
+            arrays_key=self._options.arrayrecord_key,
+            opaque=self._aggregation.opaque,
+        )
+
+    def _less_model(self, name: str, array: NDArray[np.generic]) -> NDArray[np.generic]:
+        dtype = array.dtype if array.dtype.kind == "f" else np.float64  # of counts and truth values too
+        return np.asarray(np.subtract(array, self._model[name].numpy(), dtype=dtype))
+
+    def _participation(self, client: int, update: Update) -> Participation:
         answer = update.answer
         return Participation(
             client,
@@ -125,8 +193,6 @@ class Collector:
             forced=self._plan.ask.forced,
             refreshed=client in self._refreshed,
             next_round=None if answer is None else answer.next_round,
-            seconds=self._clock.came(reply) - self._begun,
-            device_seconds=self._clock.worked(reply.metadata.reply_to_message_id),
         )
 
 

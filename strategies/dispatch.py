@@ -1,6 +1,6 @@
 """Messages to chosen clients, and whose their replies are, whoever sends them."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
@@ -73,19 +73,29 @@ class Dispatch:
         one_by_one: bool,
         ordered: bool,
         enough: int | None = None,
+        keep: float | None = None,
     ) -> Exchange:
-        """Send messages, ours or those that a subclass has made of them."""
+        """Send messages, ours or those that a subclass has made of them; parameters as of :class:`Exchange`."""
         patience = self._roster.patience
         self._sent = self._by_client(messages)
         self._exchange = Exchange(
             grid, self._sent, timeout, one_by_one=one_by_one, ordered=ordered, enough=enough,
             settled=patience.worth(self._kind, self._sent, clock_of(grid), others=self._roster.others_answer),
-            last=patience.silent(self._kind),
+            last=patience.silent(self._kind), keep=keep,
         )  # fmt: skip
         return self._exchange
 
-    def take(self, replies: Iterable[Message], round_: int, take: Callable[[int, Message], None]) -> list[int]:
-        """Hand on each reply of a round with its client's number; return the clients that sent none."""
+    def take(
+        self,
+        replies: Iterable[Message],
+        round_: int,
+        take: Callable[[int, Message], None],
+        keep: Callable[[Exchange | None, set[int]], Collection[int]] = lambda exchange, silent: (),
+    ) -> list[int]:
+        """Hand on each reply of a round with its client's number; return the clients that sent none.
+
+        Of these ``keep`` is told, with the exchange if it is ours; those whom it returns work on, and are left to it.
+        """
         client_of = {message.metadata.message_id: client for client, message in self._sent.items()}
         silent = set(self._sent)
         for reply in replies:
@@ -97,9 +107,11 @@ class Dispatch:
                 self._roster.patience.answered(self._kind, client)
                 take(client, reply)
             del reply  # else it stays while the next one is decoded
+        working = set(keep(self._exchange, silent))
+        silent -= working
         # Of a surplus nobody knows whether it would have answered by the deadline.
         mute = set() if self.why_missing == SURPLUS else silent - self._excused
-        self._roster.patience.ended(self._kind, mute, round_, self._exchange)
+        self._roster.patience.ended(self._kind, mute, round_, self._exchange, elsewhere=bool(working))
         return sorted(silent)
 
     def _by_client(self, messages: Iterable[Message]) -> dict[int, Message]:

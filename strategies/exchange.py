@@ -73,6 +73,7 @@ class Exchange:
         last: Collection[int] = (),
     ) -> None:
         self._clock = clock_of(grid)
+        self._grid = grid
         self._replies: Replies | Uploads | Grid = grid
         if uploads(grid):
             self._replies = Replies(grid, large=one_by_one) if batched(grid) else Uploads(grid)
@@ -116,6 +117,14 @@ class Exchange:
         """Return who is missing and would have answered by the deadline that was given, as far as the clock knows."""
         return {self._client_of[i] for i in self._pending if self._clock.comes(i, self._latest)}
 
+    def foretold(self) -> Iterator[Message]:
+        """Yield the replies that come too late, before they do, as far as the clock knows of them."""
+        for message_id in self._clock.foresee(list(self._pending)):
+            for reply in self._grid.pull_messages([message_id]):
+                self._done(reply)
+                yield reply
+                del reply  # the next one is made when this one is gone
+
     @property
     def satisfied(self) -> bool:
         """Whether as many updates have come as were wanted, so that whoever is missing was not waited for."""
@@ -153,10 +162,13 @@ class Exchange:
         """Yield the replies that are there now; of ``ordered`` ones, with ``wait``, the next in turn."""
         found = self._replies
         for reply in self._look(found, wait) if isinstance(found, Replies) else self._pull(found, wait):
-            del self._pending[reply.metadata.reply_to_message_id]
-            self.missing.discard(self._client_of[reply.metadata.reply_to_message_id])
+            self._done(reply)
             yield reply
             del reply  # the next one is decoded when this one is gone
+
+    def _done(self, reply: Message) -> None:
+        del self._pending[reply.metadata.reply_to_message_id]
+        self.missing.discard(self._client_of[reply.metadata.reply_to_message_id])
 
     def _pull(self, replies: Uploads | Grid, wait: bool) -> Iterator[Message]:
         """Yield what is there, asked for one by one or all in one call."""

@@ -101,11 +101,19 @@ class Patience:
         """Note that a client has answered in time."""
         self._silences[kind].forget([client])
 
-    def ended(self, kind: str, missing: Collection[int], round_: int, exchange: Exchange | None = None) -> None:
+    def ended(
+        self,
+        kind: str,
+        missing: Collection[int],
+        round_: int,
+        exchange: Exchange | None = None,
+        *,
+        elsewhere: bool = False,
+    ) -> None:
         """Note who has not answered, and how long the others took; without an exchange somebody else has sent it.
 
         Whoever would have answered by the deadline, but was not waited for, is waited for the next time: in simulated
-        time the clock knows, and else its answer is heard when it comes.
+        time the clock knows, and else its answer is heard when it comes, unless that is fetched ``elsewhere``.
         """
         silence = self._silences[kind]
         for client in missing:
@@ -116,7 +124,7 @@ class Patience:
             self._took[kind] = exchange.took
         for client in exchange.coming():
             silence.hear(client)
-        if exchange.open:
+        if exchange.open and not elsewhere:
             self._unanswered.append((kind, exchange))
 
     def forget(self, client: int) -> None:

@@ -33,6 +33,8 @@ class RoundOptions:
     fraction_evaluate, min_evaluate_nodes : of those connected, and at least how many, as in Flower's FedAvg
     enough : how many updates end a round, the first that come, where more clients are sent the model than are wanted;
         None: all that come by the deadline
+    late_rounds : how many rounds late an update may come and still be added, for less, see
+        :mod:`aoi_fl.strategies.stragglers`; 0: none is
     until : seconds of simulated time after which no further round begins; 0: none are counted
     foresight : whether policies whose papers assume it are told what no server can know, where time is simulated
     max_empty_rounds : rounds in a row without a usable update after which the run stops; 0: it never does
@@ -55,6 +57,7 @@ class RoundOptions:
     fraction_evaluate: float = 1.0
     min_evaluate_nodes: int = 2
     enough: int | None = None
+    late_rounds: int = 0
     until: float = 0.0
     foresight: bool = False
     max_empty_rounds: int = 0

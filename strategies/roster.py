@@ -1,7 +1,7 @@
 """Who is there: clients by number, whatever Flower calls their nodes today."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ class Roster:
     available : (n,) bool, whose node is connected now
     away : (n,) bool, whose node was not at the last roll call, that of a run before its break too
     last : (n,) int64, the round in which the server last used the client's work (0: never)
+    busy : who is still at work on an earlier round's model, and left in peace
     next_round : (n,) int64, the round it has reserved (0: none known)
     payments : (n,) float64, what it declared (NaN: nothing)
     patience : with those that do not answer
@@ -37,6 +38,7 @@ class Roster:
         self._expected = expected
         self.records: dict[int, ClientRecord] = {}
         self.available, self.away = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
+        self.busy: Collection[int] = ()
         self.last = np.zeros(0, np.int64)
         self.next_round = np.zeros(0, np.int64)
         self._sizes = np.zeros(0)
@@ -107,11 +109,12 @@ class Roster:
     def here(self, round_: int) -> NDArray[np.bool_]:
         """Return (n,) whom a round can ask, or choose: the connected, but for those that rest; if all do, all."""
         here = self.available_but(self.patience.resting(round_, QUESTION, TRAINING))
-        return here if here.any() else self.available.copy()
+        return here if here.any() else self.available_but(())
 
     def available_but(self, clients: Iterable[int]) -> NDArray[np.bool_]:
-        """Return (n,) the connected clients, but for these."""
+        """Return (n,) the connected clients that are not busy, but for these."""
         others = self.available.copy()
+        others[list(self.busy)] = False
         others[list(clients)] = False
         return others
 

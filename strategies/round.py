@@ -71,6 +71,12 @@ class AgeAwareStrategy(Steps):
                 f"aggregation is {type(aggregation).__name__}, a policy of selection: give a strategy of "
                 "flwr.serverapp.strategy, or none for the weighted mean."
             )
+        if options.late_rounds and (aggregation is not None or weights == weighting.UNBIASED):
+            how = "weights 'unbiased'" if aggregation is None else f"aggregation {type(aggregation).__name__}"
+            raise ConfigError(
+                f"late_rounds is {options.late_rounds}, which goes with the weighted mean alone, but there is {how}: "
+                "leave one of them out."
+            )
         if aggregation is None:
             made: Aggregation = Mean(options, weights == weighting.UNBIASED)
         else:

@@ -6,7 +6,7 @@ They are Flower's, and each does its part of the round wherever it is called fro
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +15,10 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.base import Aggregation
+from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.bookkeeping import Bookkeeping
 from aoi_fl.strategies.collect import Collector
 from aoi_fl.strategies.dispatch import Dispatch
@@ -53,6 +55,11 @@ class Steps(Bookkeeping):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
         """Begin the round: call the roll, choose the clients, and return the messages that carry the model to them."""
+        if self.options.late_rounds and not self._last:
+            raise ConfigError(
+                f"late_rounds is {self.options.late_rounds}, but another loop than {type(self).__name__}.start plays "
+                "the rounds, and hands no late reply on: leave it out, or call start."
+            )
         self._settle(arrays)
         self._open(server_round, grid)
         with self._record.timed("ask"):
@@ -83,9 +90,14 @@ class Steps(Bookkeeping):
             with self._record.timed("aggregate"):
                 collector.take(client, reply)
 
-        for client in self._take(replies, take):
+        def keep(exchange: Exchange | None, silent: set[int]) -> Collection[int]:
+            return self._stragglers.keep(self._record, self._clock, exchange, collector, silent)
+
+        for client in self._take(replies, take, keep):
             collector.drop(client, "late", self._dispatch.why_missing, self._dispatch.message_id(client))
         with self._record.timed("aggregate"):
+            if (works := self._stragglers.come(self._record, self._clock)) and isinstance(self._aggregation, Mean):
+                collector.add_late(self._aggregation, works)
             arrays, metrics = collector.finish()
         aggregated = (self._record.aggregate_seconds or 0.0) - before
         self._record.add_seconds("train", time.monotonic() - self._step_begun - aggregated)
@@ -172,9 +184,17 @@ class Steps(Bookkeeping):
 
     def _send(self, grid: Grid, messages: Iterable[Message], timeout: float, *, one_by_one: bool) -> Exchange:
         ordered = one_by_one and self.options.deterministic
-        enough = self.options.enough if one_by_one else None
-        return self._dispatch.send(grid, messages, timeout, one_by_one=one_by_one, ordered=ordered, enough=enough)
+        enough, late = (self.options.enough, self.options.late_rounds) if one_by_one else (None, 0)
+        keep = late * timeout if late else None  # a round takes no longer, but for its question
+        return self._dispatch.send(
+            grid, messages, timeout, one_by_one=one_by_one, ordered=ordered, enough=enough, keep=keep
+        )
 
-    def _take(self, replies: Iterable[Message], take: Callable[[int, Message], None]) -> list[int]:
+    def _take(
+        self,
+        replies: Iterable[Message],
+        take: Callable[[int, Message], None],
+        keep: Callable[[Exchange | None, set[int]], Collection[int]] = lambda exchange, silent: (),
+    ) -> list[int]:
         self._record.messages += 2 * self._dispatch.count
-        return self._dispatch.take(replies, self._record.round, take)
+        return self._dispatch.take(replies, self._record.round, take, keep)

@@ -1,5 +1,6 @@
 """A weighted mean that holds one update at a time."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -8,6 +9,7 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.refl import late_weights
 from aoi_fl.strategies.aggregation.metrics import aggregate, stripped
 from aoi_fl.strategies.guard import Update
 from aoi_fl.strategies.plan import RoundOptions
@@ -54,6 +56,24 @@ class RunningMean:
                 np.multiply(product, weight, out=product)
                 np.add(sums, product, out=sums)
         self._total += weight
+
+    def add_change(self, change: Mapping[str, NDArray[np.generic]], weight: float) -> None:
+        """Add an update that is told by how it differs from the model that it was made from."""
+        self.add({name: self._model[name].numpy() + values for name, values in change.items()}, weight)
+
+    def distance(self, change: Mapping[str, NDArray[np.generic]]) -> float:
+        """Return how far a change of the model is from the mean change of those added; 0 if none was.
+
+        Arrays of whole numbers, which count, are left out.
+        """
+        if self._total <= 0:
+            return 0.0
+        squares = 0.0
+        for name, values in change.items():
+            if values.dtype.kind == "f":
+                apart = self._sums[name] / self._total - self._model[name].numpy() - values
+                squares += float(np.vdot(apart, apart))
+        return math.sqrt(squares)
 
     def result(self) -> ArrayRecord | None:
         """Return the new model, or None if nothing with a positive weight was added."""
@@ -111,6 +131,23 @@ class Mean:
         """Add the arrays to the sum, and keep the rest of the reply."""
         self._mean.add(update.arrays, weight)
         self._contents[client] = stripped(reply)
+
+    def add_late(
+        self, changes: Sequence[Mapping[str, NDArray[np.generic]]], weights: Sequence[float], rounds_late: Sequence[int]
+    ) -> list[float]:
+        """Add what became of earlier models, when all updates in time have been added; return the weights it is given.
+
+        Parameters
+        ----------
+        changes : updates, each less the model that it was made from
+        weights, rounds_late : ω and τ of each; it is given ω times :func:`aoi_fl.science.refl.late_weights`
+        """
+        distances = np.array([self._mean.distance(change) for change in changes])
+        shares = late_weights(np.array(rounds_late, dtype=np.int64), distances)
+        given: list[float] = (np.array(weights, dtype=np.float64) * shares).tolist()
+        for change, weight in zip(changes, given, strict=True):
+            self._mean.add_change(change, weight)
+        return given
 
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return the mean, and the means of the metrics weighted by examples."""

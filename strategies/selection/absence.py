@@ -42,7 +42,7 @@ class Absence:
         if record.round == self._noted:
             return
         self._noted = record.round
-        here = roster.available.copy()
+        here = roster.available_but(())
         here[[part.client for part in record.participations if part.outcome in ("late", "failed", "refused")]] = False
         here[roster.patience.resting(record.round, QUESTION, TRAINING)] = False
         met = np.zeros(len(here), np.bool_)

@@ -114,7 +114,7 @@ class DecentralisedParticipation(AgeAwareStrategy):
     def choose(self, ask: Ask, grid: Grid) -> Plan:
         """Find out who is willing, as the wire has it."""
         self._pace.begin(lambda: self._greet_newcomers(ask.round, grid))
-        available, here = self.roster.available, self.roster.here(ask.round)
+        available, here = self.roster.available_but(()), self.roster.here(ask.round)
         question, record = self.question(ask), self._record
         if not self._wire.asks:
             record.asked = int(here.sum())

@@ -8,7 +8,7 @@ import pytest
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.devices import Foresight
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.refl import Refl
+from aoi_fl.science.refl import Refl, late_weights
 from aoi_fl.science.seen import Report
 from aoi_fl.science.selection import Population, RandomSelector
 from aoi_fl.science.simulate import simulate
@@ -82,3 +82,18 @@ def test_a_resumed_selector_goes_on():
 def test_a_rest_out_of_range():
     with pytest.raises(ConfigError, match="rest is -1"):
         Refl(2, 1, rest=-1)
+
+
+def test_late_updates_weigh_as_in_the_paper():
+    """Against Λ as Section 4.2 has it, from updates themselves: how far the mean moves, over its length, squared."""
+    random = np.random.default_rng(0)
+    fresh, late, rounds_late = random.normal(size=(5, 7)), random.normal(size=(3, 7)), np.array([1, 2, 5])
+    mean = fresh.mean(0)
+    moved = [(((mean - (update + 5 * mean) / 6) ** 2).sum() / (mean**2).sum()) for update in late]
+    wanted = [0.65 / (t + 1) + 0.35 * (1 - np.exp(-m / max(moved))) for t, m in zip(rounds_late, moved, strict=True)]
+    np.testing.assert_allclose(late_weights(rounds_late, np.linalg.norm(late - mean, axis=1)), wanted)
+
+
+def test_with_nothing_in_time_lateness_alone_counts():
+    assert late_weights(np.array([1, 4]), np.zeros(2)).tolist() == [0.65 / 2, 0.65 / 5]
+    assert late_weights(np.array([], dtype=np.int64), np.zeros(0)).tolist() == []

@@ -61,6 +61,16 @@ POLICIES = {
         "over-selection": 1.2,
         "train-timeout": 15.0,
     },
+    # Updates that are under way when a run breaks off, made and not yet come, must come all the same.
+    "late": {
+        "policy": "refl",
+        "clock": "generated",
+        "num-clients": 60,
+        "clients-per-round": 10,
+        "over-selection": 1.3,
+        "train-timeout": 15.0,
+        "late-rounds": 3,
+    },
 }
 
 

@@ -1,0 +1,147 @@
+"""Who is still at work on an earlier round's model, and what becomes of its update when it comes.
+
+Of the updates that miss their round, those that come at most ``late_rounds`` rounds late are added to those in time, as
+changes of the model that they were made from, with the weights of :func:`aoi_fl.science.refl.late_weights` (Abdelmoniem
+et al. 2023, Section 4.2). Until then their clients are left in peace: neither asked nor sent another model.
+
+Where time is simulated, an update is made when its round ends and kept until it comes, so that a run that breaks off
+goes on with it. Elsewhere it is fetched when it is there, and what was under way when a run broke off is lost.
+Memory: a model for each update that is kept, and one for each round of which updates may still come.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from math import isnan, nan
+
+import numpy as np
+from flwr.app import Message
+from numpy.typing import NDArray
+
+from aoi_fl.strategies.clock import Clock
+from aoi_fl.strategies.collect import Collector, Work, drop
+from aoi_fl.strategies.exchange import Exchange
+from aoi_fl.strategies.guard import Refused, Update
+from aoi_fl.strategies.patience import TRAINING
+from aoi_fl.strategies.records import Memory, Participation, RoundRecord
+from aoi_fl.strategies.roster import Roster
+from aoi_fl.wire.protocol import Answer
+
+_TABLE = "late"  # in a run's memory: a row for each update that is kept
+
+
+class Stragglers:
+    """The works that go on after their round.
+
+    Parameters
+    ----------
+    rounds : how many rounds late an update may come; 0: nobody works on
+    roster : the clients; those that work on are ``busy``
+    """
+
+    def __init__(self, rounds: int, roster: Roster) -> None:
+        self._rounds, self._roster = rounds, roster
+        self._works: dict[int, Work] = {}
+        roster.busy = self._works.keys()  # whoever that is at the time
+        self._open: list[tuple[Exchange, Collector]] = []  # of rounds of which an update may still come
+
+    def keep(
+        self, record: RoundRecord, clock: Clock, exchange: Exchange | None, collector: Collector, silent: Iterable[int]
+    ) -> Collection[int]:
+        """Let those who have not answered in a round work on, and return who does.
+
+        Where somebody else has sent the messages, that is nobody; in simulated time, nobody who will never answer.
+        """
+        if not self._rounds or exchange is None:
+            return ()
+        works = {client: collector.work(client) for client in silent}
+        self._works |= works
+        if exchange.open:
+            self._open.append((exchange, collector))
+            return works
+        answered = self._read(record, clock, exchange, collector, exchange.foretold())
+        for client in works.keys() - answered:
+            del self._works[client]
+        return answered
+
+    def come(self, record: RoundRecord, clock: Clock) -> list[Work]:
+        """Return the works whose updates have come by now, in client order, and forget them.
+
+        Those that are too late for any later round are given up, and named in the round's record.
+        """
+        for exchange, collector in self._open:
+            self._read(record, clock, exchange, collector, exchange.ready())
+        come = [self._works.pop(work.client) for work in self._sorted() if work.comes <= clock.now()]
+        for work in come:
+            self._roster.patience.answered(TRAINING, work.client)
+        for work in self._sorted():
+            if record.round - work.round >= self._rounds:
+                self._drop(record, clock, work, "late", f"no update within {self._rounds} rounds more")
+                self._roster.patience.ended(TRAINING, {work.client}, record.round, None)
+        waited = {work.round for work in self._works.values()}
+        self._open = [(exchange, collector) for exchange, collector in self._open if collector.round in waited]
+        return come
+
+    def end(self, record: RoundRecord, clock: Clock) -> None:
+        """Give up whoever is still at work when the last round is over, and name it in the round's record."""
+        for work in self._sorted():
+            self._drop(record, clock, work, "late", "the run was over before its update came")
+        self._open.clear()
+
+    def memory(self) -> dict[str, NDArray[np.generic]]:
+        """Return the updates that are kept, as a table and their arrays by client and name."""
+        kept = [(work, work.update) for work in self._sorted() if work.update is not None]
+        found: dict[str, NDArray[np.generic]] = {}
+        if kept:
+            found[_TABLE] = np.array([_row(work, update) for work, update in kept], dtype=np.float64)
+        for work, update in kept:
+            found |= {f"{_TABLE}-{work.client}/{name}": change for name, change in update.arrays.items()}
+        return found
+
+    def recall(self, memory: Memory) -> None:
+        """Take back what :meth:`memory` returned."""
+        rows = memory[_TABLE].tolist() if _TABLE in memory else []
+        for number, round_, weight, sent, comes, examples, loss, age, reserved in rows:
+            client, prefix = int(number), f"{_TABLE}-{number:.0f}/"
+            next_round = None if isnan(reserved) else int(reserved)
+            known = None if isnan(age) else Answer(self._roster.name(client), True, int(age), next_round)
+            changes = {name.removeprefix(prefix): array for name, array in memory.items() if name.startswith(prefix)}
+            update = Update(changes, int(examples), None if isnan(loss) else loss, known)
+            self._works[client] = Work(client, int(round_), weight, sent, comes, update)
+
+    def _read(
+        self, record: RoundRecord, clock: Clock, exchange: Exchange, collector: Collector, replies: Iterable[Message]
+    ) -> set[int]:
+        """Keep the updates in replies to an earlier round's messages, drop what is none, and return whose they are."""
+        answered = set()
+        for reply in replies:
+            client = exchange.client_of(reply)
+            work = None if client is None else self._works.get(client)
+            if work is None or work.round != collector.round:
+                continue
+            try:
+                self._works[work.client] = replace(
+                    work, comes=clock.came(reply), update=collector.change(work.client, reply)
+                )
+            except Refused as reason:
+                outcome = "failed" if reply.has_error() else "refused"
+                self._drop(record, clock, work, outcome, str(reason))
+            answered.add(work.client)
+            del reply  # the next one is made when this one is gone
+        return answered
+
+    def _drop(self, record: RoundRecord, clock: Clock, work: Work, outcome: str, reason: str) -> None:
+        del self._works[work.client]
+        worked = None if clock.simulated is None else min(clock.now(), work.comes) - work.sent
+        name = self._roster.name(work.client)
+        drop(record, Participation(work.client, name, outcome, device_seconds=worked, reason=reason))
+
+    def _sorted(self) -> list[Work]:
+        return [work for _, work in sorted(self._works.items())]
+
+
+def _row(work: Work, update: Update) -> tuple[float, ...]:
+    loss = nan if update.loss is None else update.loss
+    age = nan if update.answer is None else update.answer.age
+    reserved = None if update.answer is None else update.answer.next_round
+    next_round = nan if reserved is None else reserved
+    return work.client, work.round, work.weight, work.sent, work.comes, update.examples, loss, age, next_round

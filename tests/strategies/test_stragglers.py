@@ -1,0 +1,161 @@
+"""Updates that come rounds late and count all the same, against timelines worked out by hand."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+from flwr.app import ConfigRecord
+from flwr.serverapp.strategy import FedAvg
+
+from aoi_fl.engine.clocked_grid import ClockedGrid
+from aoi_fl.engine.local import LocalGrid
+from aoi_fl.science.availability import Availability, always
+from aoi_fl.science.devices import DeviceTrace
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.server.config import RunConfig
+from aoi_fl.strategies import RandomSelection, RoundOptions
+from tests.strategies.federation import (
+    MODEL,
+    everyone,
+    examples_of,
+    honest_app,
+    hostile_app,
+    model,
+    play,
+    raises,
+    same_model,
+    steps_of,
+)
+
+SLOW = 3
+WORK = [9.0, 9.0, 9.0, 48.0]  # seconds, and one more there and back: rounds end at 20, 30, 40, 50, client 3 at 49
+
+
+def clocked(app, config, nodes, work=WORK, there=None):
+    seconds = np.array([one / examples_of(client) for client, one in enumerate(work)])
+    free = np.full(nodes, np.inf)
+    trace = DeviceTrace(there or always(nodes), seconds, "example", free, free)
+    return ClockedGrid(app, config, nodes, lambda: None, trace)
+
+
+def share(rounds_late):
+    """Return what the only late update of a round counts (Abdelmoniem et al. 2023, Section 4.2, β = 0.35)."""
+    return 0.65 / (rounds_late + 1) + 0.35 * (1 - math.exp(-1))
+
+
+def model_after(rounds, rounds_late, late=SLOW):
+    """Return the model after rounds without one client, whose update of the first round is added in the last."""
+    others = [client for client in range(4) if client != late]
+    size = sum(examples_of(client) for client in others)
+    weight = examples_of(late) * share(rounds_late)
+    found = {}
+    for key, start in MODEL.items():
+        step = sum(examples_of(client) * steps_of(client)[key] for client in others)
+        last = (step + weight * steps_of(late)[key]) / (size + weight)
+        found[key] = start + (rounds - 1) * step / size + last
+    return found
+
+
+def dropped(notes):
+    return [
+        (record.round, part.client, part.outcome, part.device_seconds, part.reason)
+        for record in notes.rounds
+        for part in record.participations
+        if part.outcome != "trained"
+    ]
+
+
+def test_an_update_that_comes_three_rounds_late_is_added_for_less(tmp_path):
+    notes, result, _ = play(everyone, honest_app(), tmp_path, rounds=4, grid=clocked, train_timeout=20.0, late_rounds=3)
+    assert [round(record.clock) for record in notes.rounds] == [20, 30, 40, 50]
+    assert [record.trained for record in notes.rounds] == [3, 3, 3, 4] and dropped(notes) == []
+    (late,) = [part for part in notes.rounds[3].participations if part.client == SLOW]
+    assert (late.outcome, late.rounds_late, late.seconds, late.device_seconds) == ("trained", 3, 49.0, 49.0)
+    assert (late.age, late.loss) == (0, 1.0 + SLOW)
+    weights = {part.client: part.weight for part in notes.rounds[3].participations}
+    assert math.isclose(weights[SLOW] / weights[0], 4 * share(3)) and math.isclose(sum(weights.values()), 1.0)
+    same_model(result.arrays, model_after(4, 3))
+
+
+def test_who_is_still_at_work_is_sent_nothing_and_then_takes_part_again(tmp_path):
+    notes, *_ = play(everyone, honest_app(), tmp_path, rounds=5, grid=clocked, train_timeout=20.0, late_rounds=3)
+    assert [record.messages for record in notes.rounds] == [16, 6, 6, 6, 8]  # the first with the roll call's
+
+
+def test_who_is_later_than_that_is_late_with_all_its_work(tmp_path):
+    notes, *_ = play(everyone, honest_app(), tmp_path, rounds=3, grid=clocked, train_timeout=20.0, late_rounds=2)
+    assert dropped(notes) == [(3, SLOW, "late", 40.0, "no update within 2 rounds more")]
+
+
+def test_who_is_at_work_when_the_run_ends_is_late(tmp_path):
+    notes, *_ = play(everyone, honest_app(), tmp_path, rounds=2, grid=clocked, train_timeout=20.0, late_rounds=3)
+    assert dropped(notes) == [(2, SLOW, "late", 30.0, "the run was over before its update came")]
+    assert not any(name.startswith("late") for name in notes.memory[2])
+    notes, *_ = play(
+        everyone, honest_app(), tmp_path, rounds=9, grid=clocked, run="b", train_timeout=20.0, late_rounds=3, until=25.0
+    )
+    assert [part[:4] for part in dropped(notes)] == [(2, SLOW, "late", 30.0)]
+
+
+def test_one_whose_training_fails_is_named_at_once_and_tried_again(tmp_path):
+    app = hostile_app(raises(RuntimeError("no")), whom=(SLOW,))
+    notes, *_ = play(everyone, app, tmp_path, rounds=2, grid=clocked, train_timeout=20.0, late_rounds=3)
+    assert [part[:3] for part in dropped(notes)] == [(1, SLOW, "failed"), (2, SLOW, "failed")]
+
+
+def test_who_leaves_in_mid_training_is_late_at_once(tmp_path):
+    there = Availability.from_spells([[(0, 1000)]] * 3 + [[(0, 15), (90, 1000)]], 1000.0)
+    grid = partial(clocked, there=there)
+    notes, *_ = play(everyone, honest_app(), tmp_path, rounds=2, grid=grid, train_timeout=20.0, late_rounds=3)
+    assert [part[:3] for part in dropped(notes)] == [(1, SLOW, "late")]
+
+
+class Slow(LocalGrid):
+    """A grid on which client 0's first update is there when the third round has begun, by the machine's time."""
+
+    there = False
+
+    def push_messages(self, messages):
+        messages = list(messages)
+        self.there = any(message.metadata.group_id == "3" for message in messages)
+        return super().push_messages(messages)
+
+    def pull_messages(self, message_ids):
+        first = next(iter(self._contexts))
+        mine = {i for i in message_ids if (m := self._waiting.get(i)) and m.metadata.dst_node_id == first}
+        mine = {i for i in mine if self._waiting[i].metadata.message_type == "train"}
+        return super().pull_messages([i for i in message_ids if self.there or i not in mine])
+
+
+def test_over_a_network_it_is_fetched_when_it_is_there(tmp_path):
+    notes, result, _ = play(everyone, honest_app(), tmp_path, rounds=3, grid=Slow, train_timeout=0.5, late_rounds=4)
+    assert [record.trained for record in notes.rounds] == [3, 3, 4] and dropped(notes) == []
+    (late,) = [part for part in notes.rounds[2].participations if part.client == 0]
+    assert late.rounds_late == 2 and late.device_seconds is None and 0.5 < late.seconds < 60
+    same_model(result.arrays, model_after(3, 2, late=0))
+
+
+def test_of_many_that_are_late_the_one_that_differs_counts_for_more(tmp_path):
+    grid = partial(clocked, work=[9.0, 9.0, 47.0, 48.0])
+    notes, *_ = play(everyone, honest_app(), tmp_path, rounds=4, grid=grid, train_timeout=20.0, late_rounds=3)
+    weights = {part.client: part.weight for part in notes.rounds[3].participations}
+    mean = {key: (10 * steps_of(0)[key] + 20 * steps_of(1)[key]) / 30 for key in ("w", "b")}
+    apart = [math.sqrt(sum(((mean[k] - steps_of(c)[k]) ** 2).sum() for k in mean)) for c in (2, 3)]
+    for client, distance in zip((2, 3), apart, strict=True):
+        counts = 0.65 / 4 + 0.35 * (1 - math.exp(-((distance / max(apart)) ** 2)))
+        assert math.isclose(weights[client] / weights[0], counts * examples_of(client) / 10, rel_tol=1e-6)
+
+
+def test_what_late_updates_do_not_go_with_is_refused(tmp_path):
+    options = RoundOptions(late_rounds=2)
+    with pytest.raises(ConfigError, match=r"late_rounds is 2, which goes with the weighted mean alone, but .* FedAvg"):
+        RandomSelection(2, aggregation=FedAvg(), options=options)
+    with pytest.raises(ConfigError, match=r"late_rounds is 2, .* there is weights 'unbiased'"):
+        RandomSelection(2, weights="unbiased", options=options)
+    with pytest.raises(ConfigError, match=r"another loop than RandomSelection\.start plays the rounds"):
+        RandomSelection(2, options=options).configure_train(1, model(), ConfigRecord(), LocalGrid(honest_app(), {}, 2))
+    with pytest.raises(ConfigError, match="late-rounds is 2, but policy wics goes by its budget"):
+        RunConfig.parse({"policy": "wics", "late-rounds": 2})
+    with pytest.raises(ConfigError, match="late-rounds is 2, but weights is unbiased"):
+        RunConfig.parse({"policy": "random", "weights": "unbiased", "late-rounds": 2})
