@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -61,7 +62,7 @@ class RunningMean:
         """Add an update that is told by how it differs from the model that it was made from."""
         self.add({name: self._model[name].numpy() + values for name, values in change.items()}, weight)
 
-    def distance(self, change: Mapping[str, NDArray[np.generic]]) -> float:
+    def distance(self, change: Mapping[str, NDArray[Any]]) -> float:
         """Return how far a change of the model is from the mean change of those added; 0 if none was.
 
         Arrays of whole numbers, which count, are left out.
