@@ -1,7 +1,6 @@
 """Clients that come and go, played by real clients: what each achieves is its target as far as it is there."""
 
 import logging
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,9 +15,9 @@ from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.server.config import RunConfig
 from aoi_fl.strategies import MarkovParticipation, RoundOptions, SystematicParticipation
-from aoi_fl.strategies.patience import Patience
 from aoi_fl.strategies.plan import Resume
-from aoi_fl.strategies.records import RoundRecord
+from aoi_fl.strategies.records import ClientRecord, RoundRecord
+from aoi_fl.strategies.roster import Roster
 from aoi_fl.strategies.selection.absence import Absence
 from tests.strategies.federation import Notes
 
@@ -136,8 +135,8 @@ def test_a_resumed_run_goes_on(make, tmp_path):
 
 def test_a_round_is_noted_once():
     """Where nobody volunteers, a second batch of the round's updates comes in."""
-    everybody, record = np.ones(3, np.bool_), RoundRecord(7)
-    roster = SimpleNamespace(available=everybody, patience=Patience(), records=range(3))
+    roster, record = Roster([ClientRecord(number, f"c{number}", 1) for number in range(3)]), RoundRecord(7)
+    roster.available[:] = True
     once, twice = Absence(), Absence()
     once.note(roster, record, ())
     for _ in range(2):
