@@ -109,6 +109,11 @@ class Exchange:
         return bool(self._pending) and not simulated and self._clock.now() < self._forgotten
 
     @property
+    def pending(self) -> set[int]:
+        """Who is missing that was sent a message: of a grid that takes not all of them, not everybody was."""
+        return {self._client_of[message_id] for message_id in self._pending}
+
+    @property
     def cut_short(self) -> bool:
         """Whether those who are missing were not waited for until the deadline that was given."""
         return self._deadline < self._latest

@@ -53,7 +53,7 @@ class Stragglers:
         """
         if not self._rounds or exchange is None:
             return ()
-        works = {client: collector.work(client) for client in silent}
+        works = {client: collector.work(client) for client in exchange.pending.intersection(silent)}
         self._works |= works
         if exchange.open:
             self._open.append((exchange, collector))
