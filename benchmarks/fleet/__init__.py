@@ -41,10 +41,8 @@ def _some() -> Iterator[Row]:
 
 
 def _reserve() -> Iterator[Row]:
-    """Play reserve: a round begins every five seconds at most, so that clients know from the start when theirs is."""
-    played = found(
-        clients=MANY, per_round=PER_ROUND, killing=True, round_seconds=5.0, rounds=5, seconds=700.0, timeout=30.0
-    )
+    """Play reserve with more than that, each awake and told how often to look."""
+    played = found(clients=MANY, per_round=PER_ROUND, killing=True, rounds=5, seconds=700.0, timeout=30.0)
     yield from rows(played, first=60.0, round=3.0)
 
 
