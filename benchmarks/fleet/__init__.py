@@ -51,7 +51,7 @@ def _poll() -> Iterator[Row]:
     wire = {"clients": MANY, "per_round": PER_ROUND, "wire": "poll", "timeout": 300.0}
     ours = found(**wire, rounds=2, seconds=600.0)
     yield from rows(ours, first=60.0)
-    former = found(**wire, rounds=2, seconds=360.0, behaviour="former")
+    former = found(**wire, rounds=2, seconds=500.0, behaviour="former")
     yield from rows(former)
     if ours["rounds"]:
         least = statistics.median(former["rounds"]) if former["rounds"] else former["unfinished"]
