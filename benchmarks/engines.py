@@ -102,7 +102,7 @@ def play(grid: Grid, config: Mapping[str, Any]) -> Times:
 def run(data: Path) -> Iterator[Row]:
     """Measure both exchanges on both engines."""
     for what, clients, rounds, limit, title in (
-        (HANDBACK, 100, 8, 1 / 10, "15 of 100 clients hand a 1.6 M-parameter record back, aggregated, local engine"),
+        (HANDBACK, 100, 8, 1 / 15, "15 of 100 clients hand a 1.6 M-parameter record back, aggregated, local engine"),
         (ASK, 1000, 5, 1 / 50, "asking 1000 clients, local engine"),
     ):
         with tempfile.TemporaryDirectory() as folder:
