@@ -200,7 +200,7 @@ class Arena(Experiment):
         for level in _LEVELS[settings["dataset"]]:
             axes.axhline(level, color="#999999", linewidth=1)
         axes.set(xlabel="minutes of simulated time", ylabel="test accuracy")
-        legend_below(figure, axes)
+        legend_below(figure, axes, 2)  # names with keys of their own are long
 
 
 _SPLITS = {"dirichlet": ("dirichlet:0.3", "unequal data"), "iid": ("iid", "equal data")}
