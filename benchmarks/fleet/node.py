@@ -62,6 +62,7 @@ class VirtualNode:
     traffic : counted here
     run_configs : of runs that other nodes have read already
     stalls : whether it announces its updates, and never uploads them
+    lingers : seconds that its training takes in the first round
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class VirtualNode:
         traffic: Traffic,
         run_configs: dict[int, dict[str, Any]],
         stalls: bool = False,
+        lingers: float = 0.0,
     ) -> None:
         self.name = f"client-{number}"
         self.active, self.asked = asyncio.Event(), asyncio.Event()
@@ -83,6 +85,7 @@ class VirtualNode:
         self._make_behaviour, self._behaviour = behaviour, behaviour(self._random)
         self._config = {"partition-id": number, "state-dir": str(folder), "seed": number, "sleep": sleep}
         self._traffic, self._run_configs, self._stalls = traffic, run_configs, stalls
+        self._lingers = lingers
         self._known: set[int] = set()
         self._task: asyncio.Task[None] | None = None
         self._wake, self._lay_down = asyncio.Event(), asyncio.Event()
@@ -169,6 +172,8 @@ class VirtualNode:
             begun = time.perf_counter()
             about = context(run_id, message.metadata.dst_node_id, self._run_configs[run_id], self._config)
             reply = client_app(message, about)
+            if protocol.ARRAYS in reply.content and message.metadata.group_id == "1":
+                await asyncio.sleep(self._lingers)
             upload = not (self._stalls and protocol.ARRAYS in reply.content)
             await self._node.send(reply, time.perf_counter() - begun, upload)
         except (grpc.aio.AioRpcError, LookupError):

@@ -23,6 +23,7 @@ _CHANNELS = 16
 _IDLE = frozenset({"PullMessages", "SendNodeHeartbeat"})  # what is called while there is nothing to do, too
 _AT_ONCE = 64  # nodes that connect at a time, so that those that are many do not all wait on one another
 _START = 600.0  # seconds until the ServerApp says that it begins: on a busy machine its imports take their time
+_LINGERS = 1.5  # times the deadline that a node trains which lingers
 _LOOK = 0.2  # seconds between two looks at what the ServerApp has written
 _CHECK = 3.0  # seconds between two looks at whether the run is still going
 
@@ -75,6 +76,7 @@ class Play:
             "what": "fleet", "clients": self.scenario.clients, "per-round": self.scenario.per_round,
             "wire": self.scenario.wire, "rounds": self.scenario.all_rounds, "out": str(self._notes),
             "timeout": self.scenario.timeout, "round-seconds": self.scenario.round_seconds,
+            "late-rounds": self.scenario.late_rounds,
             "former": self.scenario.behaviour == "former", "least": self.scenario.joining or self.scenario.clients,
         }  # fmt: skip
         told = " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())
@@ -107,6 +109,7 @@ class Play:
                 self.traffic,
                 configs,
                 i < self.scenario.stalling,
+                _LINGERS * self.scenario.timeout if i < self.scenario.lingering else 0.0,
             )
             for i, key in enumerate(keys)
         ]
@@ -188,10 +191,12 @@ class Play:
         found.superlink_peak, found.failed = self.link.peak, self.traffic.failed
         found.serverapp_peak = max(float(m.line["peak"]) for m in self._marks)
         found.trained = sum(int(m.line["trained"]) for m in rounds.values())
+        answered = {round_: set(mark.line["outcomes"]) for round_, mark in rounds.items()}
         for round_, mark in rounds.items():
-            outcomes = mark.line["outcomes"]
-            found.late += sum(outcome == "late" for outcome in outcomes.values())
-            found.lost += len(self.traffic.sent.get(round_, set()) - outcomes.keys())
+            found.late += sum(outcome == "late" for outcome in mark.line["outcomes"].values())
+            for name, late in mark.line["rounds_late"].items():
+                answered[round_ - late].add(name)
+        found.lost = sum(len(self.traffic.sent.get(round_, set()) - names) for round_, names in answered.items())
         for kill in found.kills.values():
             mark = rounds.get(int(kill["round"]))
             kill["seconds"] = float("nan") if mark is None else float(mark.line["seconds"])

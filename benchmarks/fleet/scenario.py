@@ -21,6 +21,8 @@ class Scenario:
     timeout : seconds until the deadline of training; a question has more, the more clients there are
     round_seconds : as the run key
     stalling : how many nodes announce their updates, and never upload them
+    lingering : how many nodes train for longer than ``timeout`` in the first round
+    late_rounds : as the run key
     joining : how many nodes are there when the first round begins, and join in the time of a round, one after another;
         the quiet rounds are then those after all have been asked. 0: all are there
     """
@@ -35,6 +37,8 @@ class Scenario:
     timeout: float = 60.0
     round_seconds: float = 0.0
     stalling: int = 0
+    lingering: int = 0
+    late_rounds: int = 0
     joining: int = 0
 
     @property

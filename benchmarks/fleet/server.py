@@ -47,7 +47,8 @@ class Notes:
         counts = {key: getattr(record, key) for key in ("round", "seconds", "asked", "trained", "dropped", "messages")}
         counts["seconds"] -= self._waited
         self._waited = 0.0
-        self.write(**counts, outcomes={p.name: p.outcome for p in record.participations})
+        late = {p.name: p.rounds_late for p in record.participations if p.rounds_late}
+        self.write(**counts, outcomes={p.name: p.outcome for p in record.participations}, rounds_late=late)
 
 
 def play(grid: Grid, config: Mapping[str, Any]) -> None:
@@ -60,6 +61,7 @@ def play(grid: Grid, config: Mapping[str, Any]) -> None:
         ask_timeout=float(config["timeout"]) + _EACH * int(config["least"]),
         train_timeout=float(config["timeout"]),
         evaluate_clients=0,
+        late_rounds=int(config["late-rounds"]),
         min_clients=int(config["least"]) or None,
     )
     n, k = int(config["clients"]), int(config["per-round"])

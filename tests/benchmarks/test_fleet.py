@@ -47,6 +47,16 @@ def test_uploads_that_stall_hold_up_neither_the_others_nor_the_next_round():
     assert max(found.rounds) < 20 + 15
 
 
+def test_updates_that_come_rounds_late_count_when_they_come():
+    from benchmarks.fleet.play import play
+    from benchmarks.fleet.scenario import Scenario
+
+    found = play(Scenario(8, 8, "poll", rounds=12, timeout=6.0, lingering=2, late_rounds=8))
+    assert found.complete and found.lost == 0 and found.late == 0
+    assert 6 * 12 + 2 <= found.trained < 8 * 12  # the two who linger are sent nothing meanwhile
+    assert max(found.rounds) < 6  # and nobody waits for them
+
+
 def test_a_run_that_fails_is_told_at_once_and_leaves_no_process():
     from benchmarks.fleet.play import play
     from benchmarks.fleet.scenario import Scenario
