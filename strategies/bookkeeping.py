@@ -164,6 +164,11 @@ class Bookkeeping(SelectionPolicy, Strategy):
         if self._joining is not None and self._clock.simulated is None:
             self._greet(round_, grid, self._joining)
 
+    @property
+    def _time_is_up(self) -> bool:
+        """Whether no further round begins, for the simulated time that has passed."""
+        return 0 < self.options.until <= (self._clock.simulated or 0.0)
+
     def _close(self, by_start: bool = False) -> None:
         """Write the round down, unless it is our own start that does so when it is over."""
         if self._unrecorded is None or (self._last and not by_start):
@@ -173,7 +178,7 @@ class Bookkeeping(SelectionPolicy, Strategy):
         if self._opened is not None and self._clock.simulated == self._opened:  # nobody was sent anything
             self._clock.wait((), 0, 0.0, self._opened + ROUND_TRIP)
         self._record.clock = self._clock.simulated
-        if self._record.round == self._last or 0 < self.options.until <= (self._clock.simulated or 0.0):
+        if self._record.round == self._last or self._time_is_up:
             self._stragglers.end(self._record, self._clock)
         self._so_far.idle = self._so_far.idle + 1 if self._record.empty else 0
         self.observer.round_done(self._record, arrays, self.memory())

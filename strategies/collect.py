@@ -132,7 +132,7 @@ class Collector:
         """Add what others have made of earlier rounds' models, when all updates in time have been taken."""
         known = [(work, work.update) for work in works if work.update is not None]
         weights = [float(update.examples) if math.isnan(work.weight) else work.weight for work, update in known]
-        late = [self.round - work.round for work in works]
+        late = [self.round - work.round for work, _ in known]
         given = mean.add_late([update.arrays for _, update in known], weights, late)
         for (work, update), weight, rounds_late in zip(known, given, late, strict=True):
             self._learn(work.client, update.answer)

@@ -90,7 +90,7 @@ class Dispatch:
         replies: Iterable[Message],
         round_: int,
         take: Callable[[int, Message], None],
-        keep: Callable[[Exchange | None, set[int]], Collection[int]] = lambda exchange, silent: (),
+        keep: Callable[[Exchange | None, set[int]], Collection[int]],
     ) -> list[int]:
         """Hand on each reply of a round with its client's number; return the clients that sent none.
 

@@ -148,7 +148,7 @@ class AgeAwareStrategy(Steps):
                 self.stopped = f"no usable update came in {idle} rounds in a row (max-empty-rounds)"
                 logger.warning("The run stops after round %d: %s.", round_, self.stopped)
                 break
-            if 0 < self.options.until <= (self._clock.simulated or 0.0):
+            if self._time_is_up:
                 break
         if first <= num_rounds:
             self._check_trained()

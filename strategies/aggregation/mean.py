@@ -1,6 +1,5 @@
 """A weighted mean that holds one update at a time."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -62,19 +61,18 @@ class RunningMean:
         """Add an update that is told by how it differs from the model that it was made from."""
         self.add({name: self._model[name].numpy() + values for name, values in change.items()}, weight)
 
-    def distance(self, change: Mapping[str, NDArray[Any]]) -> float:
-        """Return how far a change of the model is from the mean change of those added; 0 if none was.
+    def distances(self, changes: Sequence[Mapping[str, NDArray[Any]]]) -> NDArray[np.float64]:
+        """Return how far each of some changes of the model is from the mean change of those added; 0 if none was.
 
         Arrays of whole numbers, which count, are left out.
         """
-        if self._total <= 0:
-            return 0.0
-        squares = 0.0
-        for name, values in change.items():
-            if values.dtype.kind == "f":
-                apart = self._sums[name] / self._total - self._model[name].numpy() - values
-                squares += float(np.vdot(apart, apart))
-        return math.sqrt(squares)
+        squares = np.zeros(len(changes))
+        for name, total in self._sums.items() if self._total > 0 else ():
+            model = self._model[name].numpy()
+            if model.dtype.kind == "f":
+                mean = total / self._total - model
+                squares += [np.vdot(apart, apart) for apart in (mean - change[name] for change in changes)]
+        return np.sqrt(squares)
 
     def result(self) -> ArrayRecord | None:
         """Return the new model, or None if nothing with a positive weight was added."""
@@ -143,8 +141,7 @@ class Mean:
         changes : updates, each less the model that it was made from
         weights, rounds_late : ω and τ of each; it is given ω times :func:`aoi_fl.science.refl.late_weights`
         """
-        distances = np.array([self._mean.distance(change) for change in changes])
-        shares = late_weights(np.array(rounds_late, dtype=np.int64), distances)
+        shares = late_weights(np.array(rounds_late, dtype=np.int64), self._mean.distances(changes))
         given: list[float] = (np.array(weights, dtype=np.float64) * shares).tolist()
         for change, weight in zip(changes, given, strict=True):
             self._mean.add_change(change, weight)
