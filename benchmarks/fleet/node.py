@@ -62,7 +62,7 @@ class VirtualNode:
     traffic : counted here
     run_configs : of runs that other nodes have read already
     stalls : whether it announces its updates, and never uploads them
-    lingers : seconds that its training takes in the first round
+    lingers : set when its training of the first round is done; None: at once
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class VirtualNode:
         traffic: Traffic,
         run_configs: dict[int, dict[str, Any]],
         stalls: bool = False,
-        lingers: float = 0.0,
+        lingers: asyncio.Event | None = None,
     ) -> None:
         self.name = f"client-{number}"
         self.active, self.asked = asyncio.Event(), asyncio.Event()
@@ -172,8 +172,9 @@ class VirtualNode:
             begun = time.perf_counter()
             about = context(run_id, message.metadata.dst_node_id, self._run_configs[run_id], self._config)
             reply = client_app(message, about)
-            if protocol.ARRAYS in reply.content and message.metadata.group_id == "1":
-                await asyncio.sleep(self._lingers)
+            first = protocol.ARRAYS in reply.content and message.metadata.group_id == "1"
+            if first and self._lingers is not None:
+                await self._lingers.wait()
             upload = not (self._stalls and protocol.ARRAYS in reply.content)
             await self._node.send(reply, time.perf_counter() - begun, upload)
         except (grpc.aio.AioRpcError, LookupError):

@@ -23,7 +23,7 @@ _CHANNELS = 16
 _IDLE = frozenset({"PullMessages", "SendNodeHeartbeat"})  # what is called while there is nothing to do, too
 _AT_ONCE = 64  # nodes that connect at a time, so that those that are many do not all wait on one another
 _START = 600.0  # seconds until the ServerApp says that it begins: on a busy machine its imports take their time
-_LINGERS = 1.5  # times the deadline that a node trains which lingers
+_LINGERS = 4  # rounds that are over before a node which lingers has trained for the first of them
 _LOOK = 0.2  # seconds between two looks at what the ServerApp has written
 _CHECK = 3.0  # seconds between two looks at whether the run is still going
 
@@ -58,6 +58,7 @@ class Play:
         self.found = Played(scenario)
         self._marks: list[Mark] = []
         self._first = 0 if scenario.joining else 1  # the first of the quiet rounds; 0: not yet
+        self._lingered = asyncio.Event()
         self._notes = link.folder / "notes"
 
     @property
@@ -109,7 +110,7 @@ class Play:
                 self.traffic,
                 configs,
                 i < self.scenario.stalling,
-                _LINGERS * self.scenario.timeout if i < self.scenario.lingering else 0.0,
+                self._lingered if i < self.scenario.lingering else None,
             )
             for i, key in enumerate(keys)
         ]
@@ -147,6 +148,8 @@ class Play:
                         deadline = time.monotonic() + self.scenario.seconds
                         limit.reschedule(asyncio.get_running_loop().time() + self.scenario.seconds)
                     self._mark(line)
+                    if self.round >= _LINGERS:
+                        self._lingered.set()
                     if self.scenario.killing and (kill := planned.get(line.get("round", 0))) is not None:
                         self.found.kills[kill.__name__] = await kill(self)
                     if "ended" in line or (self.scenario.joining and self._first and self.round > self._last):

@@ -21,7 +21,7 @@ class Scenario:
     timeout : seconds until the deadline of training; a question has more, the more clients there are
     round_seconds : as the run key
     stalling : how many nodes announce their updates, and never upload them
-    lingering : how many nodes train for longer than ``timeout`` in the first round
+    lingering : how many nodes train until four rounds are over, when they are asked in the first
     late_rounds : as the run key
     joining : how many nodes are there when the first round begins, and join in the time of a round, one after another;
         the quiet rounds are then those after all have been asked. 0: all are there
