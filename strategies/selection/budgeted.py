@@ -83,6 +83,11 @@ class BudgetedRefresh(AgeAwareStrategy):
                 "weights is 'unbiased', but under a budget nobody knows how often a client will take part: choose "
                 "weights 'size', or a policy with a rate (random, Markov, systematic)."
             )
+        if self.options.late_rounds:
+            raise ConfigError(
+                f"late_rounds is {self.options.late_rounds}, but under a budget each round pays for itself: leave it "
+                "out."
+            )
         self.selector = selector
         self.source = source
         self.trains = trains

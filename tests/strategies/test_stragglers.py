@@ -11,10 +11,11 @@ from flwr.serverapp.strategy import FedAvg
 from aoi_fl.engine.clocked_grid import ClockedGrid
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.availability import Availability, always
+from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.devices import DeviceTrace
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.config import RunConfig
-from aoi_fl.strategies import RandomSelection, RoundOptions
+from aoi_fl.strategies import BudgetedRefresh, RandomSelection, RoundOptions
 from tests.strategies.federation import (
     MODEL,
     everyone,
@@ -155,6 +156,8 @@ def test_what_late_updates_do_not_go_with_is_refused(tmp_path):
         RandomSelection(2, weights="unbiased", options=options)
     with pytest.raises(ConfigError, match=r"another loop than RandomSelection\.start plays the rounds"):
         RandomSelection(2, options=options).configure_train(1, model(), ConfigRecord(), LocalGrid(honest_app(), {}, 2))
+    with pytest.raises(ConfigError, match=r"late_rounds is 2, but under a budget"):
+        BudgetedRefresh(BudgetedSelector(5.0, "whittle", seed=1), 2, options=options)
     with pytest.raises(ConfigError, match="late-rounds is 2, but policy wics goes by its budget"):
         RunConfig.parse({"policy": "wics", "late-rounds": 2})
     with pytest.raises(ConfigError, match="late-rounds is 2, but weights is unbiased"):
