@@ -1,0 +1,36 @@
+"""A client that is held up in mid-training: rounds go on without it, and its update counts when it comes."""
+
+import signal
+
+from tests.e2e.cluster import Cluster, start
+
+RUN, ROUNDS = "late", 12
+
+
+def test_an_update_that_comes_rounds_late_counts_and_nobody_waits_for_it(cluster: Cluster) -> None:
+    start(
+        cluster,
+        RUN,
+        ROUNDS,
+        AOI_POLICY="random",
+        AOI_CLIENTS_PER_ROUND="4",
+        AOI_LOCAL_EPOCHS="100",  # about two seconds, in which a client can be held up
+        AOI_TRAIN_TIMEOUT="12",
+        AOI_LATE_ROUNDS="8",
+    )
+    cluster.await_round(RUN, 1)
+    slow = cluster.client_of(1)
+    cluster.await_(lambda: cluster.is_training(slow), 120, "a client in training")
+    cluster.signal(slow, signal.SIGSTOP)
+    stopped = cluster.last_round(RUN) + 1
+    cluster.await_round(RUN, stopped + 2)
+    cluster.signal(slow, signal.SIGCONT)
+    assert cluster.await_end() == 0, cluster.logs("submit")
+
+    ledger = cluster.ledger(RUN)
+    assert [row["round"] for row in ledger["rounds"]] == list(range(1, ROUNDS + 1))
+    mine = {row["round"]: row for row in ledger["participations"] if row["name"] == "client-1"}
+    (came,) = [row for row in mine.values() if row["rounds_late"]]
+    assert came["outcome"] == "trained" and came["round"] - came["rounds_late"] == stopped
+    assert not [round_ for round_ in mine if stopped <= round_ < came["round"]]  # asked for nothing else meanwhile
+    assert {row["outcome"] for row in ledger["participations"]} == {"trained"}, cluster.logs("submit")
