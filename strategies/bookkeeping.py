@@ -71,6 +71,7 @@ class Bookkeeping(SelectionPolicy, Strategy):
             "last": self.roster.last,
             "next_round": self.roster.next_round,
             "away": self.roster.away,
+            "seen": self.roster.seen,
             "so_far": self._so_far.memory(),
             **self.roster.patience.memory(simulated=self._clock.simulated is not None),
             **self._clock.memory(),
@@ -80,7 +81,7 @@ class Bookkeeping(SelectionPolicy, Strategy):
 
     def recall(self, memory: Memory) -> None:
         """Take back what :meth:`memory` returned; clients met since then follow at the arrays' ends."""
-        for name in ("last", "next_round", "away"):
+        for name in ("last", "next_round", "away", "seen"):
             if name in memory:
                 getattr(self.roster, name)[: len(memory[name])] = memory[name]
         self.roster.patience.recall(memory, simulated=self._clock.simulated is not None)

@@ -27,6 +27,7 @@ class Roster:
     records : what each client said of itself, by number
     available : (n,) bool, whose node is connected now
     away : (n,) bool, whose node was not at the last roll call, that of a run before its break too
+    seen : (n,) int64, the last round in whose roll call its node was (0: none known)
     last : (n,) int64, the round in which the server last used the client's work (0: never)
     busy : who is still at work on an earlier round's model, and left in peace
     next_round : (n,) int64, the round it has reserved (0: none known)
@@ -39,7 +40,7 @@ class Roster:
         self.records: dict[int, ClientRecord] = {}
         self.available, self.away = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
         self.busy: Collection[int] = ()
-        self.last = np.zeros(0, np.int64)
+        self.seen, self.last = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.next_round = np.zeros(0, np.int64)
         self._sizes = np.zeros(0)
         self._sizeless: set[int] = set()  # of whom it has been said that they have declared no size
@@ -183,6 +184,7 @@ class Roster:
         for number in np.flatnonzero(self.available & self.away).tolist():  # it was cut off, and is back
             self.patience.forget(number)
         self.away = ~self.available
+        self.seen[self.available] = round_
         return fresh
 
     def _add(self, records: list[ClientRecord]) -> None:
@@ -190,6 +192,7 @@ class Roster:
         if grow > 0:
             self.available = np.append(self.available, np.zeros(grow, np.bool_))
             self.away = np.append(self.away, np.zeros(grow, np.bool_))
+            self.seen = np.append(self.seen, np.zeros(grow, np.int64))
             self.last = np.append(self.last, np.zeros(grow, np.int64))
             self.next_round = np.append(self.next_round, np.zeros(grow, np.int64))
             self._sizes = np.append(self._sizes, np.full(grow, np.nan))

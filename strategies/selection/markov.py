@@ -19,7 +19,7 @@ from aoi_fl.science.names import AbsenceRule
 from aoi_fl.strategies.plan import Plan
 from aoi_fl.strategies.records import Memory
 from aoi_fl.strategies.selection.decentralised import DecentralisedParticipation
-from aoi_fl.strategies.selection.rates import Rates, rates_of
+from aoi_fl.strategies.selection.rates import OwnRates, Rates
 from aoi_fl.wire.protocol import Ask
 
 logger = logging.getLogger("flwr")
@@ -67,6 +67,8 @@ class MarkovParticipation(DecentralisedParticipation):
         super().__init__(policy.clients, policy.per_round, absence=absence, **settings)
         self.policy = policy
         self._rule = rates
+        most = 1 - policy.dropout
+        self._shares = OwnRates(rates, self.clients, self.per_round, most=most, leaving=self._absence is None)
         self._own = rates != "equal" or self._absence is not None  # each client has a table of its own
         self._rated: RatedMarkovPolicy | None = None
         self._adaptive = adaptive_dropout
@@ -165,8 +167,7 @@ class MarkovParticipation(DecentralisedParticipation):
         """Issue the round's tables, and find out who is willing."""
         if self._adaptive:
             self._adapt()
-        if self._own and (self._rated is None or self._rated.clients < len(self.roster)):
-            rates = rates_of(self._rule, self.roster, self.clients, self.per_round)
+        if self._own and (rates := self._shares.found(self.roster, ask.round)) is not None:
             self._rated = RatedMarkovPolicy(rates, dropout=self.policy.dropout)
         return super().choose(ask, grid)
 

@@ -1,7 +1,8 @@
 """Rates of the clients' own, found when the roll call has told who they are: equal, by size, or given."""
 
 import logging
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -9,35 +10,101 @@ from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import RateRule
-from aoi_fl.science.rates import equal_rates, given_rates, make_rates
+from aoi_fl.science.rates import given_rates, make_rates
+from aoi_fl.strategies.guard import some_of
 from aoi_fl.strategies.roster import Roster
 
 logger = logging.getLogger("flwr")
 
-Rates: TypeAlias = RateRule | Sequence[float]  # "equal", "size", or r_i by client number
+Rates: TypeAlias = RateRule | Sequence[float | None] | Mapping[str, float | None]
+"""``"equal"``, ``"size"``, or r_i by client number or by name."""
 
 
-def rates_of(rule: Rates, roster: Roster, clients: int, per_round: int) -> NDArray[np.float64]:
-    """Return (m,) the rates of the m clients known, at least ``clients`` of them, Σ r_i = k.
+class OwnRates:
+    """The clients' rates, found anew whenever somebody comes, or has left.
+
+    Equal rates and those by size share k out among who is there; who was away for longer than a stride, the n/k rounds
+    in which a client takes part once, has left. It keeps a rate for when it comes back. Rates that are given stay.
+
+    Parameters
+    ----------
+    rule : where rates come from
+    clients, per_round : n and k
+    most : the largest rate by size, 1−d where the rates are to make up for a dropout d
+    leaving : whether anybody leaves; not so where absence is learned, and made up for
 
     Raises
     ------
     ConfigError
-        Rates do not sum to k, one of them is missing or out of (0, 1], or sizes are asked for and nobody has declared
-        any.
+        Fewer rates are given than there are clients.
+
+    Attributes
+    ----------
+    members : (m,) bool, among whom k is shared out; of no length before anybody has come
     """
-    count = max(clients, len(roster))
-    if rule == "equal":
-        return equal_rates(count, per_round)
-    if isinstance(rule, str):
-        rates, capped = make_rates(rule, roster.sizes_of_all(f"rates {rule!r}"), per_round)
+
+    def __init__(self, rule: Rates, clients: int, per_round: int, *, most: float = 1.0, leaving: bool = True) -> None:
+        if not isinstance(rule, str) and len(rule) < clients:
+            raise ConfigError(
+                f"{len(rule)} rates are given, and client {len(rule)} of {clients} has none: give each client one, or "
+                "choose rates 'size'."
+            )
+        self._rule, self._clients, self._per_round = rule, clients, per_round
+        self._most, self._leaving = most, leaving
+        self._stride = math.ceil(clients / per_round)
+        self._rateless: set[int] = set()  # of whom it has been said that no rate is given
+        self.members = np.zeros(0, np.bool_)
+
+    def found(self, roster: Roster, round_: int) -> NDArray[np.float64] | None:
+        """Return (m,) the rates of the m clients known, at least n of them, or None where nothing has changed.
+
+        Raises
+        ------
+        ConfigError
+            Given rates do not sum to k, one of them is missing or out of (0, 1], or sizes are asked for and nobody has
+            declared any.
+        """
+        members = np.ones(max(self._clients, len(roster)), np.bool_)
+        if self._leaving and isinstance(self._rule, str):
+            members[: len(roster)] = roster.seen >= round_ - self._stride
+        if np.array_equal(members, self.members) or not members.any():
+            return None
+        left = self.members & ~members[: len(self.members)]
+        if left.any():
+            who = some_of([roster.called(client) for client in np.flatnonzero(left).tolist()])
+            logger.info("Away for more than %d rounds: %s. The others share k out.", self._stride, who)
+        self.members = members
+        return self._shared(roster, members) if isinstance(self._rule, str) else self._given(roster, self._rule)
+
+    def _shared(self, roster: Roster, members: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return rates of which those of the members add up to k, or as near to it as so few can come."""
+        rule = self._rule
+        assert isinstance(rule, str)
+        by_size = rule == "size"
+        sizes = roster.sizes_of_all(f"rates {rule!r}") if by_size else np.ones(len(members), np.int64)
+        there, k = int(members.sum()), self._per_round
+        if there < self._clients:
+            k = max(1, min(k, math.floor(there * self._most)))
+        own, capped = make_rates(rule, sizes[members], k, self._most)
         if capped:
-            logger.warning("%d clients have so much data that they take part in every round (rate 1).", capped)
+            logger.warning("%d clients have so much data that their rate is the largest, %g.", capped, self._most)
+        rates = np.empty(len(members))
+        rates[~members] = np.minimum(k / sizes[members].sum() * sizes[~members], self._most)
+        rates[members] = own
         return rates
-    names = [roster.called(i) for i in range(len(rule))]
-    if len(rule) < len(roster):
-        raise ConfigError(
-            f"{len(rule)} rates are given, and client {roster.name(len(rule))} has none: give each client one, or "
-            "choose rates 'size'."
-        )
-    return given_rates(list(rule), per_round, names)
+
+    def _given(self, roster: Roster, rule: Sequence[float | None] | Mapping[str, float | None]) -> NDArray[np.float64]:
+        """Return the rates that somebody chose; a client without one takes part as often as the others in the mean."""
+        if isinstance(rule, Mapping):
+            usual = float(given_rates(list(rule.values()), self._per_round, list(rule)).mean())
+            rates = [rule.get(roster.called(client)) for client in range(len(self.members))]
+        else:
+            names = [roster.called(client) for client in range(len(rule))]
+            usual = float(given_rates(list(rule), self._per_round, names).mean())
+            rates = [*rule, *[None] * (len(self.members) - len(rule))]
+        new = {client for client in roster.records if rates[client] is None} - self._rateless
+        if new:
+            self._rateless |= new
+            who = some_of([roster.name(client) for client in sorted(new)])
+            logger.warning("No rate is given to %s: the mean of those given is taken, %.3g.", who, usual)
+        return np.array([usual if rate is None else rate for rate in rates])

@@ -17,7 +17,7 @@ from aoi_fl.science.strides import check_jitter
 from aoi_fl.strategies.plan import Plan
 from aoi_fl.strategies.records import Memory
 from aoi_fl.strategies.selection.decentralised import DecentralisedParticipation
-from aoi_fl.strategies.selection.rates import Rates, rates_of
+from aoi_fl.strategies.selection.rates import OwnRates, Rates
 from aoi_fl.wire import protocol
 from aoi_fl.wire.protocol import Ask
 
@@ -72,6 +72,7 @@ class SystematicParticipation(DecentralisedParticipation):
         super().__init__(clients, per_round, wire=wire, absence=absence, **settings)
         self._asked = np.zeros(0)  # rates by which clients achieve their own
         self._rule, self._phase_rule, self.jitter = rates, phases, jitter
+        self._shares = OwnRates(rates, clients, per_round, leaving=self._absence is None)
         self._rates = np.zeros(0)
         self._phases = np.zeros(0)
 
@@ -100,7 +101,9 @@ class SystematicParticipation(DecentralisedParticipation):
 
     def memory(self) -> dict[str, NDArray[Any]]:
         """Return what the base does, and rates and phases: newcomers and leavers have changed them."""
-        found = {**super().memory(), "rates": self._rates, "phases": self._phases}
+        found = {
+            **super().memory(), "rates": self._rates, "phases": self._phases, "members": self._shares.members
+        }  # fmt: skip
         return found if self._absence is None else {**found, "asked": self._asked}
 
     def recall(self, memory: Memory) -> None:
@@ -108,11 +111,12 @@ class SystematicParticipation(DecentralisedParticipation):
         super().recall(memory)
         self._rates, self._phases = memory["rates"].copy(), memory["phases"].copy()
         self._asked = memory["asked" if self._absence is not None else "rates"].copy()
+        self._shares.members = memory.get("members", np.ones(len(self._rates), np.bool_)).copy()
 
     def choose(self, ask: Ask, grid: Grid) -> Plan:
         """Give newcomers rate and phase, and find out who takes part."""
-        if len(self._rates) < max(len(self.roster), self.clients):
-            self._take_in(ask.round)
+        if (rates := self._shares.found(self.roster, ask.round)) is not None:
+            self._take_in(rates, ask.round)
         return super().choose(ask, grid)
 
     def terms(self, ask: Ask, client: int) -> Ask:
@@ -120,17 +124,18 @@ class SystematicParticipation(DecentralisedParticipation):
         phase = float(self._phases[client]) if self._phase_rule == "spread" else None
         return replace(ask, rate=float(self._asked[client]), phase=phase, jitter=self.jitter or None)
 
-    def _take_in(self, round_: int) -> None:
-        """Find everybody's rate; those who were there keep what they have accrued, newcomers disturb least."""
-        rates = rates_of(self._rule, self.roster, self.clients, self.per_round)
+    def _take_in(self, rates: NDArray[np.float64], round_: int) -> None:
+        """Give everybody its rate; who was there keeps what it has accrued, a newcomer gets the place of who left."""
         if not len(self._rates):
             self._asked, self._phases = rates, make_phases(self._phase_rule, rates, self.options.seed)
         else:
             reached = self._reached(rates)
             self._ask_for(reached[: len(self._asked)], round_ - 1)
             for new in reached[len(self._asked) :].tolist():
+                there = self.roster.available[: len(self._phases)] if self._absence is None else slice(None)
+                phase = newcomer_phase(self._phases[there])
                 self._asked = np.append(self._asked, new)
-                self._phases = np.append(self._phases, newcomer_phase(self._phases))
+                self._phases = np.append(self._phases, phase)
         self._rates = rates
 
     def aggregate_train(

@@ -52,7 +52,9 @@ def test_rates_are_read_from_the_clients_file(tmp_path):
         "clients-file": str(path),
     }
     strategy = make_strategy(RunConfig.parse(keys), "r")
-    assert strategy.parameters()["rates"] == [0.5, 0.25, 0.25]
+    assert strategy.parameters()["rates"] == {"a": 0.5, "b": 0.25, "c": 0.25}
+    path.write_text("rate\n0.5\n0.25\n0.25\n")
+    assert make_strategy(RunConfig.parse(keys), "r").parameters()["rates"] == [0.5, 0.25, 0.25]
 
 
 @pytest.mark.parametrize(
@@ -61,6 +63,8 @@ def test_rates_are_read_from_the_clients_file(tmp_path):
         ("name,size\na,1\nb,2\nc,3\n", "needs one called rate"),
         ("rate\n0.5\n0.5\n", "has 2 clients, num-clients is 3"),
         ("rate\n0.5\nhalf\n0.25\n", "line 3, column rate: 'half' is not a number"),
+        ("rate\n0.5\n0.25\n1.25\n", "line 4, column rate: 1.25 is no rate"),
+        ("name,rate\na,0.5\nb,0.25\na,0.25\n", "line 4, column name: 'a' is there twice"),
     ],
 )
 def test_a_clients_file_without_usable_rates_is_refused(text, words, tmp_path):

@@ -38,10 +38,10 @@ def app() -> ClientApp:
     def train(message, context):
         i = context.node_config["partition-id"]
         arrays = {"w": Array(message.content["arrays"]["w"].numpy() + np.float32(i + 1))}
-        metrics = MetricRecord({"num-examples": int(SIZES[i]), "loss": 1.0})
+        metrics = MetricRecord({"num-examples": int(SIZES[i % N]), "loss": 1.0})
         return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=message)
 
-    made.introduce()(lambda context, ask: {"num-examples": int(SIZES[context.node_config["partition-id"]])})
+    made.introduce()(lambda context, ask: {"num-examples": int(SIZES[context.node_config["partition-id"] % N])})
     return made
 
 
@@ -166,6 +166,47 @@ def test_terms_out_of_range_are_refused_when_they_are_set(how, words):
 def test_given_rates_that_cannot_be_are_refused_before_anybody_trains(rates, words, tmp_path):
     with pytest.raises(ConfigError, match=words):
         play(systematic(rates=rates), tmp_path, rounds=1)
+
+
+class Changing(LocalGrid):
+    """Of all nodes there are the first ``N``; from round 11 on one leaves and one comes in each, ``swaps`` in all."""
+
+    notes, swaps = Notes(), 0
+
+    def get_node_ids(self):
+        played = self.notes.rounds[-1].round if self.notes.rounds else 0
+        first = min(max(0, played - 10), self.swaps)
+        return list(self._contexts)[first : first + N]
+
+
+@pytest.mark.parametrize("rule", ["equal", "size"])
+@pytest.mark.parametrize("policy", [SystematicParticipation, MarkovParticipation.optimal])
+def test_who_has_left_keeps_nothing_of_k(policy, rule, tmp_path):
+    notes = Notes()
+    options = RoundOptions(run="r", seed=SEED, deterministic=True, join_timeout=0.2, evaluate_clients=0)
+    strategy = policy(N, K, rates=rule, options=options, observer=notes)
+    grid = Changing(app(), {"runs-dir": str(tmp_path), "seed": SEED}, 3 * N)
+    grid.notes, grid.swaps = notes, 2 * N
+    strategy.start(grid, ArrayRecord({"w": Array(np.zeros(2, np.float32))}), 150)
+    counts = [len(clients) for clients in trained(notes)]
+    assert strategy.rates()[-N:].sum() == pytest.approx(K)
+    assert np.mean(counts[35:]) == pytest.approx(K, abs=0.3)
+    if policy is SystematicParticipation and rule == "equal":
+        assert max(counts[35:]) - min(counts[35:]) <= 2  # newcomers have taken the places of who left
+
+
+def test_a_newcomer_without_a_rate_takes_part_as_often_as_the_others_in_the_mean(tmp_path, caplog):
+    given = [0.6, 0.6, *[0.225] * 8]
+    _, strategy = play(systematic(rates=given), tmp_path, rounds=20, nodes=N + 1)
+    assert strategy.rates().tolist() == pytest.approx([*given, K / N])
+    assert caplog.text.count("No rate is given to client-10: the mean of those given is taken, 0.3.") == 1
+
+
+def test_rates_are_given_by_name(tmp_path):
+    names = [f"client-{i}" for i in range(N)]
+    given = {name: (0.6 if name in ("client-3", "client-7") else 0.225) for name in reversed(names)}
+    _, strategy = play(systematic(rates=given), tmp_path, rounds=2)
+    assert strategy.rates().tolist() == pytest.approx([given[name] for name in names])
 
 
 @pytest.mark.parametrize("policy", [SystematicParticipation, MarkovParticipation.optimal])
