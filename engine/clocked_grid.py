@@ -92,8 +92,10 @@ class ClockedGrid(LocalGrid):
         """Run the clients whose replies have come by now, and return them."""
         replies = list(super().pull_messages(i for i in message_ids if i in self._waiting and self._has_come(i)))
         for reply in replies:
-            if reply.metadata.message_type == protocol.HELLO and reply.has_content():
+            if _greets(reply) and reply.has_content():
                 self._note(reply)
+        if any(map(_greets, replies)) and self._devices is None and not any(map(_greets, self._waiting.values())):
+            self._begin()
         return replies
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
@@ -143,6 +145,10 @@ class ClockedGrid(LocalGrid):
             told = Introduction.read(dict(record)).num_examples
             if told is not None and told > 0:
                 self._examples[self._number[reply.metadata.src_node_id]] = told
+
+
+def _greets(message: Message) -> bool:
+    return message.metadata.message_type == protocol.HELLO
 
 
 def _trains(message: Message) -> bool:

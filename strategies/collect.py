@@ -29,7 +29,8 @@ class Work:
 
     Attributes
     ----------
-    client, round, weight : whose it is, of which round, and its ω in that; NaN: the number of examples
+    client, round, weight : whose it is, of which round, and its ω in that, in units of the mean one where these are
+        shares of the round; NaN: the number of examples
     sent : seconds at which it was sent the model
     comes : seconds at which its update comes; infinite: not known yet
     update : what came of it, with changes of that model for arrays; None: not known yet
@@ -75,6 +76,9 @@ class Collector:
         self._aggregation, self._on_updates = aggregation, on_updates
         self._learn, self._options = learn, options
         self._weight = dict(zip(plan.clients.tolist(), plan.weights.tolist(), strict=True))
+        # Where weights are shares of a round, a share is more the fewer take part: of another round it is told in units
+        # of the mean share.
+        self._unit = 1 / len(plan.clients) if math.isclose(float(plan.weights.sum()), 1.0) else 1.0
         self._refreshed = set() if plan.refresh is None else set(plan.clients[plan.refresh].tolist())
         self._trained: list[Participation] = []
         self._begun = clock.now()
@@ -110,7 +114,7 @@ class Collector:
 
     def work(self, client: int) -> Work:
         """Return what a client does that was sent the model."""
-        return Work(client, self.round, self._weight[client], self._begun)
+        return Work(client, self.round, self._weight[client] / self._unit, self._begun)
 
     def change(self, client: int, reply: Message) -> Update:
         """Return the update of a client that came when its round was over, less the model that it was made from.
@@ -131,7 +135,9 @@ class Collector:
     def add_late(self, mean: Mean, works: Sequence[Work]) -> None:
         """Add what others have made of earlier rounds' models, when all updates in time have been taken."""
         known = [(work, work.update) for work in works if work.update is not None]
-        weights = [float(update.examples) if math.isnan(work.weight) else work.weight for work, update in known]
+        weights = [
+            float(update.examples) if math.isnan(work.weight) else work.weight * self._unit for work, update in known
+        ]
         late = [self.round - work.round for work, _ in known]
         given = mean.add_late([update.arrays for _, update in known], weights, late)
         for (work, update), weight, rounds_late in zip(known, given, late, strict=True):

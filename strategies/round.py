@@ -160,6 +160,8 @@ class AgeAwareStrategy(Steps):
         timeout = timeout if self.options.train_timeout is None else self.options.train_timeout
         config = config or ConfigRecord()
         messages: Iterable[Message] = self.configure_train(round_, arrays, config, grid)
+        if not self._dispatch.count:
+            self._stragglers.wait(self._record, self._clock, timeout)
         fresh, metrics = self.aggregate_train(round_, self._send(grid, messages, timeout, one_by_one=True))
         nobody = fresh is None and self._record.willing == 0 and not self._plan.ask.forced  # in broadcast, known now
         if nobody and (plan := self.rescue(self._ask(round_))) is not None:

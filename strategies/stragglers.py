@@ -26,6 +26,7 @@ from aoi_fl.strategies.records import Memory, Participation, RoundRecord
 from aoi_fl.strategies.roster import Roster
 from aoi_fl.wire.protocol import Answer
 
+_LOOK = 0.5  # seconds between two looks at whether an update has come
 _TABLE = "late"  # in a run's memory: a row for each update that is kept
 
 
@@ -63,14 +64,26 @@ class Stragglers:
             del self._works[client]
         return answered
 
+    def wait(self, record: RoundRecord, clock: Clock, seconds: float) -> None:
+        """Wait until an update comes, at most so long: for rounds in which everybody is still at work."""
+        until = clock.now() + seconds
+        while self._works and clock.now() < until:
+            for exchange, collector in self._open:
+                self._read(record, clock, exchange, collector, exchange.ready())
+            first = min((work.comes for work in self._works.values()), default=until)
+            if first <= clock.now():
+                return
+            clock.wait((), 0, _LOOK, min(until, first))
+
     def come(self, record: RoundRecord, clock: Clock) -> list[Work]:
-        """Return the works whose updates have come by now, in client order, and forget them.
+        """Return the works of earlier rounds whose updates have come by now, in client order, and forget them.
 
         Those that are too late for any later round are given up, and named in the round's record.
         """
         for exchange, collector in self._open:
             self._read(record, clock, exchange, collector, exchange.ready())
-        come = [self._works.pop(work.client) for work in self._sorted() if work.comes <= clock.now()]
+        here = [work for work in self._sorted() if work.round < record.round and work.comes <= clock.now()]
+        come = [self._works.pop(work.client) for work in here]
         for work in come:
             self._roster.patience.answered(TRAINING, work.client)
         for work in self._sorted():

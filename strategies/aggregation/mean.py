@@ -58,8 +58,8 @@ class RunningMean:
         self._total += weight
 
     def add_change(self, change: Mapping[str, NDArray[np.generic]], weight: float) -> None:
-        """Add an update that is told by how it differs from the model that it was made from."""
-        self.add({name: self._model[name].numpy() + values for name, values in change.items()}, weight)
+        """Add an update that is told by how it differs from the model that it was made from, in any order of arrays."""
+        self.add({name: self._model[name].numpy() + change[name] for name in self._model}, weight)
 
     def distances(self, changes: Sequence[Mapping[str, NDArray[Any]]]) -> NDArray[np.float64]:
         """Return how far each of some changes of the model is from the mean change of those added; 0 if none was.

@@ -258,3 +258,17 @@ def test_more_clients_a_round_than_are_there_is_said(tmp_path, caplog):
         "of 30 clients" in record.getMessage() and "are there on average" in record.getMessage()
         for record in caplog.records
     )
+
+
+def test_who_is_given_foresight_has_it_from_the_first_round_on(tmp_path):
+    """Some devices take longer than a round may: told so, FedCS asks none of them, in the first round neither."""
+    folder = play(
+        tmp_path,
+        "told",
+        policy="fedcs",
+        foresight=True,
+        clock="generated",
+        **{"train-timeout": 20.0, "sizes": "zipf:1.2"},
+    )
+    late = {row["round"] for row in read(folder / LEDGER, "participations") if row["outcome"] == "late"}
+    assert 1 not in late

@@ -15,7 +15,8 @@ from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.devices import DeviceTrace
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.config import RunConfig
-from aoi_fl.strategies import BudgetedRefresh, RandomSelection, RoundOptions
+from aoi_fl.strategies import BudgetedRefresh, OldestAge, RandomSelection, RoundOptions
+from aoi_fl.strategies.aggregation.mean import RunningMean
 from tests.strategies.federation import (
     MODEL,
     everyone,
@@ -162,3 +163,30 @@ def test_what_late_updates_do_not_go_with_is_refused(tmp_path):
         RunConfig.parse({"policy": "wics", "late-rounds": 2})
     with pytest.raises(ConfigError, match="late-rounds is 2, but weights is unbiased"):
         RunConfig.parse({"policy": "random", "weights": "unbiased", "late-rounds": 2})
+
+
+def test_a_change_counts_whatever_the_order_of_its_arrays():
+    start = model()
+    backwards = {name: np.ones_like(start[name].numpy()) for name in reversed(list(start))}
+    mean = RunningMean(start)
+    mean.add_change(backwards, 1.0)
+    assert list(mean.result()) == list(start)
+
+
+def test_when_everybody_is_still_at_work_the_round_waits_for_the_first_of_them(tmp_path):
+    """All need 24 s or more of 20: the second round ends with the first two updates, at 25 s, and none is lost."""
+    grid = partial(clocked, work=[24.0, 24.0, 30.0, 30.0])
+    notes, *_ = play(everyone, honest_app(), tmp_path, rounds=3, grid=grid, train_timeout=20.0, late_rounds=2)
+    assert [(r.clock, r.trained, r.empty) for r in notes.rounds][:2] == [(20.0, 0, True), (25.0, 2, False)]
+    assert not [part for part in dropped(notes) if part[0] < 3]
+
+
+def test_a_share_of_a_small_round_counts_like_that_of_a_large_one(tmp_path):
+    """Alone in the first round, its ω is 1, and that of the three others in the third 1/3 each."""
+    there = Availability.from_spells([[(15, 1000)]] * 3 + [[(0, 1000)]], 1000.0)
+    grid = partial(clocked, work=[9.0, 9.0, 9.0, 35.0], there=there)
+    make = partial(OldestAge, 4)
+    notes, *_ = play(make, honest_app(), tmp_path, rounds=3, grid=grid, train_timeout=20.0, late_rounds=3)
+    assert [record.trained for record in notes.rounds] == [0, 3, 4]
+    weights = {part.client: part.weight for part in notes.rounds[2].participations}
+    assert math.isclose(weights[SLOW] / weights[0], share(2))
