@@ -66,12 +66,15 @@ def law(run: Run) -> MarkovPolicy | SystematicLaw | None:
     """Return what has the law of X that the run should show; None for a policy without such a law.
 
     Random selection of k out of n is geometric in X with rate k/n (Javani & Wang 2024, eq. 5), for one client the same
-    as a table that has k/n at every age. Rates in proportion to size are not in the record, and have no law here.
+    as a table that has k/n at every age. Rates in proportion to size are not in the record, and have no law here; nor
+    have tables of the clients' own.
     """
     policy = run.policy
     clients = policy.get("clients") or run.size
     per_round: Any = policy.get("per_round") or run.config.get("clients-per-round")
     try:
+        if policy.get("probabilities") and policy.get("rates", "equal") != "equal":
+            return None
         if policy.get("probabilities"):
             table = tuple(float(p) for p in policy["probabilities"])
             return MarkovPolicy(table, clients, per_round, str(policy.get("kind")), float(policy.get("dropout") or 0))

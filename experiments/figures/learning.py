@@ -109,7 +109,7 @@ class Learning(Experiment):
         if any(row["policy"] == MEMORYLESS for row in rows):
             paragraph += (
                 " The control, memoryless, is Markov optimal with m=0: it differs from random selection by its equal "
-                "weights alone, and the other Markov policies from it by ages alone."
+                "weights and by how many take part, about k, and the other Markov policies from it by ages alone."
             )
         claims = tuple(self._judged(said, rows, settings) for said in self._claimed)
         return Conclusion(paragraph, claims, tables, headline_of(str(settings["dataset"]), curves, target))

@@ -155,6 +155,13 @@ def test_systematic_participation_shows_its_law(tmp_path: Path, jitter: float, r
         assert shown.window_deviation[window] == pytest.approx(deviation, abs=0.02 / window**0.5)
 
 
+@pytest.mark.parametrize("rates", ["size", [0.5, 0.5, 0.25, 0.75]])
+def test_tables_of_the_clients_own_show_no_law_of_equal_ones(tmp_path: Path, rates: str | list[float]) -> None:
+    notes = {"kind": "markov-optimal", "clients": 4, "per_round": 2, "probabilities": [0.0, 1.0], "rates": rates}
+    folder = record(tmp_path / "m", [RoundRecord(1)], [], policy=notes, config={"policy": "markov-optimal"})
+    assert theory.law(load_all([str(folder)])[0]) is None
+
+
 def test_measured_window_deviation(tmp_path: Path) -> None:
     chosen = play(tmp_path / "a")
     measured = charts_of(tmp_path / "a")["deviation"].data[0]
