@@ -173,8 +173,10 @@ class RunConfig(TaskSettings):
             raise ValueError(
                 "foresight is true, but clock is empty: only where time is simulated does anybody foresee it"
             )
-        if self.late_rounds and (self.policy in BUDGETED or self.weights == "unbiased"):
-            why = "weights is unbiased" if self.weights == "unbiased" else f"policy {self.policy} goes by its budget"
+        weights = REGISTRY[self.policy].weight if self.weights == "auto" else self.weights
+        if self.late_rounds and (self.policy in BUDGETED or weights == "unbiased"):
+            budgeted = f"policy {self.policy} goes by its budget"
+            why = budgeted if self.policy in BUDGETED else f"weights of {self.policy} is unbiased"
             raise ValueError(f"late-rounds is {self.late_rounds}, but {why}: leave one of them out")
         if self.over_selection > 1:
             self._check_over_selection()

@@ -161,8 +161,9 @@ def test_what_late_updates_do_not_go_with_is_refused(tmp_path):
         BudgetedRefresh(BudgetedSelector(5.0, "whittle", seed=1), 2, options=options)
     with pytest.raises(ConfigError, match="late-rounds is 2, but policy wics goes by its budget"):
         RunConfig.parse({"policy": "wics", "late-rounds": 2})
-    with pytest.raises(ConfigError, match="late-rounds is 2, but weights is unbiased"):
-        RunConfig.parse({"policy": "random", "weights": "unbiased", "late-rounds": 2})
+    for keys in ({"policy": "random", "weights": "unbiased"}, {"policy": "f3ast"}):
+        with pytest.raises(ConfigError, match=r"late-rounds is 2, but weights of \w+ is unbiased"):
+            RunConfig.parse({**keys, "late-rounds": 2})
 
 
 def test_a_change_counts_whatever_the_order_of_its_arrays():
