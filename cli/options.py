@@ -74,11 +74,13 @@ def check_memory(clients: int, participations: float) -> None:
         )
 
 
-def rates_by(rule: str, sizes: str, clients: int, per_round: int, seed: int) -> tuple[NDArray[np.float64], int]:
-    """Return the clients' rates by a rule, and how many of them are capped at 1."""
+def rates_by(
+    rule: str, sizes: str, clients: int, per_round: int, seed: int, most: float = 1.0
+) -> tuple[NDArray[np.float64], int]:
+    """Return the clients' rates by a rule, and how many of them are capped at the largest rate."""
     from aoi_fl.science.markov import check_sizes
     from aoi_fl.science.rates import make_rates
     from aoi_fl.science.sizes import make_sizes
 
     check_sizes(clients, per_round, 0)
-    return make_rates(cast(RateRule, rule), make_sizes(sizes, clients, seed), per_round)
+    return make_rates(cast(RateRule, rule), make_sizes(sizes, clients, seed), per_round, most)

@@ -89,9 +89,9 @@ def policy(
         return
     reject(context, ["phases", "jitter"], about, "leave it out, or give --policy systematic")
     if rates != "equal":
-        from aoi_fl.science.markov_rates import RatedMarkovPolicy
+        from aoi_fl.science.markov_rates import RatedMarkovPolicy, largest_rate
 
-        own, capped = rates_by(rates, sizes, clients, per_round, seed)
+        own, capped = rates_by(rates, sizes, clients, per_round, seed, largest_rate(dropout or 0.0))
         rated = RatedMarkovPolicy(own, max_age if given(context, "max_age") else None, dropout or 0.0)
         _show_rated(rated, f"Markov policy, optimal for each rate: {title}", capped, as_json)
         return
@@ -180,5 +180,5 @@ def _show_rated(chosen: SystematicPolicy | RatedMarkovPolicy, title: str, capped
     shown = [(name, order[round(share * (len(order) - 1))]) for name, share in marks.items()]
     rows = [(float(rates[i]), float(1 / rates[i]), float(variances[i]), name) for name, i in shown]
     print_table(title, ["rate", "E[X]", "Var[X]", "of the clients"], rows)
-    facts = [("clients whose rate is capped at 1", capped), ("Var[X] of all intervals together", pooled)]
+    facts = [("clients whose rate is the largest there may be", capped), ("Var[X] of all intervals together", pooled)]
     print_facts("Together", facts)

@@ -37,6 +37,15 @@ def own_table(rate: float, max_age: int | None = None, dropout: float = 0.0) -> 
     return (0.0,) * first + (at,) + (later,) * (oldest - first)
 
 
+def largest_rate(dropout: float) -> float:
+    """Return 1−d, the largest rate at which clients take part of whom a share d gets lost.
+
+    >>> largest_rate(0.7)
+    0.3
+    """
+    return float(1 - tables.decimal(dropout))
+
+
 @dataclass(frozen=True, eq=False)
 class RatedMarkovPolicy:
     """The optimal Markov tables of n clients with rates of their own.
@@ -68,11 +77,11 @@ class RatedMarkovPolicy:
         tables.check_dropout(self.dropout)
         if self.max_age is not None and self.max_age < 0:
             raise ConfigError(f"max-age {self.max_age} is below 0: give a whole number from 0 on")
-        reached = 1 - tables.decimal(self.dropout)
-        above = np.flatnonzero(self.rates > float(reached))
+        reached = largest_rate(self.dropout)
+        above = np.flatnonzero(self.rates > reached)
         if above.size:
             raise ConfigError(
-                f"client {above[0]} has rate {self.rates[above[0]]:g}, more than 1 − dropout = {float(reached):g}: "
+                f"client {above[0]} has rate {self.rates[above[0]]:g}, more than 1 − dropout = {reached:g}: "
                 "lower the rate to at most that, or dropout"
             )
 

@@ -14,7 +14,7 @@ from aoi_fl.science.absence import absent_table
 from aoi_fl.science.dropout import DropoutEstimate, largest_dropout, reissued
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.markov_rates import RatedMarkovPolicy, own_table
+from aoi_fl.science.markov_rates import RatedMarkovPolicy, largest_rate, own_table
 from aoi_fl.science.names import AbsenceRule
 from aoi_fl.strategies.plan import Plan
 from aoi_fl.strategies.records import Memory
@@ -67,8 +67,9 @@ class MarkovParticipation(DecentralisedParticipation):
         super().__init__(policy.clients, policy.per_round, absence=absence, **settings)
         self.policy = policy
         self._rule = rates
-        most = 1 - policy.dropout
-        self._shares = OwnRates(rates, self.clients, self.per_round, most=most, leaving=self._absence is None)
+        self._shares = OwnRates(
+            rates, self.clients, self.per_round, most=largest_rate(policy.dropout), leaving=self._absence is None
+        )
         self._own = rates != "equal" or self._absence is not None  # each client has a table of its own
         self._rated: RatedMarkovPolicy | None = None
         self._adaptive = adaptive_dropout

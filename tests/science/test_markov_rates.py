@@ -10,7 +10,8 @@ from aoi_fl.science import draws, tables
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.markov_rates import RatedMarkovPolicy, own_table
+from aoi_fl.science.markov_rates import RatedMarkovPolicy, largest_rate, own_table
+from aoi_fl.science.rates import size_rates
 from aoi_fl.science.simulate import simulate
 from tests.science.populations import equals
 
@@ -122,3 +123,11 @@ def test_a_dropout_beyond_what_a_table_makes_up_for_is_cut():
 def test_a_rate_that_dropout_leaves_no_room_for():
     with pytest.raises(ConfigError, match=r"dropout 0.5 .* at most 0.4, or the rate to at most 0.5"):
         tables.optimal(Fraction(5, 3), 4, 0.5)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1, 0.3, 0.7, 0.9])
+def test_rates_by_size_leave_room_for_dropout(dropout):
+    sizes = np.array([1000, 500, *[1] * 98])
+    rates, capped = size_rates(sizes, 5, largest_rate(dropout))
+    assert RatedMarkovPolicy(rates, dropout=dropout).rates.max() == largest_rate(dropout) and capped == 2
+    assert rates.sum() == pytest.approx(5)
