@@ -180,5 +180,5 @@ def _show_rated(chosen: SystematicPolicy | RatedMarkovPolicy, title: str, capped
     shown = [(name, order[round(share * (len(order) - 1))]) for name, share in marks.items()]
     rows = [(float(rates[i]), float(1 / rates[i]), float(variances[i]), name) for name, i in shown]
     print_table(title, ["rate", "E[X]", "Var[X]", "of the clients"], rows)
-    facts = [("clients whose rate is the largest there may be", capped), ("Var[X] of all intervals together", pooled)]
+    facts = [("clients whose rate is capped", capped), ("Var[X] of all intervals together", pooled)]
     print_facts("Together", facts)

@@ -251,7 +251,7 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ("policy --rates fair", ["'fair'", "equal, size"]),
         ("policy --policy markov-uniform --rates size", ["rates size", "--policy markov-optimal"]),
         ("policy --sizes zipf:2.0", ["sizes", "--rates size"]),
-        ("policy --rates size --sizes zipf:2.0 --dropout 0.2", ["client", "rate 1", "dropout"]),
+        ("policy --rates size --sizes zipf:2.0 --dropout 0.9", ["per-round", "15", "rate 0.1"]),
         ("simulate --policy systematic --jitter nan", ["jitter", "nan"]),
         ("simulate --policy systematic --start zero", ["start zero", "rates and phases"]),
         ("simulate --policy markov-optimal --phases spread", ["phases", "--policy systematic"]),
