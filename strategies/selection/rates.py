@@ -74,12 +74,11 @@ class OwnRates:
             who = some_of([roster.called(client) for client in np.flatnonzero(left).tolist()])
             logger.info("Away for more than %d rounds: %s. The others share k out.", self._stride, who)
         self.members = members
-        return self._shared(roster, members) if isinstance(self._rule, str) else self._given(roster, self._rule)
-
-    def _shared(self, roster: Roster, members: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return rates of which those of the members add up to k, or as near to it as so few can come."""
         rule = self._rule
-        assert isinstance(rule, str)
+        return self._shared(roster, rule, members) if isinstance(rule, str) else self._given(roster, rule)
+
+    def _shared(self, roster: Roster, rule: RateRule, members: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return rates of which those of the members add up to k, or as near to it as so few can come."""
         by_size = rule == "size"
         sizes = roster.sizes_of_all(f"rates {rule!r}") if by_size else np.ones(len(members), np.int64)
         there, k = int(members.sum()), self._per_round
