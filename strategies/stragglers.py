@@ -68,8 +68,7 @@ class Stragglers:
         """Wait until an update comes, at most so long: for rounds in which everybody is still at work."""
         until = clock.now() + seconds
         while self._works and clock.now() < until:
-            for exchange, collector in self._open:
-                self._read(record, clock, exchange, collector, exchange.ready())
+            self._fetch(record, clock)
             first = min((work.comes for work in self._works.values()), default=until)
             if first <= clock.now():
                 return
@@ -80,8 +79,7 @@ class Stragglers:
 
         Those that are too late for any later round are given up, and named in the round's record.
         """
-        for exchange, collector in self._open:
-            self._read(record, clock, exchange, collector, exchange.ready())
+        self._fetch(record, clock)
         here = [work for work in self._sorted() if work.round < record.round and work.comes <= clock.now()]
         come = [self._works.pop(work.client) for work in here]
         for work in come:
@@ -120,6 +118,11 @@ class Stragglers:
             changes = {name.removeprefix(prefix): array for name, array in memory.items() if name.startswith(prefix)}
             update = Update(changes, int(examples), None if isnan(loss) else loss, known)
             self._works[client] = Work(client, int(round_), weight, sent, comes, update)
+
+    def _fetch(self, record: RoundRecord, clock: Clock) -> None:
+        """Read the replies of earlier rounds that are there by now."""
+        for exchange, collector in self._open:
+            self._read(record, clock, exchange, collector, exchange.ready())
 
     def _read(
         self, record: RoundRecord, clock: Clock, exchange: Exchange, collector: Collector, replies: Iterable[Message]

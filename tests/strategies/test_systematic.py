@@ -1,5 +1,7 @@
 """Systematic participation and rates of one's own, by real clients on the in-process engine, against the science."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
@@ -45,12 +47,14 @@ def app() -> ClientApp:
     return made
 
 
-def play(make, folder, rounds=ROUNDS, nodes=N, resume=None, arrays=None, **settings):
+def play(make, folder, rounds=ROUNDS, nodes=N, resume=None, arrays=None, grid=LocalGrid, **settings):
     notes = Notes()
     options = RoundOptions(run="r", seed=SEED, deterministic=True, join_timeout=0.2, evaluate_clients=0)
     strategy = make(options=options, observer=notes, resume=resume, **settings)
     arrays = arrays or ArrayRecord({"w": Array(np.zeros(2, np.float32))})
-    strategy.start(LocalGrid(app(), {"runs-dir": str(folder), "seed": SEED}, nodes), arrays, rounds)
+    made = grid(app(), {"runs-dir": str(folder), "seed": SEED}, nodes)
+    made.notes = notes
+    strategy.start(made, arrays, rounds)
     return notes, strategy
 
 
@@ -169,25 +173,19 @@ def test_given_rates_that_cannot_be_are_refused_before_anybody_trains(rates, wor
 
 
 class Changing(LocalGrid):
-    """Of all nodes there are the first ``N``; from round 11 on one leaves and one comes in each, ``swaps`` in all."""
-
-    notes, swaps = Notes(), 0
+    """Of all nodes there are the first ``N``; from round 11 on one leaves and one comes in each, to the last."""
 
     def get_node_ids(self):
         played = self.notes.rounds[-1].round if self.notes.rounds else 0
-        first = min(max(0, played - 10), self.swaps)
+        first = min(max(0, played - 10), len(self._contexts) - N)
         return list(self._contexts)[first : first + N]
 
 
 @pytest.mark.parametrize("rule", ["equal", "size"])
 @pytest.mark.parametrize("policy", [SystematicParticipation, MarkovParticipation.optimal])
 def test_who_has_left_keeps_nothing_of_k(policy, rule, tmp_path):
-    notes = Notes()
-    options = RoundOptions(run="r", seed=SEED, deterministic=True, join_timeout=0.2, evaluate_clients=0)
-    strategy = policy(N, K, rates=rule, options=options, observer=notes)
-    grid = Changing(app(), {"runs-dir": str(tmp_path), "seed": SEED}, 3 * N)
-    grid.notes, grid.swaps = notes, 2 * N
-    strategy.start(grid, ArrayRecord({"w": Array(np.zeros(2, np.float32))}), 150)
+    make = partial(policy, N, K, rates=rule)
+    notes, strategy = play(make, tmp_path, rounds=150, nodes=3 * N, grid=Changing)
     counts = [len(clients) for clients in trained(notes)]
     assert strategy.rates()[-N:].sum() == pytest.approx(K)
     assert np.mean(counts[35:]) == pytest.approx(K, abs=0.3)
