@@ -7,7 +7,7 @@ from aoi_fl.server.config import RunConfig
 from aoi_fl.strategies import RoundOptions
 from aoi_fl.strategies.registry import REGISTRY
 from aoi_fl.strategies.round import AgeAwareStrategy
-from aoi_fl.wire.clients import read_rates
+from aoi_fl.wire.given_rates import read_rates
 
 
 def make_strategy(config: RunConfig, run: str, **settings: Any) -> AgeAwareStrategy:
