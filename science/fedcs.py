@@ -53,7 +53,9 @@ class FedCS(LearningSelector):
 
     The paper's server is *given* each candidate's times: so it is where they are foreseen. Else a client is expected to
     take as long as its last update took; one not tried yet, as long as the median of those that were, so that it is
-    tried too if that is in time. Uploads, which a server cannot tell from training, take no time of their own.
+    tried too if that is in time. Who missed the end of its round is expected to take as long as it was waited for, and
+    the deadline at most: it comes last, and is not given up. Uploads, which a server cannot tell from training, take no
+    time of their own.
 
     Attributes
     ----------
@@ -84,6 +86,7 @@ class FedCS(LearningSelector):
         """Return (n,) how long the clients take, foreseen or as last seen; 0 as long as nobody has been tried."""
         if population.foresight is not None:
             return population.foresight.seconds
-        seconds = self.seen.reach(len(population.ages)).seconds
-        known = ~np.isnan(seconds)
-        return np.where(known, seconds, np.median(seconds[known]) if known.any() else 0.0)
+        seen = self.seen.reach(len(population.ages))
+        known = ~np.isnan(seen.seconds)
+        usual = np.median(seen.seconds[known]) if known.any() else 0.0
+        return np.maximum(np.where(known, seen.seconds, usual), np.minimum(seen.waited, self.deadline))

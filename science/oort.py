@@ -78,8 +78,9 @@ class OortSelector(LearningSelector):
     """Oort's selection of training participants, weighted by data size.
 
     It is told each update's mean loss and seconds. The mean stands for the root of the mean square of the examples'
-    losses, which is at least that, and equal where all examples are equally hard. Clients that have not been tried are
-    drawn by speed where somebody foresees their seconds, which no server can; else all with the same chance.
+    losses, which is at least that, and equal where all examples are equally hard. Who missed the end of its round has
+    been tried: it takes at least as long as it was waited for. Clients that have not been tried are drawn by speed
+    where somebody foresees their seconds, which no server can; else all with the same chance.
 
     Attributes
     ----------
@@ -99,7 +100,7 @@ class OortSelector(LearningSelector):
         """Choose for a round; O(n log n)."""
         n, seen = len(population.ages), self.seen.reach(len(population.ages))
         here = population.available & (population.sizes > 0) & ~self.passed_over()
-        tried, new = np.flatnonzero(here & (seen.taken > 0)), here & (seen.taken == 0)
+        tried, new = np.flatnonzero(here & (seen.last > 0)), here & (seen.last == 0)
         explore = min(round(self.per_round * self.settings.exploration(round_)), int(new.sum()))
         exploit = min(self.per_round - explore, len(tried))
         chosen = np.zeros(n, np.bool_)
@@ -125,7 +126,7 @@ class OortSelector(LearningSelector):
         floor = _LEAST * worth.min()
         scaled = (worth - floor) / (ceiling - floor) if ceiling > floor else np.ones(len(worth))
         bonus = np.sqrt(0.1 * np.log(round_) / self.seen.last[tried])
-        return np.asarray((scaled + bonus) * self.slowness(self.seen.seconds[tried]))
+        return np.asarray((scaled + bonus) * self.slowness(self.seen.durations[tried]))
 
     def worth(self, tried: Clients, sizes: NDArray[np.int64]) -> Floats:
         """Return the statistical utility |B_i| · loss_i; who told no loss has the mean of those told."""
@@ -135,7 +136,8 @@ class OortSelector(LearningSelector):
 
     def slowness(self, seconds: Floats) -> Floats:
         """Return (s,) the factors (T/t_i)^(α·1(T < t_i)); 1 where nobody knows t_i."""
-        known = self.seen.seconds[~np.isnan(self.seen.seconds)]
+        durations = self.seen.durations
+        known = durations[~np.isnan(durations)]
         if not len(known):
             return np.ones(len(seconds))
         preferred = np.sort(known)[min(int(len(known) * self.pace), len(known) - 1)]

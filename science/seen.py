@@ -1,7 +1,8 @@
 """What a server sees of its clients while a run goes on, and the base of the selectors that learn from it.
 
 A server knows what came with an update: the client's mean training loss, and how long it took. Of a client that never
-took part it knows neither, and of one that did so long ago, what was so then.
+took part it knows neither, of one that did so long ago, what was so then, and of one that missed the end of its round,
+how long it was waited for.
 """
 
 from abc import abstractmethod
@@ -32,11 +33,15 @@ class Report:
     clients : (s,) int64, those whose updates counted, ascending
     losses : (s,) float64, each one's mean training loss; NaN where it was not told
     seconds : (s,) float64, from being sent the model to the update's arrival; NaN where nobody knows
+    late : (l,) int64, those that had not answered when the round was over
+    waited : (l,) float64, the seconds until then
     """
 
     clients: Clients
     losses: Floats
     seconds: Floats
+    late: Clients = field(default_factory=lambda: np.zeros(0, np.int64))
+    waited: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 # What the clients that train in a round would report, where nobody learns: of a round and their numbers.
@@ -51,31 +56,44 @@ class Seen:
     ----------
     losses, seconds : (n,) float64, NaN for who has not said
     taken : (n,) int64, updates that counted
-    last : (n,) int64, the round of the last of them; 0: none yet
+    last : (n,) int64, the last round that it was tried in, in vain or not; 0: none yet
+    waited : (n,) float64, the longest that it was waited for in vain since its last update; 0: it was not
     """
 
     losses: Floats = field(default_factory=lambda: np.zeros(0))
     seconds: Floats = field(default_factory=lambda: np.zeros(0))
     taken: Clients = field(default_factory=lambda: np.zeros(0, np.int64))
     last: Clients = field(default_factory=lambda: np.zeros(0, np.int64))
+    waited: Floats = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def durations(self) -> Floats:
+        """(n,) what is known of how long each takes: as its last update did, or as it was waited for since, if longer.
+
+        NaN where nothing is.
+        """
+        return np.fmax(self.seconds, np.where(self.waited > 0, self.waited, np.nan))
 
     def reach(self, clients: int) -> "Seen":
         """Make room for n clients, of whom the new ones have said nothing, and return this."""
-        more = clients - len(self.taken)
-        if more > 0:
-            self.losses, self.seconds = (np.append(old, np.full(more, np.nan)) for old in (self.losses, self.seconds))
-            self.taken, self.last = (np.append(old, np.zeros(more, np.int64)) for old in (self.taken, self.last))
+        for name, nothing in (("losses", np.nan), ("seconds", np.nan), ("taken", 0), ("last", 0), ("waited", 0.0)):
+            known = getattr(self, name)
+            if len(known) < clients:
+                more = np.full(clients - len(known), nothing, known.dtype)
+                setattr(self, name, np.append(known, more))
         return self
 
     def note(self, round_: int, report: Report) -> None:
         """Take note of a round's report."""
-        who = report.clients
-        self.reach(int(who.max(initial=-1)) + 1)
+        who, late = report.clients, report.late
+        self.reach(int(max(who.max(initial=-1), late.max(initial=-1))) + 1)
         for mine, told in ((self.losses, report.losses), (self.seconds, report.seconds)):
             known = np.isfinite(told)
             mine[who[known]] = told[known]
         self.taken[who] += 1
-        self.last[who] = round_
+        self.last[who] = self.last[late] = round_
+        self.waited[who] = 0.0
+        self.waited[late] = np.maximum(self.waited[late], report.waited)
 
     def memory(self) -> dict[str, NDArray[Any]]:
         """Return the arrays by name, for a run that goes on later."""
@@ -84,7 +102,9 @@ class Seen:
     @classmethod
     def recalled(cls, memory: Mapping[str, NDArray[Any]]) -> "Seen":
         """Return what :meth:`memory` told."""
-        return cls(**{f.name: memory[f"seen-{f.name}"].copy() for f in fields(cls)})
+        names = {f.name: f"seen-{f.name}" for f in fields(cls)}
+        found = cls(**{name: memory[kept].copy() for name, kept in names.items() if kept in memory})
+        return found.reach(len(found.taken))
 
 
 @dataclass(eq=False)

@@ -206,16 +206,19 @@ def _selections(
         if isinstance(selector, BoundedSelector) and payments is not None and selector.over(payments):
             return
         now = replace(population, ages=ages, available=availability(round_))
+        begun = 0.0 if clock is None else clock.now
         if clock is not None:
-            now = replace(now, now=clock.now)
-        selection = selector.select(round_, now)
+            now = replace(now, now=begun)
+        chosen = selection = selector.select(round_, now)
         if clock is not None:
-            selection = _kept(selection, arrived, round_, len(ages))
+            selection = _kept(chosen, arrived, round_, len(ages))
         yield selection
         if isinstance(selector, LearningSelector):
             told = reports(round_, selection.clients)
             if clock is not None:
-                told = replace(told, seconds=clock.seconds[selection.clients])
+                late = np.setdiff1d(chosen.clients, selection.clients)
+                waited = np.full(len(late), clock.now - begun)
+                told = replace(told, seconds=clock.seconds[selection.clients], late=late, waited=waited)
             selector.learn(round_, now, told)
         ages = ages + 1
         ages[selection.clients] = 0

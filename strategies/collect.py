@@ -156,6 +156,7 @@ class Collector:
             self._roster.name(client),
             outcome,
             refreshed=client in self._refreshed,
+            seconds=self._clock.now() - self._begun if outcome == "late" else None,
             device_seconds=self._clock.worked(message_id),
             reason=reason,
         )

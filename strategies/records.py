@@ -43,8 +43,8 @@ class Participation:
     deadline), ``refused`` (a reply that was dropped) or ``declined`` (by a rule of its owner's; clients that merely
     declined have no record); ``reason`` says why for all but the first. ``age`` is the age before the decision, in
     rounds missed; ``weight`` the aggregation weight ω; ``seconds`` from when the model was sent to when the update
-    came; ``device_seconds`` for how long its device worked on it, in vain too, where time is simulated;
-    ``rounds_late`` how many rounds late an update came that was added all the same.
+    came, or was no longer waited for; ``device_seconds`` for how long its device worked on it, in vain too, where time
+    is simulated; ``rounds_late`` how many rounds late an update came that was added all the same.
     """
 
     client: int

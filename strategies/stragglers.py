@@ -148,8 +148,10 @@ class Stragglers:
     def _drop(self, record: RoundRecord, clock: Clock, work: Work, outcome: str, reason: str) -> None:
         del self._works[work.client]
         worked = None if clock.simulated is None else min(clock.now(), work.comes) - work.sent
+        waited = clock.now() - work.sent if outcome == "late" else None
         name = self._roster.name(work.client)
-        drop(record, Participation(work.client, name, outcome, device_seconds=worked, reason=reason))
+        part = Participation(work.client, name, outcome, seconds=waited, device_seconds=worked, reason=reason)
+        drop(record, part)
 
     def _sorted(self) -> list[Work]:
         return [work for _, work in sorted(self._works.items())]

@@ -1,6 +1,6 @@
 """Central policies that learn from what clients report: their losses, and how long they take."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.seen import LearningSelector, Report
 from aoi_fl.science.selection import Population
-from aoi_fl.strategies.records import Memory, RoundRecord
+from aoi_fl.strategies.records import Memory, Participation, RoundRecord
 from aoi_fl.strategies.selection.central import CentralSelection
 from aoi_fl.strategies.weighting import UNBIASED
 
@@ -18,8 +18,9 @@ from aoi_fl.strategies.weighting import UNBIASED
 class LearnedSelection(CentralSelection):
     """A strategy over any :class:`aoi_fl.science.seen.LearningSelector`.
 
-    It is told the loss that each client reports with its update (any metric whose name has "loss" in it), and the
-    seconds that the update took to come; a resumed run knows what the run knew.
+    It is told the loss that each client reports with its update (any metric whose name has "loss" in it), the seconds
+    that the update took to come, and how long those were waited for that missed the end of their round; a resumed run
+    knows what the run knew.
     """
 
     selector: LearningSelector
@@ -63,10 +64,16 @@ class LearnedSelection(CentralSelection):
 
 
 def report(record: RoundRecord) -> Report:
-    """Return what a round's updates told."""
-    parts = sorted((part for part in record.participations if part.outcome == "trained"), key=lambda part: part.client)
+    """Return what a round's updates told, and those that did not come."""
+    parts = sorted(record.participations, key=lambda part: part.client)
+    came = [part for part in parts if part.outcome == "trained"]
+    late = [part for part in parts if part.outcome == "late" and part.seconds is not None]
 
-    def column(name: str) -> NDArray[np.float64]:
-        return np.array([getattr(part, name) for part in parts], dtype=np.float64)  # None becomes NaN
+    def clients(of: Sequence[Participation]) -> NDArray[np.int64]:
+        return np.array([part.client for part in of], dtype=np.int64)
 
-    return Report(np.array([part.client for part in parts], dtype=np.int64), column("loss"), column("seconds"))
+    def seconds(of: Sequence[Participation]) -> NDArray[np.float64]:
+        return np.array([part.seconds for part in of], dtype=np.float64)  # None becomes NaN
+
+    losses = np.array([part.loss for part in came], dtype=np.float64)
+    return Report(clients(came), losses, seconds(came), clients(late), seconds(late))

@@ -260,6 +260,18 @@ def test_more_clients_a_round_than_are_there_is_said(tmp_path, caplog):
     )
 
 
+def test_who_was_late_is_known_to_take_as_long_as_it_was_waited_for(tmp_path):
+    folder = play(tmp_path, "late", policy="oort", clock="generated", **{"train-timeout": 10.0, "over-selection": 1.5})
+    rows = read(folder / LEDGER, "participations")
+    late = [row for row in rows if row["outcome"] == "late"]
+    came = {}
+    for row in rows:
+        if row["outcome"] == "trained":
+            came[row["round"]] = max(row["seconds"], came.get(row["round"], 0.0))
+    assert late and max(row["seconds"] for row in late) == pytest.approx(10.0)
+    assert all(came.get(row["round"], 0.0) <= row["seconds"] + 1e-9 for row in late)
+
+
 def test_who_is_given_foresight_has_it_from_the_first_round_on(tmp_path):
     """Some devices take longer than a round may: told so, FedCS asks none of them, in the first round neither."""
     folder = play(

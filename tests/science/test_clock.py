@@ -7,6 +7,7 @@ from aoi_fl.science.availability import Availability, always
 from aoi_fl.science.clock import RoundClock
 from aoi_fl.science.devices import DeviceTrace, alike
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.fedcs import FedCS
 from aoi_fl.science.habits import Habits
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
@@ -62,6 +63,14 @@ def test_whoever_is_lost_grows_older_and_is_chosen_again():
     history = simulate(OldestAgeSelector(4, 1), equals(4), 3, 1, clock=clock(deadline=30.0))
     assert [history.selection(t).clients.tolist() for t in (1, 2, 3)] == [[0], [0, 2], [0, 1, 2]]
     assert history.selection(3).weights.sum() == pytest.approx(1.0)
+
+
+def test_who_learns_is_told_how_long_the_late_were_waited_for():
+    selector = FedCS(4, 1, 4, 30.0)
+    simulate(selector, equals(4), 2, 1, clock=clock(deadline=30.0))  # 1 leaves, 2 is away, 3 is late; learnt in round 2
+    assert selector.seen.last.tolist() == [1, 1, 0, 1] and selector.seen.taken.tolist() == [1, 0, 0, 0]
+    assert selector.seen.waited.tolist() == [0, 30, 0, 30]
+    assert np.array_equal(selector.seen.durations, [10, 30, np.nan, 30], equal_nan=True)
 
 
 def test_phones_waste_work_and_time_goes_on():

@@ -67,6 +67,19 @@ def test_what_was_seen_decides_where_nobody_foresees():
     assert selector.select(2, population(5, [True, False, False, False, False])).clients.size == 0  # too slow
 
 
+def test_who_was_waited_for_in_vain_comes_last_and_is_not_given_up():
+    selector, everybody = FedCS(2, 1, 4, 5.0), population(4)
+    ends = {"late": np.array([2, 3]), "waited": np.array([5.0, 9.0])}
+    selector.learn(1, everybody, Report(np.arange(2), np.ones(2), np.array([1.0, 4.0]), **ends))
+    assert selector.expected(everybody).tolist() == [1, 4, 5, 5]
+    assert selector.select(2, everybody).clients.tolist() == [0, 1]
+    assert selector.select(2, population(4, [False, True, False, True])).clients.tolist() == [1, 3]
+    selector.learn(2, everybody, Report(np.array([3]), np.ones(1), np.array([2.0])))
+    assert selector.expected(everybody).tolist() == [1, 4, 5, 2]
+    selector.learn(3, everybody, Report(np.empty(0, int), np.empty(0), np.empty(0), np.array([0]), np.array([3.0])))
+    assert selector.expected(everybody).tolist() == [3, 4, 5, 2]
+
+
 def test_only_candidates_are_chosen_and_the_slow_never():
     n, rounds = 10_000, 60
     selector = FedCS(50, 3, 400, 1.0)

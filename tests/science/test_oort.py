@@ -70,6 +70,15 @@ def test_who_is_unknown_costs_nothing_and_is_worth_the_mean():
     assert selector.slowness(np.array([1.0, math.nan])).tolist() == [1, 1]
 
 
+def test_who_missed_the_end_of_its_round_was_tried_and_is_slow():
+    selector, everybody = OortSelector(1, 1, OortSettings(pace=0.0)), population([10, 10, 10])
+    late = {"late": np.array([1]), "waited": np.array([8.0])}
+    selector.learn(1, everybody, Report(np.array([0]), np.ones(1), np.array([2.0]), **late))
+    assert selector.slowness(selector.seen.durations).tolist() == [1, 1 / 16, 1]
+    assert selector.utilities(1, np.arange(2), everybody.sizes).tolist() == [1, 1 / 16]  # as much to teach as the mean
+    assert selector.select(1, everybody).clients.tolist() == [2]  # the only one not tried yet
+
+
 def test_exploitation_draws_in_proportion_to_utility_among_those_within_the_cut_off():
     settings = replace(NONE_NEW, cut_off=0.5, clip=1.0, most=10**6)
     selector, everybody, rounds = OortSelector(2, 5, settings), population([1] * 5), 3000

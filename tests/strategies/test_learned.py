@@ -12,8 +12,10 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.oort import OortSettings
 from aoi_fl.strategies import RoundOptions
 from aoi_fl.strategies.plan import Resume
+from aoi_fl.strategies.records import Participation, RoundRecord
 from aoi_fl.strategies.selection.f3ast import F3astSelection
 from aoi_fl.strategies.selection.fedcs import FedCSSelection
+from aoi_fl.strategies.selection.learned import report
 from aoi_fl.strategies.selection.oort import OortSelection
 from aoi_fl.strategies.selection.power_of_choice import AskedChoice, ReportedChoice
 from aoi_fl.strategies.selection.refl import ReflSelection
@@ -119,6 +121,25 @@ def test_reported_losses_decide_once_everybody_was_tried(tmp_path):
         value = model
     assert notes.memory["seen-losses"] == pytest.approx([known[i] for i in range(N)])
     assert notes.memory["seen-taken"].sum() == 8 * K
+
+
+def test_a_report_has_what_came_and_how_long_the_late_were_waited_for():
+    def part(client, outcome, **how):
+        return Participation(client, f"c{client}", outcome, **how)
+
+    record = RoundRecord(1)
+    record.participations = [
+        part(4, "late", seconds=9.0),
+        part(2, "late"),  # said nothing to a question: it was sent no model
+        part(3, "failed"),
+        part(1, "late", seconds=7.0),
+        part(5, "trained", seconds=2.0),
+        part(0, "trained", loss=0.5, seconds=3.0),
+    ]
+    told = report(record)
+    assert told.clients.tolist() == [0, 5] and told.seconds.tolist() == [3, 2]
+    assert told.losses[0] == 0.5 and np.isnan(told.losses[1])
+    assert told.late.tolist() == [1, 4] and told.waited.tolist() == [7, 9]
 
 
 LEARNING = {
