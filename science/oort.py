@@ -100,7 +100,7 @@ class OortSelector(LearningSelector):
         """Choose for a round; O(n log n)."""
         n, seen = len(population.ages), self.seen.reach(len(population.ages))
         here = population.available & (population.sizes > 0) & ~self.passed_over()
-        tried, new = np.flatnonzero(here & (seen.last > 0)), here & (seen.last == 0)
+        tried, new = np.flatnonzero(here & (seen.tried > 0)), here & (seen.tried == 0)
         explore = min(round(self.per_round * self.settings.exploration(round_)), int(new.sum()))
         exploit = min(self.per_round - explore, len(tried))
         chosen = np.zeros(n, np.bool_)
@@ -125,7 +125,7 @@ class OortSelector(LearningSelector):
         worth = np.minimum(worth, ceiling)
         floor = _LEAST * worth.min()
         scaled = (worth - floor) / (ceiling - floor) if ceiling > floor else np.ones(len(worth))
-        bonus = np.sqrt(0.1 * np.log(round_) / self.seen.last[tried])
+        bonus = np.sqrt(0.1 * np.log(round_) / self.seen.tried[tried])
         return np.asarray((scaled + bonus) * self.slowness(self.seen.durations[tried]))
 
     def worth(self, tried: Clients, sizes: NDArray[np.int64]) -> Floats:

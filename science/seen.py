@@ -56,7 +56,8 @@ class Seen:
     ----------
     losses, seconds : (n,) float64, NaN for who has not said
     taken : (n,) int64, updates that counted
-    last : (n,) int64, the last round that it was tried in, in vain or not; 0: none yet
+    last : (n,) int64, the round of the last of them; 0: none yet
+    tried : (n,) int64, the last round that it was tried in, in vain or not; 0: none yet
     waited : (n,) float64, the longest that it was waited for in vain since its last update; 0: it was not
     """
 
@@ -64,6 +65,7 @@ class Seen:
     seconds: Floats = field(default_factory=lambda: np.zeros(0))
     taken: Clients = field(default_factory=lambda: np.zeros(0, np.int64))
     last: Clients = field(default_factory=lambda: np.zeros(0, np.int64))
+    tried: Clients = field(default_factory=lambda: np.zeros(0, np.int64))
     waited: Floats = field(default_factory=lambda: np.zeros(0))
 
     @property
@@ -76,11 +78,11 @@ class Seen:
 
     def reach(self, clients: int) -> "Seen":
         """Make room for n clients, of whom the new ones have said nothing, and return this."""
-        for name, nothing in (("losses", np.nan), ("seconds", np.nan), ("taken", 0), ("last", 0), ("waited", 0.0)):
-            known = getattr(self, name)
-            if len(known) < clients:
-                more = np.full(clients - len(known), nothing, known.dtype)
-                setattr(self, name, np.append(known, more))
+        for array in fields(self):
+            known = getattr(self, array.name)
+            nothing = np.nan if array.name in ("losses", "seconds") else 0
+            more = np.full(max(clients - len(known), 0), nothing, known.dtype)
+            setattr(self, array.name, np.append(known, more))
         return self
 
     def note(self, round_: int, report: Report) -> None:
@@ -91,7 +93,7 @@ class Seen:
             known = np.isfinite(told)
             mine[who[known]] = told[known]
         self.taken[who] += 1
-        self.last[who] = self.last[late] = round_
+        self.last[who] = self.tried[who] = self.tried[late] = round_
         self.waited[who] = 0.0
         self.waited[late] = np.maximum(self.waited[late], report.waited)
 
@@ -104,7 +106,8 @@ class Seen:
         """Return what :meth:`memory` told."""
         names = {f.name: f"seen-{f.name}" for f in fields(cls)}
         found = cls(**{name: memory[kept].copy() for name, kept in names.items() if kept in memory})
-        return found.reach(len(found.taken))
+        found.reach(len(found.taken)).tried = np.maximum(found.tried, found.last)  # it was not kept at all times
+        return found
 
 
 @dataclass(eq=False)

@@ -68,7 +68,7 @@ def test_whoever_is_lost_grows_older_and_is_chosen_again():
 def test_who_learns_is_told_how_long_the_late_were_waited_for():
     selector = FedCS(4, 1, 4, 30.0)
     simulate(selector, equals(4), 2, 1, clock=clock(deadline=30.0))  # 1 leaves, 2 is away, 3 is late; learnt in round 2
-    assert selector.seen.last.tolist() == [1, 1, 0, 1] and selector.seen.taken.tolist() == [1, 0, 0, 0]
+    assert selector.seen.tried.tolist() == [1, 1, 0, 1] and selector.seen.last.tolist() == [1, 0, 0, 0]
     assert selector.seen.waited.tolist() == [0, 30, 0, 30]
     assert np.array_equal(selector.seen.durations, [10, 30, np.nan, 30], equal_nan=True)
 

@@ -79,6 +79,14 @@ def test_a_resumed_selector_goes_on():
     assert again.select(61, everybody).clients.tolist() == whole.select(61, everybody).clients.tolist()
 
 
+def test_who_was_late_does_not_rest():
+    selector, nobody, nothing = Refl(1, 1), np.empty(0, np.int64), np.empty(0)
+    selector.learn(5, population(2), Report(np.array([1]), np.ones(1), np.ones(1), np.array([0]), np.array([60.0])))
+    assert selector.select(6, population(2)).clients.tolist() == [0]
+    selector.learn(6, population(2), Report(nobody, nothing, nothing, np.array([0]), np.array([60.0])))
+    assert selector.select(7, population(2)).clients.tolist() == [0]
+
+
 def test_a_rest_out_of_range():
     with pytest.raises(ConfigError, match="rest is -1"):
         Refl(2, 1, rest=-1)
