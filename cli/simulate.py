@@ -147,7 +147,7 @@ def simulate(
     else:
         reject(context, ["there"], f"clock {clock}, which says who is there", "leave one of them out")
     with waiting(f"Playing {rounds} rounds"):
-        ticking = None if clock is None else _clock(clock, deadline, population, seed)
+        ticking = None if clock is None else _clock(clock, deadline, population, None if table else per_round, seed)
         history = simulation.simulate(
             player,
             population,
@@ -182,13 +182,21 @@ def simulate(
         )
 
 
-def _clock(clock: str, deadline: float, population: Population, seed: int) -> RoundClock:
+def _clock(clock: str, deadline: float, population: Population, wanted: int | None, seed: int) -> RoundClock:
     """Return the devices' time; a local training of mean length passes through as many examples as clients have."""
-    from aoi_fl.engine.traces import make_trace
+    from aoi_fl.engine.traces import make_trace, too_few
     from aoi_fl.science.clock import RoundClock
 
     sizes = population.sizes.astype(float)
-    return RoundClock(make_trace(clock, len(sizes), seed).devices(float(sizes.mean())), sizes, deadline)
+    trace = make_trace(clock, len(sizes), seed)
+    made = RoundClock(trace.devices(float(sizes.mean())), sizes, deadline)
+    fastest = float(made.seconds.min())
+    if wanted and (few := too_few(trace, wanted)):
+        print(f"aoi: {few}", file=sys.stderr)
+    if fastest > deadline:
+        why = f"the deadline is {deadline:g} s, and the fastest of the clients takes {fastest:.4g} s"
+        print(f"aoi: {why}: nobody can meet it. Raise it.", file=sys.stderr)
+    return made
 
 
 def _cost(clock: RoundClock, history: History) -> dict[str, float]:

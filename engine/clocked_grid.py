@@ -126,6 +126,8 @@ class ClockedGrid(LocalGrid):
         trains = _trains(messages[0])
         examples = self._examples[clients] * (self._epochs if trains else _EVALUATION)
         seconds = devices.seconds(clients, examples, down, down * self._coded if trains else 0.0)
+        if trains:
+            self.clock.foresight = self._foreseen(devices, float(down.max()))
         return self.clock.depart(messages, clients, devices, seconds)
 
     def _begin(self) -> Devices:
@@ -134,9 +136,14 @@ class ClockedGrid(LocalGrid):
         mean = float(told.mean()) if len(told) else 1.0
         self._examples = np.where(np.isfinite(self._examples), self._examples, mean)
         self._devices = devices = self._trace.devices(mean * self._epochs)
-        everyone = np.arange(len(self._examples))
-        self.clock.foresight = Foresight(devices.availability, devices.seconds(everyone, self._examples * self._epochs))
+        self.clock.foresight = self._foreseen(devices, 0.0)
         return devices
+
+    def _foreseen(self, devices: Devices, model: float) -> Foresight:
+        """Return what no server can know; how many bytes a model has is known once one was sent."""
+        coded, everyone = model * self._coded, np.arange(len(self._examples))
+        seconds = devices.seconds(everyone, self._examples * self._epochs, model, coded)
+        return Foresight(devices.availability, seconds, coded / devices.upload)
 
     def _note(self, reply: Message) -> None:
         """Note how many examples a client has, if it says."""

@@ -11,13 +11,13 @@ from aoi_fl.client.state import written_together
 from aoi_fl.engine.clocked_grid import ClockedGrid
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.machine import check
-from aoi_fl.engine.traces import make_trace
+from aoi_fl.engine.traces import make_trace, too_few
 from aoi_fl.engine.worker_grid import WorkerGrid
 from aoi_fl.engine.worker_pool import Workers
 from aoi_fl.engine.worker_process import load
 from aoi_fl.flower.messages import SERVER_NODE, RunValue, context
-from aoi_fl.science.devices import DeviceTrace
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.strategies.registry import BUDGETED
 
 logger = logging.getLogger("flwr")
 
@@ -55,7 +55,9 @@ def run_local(
         raise ConfigError(f"clock is {clock!r}, which needs --workers 1, and there are to be {workers}: leave one out.")
     trace = make_trace(clock, nodes, int(run_config.get("seed", 0))) if clock else None
     if trace is not None:
-        _say_if_few(trace, int(run_config.get("clients-per-round", 0)))
+        wanted = int(run_config.get("clients-per-round", 0)) * float(run_config.get("over-selection", 1.0))
+        if run_config.get("policy") not in BUDGETED and (few := too_few(trace, wanted)):
+            logger.warning("%s", few)
     app = load(client_app) if isinstance(client_app, str) else client_app
     with ExitStack() as stack:
         write_states = stack.enter_context(written_together(alone=workers == 1))
@@ -69,12 +71,3 @@ def run_local(
             pool = stack.enter_context(Workers(client_app, workers, threads))
             grid = WorkerGrid(app, run_config, nodes, write_states, pool)
         server_app(grid, context(grid.run.run_id, SERVER_NODE, dict(run_config)))
-
-
-def _say_if_few(trace: DeviceTrace, wanted: int) -> None:
-    present = float(trace.availability.shares.sum())
-    if wanted > present:
-        logger.warning(
-            "clients-per-round is %d, and of %d clients %.1f are there on average: rounds will have fewer. Lower it, "
-            "or take more clients.", wanted, trace.clients, present,
-        )  # fmt: skip

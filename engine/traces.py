@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aoi_fl.science.availability import Availability, always, bernoulli
 from aoi_fl.science.devices import DeviceTrace, alike, steady
@@ -68,6 +69,17 @@ def make_trace(clock: str, clients: int, seed: int) -> DeviceTrace:
         raise ConfigError(f"{clock}: {error}") from None
 
 
+def too_few(trace: DeviceTrace, wanted: float) -> str | None:
+    """Return what is to be said where a round wants more clients than are there on average; else None."""
+    present = float(trace.availability.shares.sum())
+    if wanted <= present:
+        return None
+    return (
+        f"a round wants {wanted:g} clients, and of {trace.clients} there are {present:.1f} on average: rounds will "
+        "have fewer. Lower clients-per-round (per-round) or over-selection, or take more clients."
+    )
+
+
 def read_trace(*paths: Path) -> DeviceTrace:
     """Read one file with changes, or one or two of FedScale's.
 
@@ -80,6 +92,9 @@ def read_trace(*paths: Path) -> DeviceTrace:
     try:
         if len(paths) == 1 and zipfile.is_zipfile(path):
             return _changes(path)
+        for path in paths:
+            if zipfile.is_zipfile(path):
+                raise ConfigError("an npz file has all there is of a trace, and goes with no other: leave one out.")
         found: dict[str, Mapping[Any, Any]] = {}
         for path in paths:
             clients = _unpickled(path)
@@ -102,21 +117,32 @@ def _changes(path: Path) -> DeviceTrace:
                     f"it has no array {lacking[0]}, only {', '.join(sorted(file)) or 'none'}: a trace in this form has "
                     f"{', '.join(_CHANGES)}."
                 )
-            offsets, seconds, available, training = (file[name] for name in _CHANGES)
+            offsets, seconds, available, training = (_numbers(name, file[name]) for name in _CHANGES)
     except (ValueError, zipfile.BadZipFile) as error:
         if isinstance(error, ConfigError):
             raise
         raise ConfigError(f"it is damaged, or holds objects: {error}. Write it anew with numpy.savez.") from None
     clients = len(offsets) - 1
     rows = len(seconds)
-    if offsets.ndim != 1 or clients < 1 or offsets[0] != 0 or offsets[-1] != rows or (np.diff(offsets) < 0).any():
-        raise ConfigError(f"offsets must ascend from 0 to the number of seconds, {rows}: they do not.")
+    whole = offsets.dtype.kind in "iu"
+    if not whole or clients < 1 or offsets[0] != 0 or offsets[-1] != rows or (np.diff(offsets) < 0).any():
+        raise ConfigError(f"offsets must be whole and ascend from 0 to the number of seconds, {rows}: they do not.")
     for name, array, length in (("available", available, rows), ("training_seconds", training, clients)):
         if array.shape != (length,):
             raise ConfigError(f"{name} is of shape {array.shape}: it must be ({length},), as offsets and seconds are.")
+    if not np.isfinite(seconds).all():
+        j = int(np.argmin(np.isfinite(seconds)))
+        client = int(np.searchsorted(offsets, j, side="right")) - 1
+        raise ConfigError(f"client {client}: second {seconds[j]:g} is no moment: count from the trace's start.")
     availability = Availability.from_changes(offsets, seconds, available, float(seconds.max(initial=0)))
     free = np.full(clients, np.inf)
     return DeviceTrace(availability, training.astype(np.float64), "training", free, free)
+
+
+def _numbers(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    if array.ndim != 1 or array.dtype.kind not in "biuf":
+        raise ConfigError(f"{name} is of type {array.dtype} and shape {array.shape}: it must be a row of numbers.")
+    return array
 
 
 class _Plain(pickle.Unpickler):
@@ -140,6 +166,8 @@ def _unpickled(path: Path) -> Mapping[Any, Any]:
         ) from None
     if not isinstance(found, dict) or not found or not all(isinstance(entry, dict) for entry in found.values()):
         raise ConfigError(f"it holds a {type(found).__name__}, not one dict for each client: give FedScale's own file.")
+    if not all(isinstance(client, int) for client in found) and not all(isinstance(client, str) for client in found):
+        raise ConfigError("some of its clients are named by numbers and others are not: give FedScale's own file.")
     return found
 
 
@@ -174,15 +202,19 @@ def _fedscale(presence: Mapping[Any, Any] | None, capacity: Mapping[Any, Any] | 
 def _spells(clients: Mapping[Any, Any]) -> Availability:
     """Return FedScale's spells; a client whose period is shorter than the longest goes through it again and again."""
     periods = {key: _number(entry, "finish_time", key) for key, entry in clients.items()}
+    for key, period in periods.items():
+        if not 0 < period < math.inf:
+            raise ConfigError(f"client {key}: finish_time is {period:g} s: it must be more than 0, and finite.")
     longest = max(periods.values())
     spells = []
     for key, entry in clients.items():
-        begins, ends = (np.asarray(entry.get(name, ()), dtype=np.float64) for name in ("active", "inactive"))
+        try:
+            begins, ends = (np.asarray(entry.get(name, ()), dtype=np.float64) for name in ("active", "inactive"))
+        except (TypeError, ValueError):
+            raise ConfigError(f"client {key}: active and inactive must be rows of seconds, and one is not.") from None
         if begins.shape != ends.shape or begins.ndim != 1:
             raise ConfigError(f"client {key}: active has {begins.size} seconds, inactive {ends.size}: pair them.")
         period = periods[key]
-        if not period > 0:
-            raise ConfigError(f"client {key}: finish_time is {period:g} s: it must be more than 0.")
         # What is empty, or lies after finish_time, FedScale does not play either.
         played = (begins != ends) & ~(begins >= period)
         pairs = zip(begins[played].tolist(), ends[played].clip(max=period).tolist(), strict=True)

@@ -136,8 +136,10 @@ class Foresight:
     Attributes
     ----------
     availability : when each client is there, the future included
-    seconds : (n,) float64, how long each client's training will take, but for loading the model
+    seconds : (n,) float64, how long each client's training will take, loading included
+    uploads : (n,) float64, how much of that goes into sending the update
     """
 
     availability: Availability
     seconds: Seconds
+    uploads: Seconds

@@ -55,7 +55,7 @@ class FedCS(LearningSelector):
     take as long as its last update took; one not tried yet, as long as the median of those that were, so that it is
     tried too if that is in time. Who missed the end of its round is expected to take as long as it was waited for, and
     the deadline at most: it comes last, and is not given up. Uploads, which a server cannot tell from training, take no
-    time of their own.
+    time of their own unless they are foreseen.
 
     Attributes
     ----------
@@ -79,7 +79,9 @@ class FedCS(LearningSelector):
         uniforms = draws.uniforms(self.seed, round_, "candidates", n)
         who = smallest(uniforms, population.available & (population.sizes > 0), self.candidates)
         who = who[np.argsort(draws.uniforms(self.seed, round_, "select", n)[who])]  # the first of equals is chosen
-        chosen = who[schedule(self.expected(population)[who], np.zeros(len(who)), self.deadline, self.per_round)]
+        uploads = np.zeros(n) if population.foresight is None else population.foresight.uploads
+        training = self.expected(population) - uploads
+        chosen = who[schedule(training[who], uploads[who], self.deadline, self.per_round)]
         return by_size(np.sort(chosen), population.sizes)
 
     def expected(self, population: Population) -> Floats:

@@ -106,7 +106,8 @@ class Seen:
         """Return what :meth:`memory` told."""
         names = {f.name: f"seen-{f.name}" for f in fields(cls)}
         found = cls(**{name: memory[kept].copy() for name, kept in names.items() if kept in memory})
-        found.reach(len(found.taken)).tried = np.maximum(found.tried, found.last)  # it was not kept at all times
+        found.reach(len(found.taken))
+        found.tried = np.maximum(found.tried, found.last)  # a run of an earlier version has not kept it
         return found
 
 

@@ -1,5 +1,6 @@
 """Selection without learning: plays a policy over many rounds, vectorised over the clients."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count, islice
@@ -124,12 +125,14 @@ def simulate(
 
 
 def _kept(selection: Selection, arrived: Arrived, round_: int, clients: int) -> Selection:
-    """Return what is left of a selection when the others' work has not come, its weights summing to 1 again."""
+    """Return what is left of a selection when the others' work has not come; weights that sum to 1 do so again."""
     chosen = np.zeros(clients, dtype=np.bool_)
     chosen[selection.clients] = True
     keep = arrived(round_, chosen)[selection.clients]
     weights = selection.weights[keep]
-    return Selection(selection.clients[keep], weights / weights.sum() if keep.any() else weights, selection.draws[keep])
+    if keep.any() and math.isclose(float(selection.weights.sum()), 1.0):
+        weights = weights / weights.sum()
+    return Selection(selection.clients[keep], weights, selection.draws[keep])
 
 
 def long_run_rates(policy: Decentralised | Selector, population: Population) -> NDArray[np.float64]:

@@ -206,7 +206,8 @@ class Bookkeeping(SelectionPolicy, Strategy):
 
     def _nothing_trained(self) -> NothingTrainedError:
         reasons = list(dict.fromkeys(f"{p.name} {p.outcome}: {p.reason}" for p in self._record.participations))
+        none = "No client was sent the model in the last of them, or its reply was not handed on."
         return NothingTrainedError(
             f"not one update could be used in {self._record.round} round(s), so the model is the one that the run "
-            f"began with. {'; '.join(reasons[:3]) or 'No client was sent the model, or its reply was not handed on.'}"
+            f"began with. {'; '.join(reasons[:3]) or none}"
         )

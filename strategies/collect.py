@@ -144,7 +144,7 @@ class Collector:
             self._learn(work.client, update.answer)
             self._weight[work.client] = weight
             seconds = work.comes - work.sent
-            part = self._participation(work.client, update)
+            part = replace(self._participation(work.client, update), forced=False)  # not in this round
             worked = None if self._clock.simulated is None else seconds
             self._trained.append(replace(part, seconds=seconds, device_seconds=worked, rounds_late=rounds_late))
             self._roster.last[work.client] = self.round

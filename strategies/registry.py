@@ -88,17 +88,17 @@ _ROWS = (
         "the same by the losses last reported; nothing is asked", "equal", "Cho, Wang & Joshi 2022, π_rpow-d",
     ),
     Policy(
-        "oort", "oort:OortSelection.by_keys", frozenset(),
+        "oort", "oort:OortSelection.by_keys", frozenset({"foresight"}),
         "clients with much loss and little time, tried out little by little", "data size",
         "Lai et al. 2021, Algorithm 1",
     ),
     Policy(
-        "fedcs", "fedcs:FedCSSelection.by_keys", frozenset({"candidates"}),
+        "fedcs", "fedcs:FedCSSelection.by_keys", frozenset({"candidates", "foresight"}),
         "of candidates, as many as are expected to be done by the deadline, k at most", "data size",
         "Nishio & Yonetani 2019, Algorithm 3",
     ),
     Policy(
-        "refl", "refl:ReflSelection.by_keys", frozenset(),
+        "refl", "refl:ReflSelection.by_keys", frozenset({"foresight"}),
         "the k least likely to be there next, of those that are there", "equal",
         "Abdelmoniem et al. 2023, Section 4.1",
     ),

@@ -47,6 +47,10 @@ def test_selection_is_played_in_simulated_time(tmp_path):
     fedcs = [word if word != "random" else "fedcs" for word in command]
     found = json.loads(subprocess.run(fedcs, cwd=tmp_path, capture_output=True, text=True, check=True).stdout)
     assert found["device_hours"] > 0, "whom FedCS takes for in time by the deadline of the clock"
+    hurried = [*command[:-3], "--per-round", "40", "--deadline", "2"]
+    said = " ".join(subprocess.run(hurried, cwd=tmp_path, capture_output=True, text=True, check=True).stderr.split())
+    assert "a round wants 40 clients, and of 100 there are" in said
+    assert "the deadline is 2 s, and the fastest of the clients takes" in said and "Raise it" in said
     alone = subprocess.run([*command[:6], "--deadline", "30"], cwd=tmp_path, capture_output=True, text=True)
     assert alone.returncode == 2
     assert "deadline 30.0 means nothing to time that is not simulated" in " ".join(alone.stderr.split())

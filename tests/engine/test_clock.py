@@ -126,6 +126,8 @@ def test_loading_takes_its_time(ran):
     list(send(grid, [0], 600.0)[1])
     size = len(Array(np.zeros(2)).data)
     assert grid.clock.simulated == 1 + size / 8 + 3 * 2.0 + size / 2 / 4  # half as many bytes up as down
+    foreseen = grid.clock.foresight
+    assert (foreseen.seconds[0], foreseen.uploads[0]) == (grid.clock.simulated, size / 2 / 4)
 
 
 def test_flowers_own_loop_waits_in_simulated_time(grid):
@@ -255,7 +257,7 @@ def test_more_clients_a_round_than_are_there_is_said(tmp_path, caplog):
     logging.getLogger("flwr").propagate = True
     play(tmp_path, "few", policy="random", clock="bernoulli:0.2", **{"num-server-rounds": 1})
     assert any(
-        "of 30 clients" in record.getMessage() and "are there on average" in record.getMessage()
+        "a round wants 8 clients, and of 30 there are" in record.getMessage() and "on average" in record.getMessage()
         for record in caplog.records
     )
 

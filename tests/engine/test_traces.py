@@ -75,7 +75,13 @@ def test_one_of_fedscales_files_is_enough(tmp_path):
         ({"training_seconds": [3.0, -1.0]}, "client 1: its training takes -1 s"),
         ({"training_seconds": [3.0]}, r"training_seconds is of shape \(1,\)"),
         ({"available": None}, "has no array available, only offsets, seconds, training_seconds"),
-        ({"offsets": [0, 3, 9]}, "offsets must ascend from 0 to the number of seconds, 5"),
+        ({"offsets": [0, 3, 9]}, "offsets must be whole and ascend from 0 to the number of seconds, 5"),
+        ({"offsets": [0.0, 3.0, 5.0]}, "offsets must be whole"),
+        ({"offsets": 5}, r"offsets is of type int64 and shape \(\): it must be a row of numbers"),
+        ({"seconds": ["0", "10", "30", "0", "40"]}, "seconds is of type <U2"),
+        ({"seconds": [0, 10j, 30, 0, 40]}, "seconds is of type complex128"),
+        ({"seconds": [0, 10, 30, 0, math.inf]}, "client 1: second inf is no moment"),
+        ({"seconds": [0, 10, math.nan, 0, 40]}, "client 0: second nan is no moment"),
     ],
 )
 def test_wrong_changes_are_named_with_their_file(tmp_path, other, words):
@@ -92,6 +98,9 @@ def test_wrong_changes_are_named_with_their_file(tmp_path, other, words):
         ({1: BEHAVIOUR[1] | {"active": [7]}}, "client 1: spell 0 ends at 5 s, where it began at 7 s"),
         ({1: BEHAVIOUR[1] | {"inactive": []}}, "client 1: active has 1 seconds, inactive 0"),
         ({1: {"speed": 3}}, "gives each client speed, neither active"),
+        ({1: BEHAVIOUR[1] | {"active": ["noon"], "inactive": ["six"]}}, "client 1: active and inactive must be rows"),
+        ({1: BEHAVIOUR[1] | {"finish_time": math.inf}}, "client 1: finish_time is inf s"),
+        ({1: BEHAVIOUR[1], "2": BEHAVIOUR[2]}, "some of its clients are named by numbers and others are not"),
         ([1, 2], "holds a list"),
         ({1: {"computation": "fast", "communication": 1.0}}, "client 1: computation is 'fast'"),
     ],
@@ -99,6 +108,11 @@ def test_wrong_changes_are_named_with_their_file(tmp_path, other, words):
 def test_wrong_pickles_are_named(tmp_path, value, words):
     with pytest.raises(ConfigError, match=words):
         read_trace(pickled(tmp_path, "x.pkl", value))
+
+
+def test_an_npz_file_goes_with_no_other(tmp_path):
+    with pytest.raises(ConfigError, match=r"trace.npz: an npz file has all there is of a trace"):
+        read_trace(changes(tmp_path), pickled(tmp_path, "c.pkl", CAPACITY))
 
 
 def test_a_pickle_cannot_run_code(tmp_path, capsys):

@@ -7,6 +7,7 @@ from aoi_fl.science.availability import Availability, always
 from aoi_fl.science.clock import RoundClock
 from aoi_fl.science.devices import DeviceTrace, alike
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.f3ast import F3ast
 from aoi_fl.science.fedcs import FedCS
 from aoi_fl.science.habits import Habits
 from aoi_fl.science.markov import MarkovPolicy
@@ -63,6 +64,13 @@ def test_whoever_is_lost_grows_older_and_is_chosen_again():
     history = simulate(OldestAgeSelector(4, 1), equals(4), 3, 1, clock=clock(deadline=30.0))
     assert [history.selection(t).clients.tolist() for t in (1, 2, 3)] == [[0], [0, 2], [0, 1, 2]]
     assert history.selection(3).weights.sum() == pytest.approx(1.0)
+
+
+def test_weights_that_are_no_shares_stay_what_they_are():
+    plain = simulate(F3ast(4, 1), equals(4), 1, 1).selection(1)
+    history = simulate(F3ast(4, 1), equals(4), 1, 1, clock=clock(deadline=30.0)).selection(1)
+    assert plain.weights.tolist() == pytest.approx([0.25] * 4)  # 1/4 over r = 1
+    assert history.clients.tolist() == [0] and history.weights.tolist() == pytest.approx([0.25])
 
 
 def test_who_learns_is_told_how_long_the_late_were_waited_for():

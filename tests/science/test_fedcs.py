@@ -53,9 +53,11 @@ def test_a_schedule_by_hand():
 
 
 def test_what_is_foreseen_decides():
-    foreseen = Foresight(always(4), np.array([4.0, 3.0, 6.0, 10.0]))
+    foreseen = Foresight(always(4), np.array([4.0, 3.0, 6.0, 10.0]), np.zeros(4))
     selection = FedCS(4, 1, 4, 6.0).select(1, replace(population(4), foresight=foreseen))
     assert selection.clients.tolist() == [0, 1, 2] and selection.weights.tolist() == [1 / 6, 2 / 6, 3 / 6]
+    foreseen = replace(foreseen, uploads=np.full(4, 2.0))  # one after another: done at 3, 5 and, too late, at 7
+    assert FedCS(4, 1, 4, 6.0).select(1, replace(population(4), foresight=foreseen)).clients.tolist() == [0, 1]
 
 
 def test_what_was_seen_decides_where_nobody_foresees():

@@ -103,7 +103,7 @@ def test_exploration_fades_and_prefers_the_fast_where_speed_is_foreseen():
     for round_, new in ((1, 9), (20, 6), (200, 2)):  # 10ε
         assert (selector.select(round_, everybody).clients >= 50).sum() == new
     seconds = np.where(np.arange(100) < 75, 10.0, 1000.0)
-    foreseen = replace(everybody, foresight=Foresight(always(100), seconds))
+    foreseen = replace(everybody, foresight=Foresight(always(100), seconds, np.zeros(100)))
     fast = [np.isin(selector.select(1, replace(p)).clients, np.arange(50, 75)).sum() for p in (everybody, foreseen)]
     assert fast[0] <= 8 and fast[1] == 9
     assert len(OortSelector(10, 2).select(1, everybody).clients) == 10  # nobody was tried yet: all are new
@@ -136,6 +136,15 @@ def test_the_pacer_prefers_more_seconds_once_utility_falls():
         selector.learn(round_, everybody, told([0], [loss], [1.0]))
         paces.append(round(selector.pace, 6))
     assert paces == [0.3] * 5 + [0.5] * 2 + [0.5] * 2 + [0.7] * 2 + [0.9]
+
+
+def test_a_run_of_an_earlier_version_is_gone_on_with():
+    selector, everybody = OortSelector(1, 1), population([10, 10])
+    selector.learn(3, everybody, told([1], [1.0], [2.0]))
+    kept = {name: array for name, array in selector.memory().items() if name not in ("seen-tried", "seen-waited")}
+    again = OortSelector(1, 1)
+    again.recall(kept)
+    assert again.seen.tried.tolist() == [0, 3] and again.seen.waited.tolist() == [0, 0]
 
 
 def test_a_resumed_selector_goes_on():

@@ -25,7 +25,7 @@ def nothing(clients=()):
 
 def test_foreseen_absence_in_the_slot_from_one_to_two_mean_rounds_from_now():
     spells = [[(0, 100)], [(0, 19)], [(0, 31)], [(0, 5), (19, 50)], [(0, 5), (22, 50)]]
-    foreseen = Foresight(Availability.from_spells(spells, 200.0), np.full(5, 10.0))
+    foreseen = Foresight(Availability.from_spells(spells, 200.0), np.full(5, 10.0), np.zeros(5))
     now = replace(population(5), now=10.0, foresight=foreseen)
     selector = Refl(2, 1)
     assert selector.forecast(now).tolist() == [1, 0, 1, 1, 0]  # there from 20 to 30, all the time?
@@ -34,7 +34,7 @@ def test_foreseen_absence_in_the_slot_from_one_to_two_mean_rounds_from_now():
 
 
 def test_the_mean_length_of_a_round():
-    foreseen = Foresight(Availability.from_spells([[(0, 500)]], 1000.0), np.array([40.0]))
+    foreseen = Foresight(Availability.from_spells([[(0, 500)]], 1000.0), np.array([40.0]), np.zeros(1))
     selector, at = Refl(1, 1), lambda now: replace(population(1), now=now, foresight=foreseen)
     lengths = []
     for round_, now in enumerate((0.0, 20.0, 60.0), 1):

@@ -1,6 +1,7 @@
 """Updates that come rounds late and count all the same, against timelines worked out by hand."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -136,6 +137,18 @@ def test_over_a_network_it_is_fetched_when_it_is_there(tmp_path):
     (late,) = [part for part in notes.rounds[2].participations if part.client == 0]
     assert late.rounds_late == 2 and late.device_seconds is None and 0.5 < late.seconds < 60
     same_model(result.arrays, model_after(3, 2, late=0))
+
+
+def test_a_late_update_is_not_taken_for_the_forced_one(tmp_path):
+    class Forcing(RandomSelection):
+        def choose(self, ask, grid):
+            plan = super().choose(ask, grid)
+            return replace(plan, ask=replace(plan.ask, forced=ask.round == 4))
+
+    make = partial(Forcing, 4)
+    notes, *_ = play(make, honest_app(), tmp_path, rounds=4, grid=clocked, train_timeout=20.0, late_rounds=3)
+    forced = {part.client: part.forced for part in notes.rounds[3].participations}
+    assert forced == {0: True, 1: True, 2: True, SLOW: False}
 
 
 def test_of_many_that_are_late_the_one_that_differs_counts_for_more(tmp_path):
