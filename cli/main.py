@@ -31,11 +31,12 @@ from aoi_fl.science.errors import AoiError, install
 
 # The run keys that have a meaning before, or without, learning.
 DECIDED = (
-    "policy", "num-clients", "clients-per-round", "max-age", "exponent", "rates", "sizes", "phases", "jitter", "seed",
+    "policy", "num-clients", "clients-per-round", "max-age", "exponent", "rates", "sizes", "clients-file", "phases",
+    "jitter", "seed",
 )  # fmt: skip
 PLAYED = (
     "num-server-rounds", "candidates", "weights", "absence", "clock", "train-timeout", "budget", "total-budget",
-    "clients-file", "strict-budget", "stop-at-first",
+    "strict-budget", "stop-at-first", "ageing",
 )  # fmt: skip
 # What the base installation lacks, by import name, and the extra that brings it.
 EXTRAS = {"torch": "train", "jinja2": "sim", "prometheus_client": "sim", "psutil": "sim"}

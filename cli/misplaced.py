@@ -26,8 +26,11 @@ def reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
         raise ConfigError(f"policy {policy!r} is unknown: give one of {', '.join(POLICIES)}.{near}")
     about = f"policy {policy!r} here"
     if policy not in BUDGETED:
-        names: tuple[str, ...] = ("budget", "total_budget", "clients_file", "strict_budget", "stop_at_first", "ageing")
+        names: tuple[str, ...] = ("budget", "total_budget", "strict_budget", "stop_at_first", "ageing")
         reject(context, names, about, f"leave it out, or give one of the policies {', '.join(BUDGETED)}")
+        if context.params["rates"] != "given":
+            remedy = f"leave it out, or give --rates given or one of the policies {', '.join(BUDGETED)}"
+            reject(context, ["clients_file"], about, remedy)
     else:
         names, remedy = ("per_round", "max_age", "sizes", "start"), "leave it out: the budget, payments and ages decide"
         reject(context, names, about, remedy)
@@ -46,6 +49,8 @@ def reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
     if absence == "learned":
         remedy = "leave it out: each client's table or rate is made for how often it is there"
         reject(context, ["max_age", "phases", "jitter"], "learned absence", remedy)
+    if policy == "proportional" and context.params["weights"] == "unbiased":
+        reject(context, ["weights"], about, "leave it out: draws with replacement are unbiased by the times drawn")
     if policy != "systematic":
         reject(context, ["phases", "jitter"], about, "leave it out, or give --policy systematic")
     else:

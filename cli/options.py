@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -25,7 +26,9 @@ MaxAge = Annotated[
 ]
 Exponent = Annotated[float, typer.Option(click_type=Number(1e-9, 20.0), help="α of markov-increasing.")]
 Sizes = Annotated[str, typer.Option(help="Examples a client: equal, zipf:A or uniform:LO:HI.")]
-Rates = Annotated[str, typer.Option(help="Each client's share of the rounds: equal, or size, in proportion to it.")]
+Rates = Annotated[
+    str, typer.Option(help="Each client's share of the rounds: equal, size (in proportion to it), or given by a file.")
+]
 Phases = Annotated[str, typer.Option(help="Phases of systematic clients: spread by the roll call, or random.")]
 Jitter = Annotated[
     float,
@@ -75,12 +78,22 @@ def check_memory(clients: int, participations: float) -> None:
 
 
 def rates_by(
-    rule: str, sizes: str, clients: int, per_round: int, seed: int, most: float = 1.0
+    rule: str, sizes: str, file: Path | None, clients: int, per_round: int, seed: int, most: float = 1.0
 ) -> tuple[NDArray[np.float64], int]:
     """Return the clients' rates by a rule, and how many of them are capped at the largest rate."""
     from aoi_fl.science.markov import check_sizes
-    from aoi_fl.science.rates import make_rates
+    from aoi_fl.science.rates import given_rates, make_rates
     from aoi_fl.science.sizes import make_sizes
+    from aoi_fl.wire.given_rates import read_rates
 
     check_sizes(clients, per_round, 0)
+    if (rule == "given") != (file is not None):
+        raise ConfigError(
+            f"rates is {rule!r}, and there is {file or 'no clients-file'}: --rates given and a --clients-file with a "
+            "column rate go together."
+        )
+    if file is not None:
+        found = read_rates(file, clients)
+        names = list(found) if isinstance(found, dict) else [str(i) for i in range(clients)]
+        return given_rates(list(found.values()) if isinstance(found, dict) else found, per_round, names), 0
     return make_rates(cast(RateRule, rule), make_sizes(sizes, clients, seed), per_round, most)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -51,6 +52,7 @@ def policy(
     ] = None,
     rates: Rates = "equal",
     sizes: Sizes = "equal",
+    clients_file: Annotated[Path | None, typer.Option(help="CSV file with a column rate, for --rates given.")] = None,
     phases: Phases = "spread",
     jitter: Jitter = 0.0,
     seed: Seed = 1,
@@ -70,14 +72,16 @@ def policy(
         reject(context, ["dropout"], about, "leave it out, or give --policy markov-optimal")
     if policy in ("markov-increasing", "markov-uniform"):
         reject(context, ["rates"], about, "leave it out, or give --policy markov-optimal")
-    if rates == "equal":
-        reject(context, ["sizes"], "rates 'equal'", "leave it out, or give --rates size")
+    if rates != "size":
+        reject(context, ["sizes"], f"rates {rates!r}", "leave it out, or give --rates size")
+    if rates != "given":
+        reject(context, ["clients_file"], f"rates {rates!r}", "leave it out, or give --rates given")
     title = f"{clients} clients, {per_round} a round"
     if policy == "systematic":
         reject(context, ["max_age"], about, "leave it out, or give a Markov policy")
         from aoi_fl.science.systematic import SystematicPolicy
 
-        own, capped = rates_by(rates, sizes, clients, per_round, seed)
+        own, capped = rates_by(rates, sizes, clients_file, clients, per_round, seed)
         chosen = SystematicPolicy.rated(own, cast(PhaseRule, phases), jitter, seed)
         heading = f"Systematic participation: {title}, {phases} phases, jitter {jitter:g}"
         if rates == "equal":
@@ -91,7 +95,7 @@ def policy(
     if rates != "equal":
         from aoi_fl.science.markov_rates import RatedMarkovPolicy, largest_rate
 
-        own, capped = rates_by(rates, sizes, clients, per_round, seed, largest_rate(dropout or 0.0))
+        own, capped = rates_by(rates, sizes, clients_file, clients, per_round, seed, largest_rate(dropout or 0.0))
         rated = RatedMarkovPolicy(own, max_age if given(context, "max_age") else None, dropout or 0.0)
         _show_rated(rated, f"Markov policy, optimal for each rate: {title}", capped, as_json)
         return

@@ -76,7 +76,11 @@ def simulate(
         float, typer.Option(click_type=Number(0, 1e18), help="What all rounds together may spend; 0: no bound.")
     ] = 0.0,
     clients_file: Annotated[
-        Path | None, typer.Option(help="CSV file: name,size,payment,sensitivity,age. Else clients are drawn by --seed.")
+        Path | None,
+        typer.Option(
+            help="CSV file: of budgeted policies with name,size,payment,sensitivity,age (else clients are drawn by "
+            "--seed); with --rates given with rate."
+        ),
     ] = None,
     strict_budget: Annotated[bool, typer.Option("--strict-budget", help="Spend less than the budget only.")] = False,
     stop_at_first: Annotated[
@@ -125,7 +129,7 @@ def simulate(
         title = f"{policy}: {len(table.names)} clients, budget {budget:g}, {rounds} rounds, seed {seed}"
     else:
         check_memory(clients, rounds * per_round)
-        own, capped = rates_by(rates, sizes, clients, per_round, seed)
+        own, capped = rates_by(rates, sizes, clients_file, clients, per_round, seed)
         if absence == "learned":
             player = AbsentMarkovPolicy(own) if policy == "markov-optimal" else AbsentSystematicPolicy(own, seed)
         elif policy == "systematic":

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 
 from aoi_fl.learning.settings import DATASETS, MODELS, TaskSettings, kebab
 from aoi_fl.science.errors import ConfigError, did_you_mean
-from aoi_fl.science.names import AbsenceRule, PhaseRule, RateRule
+from aoi_fl.science.names import AbsenceRule, Ageing, PhaseRule, RateRule
 from aoi_fl.strategies.registry import BUDGETED, KEYS, POLICIES, REGISTRY, users_of
 from aoi_fl.wire.protocol import WIRES
 
@@ -39,6 +39,7 @@ class RunConfig(TaskSettings):
         :class:`strategies.BudgetedRefresh` and :class:`aoi_fl.science.budget.BudgetedSelector`
     sensitivities : φ: ``declared`` by the clients or their table, by their sizes and rates of ``staleness``, or
         ``estimated`` while the run goes on
+    ageing : what an age costs, for WICS: ``linear``, as in the paper, ``quadratic`` or ``root``
     staleness_rates : whether each client's data go bad at its ``own`` rate, the table's, or all alike
     clients_file : CSV of :data:`aoi_fl.wire.clients.COLUMNS`; without it they are drawn as in Xu et al. 2024
     num_server_rounds : rounds to play
@@ -86,6 +87,7 @@ class RunConfig(TaskSettings):
     staleness_rates: Literal["equal", "own"] = "equal"
     strict_budget: bool = False
     stop_at_first: bool = False
+    ageing: Ageing = "linear"
     clients_file: str = ""
     num_server_rounds: int = Field(30, ge=1, le=1_000_000)
     run_name: str = Field("", pattern=r"^$|^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
@@ -151,6 +153,10 @@ class RunConfig(TaskSettings):
             raise ValueError(
                 f"staleness-rates is own, but staleness is {self.staleness}: only mislabelled data go bad at rates of "
                 "their own; set staleness to mislabelled, or staleness-rates to equal"
+            )
+        if self.ageing != "linear" and self.index_source == "bid":
+            raise ValueError(
+                f"ageing is {self.ageing}, but index-source is bid: clients bid as if it were linear; set one back"
             )
         if self.candidates and not self.clients_per_round <= self.candidates <= self.num_clients:
             raise ValueError(

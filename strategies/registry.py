@@ -108,7 +108,7 @@ _ROWS = (
         "Ribero et al. 2022, Algorithm 1",
     ),
     Policy(
-        "wics", "budgeted:BudgetedRefresh.by_keys", _SENSITIVE,
+        "wics", "budgeted:BudgetedRefresh.by_keys", _SENSITIVE | {"ageing"},
         "whose refresh Whittle's index ranks highest, within a budget", "data size", "Xu et al. 2024, Algorithm 1",
         "whittle",
     ),

@@ -16,6 +16,7 @@ from aoi_fl.science.purse import check_budget
 
 COLUMNS = ("name", "size", "payment", "sensitivity", "age", "staleness")
 _OPTIONAL = ("age", "staleness")
+_OTHERS = "rate"  # of who has a rate of its own (:mod:`aoi_fl.wire.given_rates`), in the same file or another
 _FORMER = "weight"  # what φ was called until 0.1, and ω still is
 
 
@@ -147,7 +148,7 @@ def read_clients_file(path: Path) -> ClientTable:
     """Read clients from a CSV file with the columns name, size, payment, sensitivity, age and staleness.
 
     Age may be left out where all start at 0, and staleness where all data go bad alike. Columns may come in any order;
-    blank lines are skipped.
+    blank lines are skipped, and so is a column rate.
 
     Raises
     ------
@@ -175,6 +176,8 @@ def read_clients_file(path: Path) -> ClientTable:
                 if len(cells) != len(header):
                     raise ConfigError(f"{where}: {len(cells)} values for the {len(header)} columns {','.join(header)}")
                 for column, cell in zip(header, cells, strict=True):
+                    if column == _OTHERS:
+                        continue
                     parse, wanted = parsers[column]
                     try:
                         rows[column].append(parse(cell.strip()))
@@ -201,7 +204,7 @@ def read_clients_file(path: Path) -> ClientTable:
 def _check_header(path: Path, header: list[str]) -> None:
     refuse_former(header, f"{path}, line 1, column")
     missing = [column for column in COLUMNS if column not in (*_OPTIONAL, *header)]
-    unknown = [title for title in header if title not in COLUMNS]
+    unknown = [title for title in header if title not in (*COLUMNS, _OTHERS)]
     if missing or unknown or len(set(header)) < len(header):
         raise ConfigError(
             f"{path}, line 1: the columns are {','.join(header) or 'missing'}; give each of {','.join(COLUMNS)} once "

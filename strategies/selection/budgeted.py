@@ -75,6 +75,11 @@ class BudgetedRefresh(AgeAwareStrategy):
                 "sensitivities is 'estimated', but index-source is 'bid': the server estimates, and a client that bids "
                 "knows nothing of it; set index-source to 'server'."
             )
+        if source == "bid" and selector.ageing != "linear":
+            raise ConfigError(
+                f"ageing is {selector.ageing!r}, but index-source is 'bid', and clients bid as if it were linear: set "
+                "it to 'server'."
+            )
         if source == "bid" and selector.index == "random":
             raise ConfigError("index-source is 'bid', but the random policy has no index to bid: set it to 'server'.")
         super().__init__(clients, **settings)
@@ -101,7 +106,8 @@ class BudgetedRefresh(AgeAwareStrategy):
     def by_keys(cls, keys: Mapping[str, Any], *, index: Index, **settings: Any) -> Self:
         """Return the strategy for a run's keys."""
         seed = settings["options"].seed
-        selector = BudgetedSelector(keys["budget"], index, seed, keys["strict-budget"], keys["stop-at-first"])
+        literal = keys["strict-budget"], keys["stop-at-first"]
+        selector = BudgetedSelector(keys["budget"], index, seed, *literal, keys["ageing"])
         chosen = {
             "source": keys["index-source"],
             "trains": keys["trains"],
@@ -117,6 +123,7 @@ class BudgetedRefresh(AgeAwareStrategy):
             "budget": self.selector.budget,
             **({} if math.isinf(self.bounded.total) else {"total_budget": self.bounded.total}),
             "index": self.selector.index,
+            **({} if self.selector.ageing == "linear" else {"ageing": self.selector.ageing}),
             "index_source": self.source,
             "trains": self.trains,
             "sensitivities": "declared" if self._slopes is None else "estimated",

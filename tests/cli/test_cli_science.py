@@ -114,6 +114,19 @@ def test_rates_in_proportion_to_size(aoi, policy):
     assert "capped" in aoi(line)[1]
 
 
+@pytest.mark.parametrize("policy", ["markov-optimal", "systematic"])
+def test_rates_that_a_file_gives(aoi, tmp_path, policy):
+    file = tmp_path / "clients.csv"
+    file.write_text("name,rate,size\na,0.5,9\nb,0.25,1\nc,1,4\nd,0.25,7\n")
+    line = f"--policy {policy} --clients 4 --per-round 2 --rates given --clients-file {file} --json"
+    assert json.loads(aoi(f"policy {line}")[1])["rates"] == [0.5, 0.25, 1, 0.25]
+    played = json.loads(aoi(f"simulate {line} --rounds 400")[1])
+    assert played["round_mean"] == pytest.approx(2, abs=0.1)
+    assert played["participation"]["max"] == 400 and played["participation"]["min"] < 130
+    keys = f"-c policy={policy} -c num-clients=4 -c clients-per-round=2 -c rates=given -c clients-file={file} --json"
+    assert json.loads(aoi(f"simulate {keys} -c num-server-rounds=400")[1]) == played
+
+
 def test_the_load_that_systematic_participation_promises(aoi):
     """n = 100, k = 15, 6000 rounds, beside Markov optimal: least Var[X], a load that never drifts, k in every round."""
     line = "simulate --clients 100 --per-round 15 --rounds 6000 --json --policy"
@@ -262,6 +275,11 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ("simulate --policy systematic --absence larned", ["'larned'", "Did you mean 'learned'?"]),
         ("simulate --policy wics --budget 40 --ageing linaer", ["'linaer'", "Did you mean 'linear'?"]),
         ("simulate --policy random --exponent 2", ["exponent 2", "--policy markov-increasing"]),
+        ("simulate --policy systematic --rates given", ["rates is 'given'", "no clients-file", "go together"]),
+        ("simulate --policy systematic --clients-file c.csv", ["clients-file c.csv", "--rates given"]),
+        ("policy --clients-file c.csv", ["clients-file c.csv", "--rates given"]),
+        ("policy --rates given --clients-file none.csv", ["none.csv", "cannot be read"]),
+        ("simulate --policy proportional --weights unbiased", ["weights unbiased", "times drawn"]),
         ("run --until 0h --clock always", ["until is '0h'", "above 0"]),
         ("run --until 6x --clock always", ["until is '6x'", "s, min, h, d"]),
         ("reproduce thoery", ["'thoery'", "Did you mean 'theory'?"]),

@@ -54,6 +54,7 @@ def simulated(table, values, rounds=ROUNDS):
         values["seed"],
         values.get("strict_budget", False),
         values.get("stop_at_first", False),
+        values.get("ageing", "linear"),
     )
     there = np.ones(len(table.names), bool)
     population = Population(table.ages, table.sizes, there, table.payments, table.sensitivities)
@@ -75,6 +76,7 @@ VARIANTS = {
     "random": {"policy": "random-budget"},
     "strict": {"policy": "maxpack", "budget": 36.08, "strict_budget": True},
     "stop-at-first": {"policy": "wics", "budget": 33.0, "stop_at_first": True},
+    "ageing": {"policy": "wics", "ageing": "quadratic"},
 }
 
 

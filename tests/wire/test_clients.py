@@ -106,3 +106,9 @@ def test_clients_file_that_is_none(tmp_path):
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="cannot be read"):
         read_clients_file(tmp_path / "binary.csv")
+
+
+def test_a_column_of_rates_is_for_those_who_have_one(tmp_path):
+    path = tmp_path / "clients.csv"
+    path.write_text("name,size,payment,sensitivity,rate\na,5,1,1,0.5\n")
+    assert read_clients_file(path).names == ("a",)
