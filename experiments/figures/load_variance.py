@@ -12,12 +12,13 @@ from aoi_fl.experiments.harness.base import JOURNAL, Claim, Conclusion, Options,
 from aoi_fl.experiments.harness.drawing import STYLES, legend_below
 from aoi_fl.experiments.harness.stats import Interval, agreement, interval, share
 from aoi_fl.experiments.harness.verdicts import side
-from aoi_fl.experiments.oracles.weight_laws import WeightLaw, markov_law, proportional_law, random_law
+from aoi_fl.experiments.oracles.weight_laws import WeightLaw, markov_law, proportional_law, random_law, systematic_law
 from aoi_fl.science.sizes import make_sizes
 from aoi_fl.science.weight_variance import proportional_weight_variance
 
 _MARKS = (2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _THEIRS = {"random": 0.204, "proportional": 0.116, "markov-optimal": 0.055, "markov-increasing": 0.061}
+_BESIDE = 1300  # rounds: where the picture has the paper's numbers, beside its own last ones
 _DRAWS = 1000  # populations of Zipf sizes, beside the one that is played
 _TITLES = {"variance": "ΣVar[ω], as in Theorems 3–5", "dispersion": "dispersion E[Σω²] − 1/n"}
 
@@ -29,6 +30,8 @@ def law(policy: str) -> tuple[WeightLaw, float]:
         return random_law(setting.sizes(), setting.PER_ROUND)
     if policy == "proportional":
         return proportional_law(setting.sizes(), setting.PER_ROUND)
+    if policy == setting.SYSTEMATIC:
+        return systematic_law(setting.CLIENTS, setting.PER_ROUND, _MARKS[-1])
     return markov_law(setting.markov(policy), _MARKS[-1])
 
 
@@ -51,7 +54,8 @@ class LoadVariance(setting.PolicyFigure):
 
     name = "load-variance"
     title = "Σ over 1000 rounds, two estimators"
-    source = f"{JOURNAL}, Fig. 2 and Theorems 3–5"
+    source = f"{JOURNAL}, Fig. 2 and Theorems 3–5, and systematic participation beside them"
+    policies = (*setting.POLICIES, setting.SYSTEMATIC)
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Return both estimates over rounds 1 … t, for some t."""
@@ -69,7 +73,7 @@ class LoadVariance(setting.PolicyFigure):
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         """Compare both estimators with theory at every plotted point, and with the paper's figures."""
-        laws = {policy: law(policy) for policy in setting.POLICIES}
+        laws = {policy: law(policy) for policy in self.played(rows)}
         marks = [t for t in _MARKS if t <= settings["rounds"]]
         points = []
         for policy, (weights, _) in laws.items():
@@ -92,7 +96,7 @@ class LoadVariance(setting.PolicyFigure):
                     ours[p][0].show(4),
                     f"{weights.dispersion:.4f}",
                     ours[p][1].show(4),
-                    f"{_THEIRS[p]}",
+                    f"{_THEIRS.get(p, '')}",
                 ]
                 for p, (weights, sigma) in laws.items()
             ],
@@ -101,7 +105,8 @@ class LoadVariance(setting.PolicyFigure):
             f"Simulation and exact theory {met}: each point's mean over seeds against the exact expectation of the "
             "running estimate. Theorem 3 is exact here, by dynamic programming over subset sums. Theorem 5 depends on "
             "the mean rate alone, so both Markov policies share one Σ, and Σ says nothing of the balance of ages; the "
-            "paper's 0.055 is below it. Other than in the paper, ages start from the stationary law, and the "
+            "paper's 0.055 is below it. Of systematic participation Σ is 1/k − 1/n, the least that k clients of equal "
+            "weights can have. Other than in the paper, ages start from the stationary law, and the "
             f"increasing policy's p_a is ours. Over {_DRAWS} draws of {setting.CLIENTS} Zipf sizes, proportional "
             f"selection's Σ is above the Markov policies' in {often}."
         )
@@ -147,7 +152,7 @@ class LoadVariance(setting.PolicyFigure):
         """Draw the running estimates as points, their exact expectations as lines, and the theorems' Σ dotted."""
         marks = [t for t in _MARKS if t <= settings["rounds"]]
         for axes, column in zip(figure.subplots(1, 2, sharey=True), _TITLES, strict=True):
-            for policy in setting.POLICIES:
+            for policy in self.played(rows):
                 weights, _ = law(policy)
                 exact = [weights.estimate(t) if column == "variance" else weights.dispersion for t in marks]
                 style = STYLES[policy]
@@ -162,9 +167,13 @@ class LoadVariance(setting.PolicyFigure):
             sigma, colour = law(policy)[1], STYLES[policy]["color"]
             left = figure.axes[0]
             left.axhline(sigma, color=colour, linestyle=":", linewidth=1.4)
-            gap = {"bottom": 0.003, "top": -0.004}[edge]
+            gap = {"bottom": 0.003, "top": -0.011}[edge]
             text = f"Theorem {number}: {sigma:.4f}"
             left.text(marks[-1], sigma + gap, text, color=colour, ha="right", va=edge, fontsize="small")
+        for policy, printed in _THEIRS.items():
+            cross: dict[str, Any] = {"color": STYLES[policy]["color"], "markersize": 9, "markeredgewidth": 2.2}
+            figure.axes[0].plot(_BESIDE, printed, "x", clip_on=False, **cross)
+        figure.axes[0].plot([], [], "kx", markersize=9, markeredgewidth=2.2, label="printed in the paper")
         figure.axes[0].set_ylim(bottom=0)
         figure.axes[0].set_ylabel("Σ, points: measured; lines: exact")
         legend_below(figure, figure.axes[0])

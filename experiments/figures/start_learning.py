@@ -133,6 +133,8 @@ class StartLearning(Experiment):
         for (start, curve), colour in zip(
             paired_curves(rows, "start", STARTS, "accuracy").items(), COLOURS, strict=False
         ):
-            axes.plot(range(1, curve.shape[1] + 1), 100 * curve.mean(axis=0), color=colour, label=_TITLES[start])
-        axes.set(xlabel="round", ylabel="test accuracy in %, mean over seeds")
+            x, found = range(1, curve.shape[1] + 1), [interval((100 * of).tolist()) for of in curve.T]
+            axes.plot(x, [f.mean for f in found], color=colour, label=_TITLES[start])
+            axes.fill_between(x, [f.low for f in found], [f.high for f in found], color=colour, alpha=0.2, linewidth=0)
+        axes.set(xlabel="round", ylabel="test accuracy in %, 95 % interval")
         legend_below(figure, axes)

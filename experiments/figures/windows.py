@@ -6,6 +6,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.experiments.harness import setting
@@ -15,6 +16,7 @@ from aoi_fl.experiments.harness.stats import Interval, agreement, interval
 from aoi_fl.experiments.harness.verdicts import joint, side
 from aoi_fl.report.theory import window_deviation as renewal_deviation
 from aoi_fl.science.load import WINDOWS, window_deviation
+from aoi_fl.science.stride_laws import window_variance as stride_variance
 
 
 def expected_variance(policy: str, window: int, rounds: int) -> float:
@@ -23,13 +25,16 @@ def expected_variance(policy: str, window: int, rounds: int) -> float:
     Under proportional selection Y_i ~ Binomial(kT, q_i), multiplicities counted; the pool holds all clients. Otherwise
     clients are alike, and Var(Y) is that of a stationary renewal process. What is measured is taken about the mean of
     the pool; under the Markov policies this mean varies too, by Var(Y over all windows together)/(n W²), which is
-    subtracted. Random and proportional selection have a fixed number of draws.
+    subtracted. Random and proportional selection have a fixed number of draws, and as many systematic clients take part
+    in every round.
     """
     clients, drawn = setting.CLIENTS, setting.PER_ROUND * window
     if policy == "proportional":
         shares = setting.sizes() / setting.sizes().sum()
         second = float((drawn * shares * (1 - shares) + (drawn * shares) ** 2).mean())
         return (second - (drawn / clients) ** 2) / window**2
+    if policy == setting.SYSTEMATIC:
+        return stride_variance(setting.PER_ROUND / clients, window) / window**2
     deviation = _deviations(policy)[window - 1]
     if policy == "random":
         return deviation**2
@@ -37,12 +42,16 @@ def expected_variance(policy: str, window: int, rounds: int) -> float:
     return deviation**2 - overall**2 / clients
 
 
+_NOTHING = 1e-9  # below it a deviation is rounding
+
+
 class Windows(setting.PolicyFigure):
     """Journal, Fig. 4."""
 
     name = "windows"
     title = "√Var(Y)/T against the window T"
-    source = f"{JOURNAL}, Fig. 4"
+    source = f"{JOURNAL}, Fig. 4, and systematic participation beside it"
+    policies = (*setting.POLICIES, setting.SYSTEMATIC)
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Return the deviation in windows of every length."""
@@ -54,14 +63,14 @@ class Windows(setting.PolicyFigure):
         windows = [t for t in WINDOWS if t <= settings["rounds"]]
         points = [
             ([v**2 for v in _values(rows, policy, t)], expected_variance(policy, t, settings["rounds"]))
-            for policy in setting.POLICIES
+            for policy in self.played(rows)
             for t in windows
         ]
         met = agreement(points)
         shown = [t for t in (1, 5, 20, 100) if t in windows]
-        at = {p: [interval(_values(rows, p, t)) for t in shown] for p in setting.POLICIES}
+        at = {p: [interval(_values(rows, p, t)) for t in shown] for p in self.played(rows)}
         last = f"at T={shown[-1]}: " + ", ".join(f"{p} {at[p][-1].show(4)}" for p in at)
-        optimal, increasing = "markov-optimal", "markov-increasing"
+        optimal, increasing, beside = "markov-optimal", "markov-increasing", setting.SYSTEMATIC
         lowest = [_compared(rows, optimal, _others(optimal), t, settings["rounds"], -1) for t in windows]
         highest = [_compared(rows, "proportional", _others("proportional"), t, settings["rounds"], 1) for t in windows]
         low = [_compared(rows, increasing, ("random", "proportional"), t, settings["rounds"], -1) for t in windows]
@@ -79,7 +88,8 @@ class Windows(setting.PolicyFigure):
         level = _root(expected_variance("proportional", windows[-1], settings["rounds"]))
         paragraph = (
             f"Measured and exact {met}, compared as Var(Y)/T²; the Markov policies by renewal theory, proportional "
-            "selection by Binomial(kT, q_i) with multiplicities. At T=1 policies with the same rate tie. Other than in "
+            "selection by Binomial(kT, q_i) with multiplicities, systematic participation by frac(rT)(1−frac(rT)), "
+            "0 wherever T holds whole strides. At T=1 policies with the same rate tie. Other than in "
             "the paper, ages start from the stationary law, and the increasing policy's p_a is ours."
         )
         table = Table(
@@ -119,8 +129,9 @@ class Windows(setting.PolicyFigure):
             ),
         )
         headline = (
-            f"Load spreads least under the optimal Markov policy: √Var(Y)/T at T={shown[-1]} is "
-            f"{at[optimal][-1].show(4)} against random's {at['random'][-1].show(4)}; at T=1 all tie."
+            f"Of the papers' policies load spreads least under Markov optimal: √Var(Y)/T at T={shown[-1]} is "
+            f"{at[optimal][-1].show(4)} against random's {at['random'][-1].show(4)}"
+            + (f"; systematic participation has {at[beside][-1].show(4)}." if beside in at else ".")
         )
         return Conclusion(paragraph, claims, (table,), headline)
 
@@ -130,15 +141,13 @@ class Windows(setting.PolicyFigure):
         rounds = settings["rounds"]
         windows = [t for t in WINDOWS if t <= rounds]
         fine = range(1, max(windows) + 1)
-        for policy in setting.POLICIES:
+        for policy in self.played(rows):
             style = STYLES[policy]
-            axes.plot(
-                fine, [_root(expected_variance(policy, t, rounds)) for t in fine], color=style["color"], linewidth=1.4
-            )
-            found = [interval(_values(rows, policy, t)) for t in windows]
-            axes.errorbar(
-                windows, [f.mean for f in found], [f.half for f in found], linestyle="", label=policy, **style
-            )
+            exact = [_root(expected_variance(policy, t, rounds)) for t in fine]
+            axes.plot(fine, [v or np.nan for v in exact], color=style["color"], linewidth=1.4)
+            points = [(t, interval(_values(rows, policy, t))) for t in windows]
+            above = [(t, f.mean, f.half) for t, f in points if f.mean > _NOTHING]  # a logarithmic axis has no zero
+            axes.errorbar(*zip(*above, strict=True), linestyle="", label=policy, **style)
         axes.set(
             xscale="log", yscale="log", xlabel="window T, rounds", ylabel="√Var(Y)/T, points: measured; lines: exact"
         )

@@ -24,6 +24,7 @@ STYLES: Mapping[str, dict[str, Any]] = {
     "oldest-age": {"color": "#009E73", "marker": "D"},
     "markov-optimal": {"color": "#0072B2", "marker": "o"},
     "markov-increasing": {"color": "#D55E00", "marker": "v"},
+    "systematic": {"color": "#56B4E9", "marker": "X"},
     "memoryless": {"color": "#CC79A7", "marker": "P"},
     "wics": {"color": "#0072B2", "marker": "o"},
     "abs": {"color": "#E69F00", "marker": "^"},

@@ -1,21 +1,23 @@
 """The setting of Javani & Wang: n = 100 clients, k = 15 a round, m = 10, Zipf(2.0) sizes, and the paper's policies."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.experiments.harness.base import Experiment, Options, Unit, seeds
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population, ProportionalSelector, RandomSelector, Selector
-from aoi_fl.science.simulate import simulate
+from aoi_fl.science.simulate import Decentralised, simulate
 from aoi_fl.science.sizes import make_sizes
+from aoi_fl.science.systematic import SystematicPolicy
 
 CLIENTS, PER_ROUND, MAX_AGE = 100, 15, 10
 SIZES, SIZES_SEED = "zipf:2.0", 1  # one population for all seeds, as in the paper's figures
 POLICIES = ("random", "proportional", "markov-optimal", "markov-increasing")
+SYSTEMATIC = "systematic"  # beside the paper's, where its law is known too
 
 SETTINGS = {
     "clients": CLIENTS,
@@ -41,16 +43,18 @@ def markov(name: str) -> MarkovPolicy:
 
 
 def play(name: str, rounds: int, seed: int, dealt: NDArray[np.int64] | None = None) -> History:
-    """Play a policy of the paper, with sizes of one's own if any are ``dealt``; Markov clients start stationary.
+    """Play a policy, with sizes of one's own if any are ``dealt``; Markov clients start stationary.
 
     The simulator makes the selections of a real federation with this seed.
     """
-    player: MarkovPolicy | Selector
+    player: Decentralised | Selector
     match name:
         case "random":
             player = RandomSelector(PER_ROUND, seed)
         case "proportional":
             player = ProportionalSelector(PER_ROUND, seed)
+        case "systematic":
+            player = SystematicPolicy.equal(CLIENTS, PER_ROUND, "spread", 0.0, seed)
         case _:
             player = markov(name)
     ages = np.zeros(CLIENTS, dtype=np.int64)
@@ -59,9 +63,15 @@ def play(name: str, rounds: int, seed: int, dealt: NDArray[np.int64] | None = No
 
 
 class PolicyFigure(Experiment):
-    """A figure of the journal that compares the policies without learning."""
+    """A figure of the journal that compares policies without learning.
+
+    Attributes
+    ----------
+    policies : those that are played
+    """
 
     minutes = 0.3
+    policies: tuple[str, ...] = POLICIES
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the population and the rounds."""
@@ -69,4 +79,9 @@ class PolicyFigure(Experiment):
 
     def units(self, options: Options) -> list[Unit]:
         """Return a unit for each seed and policy."""
-        return [{"seed": s, "policy": p} for s in seeds(options, 20, 8) for p in POLICIES]
+        return [{"seed": s, "policy": p} for s in seeds(options, 20, 8) for p in self.policies]
+
+    def played(self, rows: Sequence[Row]) -> list[str]:
+        """Return the policies that there are rows of: results of an earlier version lack some."""
+        there = {row["policy"] for row in rows}
+        return [policy for policy in self.policies if policy in there]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.stride_laws import window_variance
 from aoi_fl.science.weight_variance import proportional_weight_variance, random_weight_moments
 
 
@@ -54,6 +55,18 @@ def proportional_law(sizes: NDArray[np.int64], per_round: int) -> tuple[WeightLa
     variance = proportional_weight_variance(sizes, per_round)
     means_square = float(shares @ shares)
     return WeightLaw(variance + means_square, np.array([means_square]), len(sizes)), variance
+
+
+def systematic_law(clients: int, per_round: int, lags: int) -> tuple[WeightLaw, float]:
+    """Return the law and Σ = 1/k − 1/n of systematic participation with spread phases: k clients, 1/k each.
+
+    Y_T, how often a client takes part in T rounds, has Var(Y_T) in closed form, and P(in rounds t and t+h) is half its
+    second difference at h, plus r².
+    """
+    rate = per_round / clients
+    spread = np.array([0.0, *(window_variance(rate, length) for length in range(1, lags + 2))])
+    both = rate**2 + (spread[2:] - 2 * spread[1:-1] + spread[:-2]) / 2
+    return WeightLaw(1 / per_round, clients * both / per_round**2, clients), 1 / per_round - 1 / clients
 
 
 def markov_law(policy: MarkovPolicy, lags: int) -> tuple[WeightLaw, float]:

@@ -146,7 +146,7 @@ def _deviations(shift):
             * (1 + rng.normal(0, 1e-5) + (shift if p == "markov-optimal" else 0)),
         }
         for s in range(1, 6)
-        for p in windows.setting.POLICIES
+        for p in windows.Windows.policies
         for t in windows.WINDOWS
     ]
 

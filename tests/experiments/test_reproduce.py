@@ -18,7 +18,7 @@ from aoi_fl.experiments.harness.base import Options
 from aoi_fl.experiments.harness.federation import play_run
 from aoi_fl.experiments.harness.stats import agreement, interval
 from aoi_fl.experiments.harness.store import Store
-from aoi_fl.experiments.oracles.weight_laws import markov_law, proportional_law, random_law
+from aoi_fl.experiments.oracles.weight_laws import markov_law, proportional_law, random_law, systematic_law
 from aoi_fl.experiments.registry import experiments, find
 from aoi_fl.experiments.runner import MissingDataError, check_data, reproduce
 from aoi_fl.experiments.summary import write_summary
@@ -71,6 +71,15 @@ def test_theorem_4_equals_the_enumeration_of_all_draws():
     law, sigma = proportional_law(sizes, k)
     assert sigma == pytest.approx((square - mean**2).sum())
     assert law.square == pytest.approx(square.sum())
+
+
+def test_the_systematic_law_equals_the_enumeration_of_all_phases():
+    n, k, lags = 8, 3, 12
+    phases = (np.arange(n) + 0.5) / n  # one within each stretch on which all rounds are the same
+    there = np.diff(np.floor(k / n * np.arange(lags + 2)[:, None] + phases), axis=0)  # (rounds, phases)
+    law, sigma = systematic_law(n, k, lags)
+    assert law.products == pytest.approx([n * (there[0] * there[h]).mean() / k**2 for h in range(1, lags + 1)])
+    assert (law.square, sigma) == pytest.approx((1 / k, 1 / k - 1 / n)) and (there.sum(axis=1) == k).all()
 
 
 def test_the_markov_law_equals_the_enumeration_of_two_rounds():
@@ -168,7 +177,8 @@ def test_theory_and_simulation_agree_and_more_seeds_only_add(name, tmp_path, cap
     capsys.readouterr()
     reproduce(find(name), Options(quick=True, seeds=9), tmp_path, 1)
     assert (tmp_path / f"{name}.csv").read_text().startswith(before)
-    assert "32 of 36 units are there already" in capsys.readouterr().err
+    played = len(find(name).policies)
+    assert f"{8 * played} of {9 * played} units are there already" in capsys.readouterr().err
 
 
 def test_every_experiment_is_well_formed():
