@@ -10,10 +10,15 @@ from aoi_fl.experiments.harness.account import behind, commands, hours, seeds
 from aoi_fl.experiments.harness.base import Claim, Conclusion, Experiment, Unit, Verdict
 from aoi_fl.experiments.harness.pages import table, written
 from aoi_fl.experiments.harness.store import Store, rests_on
-from aoi_fl.experiments.registry import experiments, find, known
+from aoi_fl.experiments.registry import find, known
 
 ARENA_PAGE = tuple(arena.name for arena in ARENAS)
-WICS_PAGE = ("wics-learning", "wics-budget", "wics-ages", "wics-packing", "wics-exact")
+WICS_PAGE = ("wics-learning", "wics-sensitivity", "wics-budget", "wics-ages", "wics-packing", "wics-exact")
+# What the first lines say, and no more than these: ten lines, with the verdicts.
+FRONT = (
+    "theory", "remarks", "windows", "modes", "mnist-dirichlet", "unequal", "arena-trace-dirichlet", "wics-ages",
+    "wics-sensitivity",
+)  # fmt: skip
 _HEAD = ("claim", "paper", "the paper's figure", "ours, with 95 % interval", "verdict", "seeds", "one core", "command")
 _RULES = (
     "*Holds*: every comparison that a claim makes comes out its way beyond chance (95 % intervals over paired seeds). "
@@ -30,20 +35,22 @@ def write_summary(out: Path) -> Path:
     out.mkdir(parents=True, exist_ok=True)
     rows: list[Sequence[str]] = []
     judged: list[Claim] = []
+    beside: list[Claim] = []
     headlines = []
-    for name, experiment in experiments().items():
+    for name, experiment in known().items():
         store = Store.recorded(out, name)
         found = _concluded(experiment, store)
         played = {} if store is None else commands(experiment, store)
         rows += [_row(name, store, claim, played) for claim in found.claims]
-        judged += found.claims
-        if found.headline:
+        (beside if experiment.ours else judged).extend(found.claims)
+        if found.headline and name in FRONT:
             headlines.append(f"- {found.headline} [{name}]({name}.md)")
     pages = [f"- [{e.title}]({name}.md): {e.source}." for name, e in known().items() if (out / f"{name}.md").exists()]
     page = out / "README.md"
     page.write_text(
         "# Claims of the papers, measured\n\n"
-        f"{_counted(judged)}\n\n" + "".join(f"{line}\n" for line in headlines) + f"\n## Claims\n\n{_RULES}\n\n"
+        f"Of {len(judged)} claims of three papers: {_counted(judged)}. Of {len(beside)} of our own beside them: "
+        f"{_counted(beside)}.\n\n" + "".join(f"{line}\n" for line in headlines) + f"\n## Claims\n\n{_RULES}\n\n"
         f"{table(_HEAD, rows)}\n\n## Pages\n\n" + "\n".join(pages) + "\n",
         encoding="utf-8",
     )
@@ -67,8 +74,7 @@ def _concluded(experiment: Experiment, store: Store | None) -> Conclusion:
 def _counted(claims: Iterable[Claim]) -> str:
     """Say how many claims have which verdict."""
     count = Counter(claim.verdict for claim in claims)
-    verdicts = ", ".join(f"{count[verdict]} *{verdict}*" for verdict in get_args(Verdict) if count[verdict])
-    return f"Of {sum(count.values())} claims of three papers: {verdicts}."
+    return ", ".join(f"{count[verdict]} *{verdict}*" for verdict in get_args(Verdict) if count[verdict])
 
 
 def _row(name: str, store: Store | None, claim: Claim, played: Mapping[str, Sequence[Unit]]) -> Sequence[str]:

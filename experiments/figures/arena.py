@@ -23,6 +23,7 @@ _DECIDED = ("num-server-rounds", "max-empty-rounds", "device", "run-name", "resu
 _POINTS = 24  # of a curve
 _REACHED = ("reached_lower", "reached_upper")  # seconds until each level
 _LEVELS = {"digits": (0.8, 0.85), "mnist": (0.9, 0.95)}  # of accuracy; fixed before these results were played
+_TOLD = ("refl:late-rounds=5", "markov-optimal")  # beside random selection, in the headline
 _LINES = ("-", "--", ":", "-.")
 
 
@@ -178,7 +179,23 @@ class Arena(Experiment):
             "Var[X] is of the rounds between updates that counted; *later than random* is in minutes, in pairs of runs "
             f"of one seed that both reach {lower}.",
             tables=(Table(about, head, lines),),
+            headline=self._headline(rows, usual),
         )
+
+    def _headline(self, rows: Sequence[Row], usual: Mapping[int, float | None]) -> str:
+        """Say what random selection wastes, and what the others that matter waste and how much later they are."""
+        wasted = {
+            policy: interval([100 * run["wasted"] / run["worked"] for run in runs if run["worked"]])
+            for policy in ("random", *_TOLD)
+            if (runs := _runs(rows, policy))
+        }
+        if len(wasted) <= len(_TOLD):
+            return ""
+        others = (
+            f"{called(policy)} {wasted[policy].show(1)} %, {_later(_runs(rows, policy), usual)} minutes later"
+            for policy in _TOLD
+        )
+        return f"{self.title}: random selection wastes {wasted['random'].show(1)} % of the work, {'; '.join(others)}."
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw accuracy against simulated time."""

@@ -4,7 +4,7 @@ Where the paper's numbers contradict its words, the words come first, and then w
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from aoi_fl.experiments.harness.base import GLOBECOM, JOURNAL
@@ -26,6 +26,7 @@ class Said:
     paper : and figure
     theirs : its figure in its own words, then what is to be corrected
     target : the accuracy up to which it counts the rounds
+    judged : the one at which we judge it, where here the printed one is reached too soon to tell policies apart
     kind : ``rounds`` until the target; ``steadiness``, how much the accuracy jumps from round to round; or
         ``headline``, by what share of the rounds the target is reached earlier
     """
@@ -36,6 +37,7 @@ class Said:
     theirs: str
     target: float
     base: str = "random"
+    judged: float | None = None
     kind: Literal["rounds", "steadiness", "headline"] = "rounds"
 
     @property
@@ -43,6 +45,11 @@ class Said:
         """The rounds that the paper prints for the policy and for its base, in this order; None if it prints none."""
         found = re.search(r"(\d+) against (?:over )?(\d+) rounds", self.theirs)
         return (int(found[1]), int(found[2])) if found else None
+
+    @property
+    def level(self) -> float:
+        """The accuracy at which we judge it."""
+        return self.target if self.judged is None else self.judged
 
     @property
     def partition(self) -> str:
@@ -64,6 +71,8 @@ MNIST_IID = (
         0.97,
     ),
 )
+CNN_TARGET = 0.99  # fixed after one run, which was at 97 % after five rounds; the levels begin at 98.5 %
+MNIST_CNN = tuple(replace(said, judged=CNN_TARGET) for said in MNIST_IID)
 MNIST_MORE = (
     Said(None, _INCREASING, f"{JOURNAL}, Fig. 5a", "Markov policies outperform random (curves, CNN)", 0.97),
     Said(None, _OPTIMAL, f"{JOURNAL}, Fig. 5a", _STEADY, 0.97, kind="steadiness"),

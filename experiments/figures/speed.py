@@ -86,21 +86,21 @@ def measured(said: Said, rows: Sequence[Row], model: str) -> tuple[str, Verdict]
     ours, base = curves[said.policy], curves[said.base]
     if said.kind == "steadiness":
         return _steadiness(said, model, ours, base)
-    times, others = reached(ours, said.target), reached(base, said.target)
+    times, others = reached(ours, said.level), reached(base, said.level)
     all_there = bool(np.isfinite(times).all() and np.isfinite(others).all())
     if said.kind == "headline":
         return _headline(said, model, times, others) if all_there else None
-    verdict = sooner(ours, base, said.target)
+    verdict = sooner(ours, base, said.level)
     if all_there:
         verdict = joint([verdict, side([interval((times - others).tolist())], -1)])
-    moved, span = shift(ours, base, said.target), levels(said.target)
+    moved, span = shift(ours, base, said.level), levels(said.level)
     said_ = [] if moved is None else [f"{span[0]:.1%} to {span[-1]:.1%}: {moved.show(1)} rounds later"]
     if all_there:
-        said_.append(f"{said.target:.0%}: {_later(times, others)} against {said.base}'s {others.mean():.1f}")
+        said_.append(f"{said.level:.0%}: {_later(times, others)} against {said.base}'s {others.mean():.1f}")
     else:
         said_.append(_short_of(said, ours, base))
     control = curves_of(rows, said.partition, (said.policy, MEMORYLESS))
-    if len(control) == 2 and (alike := shift(control[said.policy], control[MEMORYLESS], said.target)):
+    if len(control) == 2 and (alike := shift(control[said.policy], control[MEMORYLESS], said.level)):
         said_.append(f"{alike.show(1)} rounds against the control, of equal weights too, but without ages")
     return f"{model}, {len(ours)} seed{'s' if len(ours) > 1 else ''}, {'; '.join(said_)}", verdict
 
@@ -125,7 +125,7 @@ def _headline(said: Said, model: str, times: NDArray[np.float64], others: NDArra
         verdict = "holds"
     elif found.low > most or found.high < least:
         verdict = "refuted"
-    return f"{model}, {len(times)} seeds, rounds to {said.target:.0%}: {found.percent()} against {said.base}'s", verdict
+    return f"{model}, {len(times)} seeds, rounds to {said.level:.0%}: {found.percent()} against {said.base}'s", verdict
 
 
 def jumps(curve: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -137,10 +137,10 @@ def jumps(curve: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _short_of(said: Said, ours: NDArray[np.float64], base: NDArray[np.float64]) -> str:
     """Say how often a target was reached that was not always reached, and how that compares."""
-    times, others = reached(ours, said.target), reached(base, said.target)
+    times, others = reached(ours, said.level), reached(base, said.level)
     counts = [f"{int(np.isfinite(t).sum())} of {len(t)}" for t in (times, others)]
     text = (
-        f"{said.target:.0%} within {ours.shape[1]} rounds: {said.policy} with {counts[0]} seeds, {said.base} with "
+        f"{said.level:.0%} within {ours.shape[1]} rounds: {said.policy} with {counts[0]} seeds, {said.base} with "
         f"{counts[1]}"
     )
     if np.isfinite(times).any() or np.isfinite(others).any():

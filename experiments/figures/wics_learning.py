@@ -15,8 +15,8 @@ from aoi_fl.experiments.harness.verdicts import side
 
 POLICIES = ("wics", "abs", "maxpack", "random-budget")
 _MODELS = {"lr": 0.005, "svm": 0.005, "cnn": 0.01}  # and their learning rates
-_DATASETS = ("mnist", "fashion-mnist")
-_FIGURES = {
+DATASETS = ("mnist", "fashion-mnist")
+FIGURES = {
     ("lr", "mnist"): "Fig. 3",
     ("lr", "fashion-mnist"): "Fig. 4",
     ("svm", "mnist"): "Fig. 5",
@@ -64,7 +64,7 @@ class WicsLearning(Experiment):
     minutes = 105
     claims = tuple(
         Claim(f"{_CLAIMED} ({m}, {d})", f"{WICS}, {f}", _THEIRS, f"not played here yet: `--model {m}`", "not run")
-        for (m, d), f in _FIGURES.items()
+        for (m, d), f in FIGURES.items()
     )
 
     def datasets(self, options: Options) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ class WicsLearning(Experiment):
         The CNN, hours long where all train, plays that way with ``--model cnn`` only.
         """
         models = (options.model,) if options.model else ("lr",) if options.quick else tuple(_MODELS)
-        sets = _DATASETS[:1] if options.quick else _DATASETS
+        sets = DATASETS[:1] if options.quick else DATASETS
         return [
             {"seed": s, "model": m, "dataset": d, "trains": t, "policy": p}
             for m in models
@@ -99,7 +99,7 @@ class WicsLearning(Experiment):
         """Compare WICS's accuracy and loss, over all rounds and at the end, with each rival's, in pairs."""
         claims: list[Claim] = []
         lines: list[list[str]] = []
-        for (model, dataset), figure in _FIGURES.items():
+        for (model, dataset), figure in FIGURES.items():
             ours: list[str] = []
             ahead: list[Interval] = []
             for trains in _TRAINS:
@@ -163,7 +163,7 @@ class WicsLearning(Experiment):
         found = {
             (m, d, t): losses
             for m in _MODELS
-            for d in _DATASETS
+            for d in DATASETS
             for t in _TRAINS
             if len(losses := _curves(rows, m, d, t, "loss")) == len(POLICIES)
         }

@@ -107,6 +107,7 @@ class Experiment(ABC):
     source : whose figure or table it is
     minutes : of one core, about, at full size
     claims : what the papers say, for the table of claims as long as nothing has been run
+    ours : whether the claims are our own, beside the papers'
     quick : whether a quick look at all experiments takes this one too, or it is hours long however short its runs
     """
 
@@ -115,6 +116,7 @@ class Experiment(ABC):
     source: str
     minutes: float
     claims: tuple[Claim, ...] = ()
+    ours: bool = False
     quick: bool = True
 
     def datasets(self, options: Options) -> tuple[str, ...]:

@@ -17,14 +17,21 @@ from aoi_fl.experiments.harness.verdicts import side
 
 Floats = NDArray[np.float64]
 
-RANGE, STEP = 0.03, 0.001  # levels: from three points of accuracy below a target up to it, the target left out
+# Levels: from three points of accuracy below a target up to it, the target left out; near the ceiling, where less than
+# two points are left above it, from half of what is left.
+RANGE, STEP, _CEILING = 0.03, 0.001, 0.02
 _ENUMERATED = 16  # pairs, up to which all changes of signs are tried out
 _ERROR = 0.05
 
 
 def levels(target: float) -> Floats:
-    """Return the levels of accuracy below a target over which times are shifted, (30,) ascending."""
-    return np.round(target - RANGE + STEP * np.arange(round(RANGE / STEP)), 6)
+    """Return the levels of accuracy below a target over which times are shifted, ascending.
+
+    >>> levels(0.97)[[0, -1]].tolist(), levels(0.99).tolist()
+    ([0.94, 0.969], [0.985, 0.986, 0.987, 0.988, 0.989])
+    """
+    span = RANGE if 1 - target > _CEILING else (1 - target) / 2
+    return np.round(target - span + STEP * np.arange(round(span / STEP)), 6)
 
 
 def reached(curves: Floats, level: float) -> Floats:

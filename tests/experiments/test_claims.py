@@ -2,6 +2,8 @@
 
 import itertools
 import math
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,11 +11,13 @@ from scipy import stats as scipy_stats
 
 from aoi_fl.experiments.figures import load_variance, windows
 from aoi_fl.experiments.figures.said import Said
+from aoi_fl.experiments.figures.speed import measured
 from aoi_fl.experiments.harness.base import Options
 from aoi_fl.experiments.harness.stats import Interval, agreement, interval, share
 from aoi_fl.experiments.harness.verdicts import bounded, every, joint, side
 from aoi_fl.experiments.registry import experiments, find
 from aoi_fl.experiments.runner import reproduce
+from aoi_fl.experiments.summary import write_summary
 
 
 def verdicts(name, rows, **settings):
@@ -397,3 +401,26 @@ def test_the_bias_term_is_judged_by_the_extremes_of_the_skew(gap, verdict):
     ]
     found = next(claim for name, claim in verdicts("skew", rows).items() if "bias term" in name)
     assert found.verdict == verdict and f"iid, random: {5 * gap:.3f}" in found.ours
+
+
+def test_a_claim_is_judged_where_policies_can_be_told_apart():
+    """At 97 % both are there in round 5; at 98.5 to 98.9 % one is there ten rounds earlier, whatever the seed."""
+    rows = [
+        {"seed": s, "partition": "iid", "policy": p, "round": t, "accuracy": 0.97 if t < at + s % 2 else 0.995}
+        for s in range(1, 7)
+        for p, at in (("random", 30), ("markov-optimal", 20))
+        for t in range(5, 41)
+    ]
+    printed = Said(None, "markov-optimal", "p", "97 % in 37 against 41 rounds", 0.97)
+    assert measured(printed, rows, "cnn")[1] == "undecided"
+    assert measured(replace(printed, judged=0.99), rows, "cnn")[1] == "holds"
+
+
+def test_the_first_lines_are_ten_and_our_own_claims_are_counted_apart(tmp_path):
+    results = Path(__file__).parents[2] / "docs" / "results"
+    for file in results.iterdir():
+        if file.suffix in (".csv", ".json"):
+            (tmp_path / file.name).symlink_to(file)
+    first = write_summary(tmp_path).read_text().split("\n## ")[0].splitlines()
+    lines = [line for line in first[1:] if line]
+    assert len(lines) == 10 and "claims of three papers" in lines[0] and "of our own beside them" in lines[0]

@@ -125,3 +125,8 @@ def test_a_ratio_over_what_may_be_zero_is_unbounded():
     assert ratio([3.0], [2.0]).show(1) == "1.5 (unbounded)"
     assert ratio([12.4, 12.4], [10.0, 10.0]).percent() == "+24.0 [24.0, 24.0] %"
     assert interval([1.0, 1.0]).show(1) == "1.0 [1.0, 1.0]"
+
+
+def test_near_the_ceiling_levels_are_what_is_left_to_tell_apart():
+    assert [levels(0.75)[0], len(levels(0.75))] == [0.72, 30] and [levels(0.97)[0], levels(0.97)[-1]] == [0.94, 0.969]
+    assert levels(0.99).tolist() == [0.985, 0.986, 0.987, 0.988, 0.989]
