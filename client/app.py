@@ -225,5 +225,15 @@ def _task(message: Message, context: Context) -> "Task":
         told = Form(tuple(cast(list[int], config["data-shape"])), cast(int, config["classes"]))
     source = str(config.get("model-source", ""))
     return Task(
-        settings.dataset, data, settings.model, settings.device, settings.seed, settings.zeros, models, told, source
+        settings.dataset,
+        data,
+        settings.model,
+        settings.device,
+        settings.seed,
+        settings.zeros,
+        models,
+        told,
+        source,
+        settings.augment,
+        settings.precision,
     )

@@ -13,6 +13,7 @@ from aoi_fl.science.errors import ConfigError
 
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10", "cifar100")
 MODELS = ("lr", "svm", "2nn", "cnn")
+CROP_FLIP, BFLOAT16 = "crop-flip", "bfloat16"
 
 # Model, learning rate, its decay a round, batch size, local epochs. The setting of Javani & Wang 2024, Section IV,
 # holds for all but the digits, whose clients have fifteen images each: of the rates, decays and epochs tried, these
@@ -40,6 +41,8 @@ class TaskSettings(BaseModel):
     discount : γ; above 0 the data before the last refresh stay in use, weighted by γ to the power of their age
     learning_rate, learning_rate_decay, batch_size, local_epochs, local_steps : local SGD; with local steps (τ) a client
         takes that many mini-batches in place of passes over its data
+    augment : ``crop-flip`` moves and flips the images of each batch (:mod:`aoi_fl.learning.augment`)
+    precision : in which products of training are computed; ``bfloat16`` is less exact, and faster where made for it
     device, threads : where and how wide to compute
     train_together : whether clients of one process train in one program, see :mod:`aoi_fl.learning.batched`
     seed : the key of every draw
@@ -69,6 +72,8 @@ class TaskSettings(BaseModel):
     batch_size: int = Field(0, ge=0, le=1_000_000)
     local_epochs: int = Field(0, ge=0, le=100_000)
     local_steps: int = Field(0, ge=0, le=10_000_000)
+    augment: Literal["none", "crop-flip"] = "none"
+    precision: Literal["float32", "bfloat16"] = "float32"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     threads: int = Field(1, ge=1, le=1024)
     train_together: Literal["auto", "always", "never"] = "auto"
@@ -102,6 +107,13 @@ class TaskSettings(BaseModel):
             )
         if self.staleness == "stream" and not images:
             raise ConfigError(f"staleness='stream' turns images, and {self.dataset} is a table: leave it out.")
+        if self.augment == CROP_FLIP and not images:
+            raise ConfigError(f"augment='crop-flip' moves images, and {self.dataset} is a table: leave it out.")
+        if self.train_together == "always" and (self.augment == CROP_FLIP or self.precision == BFLOAT16):
+            raise ConfigError(
+                f"train-together='always', but augment={self.augment!r} and precision={self.precision!r} go one client "
+                "after another: leave one out."
+            )
 
     def resolved(self) -> Self:
         """Return a copy in which every ``auto`` and every 0 that means "the data set's own" has its value."""

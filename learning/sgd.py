@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from aoi_fl.science.errors import ConfigError
 
 Loss = Callable[..., Tensor]
+Change = Callable[[Tensor], Tensor]
 
 
 def device(name: str) -> torch.device:
@@ -51,6 +52,8 @@ def fit(
     epochs: int | None = None,
     steps: int | None = None,
     weights: NDArray[np.floating] | None = None,
+    change: Change | None = None,
+    low: bool = False,
 ) -> float:
     """Train the model in place by mini-batch SGD without momentum.
 
@@ -75,6 +78,11 @@ def fit(
     weights
         Of each image in the loss, (n,), not negative. They are scaled to a mean of 1, so that training minimises
         Σ w_i·ℓ_i / Σ w_i and equal weights change nothing.
+    change
+        What is done to the images of each batch, anew in each pass.
+    low
+        Whether products are computed in bfloat16, as torch.autocast does it; parameters, losses and sums stay as they
+        are.
 
     Returns
     -------
@@ -93,7 +101,8 @@ def fit(
     losses, sizes = [], []
     while left > 0:
         for images, labels, factor in _batches(x, y, scale, order, batch_size):
-            outputs = model(images)
+            with torch.autocast(x.device.type, torch.bfloat16, enabled=low):
+                outputs = model(images if change is None else change(images)).to(x.dtype)
             if factor is None:
                 value = loss(outputs, labels)
             else:

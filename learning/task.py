@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from aoi_fl.learning import batched, data, models, own_model, sgd, stacked, working
+from aoi_fl.learning.augment import cropped_and_flipped
 from aoi_fl.learning.examples import Examples, chosen, joined, tensors, turned
 from aoi_fl.learning.form import Form
+from aoi_fl.learning.settings import BFLOAT16, CROP_FLIP
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError
 
@@ -26,6 +29,8 @@ class Task:
     Attributes
     ----------
     dataset, data_dir, model, device, seed, zeros, model_dir : as among the run keys
+    augment : ``crop-flip`` moves and flips the images that are trained on, anew in each pass (:mod:`.augment`)
+    precision : in which products of training are computed, ``float32`` or ``bfloat16``
     told : what the server told of the data's form, for a client that has data of its own only; None: the data set's
     source : the digest that the module of a model of one's own must have; empty: whatever it has
     """
@@ -39,6 +44,8 @@ class Task:
     model_dir: str = "."
     told: Form | None = None
     source: str = ""
+    augment: str = "none"
+    precision: str = "float32"
 
     @property
     def data(self) -> data.Dataset:
@@ -145,6 +152,7 @@ class Task:
             The arrays do not fit the model.
         """
         model = self._loaded(arrays)
+        draws = generator(seed, round_, f"augment/{client}")
         with working.drawing(model, lambda: int(generator(seed, round_, f"layers/{client}").integers(2**63))):
             loss = sgd.fit(
                 model,
@@ -157,6 +165,8 @@ class Task:
                 epochs=epochs,
                 steps=steps,
                 weights=examples.weights,
+                change=partial(cropped_and_flipped, draws=draws) if self.augment == CROP_FLIP else None,
+                low=self.precision == BFLOAT16,
             )
         return models.to_arrays(model), loss
 
@@ -213,11 +223,15 @@ class Task:
         )
 
     def clients_at_once(self, batch_size: int, room: int = 0) -> int:
-        """Return how many clients to train together, by the memory they take; 1 for a model that cannot be stacked.
+        """Return how many clients to train together, by the memory they take; 1 for what goes one by one only.
+
+        That is a model that cannot be stacked, images that are changed, and products in bfloat16.
 
         Their parameters, gradients and layers' outputs, and the updates made of them, take at most ``room`` bytes; by
         default a quarter of the GPU's memory, or 1 GiB on a CPU. Their images come on top, twice.
         """
+        if self.augment == CROP_FLIP or self.precision == BFLOAT16:
+            return 1
         model, device = self._model(), sgd.device(self.device)
         if not stacked.supports(model, self.form.shape):
             stacked.say_not_together(self.model)

@@ -7,7 +7,16 @@ from matplotlib.figure import Figure
 
 from aoi_fl.experiments.figures.curves import draw
 from aoi_fl.experiments.figures.said import Said, partition_name
-from aoi_fl.experiments.figures.speed import BASE, MEMORYLESS, POLICIES, curves_of, headline_of, measured, table_of
+from aoi_fl.experiments.figures.speed import (
+    BASE,
+    MEMORYLESS,
+    POLICIES,
+    VARIANTS,
+    curves_of,
+    headline_of,
+    measured,
+    table_of,
+)
 from aoi_fl.experiments.harness.base import Claim, Conclusion, Experiment, Options, Row, Unit, Verdict, seeds
 from aoi_fl.experiments.harness.federation import play_run
 
@@ -26,6 +35,7 @@ class Learning(Experiment):
     model, policies, seeds : what is played unless the user says otherwise
     why : the reason for which it has not been played
     target : accuracy that learning is judged by, where it is not the data set's
+    keys : run keys besides
     """
 
     def __init__(
@@ -43,13 +53,14 @@ class Learning(Experiment):
         seeds: int = 5,
         why: str = "not played here yet",
         target: float | None = None,
+        keys: Mapping[str, str] | None = None,
     ) -> None:
         self.name, self.title, self.source, self.minutes = name, title, source, minutes
         self._dataset, self._rounds = dataset, rounds
         self._model, self._policies, self._seeds = model, policies, seeds
         self.quick = model != "cnn"
         self._splits = [partition_name(alpha) for alpha in splits]
-        self._claimed, self._why, self._target = tuple(claims), why, target
+        self._claimed, self._why, self._target, self._keys = tuple(claims), why, target, keys or {}
         self.claims = tuple(self._claim(said, model, why, "not run") for said in claims)
 
     def datasets(self, options: Options) -> tuple[str, ...]:
@@ -71,7 +82,8 @@ class Learning(Experiment):
         }
         if dataset == "digits":  # its own batch and rate: fifteen images a client
             return shared
-        return {**shared, "local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998}
+        fixed = {"local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998}
+        return {**shared, **fixed, **self._keys}
 
     def units(self, options: Options) -> list[Unit]:
         """Return a unit for each seed, partition and policy."""
@@ -85,9 +97,7 @@ class Learning(Experiment):
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Play a federation; the seed alone decides first model, partition and the order of batches."""
         kind, _, alpha = unit["partition"].partition(" ")
-        policy = {"policy": unit["policy"]}
-        if unit["policy"] == MEMORYLESS:
-            policy = {"policy": "markov-optimal", "max-age": 0}
+        policy = VARIANTS.get(unit["policy"], {"policy": unit["policy"]})
         values = {**self.settings(options), **policy, "seed": unit["seed"], "partition": kind}
         return play_run(self.name, values | ({"alpha": float(alpha)} if alpha else {}), options)
 
@@ -106,6 +116,8 @@ class Learning(Experiment):
             f"Other than in the papers, {model}ages start from the stationary law, and the increasing policy's p_a is "
             "ours, since none is printed."
         )
+        if self._keys:
+            paragraph += f" Not in the papers: {', '.join(f'{key}={value}' for key, value in self._keys.items())}."
         if missing:
             paragraph += f" Not run: {', '.join(missing)}."
         if any(row["policy"] == MEMORYLESS for row in rows):

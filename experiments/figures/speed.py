@@ -14,13 +14,19 @@ from aoi_fl.experiments.harness.verdicts import joint, side
 POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing")
 # A control: Markov optimal with m = 0, where a client takes part with probability k/n whatever its age.
 MEMORYLESS = "memoryless"
+# Ours beside the papers': names of units, with the run keys that they stand for.
+VARIANTS: Mapping[str, Mapping[str, str | int]] = {
+    MEMORYLESS: {"policy": "markov-optimal", "max-age": 0},
+    "markov-optimal, size": {"policy": "markov-optimal", "weights": "size"},
+    "systematic, size": {"policy": "systematic", "weights": "size"},
+}
 BASE = "random"  # what the others are compared with, seed by seed
 _LEAST = 6  # rounds, for the spread of the changes in the later half
 
 Curves = Mapping[str, NDArray[np.float64]]  # (seeds, rounds) accuracies by policy
 
 
-def curves_of(rows: Sequence[Row], split: str, policies: Sequence[str] = (*POLICIES, MEMORYLESS)) -> Curves:
+def curves_of(rows: Sequence[Row], split: str, policies: Sequence[str] = (*POLICIES, *VARIANTS)) -> Curves:
     """Return the curves of some policies under one partition, in pairs."""
     these = (row for row in rows if row["partition"] == split and row["policy"] in policies)
     return paired_curves(these, "policy", policies, "accuracy")

@@ -25,6 +25,8 @@ STYLES: Mapping[str, dict[str, Any]] = {
     "markov-optimal": {"color": "#0072B2", "marker": "o"},
     "markov-increasing": {"color": "#D55E00", "marker": "v"},
     "systematic": {"color": "#56B4E9", "marker": "X"},
+    "systematic, size": {"color": "#56B4E9", "marker": "X"},
+    "markov-optimal, size": {"color": "#009E73", "marker": "D"},
     "memoryless": {"color": "#CC79A7", "marker": "P"},
     "wics": {"color": "#0072B2", "marker": "o"},
     "abs": {"color": "#E69F00", "marker": "^"},

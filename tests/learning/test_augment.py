@@ -1,0 +1,98 @@
+"""Crops and flips against the same done image by image, and less exact products against exact ones."""
+
+import hashlib
+
+import numpy as np
+import pytest
+import torch
+
+from aoi_fl.client.app import app as client_app
+from aoi_fl.engine.local_run import run_local
+from aoi_fl.learning.augment import MARGIN, cropped_and_flipped
+from aoi_fl.learning.settings import TaskSettings
+from aoi_fl.learning.task import Task
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.server.app import app as server_app
+from aoi_fl.server.config import RunConfig
+from aoi_fl.server.folder import MODEL
+
+
+def one_by_one(images, draws):
+    n, _, height, width = images.shape
+    down, right, flips = draws.integers(0, 2 * MARGIN + 1, n), draws.integers(0, 2 * MARGIN + 1, n), draws.random(n)
+    found = np.zeros_like(images)
+    for i in range(n):
+        for row in range(height):
+            for column in range(width):
+                from_row = row + down[i] - MARGIN
+                from_column = (width - 1 - column if flips[i] < 0.5 else column) + right[i] - MARGIN
+                if 0 <= from_row < height and 0 <= from_column < width:
+                    found[i, :, row, column] = images[i, :, from_row, from_column]
+    return found
+
+
+def test_crops_and_flips_are_those_of_image_by_image():
+    images = np.random.default_rng(1).normal(size=(40, 3, 6, 5)).astype(np.float32)
+    found = cropped_and_flipped(torch.from_numpy(images), np.random.default_rng(2)).numpy()
+    assert np.array_equal(found, one_by_one(images, np.random.default_rng(2)))
+
+
+def test_every_place_and_both_ways_are_as_likely():
+    n = 40_500
+    images = torch.zeros((n, 1, 17, 17))
+    images[:, 0, 8, 8] = 1.0  # in the middle, so that a flip does not move it
+    images[:, 0, 8, 9] = 0.5
+    found = cropped_and_flipped(images, np.random.default_rng(3)).numpy()[:, 0]
+    places = np.bincount([int(np.argmax(image)) for image in found.reshape(n, -1) >= 1.0], minlength=17 * 17)
+    hit = places[places > 0]
+    assert len(hit) == 81 and np.abs(hit - n / 81).max() < 5 * np.sqrt(n / 81)
+    at = [np.unravel_index(int(np.argmax(image)), (17, 17)) for image in found]
+    flipped = np.mean([image[r, c - 1] == 0.5 for image, (r, c) in zip(found, at, strict=True)])
+    assert abs(flipped - 0.5) < 0.02
+
+
+def trained(**how):
+    task = Task("digits", "data", "cnn", "cpu", seed=1, **how)
+    examples = task.examples(np.arange(200))
+    fixed = {"learning_rate": 0.05, "batch_size": 20, "seed": 1, "epochs": 3}
+    arrays, loss = task.train(task.initial_arrays(), examples, round_=1, client=4, **fixed)
+    return np.concatenate([array.ravel() for array in arrays.values()]), loss
+
+
+def test_less_exact_products_train_nearly_the_same():
+    (exact, loss), (low, its) = trained(), trained(precision="bfloat16")
+    first = np.concatenate([a.ravel() for a in Task("digits", "data", "cnn", "cpu", seed=1).initial_arrays().values()])
+    assert low.dtype == np.float32 and not np.array_equal(exact, low)
+    assert np.linalg.norm(low - exact) < 0.1 * np.linalg.norm(exact - first) and its == pytest.approx(loss, rel=0.02)
+
+
+def test_changed_images_are_drawn_by_seed_round_and_client():
+    (one, loss), (again, its) = trained(augment="crop-flip"), trained(augment="crop-flip")
+    assert np.array_equal(one, again) and loss == its
+    assert not np.array_equal(one, trained()[0]) and loss > trained()[1]  # moved digits are harder
+
+
+def test_a_run_plays_both(tmp_path):
+    def play(name, **keys):
+        values = {"num-clients": 4, "clients-per-round": 2, "num-server-rounds": 2, "model": "cnn", "local-epochs": 1}
+        values |= {"runs-dir": str(tmp_path), "run-name": name, "policy": "random"} | keys
+        run_local(server_app, client_app, RunConfig.parse(values).flat(), nodes=4)
+        return hashlib.sha256((tmp_path / name / MODEL).read_bytes()).hexdigest()
+
+    models = [
+        play("a"), play("b", augment="crop-flip"), play("c", precision="bfloat16"), play("d", augment="crop-flip")
+    ]  # fmt: skip
+    assert len(set(models)) == 3 and models[1] == models[3]
+
+
+@pytest.mark.parametrize(
+    ("keys", "images", "words"),
+    [
+        ({"augment": "crop-flip"}, False, "moves images, and digits is a table"),
+        ({"augment": "crop-flip", "train-together": "always"}, True, "one client after another"),
+        ({"precision": "bfloat16", "train-together": "always"}, True, "precision='bfloat16' go one client"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(keys, images, words):
+    with pytest.raises(ConfigError, match=words):
+        TaskSettings.model_validate(keys).check_form(regression=False, images=images)
