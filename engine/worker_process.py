@@ -12,17 +12,17 @@ import pickle
 import resource
 import shutil
 import signal
-import threading
 import time
 import traceback
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from aoi_fl.engine.local import answer
+from aoi_fl.engine.parent import leave_with_parent
 
 # Never fork: torch's and gRPC's threads do not survive it. A spawned process inherits no file of another worker's.
 _SPAWN = multiprocessing.get_context("spawn")
@@ -119,7 +119,7 @@ def load(app: str) -> ClientApp:
 def work(pipe: Connection, app: str, threads: int, memory: int, spool: str) -> None:
     """Play messages until the server is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt from the keyboard is the server's to handle
-    threading.Thread(target=_leave_with_server, args=(spool,), daemon=True).start()
+    leave_with_parent(lambda: shutil.rmtree(spool, ignore_errors=True))
     os.environ["OMP_NUM_THREADS"] = str(threads)  # before anything numerical is imported
     _limit_memory(memory)
     try:
@@ -170,12 +170,3 @@ def _limit_memory(memory: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (memory, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")
-
-
-def _leave_with_server(spool: str) -> None:
-    """End this process, whatever it is doing, when the server's ends without having said so."""
-    server = multiprocessing.parent_process()
-    if server is not None:
-        wait([server.sentinel])
-    shutil.rmtree(spool, ignore_errors=True)
-    os._exit(1)

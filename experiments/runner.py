@@ -13,6 +13,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from aoi_fl.engine.parent import leave_with_parent
 from aoi_fl.experiments.harness import drawing
 from aoi_fl.experiments.harness.account import behind, typed
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
@@ -137,7 +138,7 @@ def _played(
         return
     spawned = multiprocessing.get_context("spawn")
     told = spawned.SimpleQueue()
-    with ProcessPoolExecutor(workers, spawned, _report_to, (told,)) as pool:
+    with ProcessPoolExecutor(workers, spawned, _begin, (told,)) as pool:
         waiting = list(units)
         playing: dict[Future[tuple[list[Row], float]], Unit] = {}
         try:
@@ -169,9 +170,10 @@ def _play(name: str, unit: Unit, options: Options, report: Callable[[Unit, int, 
 _told: Any = None  # in a process of the pool: the queue to the process that prints
 
 
-def _report_to(told: Any) -> None:
+def _begin(told: Any) -> None:
     global _told
     _told = told
+    leave_with_parent()
 
 
 def _play_reporting(name: str, unit: Unit, options: Options) -> tuple[list[Row], float]:

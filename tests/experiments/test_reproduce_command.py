@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from aoi_fl.experiments import registry
@@ -88,6 +89,19 @@ def test_two_processes_give_the_results_of_one(tmp_path, whole):
     )
     assert (tmp_path / "compression.csv").read_bytes() == (whole / "compression.csv").read_bytes()
     assert "compression: 3/3 (" in done.stderr
+
+
+@pytest.mark.slow
+def test_processes_end_with_a_command_that_is_terminated(tmp_path):
+    arguments = ["reproduce", "dropout", "--out", tmp_path, "--work", tmp_path / "work", "--workers", "2"]
+    child = psutil.Popen([sys.executable, "-m", "aoi_fl.cli.main", *arguments], cwd=ROOT, stderr=subprocess.PIPE)
+    while b"dropout: 1/" not in child.stderr.readline():
+        assert child.poll() is None, "it has ended"
+    played_in = child.children()
+    assert len(played_in) >= 2
+    child.terminate()
+    assert child.wait(30) == -signal.SIGTERM
+    assert not psutil.wait_procs(played_in, timeout=30)[1]
 
 
 def idx(array):
