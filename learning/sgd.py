@@ -101,8 +101,8 @@ def fit(
     losses, sizes = [], []
     while left > 0:
         for images, labels, factor in _batches(x, y, scale, order, batch_size):
-            with torch.autocast(x.device.type, torch.bfloat16, enabled=low):
-                outputs = model(images if change is None else change(images)).to(x.dtype)
+            shown = images if change is None else change(images)
+            outputs = _outputs_in_bfloat16(model, shown) if low else model(shown)
             if factor is None:
                 value = loss(outputs, labels)
             else:
@@ -119,6 +119,12 @@ def fit(
         return float("nan")
     # One transfer at the end: asking for each value would make a GPU wait for it.
     return float(np.average(torch.stack(losses).double().cpu().numpy(), weights=sizes))
+
+
+def _outputs_in_bfloat16(model: nn.Module, x: Tensor) -> Tensor:
+    with torch.autocast(x.device.type, torch.bfloat16):
+        outputs: Tensor = model(x)
+    return outputs.to(x.dtype)
 
 
 def number_of_steps(n: int, batch_size: int, epochs: int | None, steps: int | None) -> int:
