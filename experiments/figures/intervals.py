@@ -14,6 +14,7 @@ from aoi_fl.experiments.harness.drawing import STYLES
 from aoi_fl.experiments.harness.stats import agreement, interval
 from aoi_fl.experiments.harness.verdicts import joint, side
 from aoi_fl.science.load import interval_counts
+from aoi_fl.science.stride_laws import interval_law
 
 _SHOWN = 30  # waits that the picture shows one by one
 _CLAIMED_PEAK = 6  # rounds; of rounds missed it is the same peak, a round earlier
@@ -31,6 +32,9 @@ def expected_counts(policy: str, rounds: int) -> NDArray[np.float64]:
         shares = setting.sizes() / setting.sizes().sum()
         rates = 1 - (1 - shares) ** setting.PER_ROUND
         found = (rates[:, None] ** 2 * (1 - rates[:, None]) ** (x - 1)).sum(axis=0)
+    elif policy == setting.SYSTEMATIC:
+        law = interval_law(setting.PER_ROUND / setting.CLIENTS)
+        found = setting.PER_ROUND * np.array([law.get(length, 0.0) for length in x.tolist()])
     else:
         table = setting.markov(policy)
         pmf = table.interval_pmf()[: rounds - 1]
@@ -44,7 +48,8 @@ class Intervals(setting.PolicyFigure):
 
     name = "intervals"
     title = "Rounds between two selections of a client"
-    source = f"{JOURNAL}, Fig. 3"
+    source = f"{JOURNAL}, Fig. 3, and systematic participation beside it"
+    policies = (*setting.POLICIES, setting.SYSTEMATIC)
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Return how often each interval occurred."""
@@ -54,7 +59,7 @@ class Intervals(setting.PolicyFigure):
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         """Compare every bar with theory."""
         points, lines, deviation, spreads = [], [], {}, {}
-        for policy in setting.POLICIES:
+        for policy in self.played(rows):
             found, exact = _table(rows, policy, settings["rounds"]), expected_counts(policy, settings["rounds"])
             points += _pooled(found, exact)
             x = np.arange(1, settings["rounds"])
@@ -125,8 +130,9 @@ class Intervals(setting.PolicyFigure):
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw shares of all intervals: bars are measured, dots are exact."""
-        panels = figure.subplots(2, 2, sharex=True)
-        for axes, policy in zip(panels.flat, setting.POLICIES, strict=True):
+        there = self.played(rows)
+        panels = figure.subplots(2, 3, sharex=True)
+        for axes, policy in zip(panels.flat, there, strict=False):
             found = _table(rows, policy, settings["rounds"]).sum(axis=0)[:_SHOWN]
             exact = expected_counts(policy, settings["rounds"])
             x = np.arange(1, _SHOWN + 1)
@@ -135,8 +141,11 @@ class Intervals(setting.PolicyFigure):
             axes.plot(x, (exact / exact.sum())[:_SHOWN], "k.", markersize=6, label="exact")
             axes.set(title=policy)
             axes.legend()
-        for axes in panels[-1]:
+        for axes in panels.flat[len(there) :]:
+            axes.remove()
+        for axes in panels.flat[len(there) - panels.shape[1] : len(there)]:  # the lowest ones
             axes.set_xlabel("rounds between two selections")
+            axes.tick_params(labelbottom=True)
         for axes in panels[:, 0]:
             axes.set_ylabel("share")
 
