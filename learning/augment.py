@@ -12,13 +12,13 @@ def cropped_and_flipped(images: torch.Tensor, draws: np.random.Generator) -> tor
 
     Source: Krizhevsky, Sutskever & Hinton 2012, Section 4.1; for CIFAR with four pixels, He et al. 2016, Section 4.2.
     """
-    n, channels, height, width = images.shape
+    n, _, height, width = images.shape
     device = images.device
     down, right = (torch.from_numpy(draws.integers(0, 2 * MARGIN + 1, n)).to(device) for _ in range(2))
     flips = torch.from_numpy(draws.random(n) < 0.5).to(device)
-    padded = functional.pad(images, (MARGIN,) * 4)
+    channels_last = functional.pad(images, (MARGIN,) * 4).permute(0, 2, 3, 1)
     rows = down[:, None] + torch.arange(height, device=device)
     columns = torch.arange(width, device=device)
     columns = right[:, None] + torch.where(flips[:, None], columns.flip(0), columns)
-    one, every = torch.arange(n, device=device)[:, None, None, None], torch.arange(channels, device=device)
-    return padded[one, every[None, :, None, None], rows[:, None, :, None], columns[:, None, None, :]]
+    each = torch.arange(n, device=device)[:, None, None]
+    return channels_last[each, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
