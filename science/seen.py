@@ -78,11 +78,11 @@ class Seen:
 
     def reach(self, clients: int) -> "Seen":
         """Make room for n clients, of whom the new ones have said nothing, and return this."""
-        for array in fields(self):
-            known = getattr(self, array.name)
-            nothing = np.nan if array.name in ("losses", "seconds") else 0
-            more = np.full(max(clients - len(known), 0), nothing, known.dtype)
-            setattr(self, array.name, np.append(known, more))
+        for name in (array.name for array in fields(self)):
+            known = getattr(self, name)
+            if len(known) < clients:
+                nothing = np.nan if name in ("losses", "seconds") else 0
+                setattr(self, name, np.append(known, np.full(clients - len(known), nothing, known.dtype)))
         return self
 
     def note(self, round_: int, report: Report) -> None:
