@@ -28,9 +28,10 @@ def reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
     if policy not in BUDGETED:
         names: tuple[str, ...] = ("budget", "total_budget", "strict_budget", "stop_at_first", "ageing")
         reject(context, names, about, f"leave it out, or give one of the policies {', '.join(BUDGETED)}")
-        if context.params["rates"] != "given":
-            remedy = f"leave it out, or give --rates given or one of the policies {', '.join(BUDGETED)}"
-            reject(context, ["clients_file"], about, remedy)
+        if context.params["rates"] != "given" and context.params["clients_file"]:
+            either = f"one of the policies {', '.join(BUDGETED)}"
+            either = f"--rates given, or {either}" if policy in RATED else either
+            reject(context, ["clients_file"], about, f"leave it out, or give {either}")
     else:
         names, remedy = ("per_round", "max_age", "sizes", "start"), "leave it out: the budget, payments and ages decide"
         reject(context, names, about, remedy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
@@ -87,6 +87,8 @@ def rates_by(
     from aoi_fl.wire.given_rates import read_rates
 
     check_sizes(clients, per_round, 0)
+    if rule not in (rules := get_args(RateRule)):
+        raise ConfigError(f"rates is {rule!r}: give one of {', '.join(rules)}.{did_you_mean(rule, rules)}")
     if (rule == "given") != (file is not None):
         raise ConfigError(
             f"rates is {rule!r}, and there is {file or 'no clients-file'}: --rates given and a --clients-file with a "

@@ -74,7 +74,7 @@ def policy(
         reject(context, ["rates"], about, "leave it out, or give --policy markov-optimal")
     if rates != "size":
         reject(context, ["sizes"], f"rates {rates!r}", "leave it out, or give --rates size")
-    if rates != "given":
+    if rates in ("equal", "size"):
         reject(context, ["clients_file"], f"rates {rates!r}", "leave it out, or give --rates given")
     title = f"{clients} clients, {per_round} a round"
     if policy == "systematic":

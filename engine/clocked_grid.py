@@ -127,7 +127,8 @@ class ClockedGrid(LocalGrid):
         examples = self._examples[clients] * (self._epochs if trains else _EVALUATION)
         seconds = devices.seconds(clients, examples, down, down * self._coded if trains else 0.0)
         if trains:
-            self.clock.foresight = self._foreseen(devices, float(down.max()))
+            self.clock.model = float(down.max())
+            self.clock.foresight = self._foreseen(devices)
         return self.clock.depart(messages, clients, devices, seconds)
 
     def _begin(self) -> Devices:
@@ -136,13 +137,13 @@ class ClockedGrid(LocalGrid):
         mean = float(told.mean()) if len(told) else 1.0
         self._examples = np.where(np.isfinite(self._examples), self._examples, mean)
         self._devices = devices = self._trace.devices(mean * self._epochs)
-        self.clock.foresight = self._foreseen(devices, 0.0)
+        self.clock.foresight = self._foreseen(devices)
         return devices
 
-    def _foreseen(self, devices: Devices, model: float) -> Foresight:
+    def _foreseen(self, devices: Devices) -> Foresight:
         """Return what no server can know; how many bytes a model has is known once one was sent."""
-        coded, everyone = model * self._coded, np.arange(len(self._examples))
-        seconds = devices.seconds(everyone, self._examples * self._epochs, model, coded)
+        coded, everyone = self.clock.model * self._coded, np.arange(len(self._examples))
+        seconds = devices.seconds(everyone, self._examples * self._epochs, self.clock.model, coded)
         return Foresight(devices.availability, seconds, coded / devices.upload)
 
     def _note(self, reply: Message) -> None:

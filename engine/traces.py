@@ -15,6 +15,7 @@ A pickle can run any code when it is read: these are read by one that makes numb
 import math
 import pickle
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -76,7 +77,7 @@ def too_few(trace: DeviceTrace, wanted: float) -> str | None:
         return None
     return (
         f"a round wants {wanted:g} clients, and of {trace.clients} there are {present:.1f} on average: rounds will "
-        "have fewer. Lower clients-per-round (per-round) or over-selection, or take more clients."
+        "have fewer. Ask for fewer, or take more clients."
     )
 
 
@@ -118,13 +119,14 @@ def _changes(path: Path) -> DeviceTrace:
                     f"{', '.join(_CHANGES)}."
                 )
             offsets, seconds, available, training = (_numbers(name, file[name]) for name in _CHANGES)
-    except (ValueError, zipfile.BadZipFile) as error:
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, ConfigError):
             raise
         raise ConfigError(f"it is damaged, or holds objects: {error}. Write it anew with numpy.savez.") from None
     clients = len(offsets) - 1
     rows = len(seconds)
     whole = offsets.dtype.kind in "iu"
+    offsets = offsets.astype(np.int64)  # differences of unsigned numbers are never negative
     if not whole or clients < 1 or offsets[0] != 0 or offsets[-1] != rows or (np.diff(offsets) < 0).any():
         raise ConfigError(f"offsets must be whole and ascend from 0 to the number of seconds, {rows}: they do not.")
     for name, array, length in (("available", available, rows), ("training_seconds", training, clients)):
@@ -139,7 +141,8 @@ def _changes(path: Path) -> DeviceTrace:
     return DeviceTrace(availability, training.astype(np.float64), "training", free, free)
 
 
-def _numbers(name: str, array: NDArray[Any]) -> NDArray[Any]:
+def _numbers(name: str, found: NDArray[Any] | bytes) -> NDArray[Any]:
+    array = np.asarray(found)  # a member of the file that is no array comes as bytes
     if array.ndim != 1 or array.dtype.kind not in "biuf":
         raise ConfigError(f"{name} is of type {array.dtype} and shape {array.shape}: it must be a row of numbers.")
     return array
@@ -166,8 +169,9 @@ def _unpickled(path: Path) -> Mapping[Any, Any]:
         ) from None
     if not isinstance(found, dict) or not found or not all(isinstance(entry, dict) for entry in found.values()):
         raise ConfigError(f"it holds a {type(found).__name__}, not one dict for each client: give FedScale's own file.")
-    if not all(isinstance(client, int) for client in found) and not all(isinstance(client, str) for client in found):
-        raise ConfigError("some of its clients are named by numbers and others are not: give FedScale's own file.")
+    if len({type(client) for client in found}) > 1 or not isinstance(next(iter(found)), int | str):
+        kinds = ", ".join(sorted({type(client).__name__ for client in found}))
+        raise ConfigError(f"its clients are named by {kinds}, and not all by an int, or all by a str: name them so.")
     return found
 
 
@@ -193,6 +197,10 @@ def _fedscale(presence: Mapping[Any, Any] | None, capacity: Mapping[Any, Any] | 
     if capacity is None:
         return alike(availability)
     who = sorted(capacity)[:count]
+    for name in ("computation", "communication"):
+        for key in who:
+            if not math.isfinite(_number(capacity[key], name, key)):
+                raise ConfigError(f"client {key}: {name} is {capacity[key][name]}: it must be finite.")
     inference = np.array([_number(capacity[key], "computation", key) for key in who])
     kilobits = np.array([_number(capacity[key], "communication", key) for key in who])
     loading = kilobits * _KBIT
@@ -203,8 +211,8 @@ def _spells(clients: Mapping[Any, Any]) -> Availability:
     """Return FedScale's spells; a client whose period is shorter than the longest goes through it again and again."""
     periods = {key: _number(entry, "finish_time", key) for key, entry in clients.items()}
     for key, period in periods.items():
-        if not 0 < period < math.inf:
-            raise ConfigError(f"client {key}: finish_time is {period:g} s: it must be more than 0, and finite.")
+        if not 1 <= period < math.inf:
+            raise ConfigError(f"client {key}: finish_time is {period:g} s: it must be at least 1, and finite.")
     longest = max(periods.values())
     spells = []
     for key, entry in clients.items():
@@ -212,8 +220,10 @@ def _spells(clients: Mapping[Any, Any]) -> Availability:
             begins, ends = (np.asarray(entry.get(name, ()), dtype=np.float64) for name in ("active", "inactive"))
         except (TypeError, ValueError):
             raise ConfigError(f"client {key}: active and inactive must be rows of seconds, and one is not.") from None
-        if begins.shape != ends.shape or begins.ndim != 1:
-            raise ConfigError(f"client {key}: active has {begins.size} seconds, inactive {ends.size}: pair them.")
+        if begins.ndim != 1 or ends.ndim != 1:
+            raise ConfigError(f"client {key}: active and inactive must be rows of seconds, and one is not.")
+        if len(begins) != len(ends):
+            raise ConfigError(f"client {key}: active has {len(begins)} seconds, inactive {len(ends)}: pair them.")
         period = periods[key]
         # What is empty, or lies after finish_time, FedScale does not play either.
         played = (begins != ends) & ~(begins >= period)
@@ -241,6 +251,9 @@ def _joined(times: np.ndarray[Any, np.dtype[np.float64]]) -> list[tuple[float, f
 
 def _number(entry: Mapping[str, Any], name: str, client: Any) -> float:
     value = entry.get(name)
-    if not isinstance(value, int | float):
-        raise ConfigError(f"client {client}: {name} is {value!r}, not a number.")
-    return float(value)
+    try:
+        if isinstance(value, int | float):
+            return float(value)
+    except OverflowError:
+        pass
+    raise ConfigError(f"client {client}: {name} is {value!r:.40}, not a number that a float can hold.")

@@ -45,6 +45,7 @@ class VirtualClock:
     Attributes
     ----------
     foresight : what no server can know, once the devices' work is known
+    model : bytes of the last model that was sent to be trained; 0: none yet
     """
 
     def __init__(self) -> None:
@@ -53,6 +54,7 @@ class VirtualClock:
         self._foreseen: set[str] = set()
         self._said = False
         self.foresight: Foresight | None = None
+        self.model = 0.0
 
     @property
     def simulated(self) -> float:
@@ -109,17 +111,19 @@ class VirtualClock:
         flights = [self._flights[i] for i in message_ids]
         arrivals = sorted(flight.arrives for flight in flights)
         came = arrivals[min(count, len(arrivals)) - 1] if arrivals else np.inf
-        if arrivals and until < arrivals[0] < np.inf and any(flight.trains for flight in flights):
-            self._say(arrivals[0] - flights[0].starts, until - flights[0].starts)
+        if arrivals and until < arrivals[0] < np.inf and flights[0].trains and not self._said:
+            self._say_if_nobody(flights[0].starts, until)
         self.pass_until(min(until, came))
 
-    def _say(self, fastest: float, allowed: float) -> None:
-        if not self._said:
+    def _say_if_nobody(self, begun: float, until: float) -> None:
+        """Warn, once, where nobody who was sent the model at a time can answer by another."""
+        fastest = min(flight.arrives for flight in self._flights.values() if flight.trains and flight.starts == begun)
+        if fastest > until:
             logger.warning(
-                "Nobody who was sent the model could answer by the deadline: train-timeout is %.4g s, of simulated "
-                "time, and the fastest of them takes %.4g s. Raise it.", allowed, fastest,
+                "Nobody who was sent the model could answer in time: all had %.4g s, of simulated time, and the "
+                "fastest of them takes %.4g s. Raise train-timeout.", until - begun, fastest - begun,
             )  # fmt: skip
-        self._said = True
+            self._said = True
 
     def came(self, reply: Message) -> float:
         """Return when a reply came."""
@@ -142,13 +146,14 @@ class VirtualClock:
         return coming
 
     def memory(self) -> Memory:
-        """Return the seconds up to now."""
-        return {"clock": np.array([self._now])}
+        """Return the seconds up to now, and the model's bytes."""
+        return {"clock": np.array([self._now, self.model])}
 
     def recall(self, memory: Memory) -> None:
         """Go on from there."""
         if "clock" in memory:
-            self._now = float(memory["clock"][0])
+            self._now, *more = memory["clock"].tolist()
+            self.model = more[0] if more else 0.0  # a run of an earlier version has not kept it
 
     def await_anybody(self, availability: Availability) -> NDArray[np.bool_]:
         """Return (n,) who is there; where nobody is, wait until somebody comes."""

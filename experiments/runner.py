@@ -104,7 +104,7 @@ def check_data(datasets: Sequence[str], folder: Path) -> None:
     """Raise MissingDataError if any is not there; another process looks, so that this one does not hold them."""
     downloaded = [dataset for dataset in datasets if dataset != "digits"]
     if downloaded:
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), leave_with_parent) as pool:
             pool.submit(_load, downloaded, folder).result()
 
 

@@ -21,4 +21,4 @@ def cropped_and_flipped(images: torch.Tensor, draws: np.random.Generator) -> tor
     columns = torch.arange(width, device=device)
     columns = right[:, None] + torch.where(flips[:, None], columns.flip(0), columns)
     each = torch.arange(n, device=device)[:, None, None]
-    return channels_last[each, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+    return channels_last[each, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()

@@ -110,10 +110,8 @@ class TaskSettings(BaseModel):
         if self.augment == CROP_FLIP and not images:
             raise ConfigError(f"augment='crop-flip' moves images, and {self.dataset} is a table: leave it out.")
         if self.train_together == "always" and (self.augment == CROP_FLIP or self.precision == BFLOAT16):
-            raise ConfigError(
-                f"train-together='always', but augment={self.augment!r} and precision={self.precision!r} go one client "
-                "after another: leave one out."
-            )
+            alone = f"augment={self.augment!r}" if self.augment == CROP_FLIP else f"precision={self.precision!r}"
+            raise ConfigError(f"train-together='always', but with {alone} clients train one by one: leave one out.")
 
     def resolved(self) -> Self:
         """Return a copy in which every ``auto`` and every 0 that means "the data set's own" has its value."""

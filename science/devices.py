@@ -136,7 +136,7 @@ class Foresight:
     Attributes
     ----------
     availability : when each client is there, the future included
-    seconds : (n,) float64, how long each client's training will take, loading included
+    seconds : (n,) float64, how long each client's training will take; loading is in it once a model has been sent
     uploads : (n,) float64, how much of that goes into sending the update
     """
 

@@ -1,6 +1,5 @@
 """Selection without learning: plays a policy over many rounds, vectorised over the clients."""
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count, islice
@@ -13,6 +12,7 @@ from aoi_fl.science import age, draws
 from aoi_fl.science.absence import AbsentMarkovPolicy, AbsentSystematicPolicy, achievable
 from aoi_fl.science.clock import RoundClock
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.f3ast import F3ast
 from aoi_fl.science.history import History, Recorder
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.markov_rates import RatedMarkovPolicy
@@ -124,13 +124,13 @@ def simulate(
     return recorder.history()
 
 
-def _kept(selection: Selection, arrived: Arrived, round_: int, clients: int) -> Selection:
-    """Return what is left of a selection when the others' work has not come; weights that sum to 1 do so again."""
+def _kept(selection: Selection, arrived: Arrived, round_: int, clients: int, shares: bool) -> Selection:
+    """Return what is left of a selection when the others' work has not come; shares of a round sum to 1 again."""
     chosen = np.zeros(clients, dtype=np.bool_)
     chosen[selection.clients] = True
     keep = arrived(round_, chosen)[selection.clients]
     weights = selection.weights[keep]
-    if keep.any() and math.isclose(float(selection.weights.sum()), 1.0):
+    if keep.any() and shares:
         weights = weights / weights.sum()
     return Selection(selection.clients[keep], weights, selection.draws[keep])
 
@@ -214,7 +214,7 @@ def _selections(
             now = replace(now, now=begun)
         chosen = selection = selector.select(round_, now)
         if clock is not None:
-            selection = _kept(chosen, arrived, round_, len(ages))
+            selection = _kept(chosen, arrived, round_, len(ages), shares=not isinstance(selector, F3ast))
         yield selection
         if isinstance(selector, LearningSelector):
             told = reports(round_, selection.clients)

@@ -154,10 +154,6 @@ class RunConfig(TaskSettings):
                 f"staleness-rates is own, but staleness is {self.staleness}: only mislabelled data go bad at rates of "
                 "their own; set staleness to mislabelled, or staleness-rates to equal"
             )
-        if self.ageing != "linear" and self.index_source == "bid":
-            raise ValueError(
-                f"ageing is {self.ageing}, but index-source is bid: clients bid as if it were linear; set one back"
-            )
         if self.candidates and not self.clients_per_round <= self.candidates <= self.num_clients:
             raise ValueError(
                 f"candidates is {self.candidates}: give clients-per-round, {self.clients_per_round}, to num-clients, "

@@ -57,6 +57,7 @@ class Collector:
     learn : told what each client answered
     options : names of records and metrics
     clock : when replies come, and how long clients worked on them
+    sent : by it, when the model was sent
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Collector:
         learn: Callable[[int, Answer | None], None],
         options: RoundOptions,
         clock: Clock,
+        sent: float,
     ) -> None:
         self._clock = clock
         self._plan, self._model, self._roster, self._record = plan, model, roster, record
@@ -81,7 +83,7 @@ class Collector:
         self._unit = 1 / len(plan.clients) if math.isclose(float(plan.weights.sum()), 1.0) else 1.0
         self._refreshed = set() if plan.refresh is None else set(plan.clients[plan.refresh].tolist())
         self._trained: list[Participation] = []
-        self._begun = clock.now()
+        self._sent = sent
         self.round = record.round
         aggregation.begin(record.round, model)
 
@@ -109,12 +111,12 @@ class Collector:
         self._aggregation.add(client, reply, update, self._weight[client])
         part = self._participation(client, update)
         worked = self._clock.worked(reply.metadata.reply_to_message_id)
-        self._trained.append(replace(part, seconds=self._clock.came(reply) - self._begun, device_seconds=worked))
+        self._trained.append(replace(part, seconds=self._clock.came(reply) - self._sent, device_seconds=worked))
         self._roster.last[client] = self._record.round
 
     def work(self, client: int) -> Work:
         """Return what a client does that was sent the model."""
-        return Work(client, self.round, self._weight[client] / self._unit, self._begun)
+        return Work(client, self.round, self._weight[client] / self._unit, self._sent)
 
     def change(self, client: int, reply: Message) -> Update:
         """Return the update of a client that came when its round was over, less the model that it was made from.
@@ -156,7 +158,7 @@ class Collector:
             self._roster.name(client),
             outcome,
             refreshed=client in self._refreshed,
-            seconds=self._clock.now() - self._begun if outcome == "late" else None,
+            seconds=self._clock.now() - self._sent if outcome == "late" else None,
             device_seconds=self._clock.worked(message_id),
             reason=reason,
         )

@@ -50,6 +50,7 @@ class Steps(Bookkeeping):
         super().__init__(needs, aggregation, options, observer, resume)
         self.weights, self._configure = weights, configure
         self._dispatch = Dispatch(self.roster)
+        self._sent = 0.0  # by the clock: when the round's model was
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -82,7 +83,7 @@ class Steps(Bookkeeping):
         """
         collector = Collector(
             self._plan, self._model, self._aggregation, self.weights == weighting.UNBIASED,
-            self.roster, self._record, self.learn, self.options, self._clock,
+            self.roster, self._record, self.learn, self.options, self._clock, self._sent,
         )  # fmt: skip
         before = self._record.aggregate_seconds or 0.0
 
@@ -180,6 +181,7 @@ class Steps(Bookkeeping):
             for client, flag in zip(plan.clients.tolist(), refresh, strict=True)
         ]
         terms = dict(zip(nodes, asks, strict=True))
+        self._sent = self._clock.now()
         return self._dispatch.messages(protocol.TRAIN, contents, terms, asleep=self.asleep())
 
     def _send(self, grid: Grid, messages: Iterable[Message], timeout: float, *, one_by_one: bool) -> Exchange:

@@ -31,7 +31,7 @@ def read_rates(path: Path, clients: int) -> dict[str, float] | list[float]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"{path}: cannot be read as a file of clients ({error})") from error
     if len(rows) != clients:
-        raise ConfigError(f"{path} has {len(rows)} clients, num-clients is {clients}: set num-clients={len(rows)}")
+        raise ConfigError(f"{path} has {len(rows)} clients, where there are to be {clients}: make them equal")
     rates = [_rate(cell, f"{path}, line {line}, column rate") for line, _, cell in rows]
     if not all(name for _, name, _ in rows):
         return rates

@@ -46,6 +46,7 @@ def draw(figure: Figure, title: str, curves: Mapping[str, Curves], target: float
                     cross: dict[str, Any] = {"color": STYLES[policy]["color"], "markersize": 9, "markeredgewidth": 2.2}
                     top.plot(rounds, 100 * said.target, "x", **cross)
                 printed = True
+                late.append(100 * said.target)
         top.set_title(split)
         bottom.set_xlabel("round")
     figure.suptitle(title, fontsize="medium")

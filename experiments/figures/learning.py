@@ -10,6 +10,7 @@ from aoi_fl.experiments.figures.said import Said, partition_name
 from aoi_fl.experiments.figures.speed import (
     BASE,
     MEMORYLESS,
+    OURS,
     POLICIES,
     VARIANTS,
     curves_of,
@@ -61,7 +62,7 @@ class Learning(Experiment):
         self.quick = model != "cnn"
         self._splits = [partition_name(alpha) for alpha in splits]
         self._claimed, self._why, self._target, self._keys = tuple(claims), why, target, keys or {}
-        self.claims = tuple(self._claim(said, model, why, "not run") for said in claims)
+        self.claims = tuple(self._claim(said, model, self._unplayed(said), "not run") for said in claims)
 
     def datasets(self, options: Options) -> tuple[str, ...]:
         """Return the data set; a quick look at MNIST takes the digits where MNIST is not at hand."""
@@ -125,6 +126,10 @@ class Learning(Experiment):
                 " The control, memoryless, is Markov optimal with m=0: it differs from random selection by its equal "
                 "weights and by how many take part, about k, and the other Markov policies from it by ages alone."
             )
+        if any(row["policy"] in OURS for row in rows):
+            paragraph += (
+                " Markov size and systematic size are Markov optimal and systematic participation, weights by size."
+            )
         claims = tuple(self._judged(said, rows, settings) for said in self._claimed)
         return Conclusion(paragraph, claims, tables, headline_of(str(settings["dataset"]), curves, target))
 
@@ -137,7 +142,8 @@ class Learning(Experiment):
             draw(figure, title, curves, self._judged_at(settings), self._claimed if same else ())
 
     def _judged_at(self, settings: Mapping[str, Any]) -> float:
-        return self._target or TARGETS[str(settings["dataset"])]
+        own = self._target if settings["dataset"] == self._dataset else None
+        return own or TARGETS[str(settings["dataset"])]
 
     def _there(self, rows: Sequence[Row]) -> dict[str, Any]:
         """Return the curves of each partition that was played, random selection's among them."""
@@ -148,7 +154,11 @@ class Learning(Experiment):
         model = str(settings["model"])
         if settings["dataset"] != self._dataset:
             return self._claim(said, model, f"played on {settings['dataset']}", "not run")
-        return self._claim(said, model, *(measured(said, rows, model) or (self._why, "not run")))
+        return self._claim(said, model, *(measured(said, rows, model) or (self._unplayed(said), "not run")))
+
+    def _unplayed(self, said: Said) -> str:
+        left_out = [policy for policy in (said.policy, said.base) if policy not in self._policies]
+        return f"{' and '.join(left_out)} left out, for the hours" if left_out else self._why
 
     def _claim(self, said: Said, model: str, ours: str, verdict: Verdict) -> Claim:
         where = f"({self._dataset}, {said.partition}, {model})"

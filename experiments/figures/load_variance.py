@@ -105,8 +105,8 @@ class LoadVariance(setting.PolicyFigure):
             f"Simulation and exact theory {met}: each point's mean over seeds against the exact expectation of the "
             "running estimate. Theorem 3 is exact here, by dynamic programming over subset sums. Theorem 5 depends on "
             "the mean rate alone, so both Markov policies share one Σ, and Σ says nothing of the balance of ages; the "
-            "paper's 0.055 is below it. Of systematic participation Σ is 1/k − 1/n, the least that k clients of equal "
-            "weights can have. Other than in the paper, ages start from the stationary law, and the "
+            "paper's 0.055 is below it. Of systematic participation Σ is 1/k − 1/n, the least that k clients of one "
+            "rate and of equal weights can have. Other than in the paper, ages start from the stationary law, and the "
             f"increasing policy's p_a is ours. Over {_DRAWS} draws of {setting.CLIENTS} Zipf sizes, proportional "
             f"selection's Σ is above the Markov policies' in {often}."
         )

@@ -14,12 +14,12 @@ from aoi_fl.experiments.harness.verdicts import joint, side
 POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing")
 # A control: Markov optimal with m = 0, where a client takes part with probability k/n whatever its age.
 MEMORYLESS = "memoryless"
-# Ours beside the papers': names of units, with the run keys that they stand for.
-VARIANTS: Mapping[str, Mapping[str, str | int]] = {
-    MEMORYLESS: {"policy": "markov-optimal", "max-age": 0},
-    "markov-optimal, size": {"policy": "markov-optimal", "weights": "size"},
-    "systematic, size": {"policy": "systematic", "weights": "size"},
+# Beside the papers' policies: names of units, with the run keys that they stand for.
+OURS: Mapping[str, Mapping[str, str | int]] = {
+    "markov size": {"policy": "markov-optimal", "weights": "size"},
+    "systematic size": {"policy": "systematic", "weights": "size"},
 }
+VARIANTS = {MEMORYLESS: {"policy": "markov-optimal", "max-age": 0}, **OURS}
 BASE = "random"  # what the others are compared with, seed by seed
 _LEAST = 6  # rounds, for the spread of the changes in the later half
 

@@ -40,6 +40,10 @@ def _claimed(model: str, dataset: str) -> str:
     )
 
 
+def _units(model: str, dataset: str) -> dict[str, set[str]]:
+    return {"model": {model}, "dataset": {dataset}}
+
+
 def _source(figure: str) -> str:
     return f"{WICS}, {figure}, with φ as in eq. (10)"
 
@@ -53,8 +57,8 @@ class WicsSensitivity(Experiment):
     minutes = 90
     ours = True
     claims = tuple(
-        Claim(_claimed(m, d), _source(figure), _THEIRS, _WHY.get(m, "not played"), "not run")
-        for (m, d), figure in FIGURES.items()
+        Claim(_claimed(*of), _source(figure), _THEIRS, _WHY.get(of[0], "not played"), "not run", _units(*of))
+        for of, figure in FIGURES.items()
     )
 
     def datasets(self, options: Options) -> tuple[str, ...]:
@@ -113,8 +117,7 @@ class WicsSensitivity(Experiment):
                 f"mean loss below {', '.join(f'{rival} {below[rival].show(4)}' for rival in _RIVALS)}; points of mean "
                 f"accuracy over {', '.join(f'{rival} {above[rival].show(2)}' for rival in _RIVALS)}"
             )
-            units = {"model": {model}, "dataset": {dataset}}
-            known[model, dataset] = replace(claim, ours=measured, verdict=side(found, 1), units=units)
+            known[model, dataset] = replace(claim, ours=measured, verdict=side(found, 1))
             headlines.append(f"{below['maxpack'].show(4)} ({model}, {dataset})")
         paragraph = (
             f"N=10, B=40, {settings['rounds']} rounds, batch 16, 10 local steps, all train. A client's labels go "
@@ -144,14 +147,18 @@ class WicsSensitivity(Experiment):
         figure.axes[-1].set_xlabel("mean test loss above that of WICS with φ known, in pairs, 95 % interval")
 
 
+def _task(row: Row) -> tuple[str, str]:
+    return row["model"], row.get("dataset", "mnist")  # results of an earlier version have no other
+
+
 def _tasks(rows: Sequence[Row]) -> list[tuple[str, str]]:
     """Return the models and data sets that there are rows of, in the order of the paper's figures."""
-    there = {(row["model"], row["dataset"]) for row in rows}
+    there = {_task(row) for row in rows}
     return [task for task in FIGURES if task in there] + sorted(there - FIGURES.keys())
 
 
 def _means(rows: Sequence[Row], model: str, dataset: str, column: str) -> dict[str, NDArray[np.float64]]:
     """Return each policy's means over the rounds, (seeds,), over the seeds that all policies have."""
-    these = (row for row in rows if (row["model"], row["dataset"]) == (model, dataset))
+    these = (row for row in rows if _task(row) == (model, dataset))
     curves = paired_curves(these, "policy", tuple(_POLICIES), column)
     return {policy: curve.mean(axis=1) for policy, curve in curves.items()}

@@ -80,6 +80,11 @@ class BudgetedRefresh(AgeAwareStrategy):
                 f"ageing is {selector.ageing!r}, but index-source is 'bid', and clients bid as if it were linear: set "
                 "it to 'server'."
             )
+        if sensitivities == "estimated" and selector.ageing != "linear":
+            raise ConfigError(
+                f"ageing is {selector.ageing!r}, but sensitivities is 'estimated', as the slope of a loss that grows "
+                "linearly with age: set it to 'declared'."
+            )
         if source == "bid" and selector.index == "random":
             raise ConfigError("index-source is 'bid', but the random policy has no index to bid: set it to 'server'.")
         super().__init__(clients, **settings)

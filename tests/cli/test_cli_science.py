@@ -277,6 +277,8 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ("simulate --policy random --exponent 2", ["exponent 2", "--policy markov-increasing"]),
         ("simulate --policy systematic --rates given", ["rates is 'given'", "no clients-file", "go together"]),
         ("simulate --policy systematic --clients-file c.csv", ["clients-file c.csv", "--rates given"]),
+        ("simulate --policy random --clients-file c.csv", ["clients-file c.csv", "or give one of the policies wics"]),
+        ("policy --rates giv --clients-file c.csv", ["'giv'", "equal, size, given"]),
         ("policy --clients-file c.csv", ["clients-file c.csv", "--rates given"]),
         ("policy --rates given --clients-file none.csv", ["none.csv", "cannot be read"]),
         ("simulate --policy proportional --weights unbiased", ["weights unbiased", "times drawn"]),

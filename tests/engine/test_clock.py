@@ -109,7 +109,7 @@ def test_a_deadline_that_nobody_can_meet_is_said_once(grid, caplog):
         assert list(send(grid, [3], 5.0)[1]) == []
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 1
-    assert "train-timeout is 5 s" in said[0]
+    assert "all had 5 s" in said[0]
     assert "the fastest of them takes 50 s" in said[0]
 
 

@@ -1,8 +1,11 @@
 """Who is late in simulated time is tried again with growing pauses, against timelines worked out by hand."""
 
+import logging
+
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp.strategy import Strategy
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.clocked_grid import ClockedGrid
@@ -10,6 +13,8 @@ from aoi_fl.science.availability import Availability
 from aoi_fl.science.devices import DeviceTrace
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
 from aoi_fl.strategies.plan import Plan, Resume
+from aoi_fl.strategies.selection.fedcs import FedCSSelection
+from aoi_fl.strategies.selection.oort import OortSelection
 
 N, DEADLINE = 4, 100.0
 LONG = 10_000.0
@@ -32,8 +37,11 @@ class Notes:
             raise KeyboardInterrupt
 
 
-def grid_of(folder, seconds, spells=()):
-    """Return a grid whose clients train for so many seconds; the last of them is there in these spells alone."""
+def grid_of(folder, seconds, spells=(), upload=np.inf):
+    """Return a grid whose clients train for so many seconds.
+
+    The last of them is there in these spells alone, and sends so many bytes a second.
+    """
     app = ClientApp()
 
     @app.train()
@@ -44,11 +52,12 @@ def grid_of(folder, seconds, spells=()):
     there = [[(0, LONG)] for _ in seconds]
     there[-1] = list(spells) or there[-1]
     free = np.full(N, np.inf)
-    trace = DeviceTrace(Availability.from_spells(there, LONG), np.array(seconds), "example", free, free)
+    up = np.array([np.inf] * (N - 1) + [upload])
+    trace = DeviceTrace(Availability.from_spells(there, LONG), np.array(seconds), "example", free, up)
     return ClockedGrid(app, {"runs-dir": str(folder), "seed": 5}, N, lambda: None, trace)
 
 
-def play(folder, seconds, spells=(), rounds=9, make=RandomSelection, killed=False, **options):
+def play(folder, seconds, spells=(), rounds=9, make=RandomSelection, killed=False, upload=np.inf, **options):
     """Play rounds in which all take part, each by a server of its own if ``killed``; return their ends and parts."""
     chosen = {"run": "r", "seed": 5, "train_timeout": DEADLINE, "ask_timeout": 30.0, "evaluate_clients": 0} | options
     notes, model = Notes(killed), ArrayRecord({"w": Array(np.zeros(2))})
@@ -56,7 +65,7 @@ def play(folder, seconds, spells=(), rounds=9, make=RandomSelection, killed=Fals
         resume = Resume(round_, notes.clients, notes.memory) if round_ > 1 else None
         strategy = make(N, options=RoundOptions(**chosen), observer=notes, resume=resume)
         try:
-            strategy.start(grid_of(folder, seconds, spells), notes.arrays or model, rounds)
+            strategy.start(grid_of(folder, seconds, spells, upload), notes.arrays or model, rounds)
         except KeyboardInterrupt:
             continue
     return [r.clock for r in notes.rounds], [{p.client: p.outcome for p in r.participations} for r in notes.rounds]
@@ -119,3 +128,30 @@ def test_a_run_that_is_killed_after_each_round_takes_the_same_time_and_tries_the
     whole = play(tmp_path / "whole", seconds, spells, rounds=12, make=make)
     assert whole == play(tmp_path / "cut", seconds, spells, rounds=12, make=make, killed=True)
     assert "late" in {part.get(3) for part in whole[1]}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_who_is_foreseen_to_send_for_too_long_is_chosen_once_before_the_models_size_is_known(killed, tmp_path):
+    def fedcs(n, **settings):
+        return FedCSSelection(n, DEADLINE, n, **settings)
+
+    ends, parts = play(tmp_path, [9, 9, 9, 4], rounds=4, make=fedcs, killed=killed, upload=1.0, foresight=True)
+    assert ends == [100, 110, 120, 130]
+    assert [3 in part for part in parts] == [True, False, False, False]
+
+
+@pytest.mark.parametrize("loop", [OortSelection.start, Strategy.start], ids=["ours", "Flower's"])
+def test_whoever_plays_the_rounds_seconds_count_from_when_the_model_was_sent(loop, tmp_path):
+    notes = Notes(False)
+    options = RoundOptions(run="r", seed=5, train_timeout=DEADLINE, ask_timeout=30.0, evaluate_clients=0)
+    strategy = OortSelection(N, options=options, observer=notes)
+    model = ArrayRecord({"w": Array(np.zeros(2))})
+    loop(strategy, grid_of(tmp_path, [9, 9, 9, 999]), model, 1, timeout=DEADLINE)
+    assert {part.client: part.seconds for part in notes.rounds[0].participations} == {0: 10, 1: 10, 2: 10, 3: 100}
+    assert strategy.selector.seen.durations.tolist() == [10, 10, 10, 100]
+
+
+def test_nobody_is_told_to_raise_a_deadline_that_most_have_kept(tmp_path, caplog):
+    logging.getLogger("flwr").propagate = True
+    play(tmp_path, [9, 9, 9, 999], rounds=2)
+    assert not [record for record in caplog.records if "Nobody who was sent the model" in record.getMessage()]

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,7 @@ def test_one_of_fedscales_files_is_enough(tmp_path):
         ({"available": None}, "has no array available, only offsets, seconds, training_seconds"),
         ({"offsets": [0, 3, 9]}, "offsets must be whole and ascend from 0 to the number of seconds, 5"),
         ({"offsets": [0.0, 3.0, 5.0]}, "offsets must be whole"),
+        ({"offsets": np.array([0, 7, 5], np.uint64)}, "offsets must be whole and ascend"),
         ({"offsets": 5}, r"offsets is of type int64 and shape \(\): it must be a row of numbers"),
         ({"seconds": ["0", "10", "30", "0", "40"]}, "seconds is of type <U2"),
         ({"seconds": [0, 10j, 30, 0, 40]}, "seconds is of type complex128"),
@@ -100,7 +102,12 @@ def test_wrong_changes_are_named_with_their_file(tmp_path, other, words):
         ({1: {"speed": 3}}, "gives each client speed, neither active"),
         ({1: BEHAVIOUR[1] | {"active": ["noon"], "inactive": ["six"]}}, "client 1: active and inactive must be rows"),
         ({1: BEHAVIOUR[1] | {"finish_time": math.inf}}, "client 1: finish_time is inf s"),
-        ({1: BEHAVIOUR[1], "2": BEHAVIOUR[2]}, "some of its clients are named by numbers and others are not"),
+        ({1: BEHAVIOUR[1] | {"finish_time": 1e-300}}, "client 1: finish_time is 1e-300 s"),
+        ({1: BEHAVIOUR[1] | {"active": [[0, 1]], "inactive": [[1, 2]]}}, "client 1: active and inactive must be rows"),
+        ({1: CAPACITY[1] | {"computation": 10**400}}, "client 1: computation is 1000.*, not a number that a float"),
+        ({1: CAPACITY[1] | {"communication": math.nan}}, "client 1: communication is nan: it must be finite"),
+        ({1: BEHAVIOUR[1], "2": BEHAVIOUR[2]}, "its clients are named by int, str, and not all by an int"),
+        ({1.5: BEHAVIOUR[1]}, "its clients are named by float"),
         ([1, 2], "holds a list"),
         ({1: {"computation": "fast", "communication": 1.0}}, "client 1: computation is 'fast'"),
     ],
@@ -108,6 +115,25 @@ def test_wrong_changes_are_named_with_their_file(tmp_path, other, words):
 def test_wrong_pickles_are_named(tmp_path, value, words):
     with pytest.raises(ConfigError, match=words):
         read_trace(pickled(tmp_path, "x.pkl", value))
+
+
+@pytest.mark.parametrize("damage", range(60, 400, 20))
+def test_a_damaged_npz_file_is_named(tmp_path, damage):
+    arrays = {name: np.arange(50.0) for name in ("offsets", "seconds", "available", "training_seconds")}
+    np.savez_compressed(tmp_path / "t.npz", **arrays)
+    blob = bytearray((tmp_path / "t.npz").read_bytes())
+    blob[damage] ^= 0xFF
+    (tmp_path / "t.npz").write_bytes(blob)
+    with pytest.raises(ConfigError, match=r"t\.npz"):
+        read_trace(tmp_path / "t.npz")
+
+
+def test_a_member_that_is_no_array_is_named(tmp_path):
+    with zipfile.ZipFile(tmp_path / "t.npz", "w") as file:
+        for name in ("offsets", "seconds", "available", "training_seconds"):
+            file.writestr(name, "0,1,2")
+    with pytest.raises(ConfigError, match="offsets is of type"):
+        read_trace(tmp_path / "t.npz")
 
 
 def test_an_npz_file_goes_with_no_other(tmp_path):

@@ -424,3 +424,24 @@ def test_the_first_lines_are_ten_and_our_own_claims_are_counted_apart(tmp_path):
     first = write_summary(tmp_path).read_text().split("\n## ")[0].splitlines()
     lines = [line for line in first[1:] if line]
     assert len(lines) == 10 and "claims of three papers" in lines[0] and "of our own beside them" in lines[0]
+
+
+def test_results_of_an_earlier_version_are_of_mnist_and_every_claim_has_its_own_units():
+    policies = ["wics, φ known", "abs, φ known", "maxpack", "random-budget", "wics, φ estimated", "wics, φ noise"]
+    rows = [
+        {
+            "seed": s,
+            "model": "lr",
+            "policy": p,
+            "round": t,
+            "loss": 1.0 + 0.1 * i + 0.01 * s,
+            "accuracy": 0.9 - 0.01 * i,
+        }
+        for s in range(1, 6)
+        for i, p in enumerate(policies)
+        for t in (1, 2)
+    ]
+    found = find("wics-sensitivity").conclude(rows, {"rounds": 2})
+    assert [claim.verdict for claim in found.claims] == ["holds"] + 5 * ["not run"]
+    units = [(*claim.units["model"], *claim.units["dataset"]) for claim in found.claims]
+    assert len(set(units)) == 6 and units[0] == ("lr", "mnist")

@@ -37,6 +37,11 @@ def test_crops_and_flips_are_those_of_image_by_image():
     assert np.array_equal(found, one_by_one(images, np.random.default_rng(2)))
 
 
+def test_what_comes_is_laid_out_as_what_went_in():
+    images = torch.rand(4, 3, 8, 8)
+    assert cropped_and_flipped(images, np.random.default_rng(1)).view(4, -1).shape == (4, 192)  # of many a model
+
+
 def test_every_place_and_both_ways_are_as_likely():
     n = 40_500
     images = torch.zeros((n, 1, 17, 17))
@@ -89,8 +94,16 @@ def test_a_run_plays_both(tmp_path):
     ("keys", "images", "words"),
     [
         ({"augment": "crop-flip"}, False, "moves images, and digits is a table"),
-        ({"augment": "crop-flip", "train-together": "always"}, True, "one client after another"),
-        ({"precision": "bfloat16", "train-together": "always"}, True, "precision='bfloat16' go one client"),
+        (
+            {"augment": "crop-flip", "train-together": "always"},
+            True,
+            "with augment='crop-flip' clients train one by one",
+        ),
+        (
+            {"precision": "bfloat16", "train-together": "always"},
+            True,
+            "with precision='bfloat16' clients train one by one",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(keys, images, words):

@@ -67,10 +67,10 @@ def test_whoever_is_lost_grows_older_and_is_chosen_again():
 
 
 def test_weights_that_are_no_shares_stay_what_they_are():
-    plain = simulate(F3ast(4, 1), equals(4), 1, 1).selection(1)
-    history = simulate(F3ast(4, 1), equals(4), 1, 1, clock=clock(deadline=30.0)).selection(1)
-    assert plain.weights.tolist() == pytest.approx([0.25] * 4)  # 1/4 over r = 1
-    assert history.clients.tolist() == [0] and history.weights.tolist() == pytest.approx([0.25])
+    free = np.full(4, np.inf)
+    late = DeviceTrace(always(4), np.array([9.0, 9.0, 9.0, 49.0]), "example", free, free).devices(1.0)
+    found = simulate(F3ast(4, 1), equals(4), 1, 1, clock=RoundClock(late, np.ones(4), deadline=30.0)).selection(1)
+    assert found.clients.tolist() == [0, 1, 2] and found.weights.tolist() == pytest.approx([0.25] * 3)  # 1/4 over r = 1
 
 
 def test_who_learns_is_told_how_long_the_late_were_waited_for():

@@ -31,7 +31,7 @@ from aoi_fl.server.app import play
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, MODEL
 from aoi_fl.server.ledger import Ledger, read, read_run
-from aoi_fl.server.resume import recorded_run
+from aoi_fl.server.resume import recorded_config, recorded_run
 from aoi_fl.strategies.records import PHASES, Participation, RoundRecord
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -324,6 +324,12 @@ def test_flowers_own_command_must_tell_the_clients_the_same(copy):
         run_here(values)
     with pytest.raises(ConfigError, match="run-name is empty"):
         RunConfig.parse({"resume": True})
+
+
+def test_a_key_that_was_once_ignored_does_not_keep_a_run_from_going_on():
+    before = RunConfig.parse({"policy": "random", "clock": "always"})
+    about = {"config": before.flat() | {"foresight": True}}
+    assert recorded_config(about, before).flat() == before.flat()
 
 
 def test_a_complete_run_stays_as_it_is(start, whole):

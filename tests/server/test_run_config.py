@@ -51,7 +51,6 @@ def test_auto_and_zero_are_the_data_sets_own():
         ({"policy": "wics", "jitter": 0.2}, ["jitter is 0.2", "wics does not use it", "systematic"]),
         ({"policy": "systematic", "max-age": 3}, ["max-age is 3", "systematic does not use it"]),
         ({"policy": "abs", "ageing": "root"}, ["ageing is root", "abs does not use it", "wics"]),
-        ({"policy": "wics", "ageing": "root", "index-source": "bid"}, ["ageing is root", "index-source is bid"]),
         ({"clock": "always", "foresight": True}, ["foresight is true", "does not use it", "oort, fedcs, refl"]),
         ({"policy": "random", "rates": "size"}, ["rates is size", "random does not use it"]),
         ({"policy": "systematic", "rates": "given"}, ["rates is given", "clients-file", "go together"]),

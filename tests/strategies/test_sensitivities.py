@@ -96,6 +96,18 @@ def test_labels_go_wrong_at_each_client_s_own_rate(tmp_path):
     assert losses["client-1"] > 1.5 * losses["client-0"]
 
 
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"source": "bid"}, "clients bid as if it were linear"),
+        ({"sensitivities": "estimated"}, "grows linearly with age"),
+    ],
+)
+def test_costs_of_age_that_are_not_linear_do_not_go_with_what_takes_them_to_be_so(how, why):
+    with pytest.raises(ConfigError, match=f"ageing is 'root', .*{why}"):
+        BudgetedRefresh(BudgetedSelector(40.0, ageing="root"), 3, **how)
+
+
 def test_what_makes_no_sense_is_refused():
     with pytest.raises(ConfigError, match="index-source is 'bid': the server estimates"):
         BudgetedRefresh(BudgetedSelector(40.0), 4, source="bid", sensitivities="estimated")
