@@ -3,6 +3,7 @@
 from aoi_fl.experiments.figures.learning import Learning
 from aoi_fl.experiments.figures.said import (
     CIFAR10,
+    CIFAR10_TARGET,
     CIFAR100,
     CNN_TARGET,
     MNIST_CNN,
@@ -59,6 +60,7 @@ LEARNING = (
         model="cnn",
         policies=("random", "markov-optimal", "markov size", "systematic size"),
         seeds=6,
+        target=CIFAR10_TARGET,
         keys={"augment": "crop-flip", "precision": "bfloat16"},
         why="not played here yet: about 25 hours of one core",
     ),
