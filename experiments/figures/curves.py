@@ -24,9 +24,11 @@ def draw(figure: Figure, title: str, curves: Mapping[str, Curves], target: float
     target : where the axis ends at the least
     claims : whose printed rounds are drawn in
     """
-    figure.set_size_inches(9, 7.5)
+    compared = any(found.keys() != {BASE} for found in curves.values())
+    figure.set_size_inches(9, 7.5 if compared else 4.6)
     ends, late, printed = [0.0], [100 * target], False
-    above, below = figure.subplots(2, len(curves), sharex=True, sharey="row", squeeze=False)
+    panels = figure.subplots(1 + compared, len(curves), sharex=True, sharey="row", squeeze=False)
+    above, below = panels[0], panels[-1]
     for top, bottom, (split, found) in zip(above, below, curves.items(), strict=True):
         percents = {policy: 100 * curve for policy, curve in found.items()}
         for policy, curve in percents.items():
@@ -34,7 +36,8 @@ def draw(figure: Figure, title: str, curves: Mapping[str, Curves], target: float
             style: dict[str, Any] = {**STYLES[policy], "markevery": max(1, len(x) // 8)}
             top.plot(x, curve.mean(axis=0), label=policy, **style)
             late += curve.mean(axis=0)[4:].tolist()
-        bottom.axhline(0, color=STYLES[BASE]["color"])
+        if compared:
+            bottom.axhline(0, color=STYLES[BASE]["color"])
         gains = {p: c - percents[BASE] for p, c in percents.items() if p != BASE}
         for gain in paired_tenths(bottom, x, gains):
             intervals = [interval(values) for values in gain[1:]]
@@ -54,8 +57,9 @@ def draw(figure: Figure, title: str, curves: Mapping[str, Curves], target: float
     above[0].set_ylim(low - 0.03 * (high - low), high + 0.05 * (high - low))
     if margin := 0.08 * (max(ends) - min(ends)):
         below[0].set_ylim(min(ends) - margin, max(ends) + margin)
+    if compared:
+        below[0].set_ylabel("points above random, 95 % interval,\nmeans of a tenth of the rounds")
     above[0].set_ylabel("test accuracy in %, mean over seeds")
-    below[0].set_ylabel("points above random, 95 % interval,\nmeans of a tenth of the rounds")
     if printed:
         above[0].plot([], [], "kx", markersize=9, markeredgewidth=2.2, label="printed in the papers")
     legend_below(figure, above[0], 3)
