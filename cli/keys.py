@@ -15,6 +15,7 @@ from typer.core import TyperCommand
 
 from aoi_fl.science.errors import ConfigError, did_you_mean
 
+_EMPTY = ("clients-file", "clock")  # run keys that are empty unless they are given
 Config = Annotated[
     list[str] | None, typer.Option("-c", "--config", metavar="KEY=VALUE", help="A run key; may be repeated.")
 ]
@@ -84,7 +85,8 @@ def taking(*keys: str) -> type[TyperCommand]:
                         f"{key} is no run key that {ctx.info_name} takes.{did_you_mean(key, options)} It takes "
                         f"{', '.join(sorted(options))}."
                     )
-            ctx.default_map = {options[key]: value for key, value in said.items()}
+            named = {key: value for key, value in said.items() if value or key not in _EMPTY}
+            ctx.default_map = {options[key]: value for key, value in named.items()}
             rest = super().parse_args(ctx, args)
             for key in said:
                 if ctx.get_parameter_source(options[key]) is click.core.ParameterSource.COMMANDLINE:

@@ -180,6 +180,8 @@ def test_run_keys_are_taken_for_the_options_of_their_meaning(aoi):
     ):
         found = aoi(f"simulate {options} --rounds 99 --json")
         assert found[0] == 0 and aoi(f"simulate {keys} --rounds 99 --json") == found
+    empty = aoi("simulate --policy random --rounds 9 -c clients-file= -c clock= --json")
+    assert empty[0] == 0 and empty == aoi("simulate --policy random --rounds 9 --json")
     assert aoi("policy -c num-clients=20 -c clients-per-round=5 --max-age 3 --json") == aoi(
         "policy --clients 20 --per-round 5 -c max-age=3 --json"
     )
