@@ -1,7 +1,6 @@
 """A run of a Flower app on this machine without Ray: its clients in this process, or in a few workers."""
 
 import logging
-import math
 from collections.abc import Mapping
 from contextlib import ExitStack
 
@@ -18,6 +17,7 @@ from aoi_fl.engine.worker_pool import Workers
 from aoi_fl.engine.worker_process import load
 from aoi_fl.flower.messages import SERVER_NODE, RunValue, context
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.strategies.plan import over_selected
 from aoi_fl.strategies.registry import BUDGETED
 
 logger = logging.getLogger("flwr")
@@ -56,8 +56,8 @@ def run_local(
         raise ConfigError(f"clock is {clock!r}, which needs --workers 1, and there are to be {workers}: leave one out.")
     trace = make_trace(clock, nodes, int(run_config.get("seed", 0))) if clock else None
     if trace is not None:
-        asked = int(run_config.get("clients-per-round", 0)) * float(run_config.get("over-selection", 1.0))
-        wanted = math.ceil(round(asked, 9))
+        factor = float(run_config.get("over-selection", 1.0))
+        wanted = over_selected(int(run_config.get("clients-per-round", 0)), factor)
         if run_config.get("policy") not in BUDGETED and (few := too_few(trace, wanted)):
             logger.warning("%s", few)
     app = load(client_app) if isinstance(client_app, str) else client_app

@@ -12,7 +12,7 @@ from aoi_fl.learning import batched, data, models, own_model, sgd, stacked, work
 from aoi_fl.learning.augment import cropped_and_flipped
 from aoi_fl.learning.examples import Examples, chosen, joined, tensors, turned
 from aoi_fl.learning.form import Form
-from aoi_fl.learning.settings import BFLOAT16, CROP_FLIP
+from aoi_fl.learning.settings import BFLOAT16, CROP_FLIP, one_by_one
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError
 
@@ -152,7 +152,9 @@ class Task:
             The arrays do not fit the model.
         """
         model = self._loaded(arrays)
-        draws = generator(seed, round_, f"augment/{client}")
+        change = None
+        if self.augment == CROP_FLIP:
+            change = partial(cropped_and_flipped, draws=generator(seed, round_, f"augment/{client}"))
         with working.drawing(model, lambda: int(generator(seed, round_, f"layers/{client}").integers(2**63))):
             loss = sgd.fit(
                 model,
@@ -165,7 +167,7 @@ class Task:
                 epochs=epochs,
                 steps=steps,
                 weights=examples.weights,
-                change=partial(cropped_and_flipped, draws=draws) if self.augment == CROP_FLIP else None,
+                change=change,
                 low=self.precision == BFLOAT16,
             )
         return models.to_arrays(model), loss
@@ -230,7 +232,7 @@ class Task:
         Their parameters, gradients and layers' outputs, and the updates made of them, take at most ``room`` bytes; by
         default a quarter of the GPU's memory, or 1 GiB on a CPU. Their images come on top, twice.
         """
-        if self.augment == CROP_FLIP or self.precision == BFLOAT16:
+        if one_by_one(self.augment, self.precision):
             return 1
         model, device = self._model(), sgd.device(self.device)
         if not stacked.supports(model, self.form.shape):

@@ -1,6 +1,5 @@
 """The configuration of a run: one model over Flower's flat keys, checked whole before the first message."""
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, Self
@@ -10,6 +9,7 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 from aoi_fl.learning.settings import DATASETS, MODELS, TaskSettings, kebab
 from aoi_fl.science.errors import ConfigError, did_you_mean
 from aoi_fl.science.names import AbsenceRule, Ageing, PhaseRule, RateRule
+from aoi_fl.strategies.plan import over_selected
 from aoi_fl.strategies.registry import BUDGETED, KEYS, POLICIES, REGISTRY, users_of
 from aoi_fl.wire.protocol import WIRES
 
@@ -201,7 +201,7 @@ class RunConfig(TaskSettings):
     @property
     def sent(self) -> int:
         """How many clients are sent the model in a round, over-selection included."""
-        return math.ceil(self.clients_per_round * self.over_selection - 1e-9)
+        return over_selected(self.clients_per_round, self.over_selection)
 
     @property
     def trackers(self) -> list[str]:

@@ -146,9 +146,10 @@ class Collector:
             self._learn(work.client, update.answer)
             self._weight[work.client] = weight
             seconds = work.comes - work.sent
-            part = replace(self._participation(work.client, update), forced=False)  # not in this round
+            part = self._participation(work.client, update)
             worked = None if self._clock.simulated is None else seconds
-            self._trained.append(replace(part, seconds=seconds, device_seconds=worked, rounds_late=rounds_late))
+            part = replace(part, seconds=seconds, device_seconds=worked, rounds_late=rounds_late)
+            self._trained.append(replace(part, forced=False))  # if it was, then not in this round
             self._roster.last[work.client] = self.round
 
     def drop(self, client: int, outcome: str, reason: str, message_id: str) -> None:

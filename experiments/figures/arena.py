@@ -156,7 +156,7 @@ class Arena(Experiment):
                     _minutes(runs, "reached_upper"),
                     interval([run["final"] for run in runs]).show(4),
                     interval([run["wasted"] / 3600 for run in runs]).show(2),
-                    interval([100 * run["wasted"] / run["worked"] for run in runs if run["worked"]]).show(1),
+                    _wasted(runs),
                     interval([100 * run["never"] for run in runs]).show(1),
                     interval([run["variance"] for run in runs if run["variance"] is not None]).show(1),
                     interval([run["jain"] for run in runs]).show(3),
@@ -184,18 +184,14 @@ class Arena(Experiment):
 
     def _headline(self, rows: Sequence[Row], usual: Mapping[int, float | None]) -> str:
         """Say what random selection wastes, and what the others that matter waste and how much later they are."""
-        wasted = {
-            policy: interval([100 * run["wasted"] / run["worked"] for run in runs if run["worked"]])
-            for policy in ("random", *_TOLD)
-            if (runs := _runs(rows, policy))
-        }
-        if len(wasted) <= len(_TOLD):
+        runs = {policy: _runs(rows, policy) for policy in ("random", *_TOLD)}
+        if not all(runs.values()):
             return ""
         others = (
-            f"{called(policy)} {wasted[policy].show(1)} %, {_later(_runs(rows, policy), usual)} minutes later"
+            f"{called(policy)} {_wasted(runs[policy])} %, {_later(runs[policy], usual)} minutes later"
             for policy in _TOLD
         )
-        return f"{self.title}: random selection wastes {wasted['random'].show(1)} % of the work, {'; '.join(others)}."
+        return f"{self.title}: random selection wastes {_wasted(runs['random'])} % of the work, {'; '.join(others)}."
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw accuracy against simulated time."""
@@ -241,6 +237,11 @@ def _minutes(runs: Sequence[Row], level: str) -> str:
     reached = [run[level] / 60 for run in runs if run[level] is not None]
     never = f" ({len(runs) - len(reached)} of {len(runs)} never)" if len(reached) < len(runs) else ""
     return (interval(reached).show(1) if reached else "–") + never
+
+
+def _wasted(runs: Sequence[Row]) -> str:
+    """Say what share of the device-hours was wasted, in percent."""
+    return interval([100 * run["wasted"] / run["worked"] for run in runs if run["worked"]]).show(1)
 
 
 def _later(runs: Sequence[Row], usual: Mapping[int, float | None]) -> str:

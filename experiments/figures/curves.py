@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from aoi_fl.experiments.figures.said import Said
 from aoi_fl.experiments.figures.speed import BASE, Curves
-from aoi_fl.experiments.harness.drawing import STYLES, legend_below, paired_tenths
+from aoi_fl.experiments.harness.drawing import CROSS, STYLES, legend_below, paired_tenths
 from aoi_fl.experiments.harness.stats import interval
 
 
@@ -46,8 +46,7 @@ def draw(figure: Figure, title: str, curves: Mapping[str, Curves], target: float
         for said in claims:
             if said.partition == split and said.rounds and max(said.rounds) <= len(x):
                 for policy, rounds in zip((said.policy, said.base), said.rounds, strict=True):
-                    cross: dict[str, Any] = {"color": STYLES[policy]["color"], "markersize": 9, "markeredgewidth": 2.2}
-                    top.plot(rounds, 100 * said.target, "x", **cross)
+                    top.plot(rounds, 100 * said.target, color=STYLES[policy]["color"], **CROSS)
                 printed = True
                 late.append(100 * said.target)
         top.set_title(split)
@@ -61,5 +60,5 @@ def draw(figure: Figure, title: str, curves: Mapping[str, Curves], target: float
         below[0].set_ylabel("points above random, 95 % interval,\nmeans of a tenth of the rounds")
     above[0].set_ylabel("test accuracy in %, mean over seeds")
     if printed:
-        above[0].plot([], [], "kx", markersize=9, markeredgewidth=2.2, label="printed in the papers")
+        above[0].plot([], [], color="black", label="printed in the papers", **CROSS)
     legend_below(figure, above[0], 3)

@@ -49,7 +49,6 @@ class Intervals(setting.PolicyFigure):
     name = "intervals"
     title = "Rounds between two selections of a client"
     source = f"{JOURNAL}, Fig. 3, and systematic participation beside it"
-    policies = (*setting.POLICIES, setting.SYSTEMATIC)
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Return how often each interval occurred."""

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import JOURNAL, Claim, Conclusion, Options, Row, Table, Unit, Verdict
-from aoi_fl.experiments.harness.drawing import STYLES, legend_below
+from aoi_fl.experiments.harness.drawing import CROSS, STYLES, legend_below
 from aoi_fl.experiments.harness.stats import Interval, agreement, interval, share
 from aoi_fl.experiments.harness.verdicts import side
 from aoi_fl.experiments.oracles.weight_laws import WeightLaw, markov_law, proportional_law, random_law, systematic_law
@@ -55,7 +55,6 @@ class LoadVariance(setting.PolicyFigure):
     name = "load-variance"
     title = "Σ over 1000 rounds, two estimators"
     source = f"{JOURNAL}, Fig. 2 and Theorems 3–5, and systematic participation beside them"
-    policies = (*setting.POLICIES, setting.SYSTEMATIC)
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Return both estimates over rounds 1 … t, for some t."""
@@ -171,9 +170,8 @@ class LoadVariance(setting.PolicyFigure):
             text = f"Theorem {number}: {sigma:.4f}"
             left.text(marks[-1], sigma + gap, text, color=colour, ha="right", va=edge, fontsize="small")
         for policy, printed in _THEIRS.items():
-            cross: dict[str, Any] = {"color": STYLES[policy]["color"], "markersize": 9, "markeredgewidth": 2.2}
-            figure.axes[0].plot(_BESIDE, printed, "x", clip_on=False, **cross)
-        figure.axes[0].plot([], [], "kx", markersize=9, markeredgewidth=2.2, label="printed in the paper")
+            figure.axes[0].plot(_BESIDE, printed, color=STYLES[policy]["color"], clip_on=False, **CROSS)
+        figure.axes[0].plot([], [], color="black", label="printed in the paper", **CROSS)
         figure.axes[0].set_ylim(bottom=0)
         figure.axes[0].set_ylabel("Σ, points: measured; lines: exact")
         legend_below(figure, figure.axes[0])

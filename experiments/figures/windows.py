@@ -51,7 +51,6 @@ class Windows(setting.PolicyFigure):
     name = "windows"
     title = "√Var(Y)/T against the window T"
     source = f"{JOURNAL}, Fig. 4, and systematic participation beside it"
-    policies = (*setting.POLICIES, setting.SYSTEMATIC)
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Return the deviation in windows of every length."""

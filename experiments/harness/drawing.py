@@ -33,6 +33,8 @@ STYLES: Mapping[str, dict[str, Any]] = {
     "maxpack": {"color": "#D55E00", "marker": "v"},
     "random-budget": {"color": "#404040", "marker": "s"},
 }
+# What a paper prints, among what was measured.
+CROSS: Mapping[str, Any] = {"marker": "x", "linestyle": "", "markersize": 9, "markeredgewidth": 2.2}
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#404040")
 
 _LOOK = {

@@ -67,11 +67,11 @@ class PolicyFigure(Experiment):
 
     Attributes
     ----------
-    policies : those that are played
+    policies : those that are played: the paper's, and systematic participation beside them
     """
 
     minutes = 0.3
-    policies: tuple[str, ...] = POLICIES
+    policies = (*POLICIES, SYSTEMATIC)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the population and the rounds."""
