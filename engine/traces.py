@@ -8,22 +8,19 @@ FedScale (pickle) its ``client_behave_trace``, its ``client_device_capacity``, o
                   maps a client to ``active`` and ``inactive``, the seconds at which its spells begin and end, and
                   ``finish_time``; the second to ``computation`` (milliseconds of inference an example) and
                   ``communication`` (kbit/s)
-
-A pickle can run any code when it is read: these are read by one that makes numbers, strings, lists and dicts only.
 """
 
-import math
-import pickle
 import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.science.availability import Availability, always, bernoulli
+from aoi_fl.engine import fedscale
+from aoi_fl.science.availability import Availability, bernoulli
 from aoi_fl.science.devices import DeviceTrace, alike, steady
 from aoi_fl.science.errors import ConfigError, did_you_mean
 from aoi_fl.science.habits import Habits
@@ -31,8 +28,6 @@ from aoi_fl.science.habits import Habits
 ALWAYS, BERNOULLI, GENERATED = "always", "bernoulli", "generated"
 
 _CHANGES = ("offsets", "seconds", "available", "training_seconds")
-_TRAINING = 3.0  # of an inference: the backward pass takes two more, as FedScale counts
-_KBIT = 1024 / 8  # bytes, as FedScale counts
 
 
 def make_trace(clock: str, clients: int, seed: int) -> DeviceTrace:
@@ -98,11 +93,11 @@ def read_trace(*paths: Path) -> DeviceTrace:
                 raise ConfigError("an npz file has all there is of a trace, and goes with no other: leave one out.")
         found: dict[str, Mapping[Any, Any]] = {}
         for path in paths:
-            clients = _unpickled(path)
-            found[_kind(path, clients)] = clients
+            clients = fedscale.unpickled(path)
+            found[fedscale.kind(path, clients)] = clients
         if len(found) < len(paths):
             raise ConfigError("two files of one kind: give one with availability, and one with capacity.")
-        return _fedscale(found.get("availability"), found.get("capacity"))
+        return fedscale.devices(found.get("availability"), found.get("capacity"))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error}.") from error
     except ConfigError as error:
@@ -132,10 +127,6 @@ def _changes(path: Path) -> DeviceTrace:
     for name, array, length in (("available", available, rows), ("training_seconds", training, clients)):
         if array.shape != (length,):
             raise ConfigError(f"{name} is of shape {array.shape}: it must be ({length},), as offsets and seconds are.")
-    if not np.isfinite(seconds).all():
-        j = int(np.argmin(np.isfinite(seconds)))
-        client = int(np.searchsorted(offsets, j, side="right")) - 1
-        raise ConfigError(f"client {client}: second {seconds[j]:g} is no moment: count from the trace's start.")
     availability = Availability.from_changes(offsets, seconds, available, float(seconds.max(initial=0)))
     free = np.full(clients, np.inf)
     return DeviceTrace(availability, training.astype(np.float64), "training", free, free)
@@ -146,114 +137,3 @@ def _numbers(name: str, found: NDArray[Any] | bytes) -> NDArray[Any]:
     if array.ndim != 1 or array.dtype.kind not in "biuf":
         raise ConfigError(f"{name} is of type {array.dtype} and shape {array.shape}: it must be a row of numbers.")
     return array
-
-
-class _Plain(pickle.Unpickler):
-    """Makes numbers, strings, lists, tuples and dicts; whatever else a pickle names is not even imported."""
-
-    def find_class(self, module: str, name: str) -> NoReturn:
-        """Refuse."""
-        raise pickle.UnpicklingError(f"it names {module}.{name}, and may hold numbers and strings only")
-
-
-def _unpickled(path: Path) -> Mapping[Any, Any]:
-    try:
-        with path.open("rb") as file:
-            found = _Plain(file).load()
-    except OSError:
-        raise
-    except Exception as error:  # of a file that is no pickle, anything
-        raise ConfigError(
-            f"it is neither an npz file nor a pickle of plain values: {error}. The forms that are read are named in "
-            "docs/clock.md."
-        ) from None
-    if not isinstance(found, dict) or not found or not all(isinstance(entry, dict) for entry in found.values()):
-        raise ConfigError(f"it holds a {type(found).__name__}, not one dict for each client: give FedScale's own file.")
-    if len({type(client) for client in found}) > 1 or not isinstance(next(iter(found)), int | str):
-        kinds = ", ".join(sorted({type(client).__name__ for client in found}))
-        raise ConfigError(f"its clients are named by {kinds}, and not all by an int, or all by a str: name them so.")
-    return found
-
-
-def _kind(path: Path, clients: Mapping[Any, Any]) -> str:
-    keys = next(iter(clients.values())).keys()
-    if {"active", "inactive", "finish_time"} <= keys:
-        return "availability"
-    if {"computation", "communication"} <= keys:
-        return "capacity"
-    raise ConfigError(
-        f"{path} gives each client {', '.join(map(str, keys))}, neither active, inactive and finish_time "
-        "(availability) nor computation and communication (capacity)."
-    )
-
-
-def _fedscale(presence: Mapping[Any, Any] | None, capacity: Mapping[Any, Any] | None) -> DeviceTrace:
-    """Return the devices of both files, in the order of their own numbers; as many as the shorter one has."""
-    count = min(len(found) for found in (presence, capacity) if found is not None)
-    if presence is None:
-        availability = always(count)
-    else:
-        availability = _spells({key: presence[key] for key in sorted(presence)[:count]})
-    if capacity is None:
-        return alike(availability)
-    who = sorted(capacity)[:count]
-    for name in ("computation", "communication"):
-        for key in who:
-            if not math.isfinite(_number(capacity[key], name, key)):
-                raise ConfigError(f"client {key}: {name} is {capacity[key][name]}: it must be finite.")
-    inference = np.array([_number(capacity[key], "computation", key) for key in who])
-    kilobits = np.array([_number(capacity[key], "communication", key) for key in who])
-    loading = kilobits * _KBIT
-    return DeviceTrace(availability, _TRAINING * inference / 1000, "example", loading, loading)
-
-
-def _spells(clients: Mapping[Any, Any]) -> Availability:
-    """Return FedScale's spells; a client whose period is shorter than the longest goes through it again and again."""
-    periods = {key: _number(entry, "finish_time", key) for key, entry in clients.items()}
-    for key, period in periods.items():
-        if not 1 <= period < math.inf:
-            raise ConfigError(f"client {key}: finish_time is {period:g} s: it must be at least 1, and finite.")
-    longest = max(periods.values())
-    spells = []
-    for key, entry in clients.items():
-        try:
-            begins, ends = (np.asarray(entry.get(name, ()), dtype=np.float64) for name in ("active", "inactive"))
-        except (TypeError, ValueError):
-            raise ConfigError(f"client {key}: active and inactive must be rows of seconds, and one is not.") from None
-        if begins.ndim != 1 or ends.ndim != 1:
-            raise ConfigError(f"client {key}: active and inactive must be rows of seconds, and one is not.")
-        if len(begins) != len(ends):
-            raise ConfigError(f"client {key}: active has {len(begins)} seconds, inactive {len(ends)}: pair them.")
-        period = periods[key]
-        # What is empty, or lies after finish_time, FedScale does not play either.
-        played = (begins != ends) & ~(begins >= period)
-        pairs = zip(begins[played].tolist(), ends[played].clip(max=period).tolist(), strict=True)
-        try:
-            own = Availability.from_spells([list(pairs)], period)
-        except ConfigError as error:
-            raise ConfigError(str(error).replace("client 0", f"client {key}", 1)) from None
-        starts = np.arange(math.ceil(longest / period))[:, None] * period
-        times = np.stack([(starts + own.begins).ravel(), (starts + own.ends).ravel()], axis=1)
-        spells.append(_joined(times[times[:, 0] < longest].clip(max=longest)))
-    return Availability.from_spells(spells, longest)
-
-
-def _joined(times: np.ndarray[Any, np.dtype[np.float64]]) -> list[tuple[float, float]]:
-    """Return spells of which none begins where the one before ends."""
-    joined: list[tuple[float, float]] = []
-    for begin, end in times.tolist():
-        if joined and joined[-1][1] >= begin:
-            joined[-1] = (joined[-1][0], end)
-        else:
-            joined.append((begin, end))
-    return joined
-
-
-def _number(entry: Mapping[str, Any], name: str, client: Any) -> float:
-    value = entry.get(name)
-    try:
-        if isinstance(value, int | float):
-            return float(value)
-    except OverflowError:
-        pass
-    raise ConfigError(f"client {client}: {name} is {value!r:.40}, not a number that a float can hold.")

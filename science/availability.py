@@ -88,7 +88,7 @@ class Availability:
         Raises
         ------
         ConfigError
-            A client's seconds are not strictly ascending, negative, or after the period.
+            A client's seconds are not finite, not strictly ascending, negative, or after the period.
         """
         starts = np.asarray(offsets, dtype=np.int64)
         when, on = np.asarray(seconds, dtype=np.float64), np.asarray(present, dtype=np.bool_)
@@ -96,6 +96,9 @@ class Availability:
         counts = np.diff(starts)
         until[starts[1:][counts > 0] - 1] = period
         client = np.repeat(np.arange(len(counts)), counts)
+        if not np.isfinite(when).all():
+            j = int(np.argmin(np.isfinite(when)))
+            raise ConfigError(f"client {client[j]}: second {when[j]:g} is no moment: count from the trace's start.")
         unsorted = np.flatnonzero(until[:-1] <= when[:-1]) if len(when) else np.empty(0, np.int64)
         unsorted = unsorted[client[unsorted] == client[unsorted + 1]]
         if len(unsorted):
