@@ -1,5 +1,6 @@
 """The configuration of a run: one model over Flower's flat keys, checked whole before the first message."""
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, Self
@@ -9,7 +10,6 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 from aoi_fl.learning.settings import DATASETS, MODELS, TaskSettings, kebab
 from aoi_fl.science.errors import ConfigError, did_you_mean
 from aoi_fl.science.names import AbsenceRule, Ageing, PhaseRule, RateRule
-from aoi_fl.strategies.plan import over_selected
 from aoi_fl.strategies.registry import BUDGETED, KEYS, POLICIES, REGISTRY, users_of
 from aoi_fl.wire.protocol import WIRES
 
@@ -225,6 +225,15 @@ class RunConfig(TaskSettings):
     def flat(self) -> dict[str, bool | int | float | str]:
         """Return the configuration as Flower's flat mapping."""
         return self.model_dump(by_alias=True)
+
+
+def over_selected(per_round: int, factor: float) -> int:
+    """Return how many clients are sent the model where a round wants so many updates and takes the first of them.
+
+    >>> over_selected(15, 1.3), over_selected(10, 1.1)
+    (20, 11)
+    """
+    return math.ceil(per_round * factor - 1e-9)
 
 
 def variable(key: str) -> str:

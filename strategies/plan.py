@@ -1,6 +1,5 @@
 """The parameter objects of a round: how it is played, who is sent the model, where a run goes on."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -120,12 +119,3 @@ class Resume:
     next_round: int
     clients: list[ClientRecord]
     memory: Memory = field(default_factory=dict)
-
-
-def over_selected(per_round: int, factor: float) -> int:
-    """Return how many clients are sent the model where a round wants so many updates and takes the first of them.
-
-    >>> over_selected(15, 1.3), over_selected(10, 1.1)
-    (20, 11)
-    """
-    return math.ceil(per_round * factor - 1e-9)
