@@ -9,16 +9,22 @@ from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit, seeds
-from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
+from aoi_fl.experiments.harness.drawing import COLOURS
 from aoi_fl.experiments.harness.stats import agreement, interval
 from aoi_fl.science import age, draws
+from aoi_fl.science.phases import make_phases, newcomer_phase
+from aoi_fl.science.strides import Strides
 
 _LEAVING = (0.01, 0.02, 0.05, 0.1, 0.2)  # probability that a client present leaves after a round
 _KINDS = {
     "stationary": "newcomers, first age from the stationary law",
     "zero": "newcomers, first age 0",
+    "gap": "newcomers, each with its phase in the widest gap",
     "returning": "the same clients come back, ages grown meanwhile",
 }
+_AGES = ("stationary", "zero", "returning")
+_PLAYED = {"markov-optimal": _AGES, "markov-increasing": _AGES, setting.SYSTEMATIC: ("gap", "returning")}
+_SPREAD_AT = 0.1  # the share leaving for which the spread of the rounds is told
 _WARM_UP = 300  # rounds before counting
 
 
@@ -30,7 +36,15 @@ def expected_rate(policy: str, kind: str, leaving: float) -> float:
     j-th round with probability λ(1−λ)^(j−1): summed up, λ/z · E[z^X]/(1 − E[z^X]) with z = 1−λ. A
     client that leaves with probability λ, returns with the same and keeps
     its age is a Markov chain on (min(age, m), present).
+
+    The phases of systematic newcomers do not depend on the round, so that churn changes nothing. A client that returns
+    makes up for a stride of X rounds unless it was away in all of them, which has probability ½ z^(X−1).
     """
+    if policy == setting.SYSTEMATIC:
+        mean = setting.CLIENTS / setting.PER_ROUND
+        shorter, longer = divmod(mean, 1)  # the shorter of its two strides, and the share of the longer one
+        away = (1 - leaving) ** (shorter - 1) * (1 - longer * leaving)  # E[z^(X−1)]
+        return (2 - away) / mean if kind == "returning" else 1 / mean
     table = setting.markov(policy)
     if kind == "stationary":
         return 1 / table.interval_mean
@@ -76,8 +90,8 @@ class Churn(Experiment):
         return [
             {"seed": s, "policy": p, "kind": kind, "leaving": leaving}
             for s in seeds(options, 20, 6)
-            for p in ("markov-optimal", "markov-increasing")
-            for kind in _KINDS
+            for p, kinds in _PLAYED.items()
+            for kind in kinds
             for leaving in _LEAVING
         ]
 
@@ -96,20 +110,21 @@ class Churn(Experiment):
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         """Compare the rates with k/n and with theory."""
         points, lines = [], []
-        for policy in ("markov-optimal", "markov-increasing"):
-            for kind, title in _KINDS.items():
+        for policy, kinds in _PLAYED.items():
+            for kind in kinds:
                 found = {x: _values(rows, policy, kind, x) for x in _LEAVING}
                 points += [(found[x], expected_rate(policy, kind, x)) for x in _LEAVING]
                 cells = [f"{interval(found[x]).show(4)} ({expected_rate(policy, kind, x):.4f})" for x in _LEAVING]
-                lines.append([policy, title, *cells])
+                spread = interval(_values(rows, policy, kind, _SPREAD_AT, "deviation")).show(1)
+                lines.append([policy, _KINDS[kind], *cells, spread])
         met = agreement(points)
         paragraph = (
             f"About {setting.CLIENTS} clients are present at a time, k/n is {setting.PER_ROUND / setting.CLIENTS}. "
             f"Measured shares and theory {met}. First ages drawn from the stationary law keep the promised load "
-            "whatever the churn; starting newcomers at age 0 lowers it, and clients that return with grown ages raise "
-            "it."
+            "whatever the churn, as systematic newcomers do; starting newcomers at age 0 lowers it, and clients that "
+            "return with grown ages, or have a round to make up for, raise it."
         )
-        head = ("policy", "who comes", *(f"{x:g}" for x in _LEAVING))
+        head = ("policy", "who comes", *(f"{x:g}" for x in _LEAVING), f"clients a round, SD, at {_SPREAD_AT:g}")
         return Conclusion(
             paragraph,
             (),
@@ -118,53 +133,103 @@ class Churn(Experiment):
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw the measured shares on the exact curves."""
-        panels = figure.subplots(1, 2, sharey=True)
-        for axes, policy in zip(panels, ("markov-optimal", "markov-increasing"), strict=True):
-            for kind, colour, marker in zip(_KINDS, COLOURS, "ovs", strict=False):
+        panels = figure.subplots(1, len(_PLAYED), sharey=True)
+        looks = dict(zip(_KINDS, zip(COLOURS, "ovDs", strict=False), strict=True))
+        shown = {}
+        for axes, (policy, kinds) in zip(panels, _PLAYED.items(), strict=True):
+            for kind in kinds:
+                colour, marker = looks[kind]
                 fine = np.geomspace(_LEAVING[0], _LEAVING[-1], 25)
                 axes.plot(fine, [expected_rate(policy, kind, float(x)) for x in fine], color=colour, linewidth=1.4)
                 found = [interval(_values(rows, policy, kind, x)) for x in _LEAVING]
-                axes.errorbar(
+                shown[kind] = axes.errorbar(
                     _LEAVING,
                     [f.mean for f in found],
                     [f.half for f in found],
                     color=colour,
                     marker=marker,
                     linestyle="",
-                    label=_KINDS[kind],
                 )
             axes.set(xscale="log", title=policy, xlabel="share leaving after a round")
             axes.set_xticks(_LEAVING, [f"{x:g}" for x in _LEAVING])
             axes.set_xticks([], minor=True)
         panels[0].set_ylabel("share taking part")
-        legend_below(figure, panels[0], 1)
+        figure.legend(list(shown.values()), [_KINDS[kind] for kind in shown], loc="outside lower center", ncols=2)
 
 
 def _play(
     policy: str, kind: str, leaving: float, rounds: int, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return how many clients were present, and how many took part, in each round after the warm-up."""
-    table = np.asarray(setting.markov(policy).probabilities)
     places = setting.CLIENTS * (2 if kind == "returning" else 1)
-    ages = age.first_age(table, draws.uniforms(seed, 0, "first-age", places))
+    crowd = _Systematic(places, seed) if policy == setting.SYSTEMATIC else _Markov(policy, kind, places, seed)
     here = np.ones(places, dtype=np.bool_)
     if kind == "returning":
         here = draws.uniforms(seed, 0, "present", places) < 0.5
     present, took_part = [], []
     for t in range(1, _WARM_UP + rounds + 1):
-        willing = here & (draws.uniforms(seed, t, "participate", places) < age.hazards(table, ages))
+        willing = here & crowd.due(t)
         if t > _WARM_UP:
             present.append(int(here.sum()))
             took_part.append(int(willing.sum()))
-        ages = age.next_ages(ages, willing)
+        crowd.pass_round(willing)
         moves = draws.uniforms(seed, t, "churn", places) < leaving
         if kind == "returning":
             here = here ^ moves
         else:  # a place that falls free goes to a newcomer at once
-            first = age.first_age(table, draws.uniforms(seed, t, "first-age", places)) if kind == "stationary" else 0
-            ages = np.where(moves, first, ages)
+            crowd.replace(moves, t)
     return np.array(present), np.array(took_part)
 
 
-def _values(rows: Sequence[Row], policy: str, kind: str, leaving: float) -> list[float]:
-    return [row["rate"] for row in rows if (row["policy"], row["kind"], row["leaving"]) == (policy, kind, leaving)]
+class _Markov:
+    """Clients with ages, who toss a coin each round."""
+
+    def __init__(self, policy: str, kind: str, places: int, seed: int) -> None:
+        self._table = np.asarray(setting.markov(policy).probabilities)
+        self._kind, self._places, self._seed = kind, places, seed
+        self._ages = self._first(0)
+
+    def due(self, round_: int) -> NDArray[np.bool_]:
+        """Return (places,) who takes part if it is present."""
+        return draws.uniforms(self._seed, round_, "participate", self._places) < age.hazards(self._table, self._ages)
+
+    def pass_round(self, took_part: NDArray[np.bool_]) -> None:
+        """Grow older, those present and those away."""
+        self._ages = age.next_ages(self._ages, took_part)
+
+    def replace(self, where: NDArray[np.bool_], round_: int) -> None:
+        """Let newcomers take places after a round."""
+        self._ages = np.where(where, 0 if self._kind == "zero" else self._first(round_), self._ages)
+
+    def _first(self, round_: int) -> NDArray[np.int64]:
+        return age.first_age(self._table, draws.uniforms(self._seed, round_, "first-age", self._places))
+
+
+class _Systematic:
+    """Clients with a rate and a phase; who was away when its round came takes part in the first one that it can."""
+
+    def __init__(self, places: int, seed: int) -> None:
+        self._rates = np.full(places, setting.PER_ROUND / setting.CLIENTS)
+        self._phases = make_phases("spread", self._rates, seed)
+        self._strides = Strides(self._rates, self._phases)
+        self._owing = np.zeros(places, dtype=np.bool_)
+
+    def due(self, round_: int) -> NDArray[np.bool_]:
+        """Return (places,) who takes part if it is present."""
+        self._owing |= self._strides.begin(round_)
+        return self._owing
+
+    def pass_round(self, took_part: NDArray[np.bool_]) -> None:
+        """Forget what has been done."""
+        self._owing = self._owing & ~took_part
+
+    def replace(self, where: NDArray[np.bool_], round_: int) -> None:
+        """Let newcomers take places after a round, one after another, each with its phase in the widest gap."""
+        for place in np.flatnonzero(where):
+            self._phases[place] = newcomer_phase(np.delete(self._phases, place))
+        self._owing &= ~where
+        self._strides = Strides(self._rates, self._phases)
+
+
+def _values(rows: Sequence[Row], policy: str, kind: str, leaving: float, what: str = "rate") -> list[float]:
+    return [row[what] for row in rows if (row["policy"], row["kind"], row["leaving"]) == (policy, kind, leaving)]

@@ -119,6 +119,23 @@ def test_without_churn_the_rate_is_the_promised_one(kind):
     assert (expected_rate("markov-optimal", kind, 0.2) > 0.15) is (kind == "returning")
 
 
+@pytest.mark.parametrize("leaving", [0.01, 0.2, 0.7])
+def test_a_systematic_client_that_comes_and_goes_makes_up_for_the_round_it_missed(leaving):
+    # Every state and its probability: ticks accrued (3 more of 20 a round), whether a round is owed, whether present.
+    law = dict.fromkeys(itertools.product(range(20), (False, True), (False, True)), 1 / 80)
+    for _ in range(4000):
+        after, present, took_part = dict.fromkeys(law, 0.0), 0.0, 0.0
+        for (ticks, owing, here), chance in law.items():
+            owed = owing or ticks + 3 >= 20
+            present += chance * here
+            took_part += chance * (here and owed)
+            for moves, share in ((True, leaving), (False, 1 - leaving)):
+                after[(ticks + 3) % 20, owed and not here, here != moves] += chance * share
+        law = after
+    assert expected_rate("systematic", "returning", leaving) == pytest.approx(took_part / present, rel=1e-9)
+    assert expected_rate("systematic", "gap", leaving) == 0.15
+
+
 # Statistics
 
 
