@@ -1,5 +1,6 @@
 """The arena: policies against one another in simulated time, on devices that come and go."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ _POINTS = 24  # of a curve
 _REACHED = ("reached_lower", "reached_upper")  # seconds until each level
 _LEVELS = {"digits": (0.8, 0.85), "mnist": (0.9, 0.95)}  # of accuracy; fixed before these results were played
 _TOLD = ("refl:late-rounds=5", "markov-optimal")  # beside random selection, in the headline
-_LINES = ("-", "--", ":", "-.")
+_LINES, _MARKERS = ("-", "--", ":", "-."), "h8<>PXp*^v"
 
 
 class Arena(Experiment):
@@ -144,7 +145,7 @@ class Arena(Experiment):
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         """Put the policies beside one another, and beside random selection in pairs of equal seed."""
         lower, upper = (f"{100 * level:g} %" for level in _LEVELS[settings["dataset"]])
-        usual = {run["seed"]: run["reached_lower"] for run in _runs(rows, "random")}
+        usual = _usual(rows)
         lines = []
         for policy in _policies(rows):
             runs = _runs(rows, policy)
@@ -194,26 +195,40 @@ class Arena(Experiment):
         return f"{self.title}: random selection wastes {_wasted(runs['random'])} % of the work, {'; '.join(others)}."
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw accuracy against simulated time."""
-        axes = figure.subplots()
+        """Draw accuracy against simulated time, and the work wasted against how much later than random a policy is."""
+        left, right = figure.subplots(1, 2)
+        levels = _LEVELS[settings["dataset"]]
         known: dict[tuple[str, float], list[float]] = {}
         for row in rows:
             if row["accuracy"] is not None:
                 known.setdefault((row["policy"], row["time"]), []).append(row["accuracy"])
+        usual = _usual(rows)
         for i, policy in enumerate(_policies(rows)):
             points = [(mark / 60, sum(a) / len(a)) for (whose, mark), a in sorted(known.items()) if whose == policy]
-            style = STYLES.get(policy, {"color": COLOURS[i % len(COLOURS)], "marker": "."})
-            axes.plot(
+            style = STYLES.get(policy) or {
+                "color": COLOURS[i % len(COLOURS)], "marker": _MARKERS[i % len(_MARKERS)], "markerfacecolor": "white"
+            }  # fmt: skip
+            left.plot(
                 *zip(*points, strict=True),
                 label=called(policy),
                 linestyle=_LINES[i // 3 % len(_LINES)],
                 markevery=4,
                 **style,
             )
-        for level in _LEVELS[settings["dataset"]]:
-            axes.axhline(level, color="#999999", linewidth=1)
-        axes.set(xlabel="minutes of simulated time", ylabel="test accuracy")
-        legend_below(figure, axes, 2)  # names with keys of their own are long
+            runs = _runs(rows, policy)
+            later, wasted = _minutes_later(runs, usual), _percents_wasted(runs)
+            if later and wasted:
+                x, y = interval(later), interval(wasted)
+                bars = [half if math.isfinite(half) else 0.0 for half in (x.half, y.half)]
+                right.errorbar(x.mean, y.mean, xerr=bars[0], yerr=bars[1], capsize=2, elinewidth=1.2, **style)
+        for level in levels:
+            left.axhline(level, color="#999999", linewidth=1)
+        right.axvline(0.0, color="#999999", linewidth=1)
+        left.set(xlabel="minutes of simulated time", ylabel="test accuracy")
+        right.set(
+            xlabel=f"minutes later than random at {100 * levels[0]:g} %", ylabel="% of the work wasted", ylim=(-2, None)
+        )
+        legend_below(figure, left, 2)  # names with keys of their own are long
 
 
 _SPLITS = {"dirichlet": ("dirichlet:0.3", "unequal data"), "iid": ("iid", "equal data")}
@@ -241,14 +256,27 @@ def _minutes(runs: Sequence[Row], level: str) -> str:
 
 def _wasted(runs: Sequence[Row]) -> str:
     """Say what share of the device-hours was wasted, in percent."""
-    return interval([100 * run["wasted"] / run["worked"] for run in runs if run["worked"]]).show(1)
+    return interval(_percents_wasted(runs)).show(1)
+
+
+def _percents_wasted(runs: Sequence[Row]) -> list[float]:
+    return [100 * run["wasted"] / run["worked"] for run in runs if run["worked"]]
+
+
+def _usual(rows: Sequence[Row]) -> dict[int, float | None]:
+    """Return, for each seed, the seconds until random selection reached the lower level."""
+    return {run["seed"]: run["reached_lower"] for run in _runs(rows, "random")}
 
 
 def _later(runs: Sequence[Row], usual: Mapping[int, float | None]) -> str:
     """Say how many minutes later than random selection of the same seed the lower level was reached, if both are."""
-    pairs = [(run["reached_lower"], usual.get(run["seed"])) for run in runs if run["policy"] != "random"]
-    both = [(ours - theirs) / 60 for ours, theirs in pairs if ours is not None and theirs is not None]
-    return interval(both).show(1) if both else "–"
+    later = [] if runs[0]["policy"] == "random" else _minutes_later(runs, usual)
+    return interval(later).show(1) if later else "–"
+
+
+def _minutes_later(runs: Sequence[Row], usual: Mapping[int, float | None]) -> list[float]:
+    pairs = [(run["reached_lower"], usual.get(run["seed"])) for run in runs]
+    return [(ours - theirs) / 60 for ours, theirs in pairs if ours is not None and theirs is not None]
 
 
 def _runs(rows: Sequence[Row], policy: str) -> list[Row]:
