@@ -22,7 +22,7 @@ from aoi_fl.science.weighting import Weighting
 _FIRST_SEED = 6  # a pilot, after which the levels of accuracy were chosen, had seeds 1 to 5
 _CLIENTS, _PER_ROUND = setting.CLIENTS, setting.PER_ROUND
 _JITTER = 0.2
-_MOST_TELLING = 4  # so many of the policies, random among them, are played for all seeds before the others are
+_MOST_TELLING = 4  # so many of the policies, random among them, are played everywhere before the others are
 
 _SPLITS: Mapping[str, dict[str, Any]] = {
     "dirichlet 0.3": {"kind": "dirichlet", "alpha": 0.3},
@@ -88,13 +88,13 @@ class Unequal(Experiment):
         return {**shared, "local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998}
 
     def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each partition, seed and policy: the most telling partitions and policies first."""
+        """Return a unit for each partition, seed and policy: the most telling policies first, of all partitions."""
         count = options.seeds or (2 if options.quick else 10)
         named = tuple(POLICIES)
         return [
             {"seed": s, "split": split, "policy": p}
-            for split in _SPLITS
             for policies in (named[:_MOST_TELLING], named[_MOST_TELLING:])
+            for split in _SPLITS
             for s in range(_FIRST_SEED, _FIRST_SEED + count)
             for p in policies
         ]
