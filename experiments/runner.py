@@ -156,12 +156,14 @@ def _played(
             raise
 
 
-def _play(name: str, unit: Unit, options: Options, report: Callable[[Unit, int, int], None]) -> tuple[list[Row], float]:
+def _play(
+    name: str, unit: Unit, options: Options, report: Callable[[Unit, int, int, str], None]
+) -> tuple[list[Row], float]:
     """Play one unit, and return its rows and the seconds of a core that it took."""
     import aoi_fl.flower.messages  # noqa: F401  # Flower sets its log's level when it is first imported
 
     logging.getLogger("flwr").setLevel(logging.ERROR)
-    watch = Watch(lambda done, rounds: report(unit, done, rounds))
+    watch = Watch(lambda *reached: report(unit, *reached))
     with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
         rows = find(name).play(unit, replace(options, data_dir=options.data_dir.absolute(), watch=watch))
     return rows, watch.seconds

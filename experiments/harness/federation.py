@@ -56,7 +56,9 @@ def played(experiment: str, values: Mapping[str, Any], options: Options) -> Path
     ledger = runs / name / LEDGER
     kept_to = DIGITS if values.get("dataset", "digits") == "digits" else {}
     given = {**kept_to, **values, "runs-dir": str(runs), "run-name": name, "data-dir": str(options.data_dir.absolute())}
-    watched = options.watch.over(ledger, values["num-server-rounds"]) if options.watch else contextlib.nullcontext()
+    watched: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    if options.watch:
+        watched = options.watch.over(ledger, values["num-server-rounds"], values.get("until"))
     with watched:
         if not _complete(ledger):
             given["resume"] = _begun(ledger)

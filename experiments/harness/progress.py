@@ -39,15 +39,15 @@ class Progress:
             left = "" if expected is None else f", about {duration(expected * missing)}"
             self._tell(f"{name}: {missing} units to play{left}")
 
-    def round(self, unit: Unit, done: int, rounds: int) -> None:
-        """Note how many rounds of a unit are done, and say so now and then."""
-        share = done / rounds
+    def round(self, unit: Unit, done: int, total: int, what: str = "round") -> None:
+        """Note how many rounds of a unit are done, or simulated seconds, and say so now and then."""
+        share = done / total
         first, _ = self._begun.get(_what(unit), (share, share))
         self._begun[_what(unit)] = (first, share)
         now = time.monotonic()
         if now - self._said >= self._every:
             self._said = now
-            self._line(f"{_what(unit)}, round {done}/{rounds}")
+            self._line(f"{_what(unit)}, {what} {done}/{total}")
 
     def step(self, unit: Unit) -> None:
         """Count a finished unit, and say so."""

@@ -1,4 +1,4 @@
-"""What is known of a unit while it is played: its rounds, from the ledger, and the core time spent before a kill."""
+"""What is known of a unit while it is played: how far it is, from the ledger, and the core time spent before a kill."""
 
 import contextlib
 import threading
@@ -11,7 +11,7 @@ from aoi_fl.science.errors import AoiError
 _LOOK = 1.0  # seconds between two looks at the ledger
 _SPENT = "core-seconds"  # file in a run's folder
 
-Report = Callable[[int, int], None]
+Report = Callable[[int, int, str], None]
 
 
 class Watch:
@@ -19,7 +19,8 @@ class Watch:
 
     Parameters
     ----------
-    report : called with (rounds done, rounds of the unit) when a round has been added, from another thread
+    report : called with (done, of how many, of what: rounds or simulated seconds) when a round has been added, from
+        another thread
 
     Attributes
     ----------
@@ -41,11 +42,13 @@ class Watch:
         """Report that so many rounds are done, at most once a second."""
         if time.monotonic() - self._told >= _LOOK:
             self._told = time.monotonic()
-            self._report(done, rounds)
+            self._report(done, rounds, "round")
 
     @contextlib.contextmanager
-    def over(self, ledger: Path, rounds: int) -> Iterator[None]:
+    def over(self, ledger: Path, rounds: int, until: float | None = None) -> Iterator[None]:
         """Report a run's rounds while the block plays them, and keep beside the ledger what they cost.
+
+        A run that ends after so many simulated seconds, ``until``, is as far as its clock.
 
         A process that is killed loses a second of its account, at most, and whatever it had not written down.
         """
@@ -53,7 +56,7 @@ class Watch:
         with contextlib.suppress(OSError, ValueError):
             self.earlier += float(spent.read_text(encoding="utf-8"))
         ended = threading.Event()
-        watcher = threading.Thread(target=self._look, args=(ledger, rounds, spent, ended), daemon=True)
+        watcher = threading.Thread(target=self._look, args=(ledger, rounds, until, spent, ended), daemon=True)
         watcher.start()
         try:
             yield
@@ -62,12 +65,15 @@ class Watch:
             watcher.join()
             self._keep(spent)
 
-    def _look(self, ledger: Path, rounds: int, spent: Path, ended: threading.Event) -> None:
+    def _look(self, ledger: Path, rounds: int, until: float | None, spent: Path, ended: threading.Event) -> None:
         seen = -1
         while not ended.wait(_LOOK):
-            done = rounds_done(ledger)
+            done, clock = reached(ledger)
             if done != seen:
-                self._report(done, rounds)
+                if until is None:
+                    self._report(done, rounds, "round")
+                else:
+                    self._report(int(min(clock, until)), int(until), "second")
                 seen = done
             self._keep(spent)
 
@@ -79,13 +85,14 @@ class Watch:
             aside.replace(spent)
 
 
-def rounds_done(ledger: Path) -> int:
-    """Return how many rounds a ledger holds, 0 if it cannot be read yet."""
+def reached(ledger: Path) -> tuple[int, float]:
+    """Return how many rounds a ledger holds, and the simulated second of the last; 0 if it cannot be read yet."""
     import sqlite3
 
-    from aoi_fl.server.ledger import read
+    from aoi_fl.server.ledger import last_rounds
 
     try:
-        return len(read(ledger, "rounds"))
+        last = last_rounds(ledger, 1)
     except (AoiError, sqlite3.Error):
-        return 0
+        return 0, 0.0
+    return (last[0]["round"], last[0]["clock"] or 0.0) if last else (0, 0.0)

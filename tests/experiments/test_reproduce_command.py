@@ -169,9 +169,20 @@ def test_rounds_are_reported_while_they_are_played(monkeypatch, tmp_path):
     reports = []
     watch = Watch(lambda *report: reports.append(report))
     play_run("x", {**TINY, "num-server-rounds": 30}, Options(work=tmp_path, watch=watch))
-    done = [done for done, _ in reports]
-    assert {rounds for _, rounds in reports} == {30}
+    done = [done for done, *_ in reports]
+    assert {tuple(rest) for _, *rest in reports} == {(30, "round")}
     assert done == sorted(set(done)) and any(0 < d < 30 for d in done)
+
+
+def test_a_run_that_ends_by_its_clock_is_as_far_as_its_clock(monkeypatch, tmp_path):
+    monkeypatch.setattr("aoi_fl.experiments.harness.watch._LOOK", 0.002)
+    reports = []
+    watch = Watch(lambda *report: reports.append(report))
+    endless = {**TINY, "num-server-rounds": 3600, "clock": "always", "until": 300.0}
+    play_run("x", endless, Options(work=tmp_path, watch=watch))
+    done = [done for done, *_ in reports]
+    assert {tuple(rest) for _, *rest in reports} == {(300, "second")}
+    assert done == sorted(set(done)) and any(0 < d < 300 for d in done)
 
 
 # The account
@@ -190,12 +201,12 @@ TINY = {
 
 
 def test_core_time_of_a_run_that_was_killed_is_counted_once(tmp_path):
-    first = Watch(lambda done, rounds: None)
+    first = Watch(lambda *reached: None)
     rows = play_run("x", TINY, Options(work=tmp_path, watch=first))
     (spent,) = tmp_path.rglob("core-seconds")
     assert first.earlier == 0 and 0 < float(spent.read_text()) <= first.seconds
     spent.write_text("500\n")
-    again = Watch(lambda done, rounds: None)
+    again = Watch(lambda *reached: None)
     assert play_run("x", TINY, Options(work=tmp_path, watch=again)) == rows
     assert again.earlier == 500 and 500 <= again.seconds < 500 + first.seconds + 5
 
