@@ -37,7 +37,8 @@ class OortSettings:
     exploring, decay, least_exploring : ε starts at the first, is multiplied by the second each round, down to the third
     cut_off : c in (0, 1]; who comes within this share of the last place's utility may be drawn
     clip : quantile of the utilities above which they count no more
-    most : updates after which a client is passed over, the busiest first
+    most : updates after which a client is passed over, the busiest first, as long as there are enough others; None: a
+        client may come as often as it is worth it
     passed_over : the largest share of the clients that may be so
     pace, pacing : T is a quantile of the known seconds; it starts at the first, and rises by the second
     window : W, rounds after which the pacer looks at what the last W brought, beside the W before them
@@ -49,7 +50,7 @@ class OortSettings:
     least_exploring: float = 0.2
     cut_off: float = 0.95
     clip: float = 0.95
-    most: int = 10
+    most: int | None = None
     passed_over: float = 0.3
     pace: float = 0.3
     pacing: float = 0.05
@@ -59,7 +60,7 @@ class OortSettings:
         for name in ("exploring", "decay", "least_exploring", "cut_off", "clip", "passed_over", "pace", "pacing"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}: give a share from 0 to 1.")
-        if not (self.penalty >= 0 and self.most >= 0 and self.window >= 1):
+        if not (self.penalty >= 0 and (self.most is None or self.most >= 0) and self.window >= 1):
             raise ConfigError(
                 f"penalty is {self.penalty}, most is {self.most} and window is {self.window}: give at least 0, 0 and 1."
             )
@@ -99,7 +100,7 @@ class OortSelector(LearningSelector):
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n log n)."""
         n, seen = len(population.ages), self.seen.reach(len(population.ages))
-        here = population.available & (population.sizes > 0) & ~self.passed_over()
+        here = self._eligible(population.available & (population.sizes > 0))
         tried, new = np.flatnonzero(here & (seen.tried > 0)), here & (seen.tried == 0)
         explore = min(round(self.per_round * self.settings.exploration(round_)), int(new.sum()))
         exploit = min(self.per_round - explore, len(tried))
@@ -144,9 +145,19 @@ class OortSelector(LearningSelector):
         late = seconds > preferred  # False where unknown
         return np.where(late, preferred / np.where(late, seconds, 1.0), 1.0) ** self.settings.penalty
 
+    def _eligible(self, here: Mask) -> Mask:
+        """Return (n,) who of those that are there may be chosen: those passed over only to make up k, busiest last."""
+        over = here & self.passed_over()
+        few = self.per_round - int((here & ~over).sum())
+        if few <= 0:
+            return here & ~over
+        return here & ~over | _mask(smallest(self.seen.taken.astype(np.float64), over, few), len(here))
+
     def passed_over(self) -> Mask:
         """Return (n,) who has trained so often that others come first."""
         taken = self.seen.taken
+        if self.settings.most is None:
+            return np.zeros(len(taken), np.bool_)
         often = taken > self.settings.most
         most = int(self.settings.passed_over * len(taken))
         return often if often.sum() <= most else _mask(smallest(-taken.astype(np.float64), often, most), len(taken))

@@ -128,6 +128,26 @@ def test_the_busiest_are_passed_over_but_never_too_many():
     assert not np.isin(selector.select(5, everybody).clients, np.flatnonzero(over)).any()
 
 
+def test_who_is_passed_over_makes_up_the_number_the_busiest_last():
+    settings = replace(NONE_NEW, most=1, passed_over=1.0)
+    selector, everybody = OortSelector(3, 1, settings), population([1] * 5)
+    for round_, who in enumerate(([0, 1, 2, 3], [0, 1, 2], [0, 1], [0]), 1):
+        selector.learn(round_, everybody, told(who, [1.0] * len(who), [1.0] * len(who)))
+    assert selector.seen.taken.tolist() == [4, 3, 2, 1, 0]
+    here = np.array([True, True, True, True, False])
+    assert sorted(selector.select(5, population([1] * 5, here)).clients) == [1, 2, 3]
+    assert sorted(selector.select(5, population([1] * 5, here & [True, True, True, False, False])).clients) == [0, 1, 2]
+
+
+def test_unless_told_otherwise_it_chooses_as_many_as_are_there_however_often_they_came():
+    here = np.arange(300) < 20  # of many clients few are ever there
+    few, selector = population([1] * 300, here), OortSelector(15, 1)
+    for round_ in range(1, 60):
+        chosen = selector.select(round_, few).clients
+        assert len(chosen) == 15
+        selector.learn(round_, few, told(chosen, [1.0] * 15, [1.0] * 15))
+
+
 def test_the_pacer_prefers_more_seconds_once_utility_falls():
     settings = OortSettings(window=2, pace=0.3, pacing=0.2)
     selector, everybody = OortSelector(1, 1, settings), population([10])
