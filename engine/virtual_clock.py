@@ -134,6 +134,11 @@ class VirtualClock:
         flight = self._flights.get(message_id)
         return None if flight is None else min(flight.stops, self._now) - flight.starts
 
+    def stops(self, message_id: str) -> float:
+        """Return until when a device works on a message, if nobody stops it: until it is done, or leaves."""
+        flight = self._flights.get(message_id)
+        return np.inf if flight is None else flight.stops
+
     def comes(self, message_id: str, by: float) -> bool:
         """Tell whether a client would answer a message by then, were it waited for."""
         flight = self._flights.get(message_id)

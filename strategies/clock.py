@@ -4,6 +4,7 @@ A grid that simulates time has an attribute ``clock``. Deadlines and waits of a 
 not know.
 """
 
+import math
 import time
 from collections.abc import Collection
 from typing import Protocol
@@ -37,6 +38,9 @@ class Clock(Protocol):
 
     def worked(self, message_id: str) -> float | None:
         """Return for how many seconds a client's device has worked on a message up to now; None if nobody knows."""
+
+    def stops(self, message_id: str) -> float:
+        """Return until when, by :meth:`now`, a client's device works on a message; infinite if nobody knows."""
 
     def comes(self, message_id: str, by: float) -> bool:
         """Tell whether a reply is known to come by then, were it waited for; no if nobody knows."""
@@ -80,6 +84,10 @@ class MachineClock:
     def worked(self, message_id: str) -> float | None:
         """Return None: a client does not say."""
         return None
+
+    def stops(self, message_id: str) -> float:
+        """Return infinity: a client does not say."""
+        return math.inf
 
     def comes(self, message_id: str, by: float) -> bool:
         """Return no: nobody knows."""

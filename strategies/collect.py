@@ -32,7 +32,8 @@ class Work:
     client, round, weight : whose it is, of which round, and its ω in that, in units of the mean one where these are
         shares of the round; NaN: the number of examples
     sent : seconds at which it was sent the model
-    comes : seconds at which its update comes; infinite: not known yet
+    comes : seconds at which its update comes; infinite: never, or not known yet
+    stops : seconds until which its device works on it, where no update comes of it; infinite: not known
     update : what came of it, with changes of that model for arrays; None: not known yet
     """
 
@@ -41,6 +42,7 @@ class Work:
     weight: float
     sent: float
     comes: float = math.inf
+    stops: float = math.inf
     update: Update | None = None
 
 

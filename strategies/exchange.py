@@ -130,6 +130,10 @@ class Exchange:
                 yield reply
                 del reply  # the next one is made when this one is gone
 
+    def stops(self) -> dict[int, float]:
+        """Return until when the devices of those who are missing work, as far as the clock knows."""
+        return {self._client_of[i]: self._clock.stops(i) for i in self._pending}
+
     @property
     def satisfied(self) -> bool:
         """Whether as many updates have come as were wanted, so that whoever is missing was not waited for."""

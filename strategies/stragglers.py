@@ -5,13 +5,14 @@ changes of the model that they were made from, with the weights of :func:`aoi_fl
 et al. 2023, Section 4.2). Until then their clients are left in peace: neither asked nor sent another model.
 
 Where time is simulated, an update is made when its round ends and kept until it comes, so that a run that breaks off
-goes on with it. Elsewhere it is fetched when it is there, and what was under way when a run broke off is lost.
+goes on with it, and with those of whom nothing comes, as they left while they were at work. Elsewhere it is fetched when
+it is there, and what was under way when a run broke off is lost.
 Memory: a model for each update that is kept, and one for each round of which updates may still come.
 """
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from math import isnan, nan
+from math import isfinite, isnan, nan
 
 import numpy as np
 from flwr.app import Message
@@ -50,7 +51,7 @@ class Stragglers:
     ) -> Collection[int]:
         """Let those who have not answered in a round work on, and return who does.
 
-        Where somebody else has sent the messages, that is nobody; in simulated time, nobody who will never answer.
+        Where somebody else has sent the messages, that is nobody. Who has left for ever looks no different.
         """
         if not self._rounds or exchange is None:
             return ()
@@ -59,10 +60,11 @@ class Stragglers:
         if exchange.open:
             self._open.append((exchange, collector))
             return works
-        answered = self._read(record, clock, exchange, collector, exchange.foretold())
-        for client in works.keys() - answered:
-            del self._works[client]
-        return answered
+        self._read(record, clock, exchange, collector, exchange.foretold())
+        for client, stops in exchange.stops().items():
+            if client in works:
+                self._works[client] = replace(works[client], stops=stops)
+        return works
 
     def wait(self, record: RoundRecord, clock: Clock, seconds: float) -> None:
         """Wait until an update comes, at most so long: for rounds in which everybody is still at work."""
@@ -99,25 +101,29 @@ class Stragglers:
         self._open.clear()
 
     def memory(self) -> dict[str, NDArray[np.generic]]:
-        """Return the updates that are kept, as a table and their arrays by client and name."""
-        kept = [(work, work.update) for work in self._sorted() if work.update is not None]
+        """Return the works whose end is known, as a table, and the updates among them by client and name."""
+        kept = [work for work in self._sorted() if work.update is not None or isfinite(work.stops)]
         found: dict[str, NDArray[np.generic]] = {}
         if kept:
-            found[_TABLE] = np.array([_row(work, update) for work, update in kept], dtype=np.float64)
-        for work, update in kept:
-            found |= {f"{_TABLE}-{work.client}/{name}": change for name, change in update.arrays.items()}
+            found[_TABLE] = np.array([_row(work) for work in kept], dtype=np.float64)
+        for work in kept:
+            changes = {} if work.update is None else work.update.arrays
+            found |= {f"{_TABLE}-{work.client}/{name}": change for name, change in changes.items()}
         return found
 
     def recall(self, memory: Memory) -> None:
         """Take back what :meth:`memory` returned."""
         rows = memory[_TABLE].tolist() if _TABLE in memory else []
-        for number, round_, weight, sent, comes, examples, loss, age, reserved in rows:
+        for number, round_, weight, sent, comes, examples, loss, age, reserved, *more in rows:
+            if isnan(examples):
+                self._works[int(number)] = Work(int(number), int(round_), weight, sent, stops=more[0])
+                continue
             client, prefix = int(number), f"{_TABLE}-{number:.0f}/"
             next_round = None if isnan(reserved) else int(reserved)
             known = None if isnan(age) else Answer(self._roster.name(client), True, int(age), next_round)
             changes = {name.removeprefix(prefix): array for name, array in memory.items() if name.startswith(prefix)}
             update = Update(changes, int(examples), None if isnan(loss) else loss, known)
-            self._works[client] = Work(client, int(round_), weight, sent, comes, update)
+            self._works[client] = Work(client, int(round_), weight, sent, comes, update=update)
 
     def _fetch(self, record: RoundRecord, clock: Clock) -> None:
         """Read the replies of earlier rounds that are there by now."""
@@ -147,7 +153,7 @@ class Stragglers:
 
     def _drop(self, record: RoundRecord, clock: Clock, work: Work, outcome: str, reason: str) -> None:
         del self._works[work.client]
-        worked = None if clock.simulated is None else min(clock.now(), work.comes) - work.sent
+        worked = None if clock.simulated is None else min(clock.now(), work.comes, work.stops) - work.sent
         waited = clock.now() - work.sent if outcome == "late" else None
         name = self._roster.name(work.client)
         part = Participation(work.client, name, outcome, seconds=waited, device_seconds=worked, reason=reason)
@@ -157,9 +163,13 @@ class Stragglers:
         return [work for _, work in sorted(self._works.items())]
 
 
-def _row(work: Work, update: Update) -> tuple[float, ...]:
-    loss = nan if update.loss is None else update.loss
-    age = nan if update.answer is None else update.answer.age
-    reserved = None if update.answer is None else update.answer.next_round
+def _row(work: Work) -> tuple[float, ...]:
+    known = work.client, work.round, work.weight, work.sent, work.comes
+    if work.update is None:
+        return *known, nan, nan, nan, nan, work.stops
+    answer, told = work.update.answer, work.update.loss
+    loss = nan if told is None else told
+    age = nan if answer is None else answer.age
+    reserved = None if answer is None else answer.next_round
     next_round = nan if reserved is None else reserved
-    return work.client, work.round, work.weight, work.sent, work.comes, update.examples, loss, age, next_round
+    return *known, work.update.examples, loss, age, next_round, work.stops

@@ -18,6 +18,7 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.config import RunConfig
 from aoi_fl.strategies import BudgetedRefresh, OldestAge, RandomSelection, RoundOptions
 from aoi_fl.strategies.aggregation.mean import RunningMean
+from aoi_fl.strategies.plan import Resume
 from tests.strategies.federation import (
     MODEL,
     everyone,
@@ -107,11 +108,21 @@ def test_one_whose_training_fails_is_named_at_once_and_tried_again(tmp_path):
     assert [part[:3] for part in dropped(notes)] == [(1, SLOW, "failed"), (2, SLOW, "failed")]
 
 
-def test_who_leaves_in_mid_training_is_late_at_once(tmp_path):
-    there = Availability.from_spells([[(0, 1000)]] * 3 + [[(0, 15), (90, 1000)]], 1000.0)
-    grid = partial(clocked, there=there)
-    notes, *_ = play(everyone, honest_app(), tmp_path, rounds=2, grid=grid, train_timeout=20.0, late_rounds=3)
-    assert [part[:3] for part in dropped(notes)] == [(1, SLOW, "late")]
+@pytest.mark.parametrize("broken_off", [False, True])
+def test_who_leaves_in_mid_training_looks_like_one_who_is_slow(broken_off, tmp_path):
+    """It is back at second 25, in the second round, but the server still waits for its first update."""
+    there = Availability.from_spells([[(0, 1000)]] * 3 + [[(0, 15), (25, 1000)]], 1000.0)
+    options = {"grid": partial(clocked, there=there), "train_timeout": 20.0, "late_rounds": 2}
+    notes, *_ = play(everyone, honest_app(), tmp_path, rounds=4, **options)
+    if broken_off:
+        resume = Resume(3, notes.clients, notes.memory[2])
+        again = partial(everyone, resume=resume)
+        notes, *_ = play(again, honest_app(), tmp_path, rounds=4, run="b", **options)
+    assert [part[:3] for part in dropped(notes)] == [(3, SLOW, "late"), (4, SLOW, "late")]
+    assert [part[3:] for part in dropped(notes)] == [
+        (15.0, "no update within 2 rounds more"),  # it worked until it left
+        (20.0, "the run was over before its update came"),  # sent the model again in the fourth round
+    ]
 
 
 class Slow(LocalGrid):
