@@ -38,7 +38,8 @@ def run_local(
     server_app : plays the rounds, in this process
     client_app : the app of every client, or ``"module:attribute"``, which several workers need
     run_config : the flat run configuration; its ``threads``, if any, are torch's in each process, and its ``clock``
-        says whose time is simulated (:mod:`aoi_fl.engine.traces`), and ``seed`` of what is drawn for that
+        says whose time is simulated (:mod:`aoi_fl.engine.traces`), from its second ``clock-start`` on, and ``seed``
+        of what is drawn for that
     nodes : how many clients there are
     workers : in how many processes they train and evaluate; 1: in this one
 
@@ -56,6 +57,7 @@ def run_local(
         raise ConfigError(f"clock is {clock!r}, which needs --workers 1, and there are to be {workers}: leave one out.")
     trace = make_trace(clock, nodes, int(run_config.get("seed", 0))) if clock else None
     if trace is not None:
+        trace = trace.starting(float(run_config.get("clock-start", 0.0)))
         factor = float(run_config.get("over-selection", 1.0))
         wanted = over_selected(int(run_config.get("clients-per-round", 0)), factor)
         if run_config.get("policy") not in BUDGETED and (few := too_few(trace, wanted)):

@@ -30,6 +30,11 @@ ALWAYS, BERNOULLI, GENERATED = "always", "bernoulli", "generated"
 _CHANGES = ("offsets", "seconds", "available", "training_seconds")
 
 
+def in_files(clock: str) -> bool:
+    """Tell whether a clock is read from files, and not one of those that are made."""
+    return clock not in (ALWAYS, GENERATED) and not clock.startswith(f"{BERNOULLI}:")
+
+
 def make_trace(clock: str, clients: int, seed: int) -> DeviceTrace:
     """Return n devices by the run key ``clock``.
 

@@ -23,6 +23,7 @@ class InTime:
     wasted : those of updates that were lost, late, refused or not waited for
     never : clients whose update was never used
     clients : n
+    used : updates that counted
     history : of the participations that counted
     curve : (simulated seconds, accuracy) of each round that was evaluated
     """
@@ -33,6 +34,7 @@ class InTime:
     wasted: float
     never: int
     clients: int
+    used: int
     history: History
     curve: tuple[tuple[float, float], ...]
 
@@ -85,6 +87,7 @@ def in_time(rounds: Rows, participations: Rows, clients: int) -> InTime | None:
         wasted=sum(seconds for seconds, outcome in spent if outcome != "trained"),
         never=clients - len({part["client"] for part in used}),
         clients=clients,
+        used=len(used),
         history=history,
         curve=tuple((row["clock"], row["test_accuracy"]) for row in rounds if row["test_accuracy"] is not None),
     )

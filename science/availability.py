@@ -34,6 +34,7 @@ class Availability:
     offsets : (n+1,) int64
     begins, ends : (S,) float64, seconds from the start of the period, ascending within a client
     period : seconds after which all comes again; inf: it does not
+    origin : the second of the period at which a run begins
 
     Raises
     ------
@@ -46,6 +47,7 @@ class Availability:
     begins: Seconds
     ends: Seconds
     period: float = math.inf
+    origin: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.period > 0:
@@ -137,7 +139,7 @@ class Availability:
                 f"the trace has {self.clients} clients, and num-clients is {clients}: lower it, or give another trace."
             )
         rows = self.offsets[clients]
-        return Availability(self.offsets[: clients + 1], self.begins[:rows], self.ends[:rows], self.period)
+        return Availability(self.offsets[: clients + 1], self.begins[:rows], self.ends[:rows], self.period, self.origin)
 
     def here(self, when: float | Seconds, clients: Clients | None = None) -> NDArray[np.bool_]:
         """Return (s,) which clients, by default all, are there at a time, or at a time of each one's own."""
@@ -185,7 +187,7 @@ class Availability:
     def _spell(self, when: float | Seconds, clients: Clients | None) -> tuple[Clients, Seconds, Clients]:
         """Return the row of the last spell that has begun (the row before a client's first: none), and the phase."""
         who = np.arange(self.clients) if clients is None else clients
-        phase = np.broadcast_to(np.mod(when, self.period), who.shape)
+        phase = np.broadcast_to(np.mod(when + self.origin, self.period), who.shape)
         low, high = self.offsets[who], self.offsets[who + 1]
         while (open_ := low < high).any():  # a binary search, all clients at once
             middle = (low + high) // 2

@@ -1,7 +1,8 @@
 """Devices in simulated time: when they are there, how fast they train and load, and what becomes of work given to them.
 
-All times are seconds from the start of the run, which is where a trace begins. An estimate of a client's seconds that
-the server could have made itself comes with its updates; :class:`Foresight` is what no server can know.
+All times are seconds from the start of the run, which is where a trace begins unless another second is chosen. An
+estimate of a client's seconds that the server could have made itself comes with its updates; :class:`Foresight` is what
+no server can know.
 """
 
 from dataclasses import dataclass, replace
@@ -111,6 +112,10 @@ class DeviceTrace:
             download=self.download[:clients],
             upload=self.upload[:clients],
         )
+
+    def starting(self, seconds: float) -> "DeviceTrace":
+        """Return these devices in a run that begins at another second of the trace."""
+        return replace(self, availability=replace(self.availability, origin=seconds))
 
     def devices(self, work: float, round_trip: float = ROUND_TRIP) -> Devices:
         """Return the devices of a run whose mean local training passes through ``work`` examples, epochs counted."""

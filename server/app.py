@@ -15,6 +15,7 @@ from aoi_fl.learning import partition, sgd
 from aoi_fl.learning.task import Task
 from aoi_fl.science.errors import AoiError, ConfigError, ResumeError, StorageError
 from aoi_fl.server.checkpoint import Checkpoints, encode
+from aoi_fl.server.clock_files import digest_of
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import (
     CHECKPOINTS,
@@ -70,7 +71,7 @@ def play(grid: Grid, config: RunConfig) -> Path:
         config.dataset, config.data_dir, config.model, config.device, config.seed, config.zeros, config.model_dir
     )
     check_installed(config.trackers)
-    source = _checked(config, task, folder)
+    sources = _checked(config, task, folder)
     table, parts = (None, []) if config.resume else _shares(config, task)
     with only_player(folder):
         if not config.resume:
@@ -80,7 +81,8 @@ def play(grid: Grid, config: RunConfig) -> Path:
                 write_table(folder / CLIENTS_FILE, table)
         ledger = Ledger(folder / LEDGER)
         try:
-            _play_rounds(grid, config, replace(task, source=source), folder, ledger)
+            ledger.note(**sources)
+            _play_rounds(grid, config, replace(task, source=sources["model_source"]), folder, ledger)
         except BaseException as error:
             with suppress(StorageError):  # what is wrong is told already
                 ledger.note(**ending(None, error))
@@ -91,16 +93,20 @@ def play(grid: Grid, config: RunConfig) -> Path:
     return folder
 
 
-def _checked(config: RunConfig, task: Task, folder: Path) -> str:
-    """See that model, data and settings go together, and return the digest of a model of one's own, else ""."""
-    source = task.check()
-    if config.resume and source != (before := recorded_run(folder).get("model_source", "")):
-        raise ResumeError(
-            f"the run {folder.name!r} was started with {config.model} from a file with the digest {before[:12]}…, and "
-            f"the file has {source[:12]}… now: bring the former one back, or start a new run."
-        )
+def _checked(config: RunConfig, task: Task, folder: Path) -> dict[str, str]:
+    """See that model, data and settings go together, and return the digests of one's own model and trace, else ""."""
+    sources = {"model_source": task.check(), "clock_source": digest_of(config.clock)}
+    if config.resume:
+        about = recorded_run(folder)
+        for key, value in (("model_source", config.model), ("clock_source", config.clock)):
+            before, now = about.get(key, sources[key]), sources[key]  # one of an earlier version knows no clock_source
+            if before != now:
+                raise ResumeError(
+                    f"the run {folder.name!r} was started with {value} from a file with the digest {before[:12]}…, and "
+                    f"the file has {now[:12]}… now: bring the former one back, or start a new run."
+                )
     config.check_form(regression=task.form.regression, images=len(task.form.shape) == 3)
-    return source
+    return sources
 
 
 def _shares(config: RunConfig, task: Task) -> tuple[ClientTable | None, list[partition.Indices]]:
@@ -136,7 +142,6 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
     )
     if resume is None:
         ledger.note(run=folder.name, config=config.flat(), status="running", policy=strategy.parameters())
-        ledger.note(model_source=task.source)
     else:
         ledger.note(status="running", reason=None)
         tell(f"the run {folder.name} goes on with round {resume.next_round}")
@@ -151,7 +156,7 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
         config.num_server_rounds,
         train_config=ConfigRecord({**form}),
         evaluate_config=ConfigRecord({**form}),
-        evaluate_fn=_central_evaluation(task, config, ledger),
+        evaluate_fn=_central_evaluation(task, config, ledger, lambda: strategy.ending),
     )
     ledger.note(policy=strategy.parameters())  # rates may have followed from sizes that the roll call told
     keep(folder / MODEL, encode(from_record(result.arrays)))
@@ -173,10 +178,10 @@ def _without_traceback(record: logging.LogRecord) -> bool:
 
 
 def _central_evaluation(
-    task: Task, config: RunConfig, ledger: Ledger
+    task: Task, config: RunConfig, ledger: Ledger, ending: Callable[[], bool]
 ) -> Callable[[int, ArrayRecord], MetricRecord | None]:
     def evaluate(round_: int, arrays: ArrayRecord) -> MetricRecord | None:
-        if round_ % config.evaluate_every and round_ != config.num_server_rounds:
+        if round_ % config.evaluate_every and not ending():
             return None
         angle = config.drift_degrees * round_ if config.staleness == "stream" else 0.0
         loss, value = task.evaluate_test(from_record(arrays), angle)

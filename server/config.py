@@ -53,12 +53,13 @@ class RunConfig(TaskSettings):
     compression : how updates travel, see :mod:`aoi_fl.wire.coding`
     clock : by whose presence and speed time is simulated, see :mod:`aoi_fl.engine.traces`; deadlines are then of
         simulated time; empty: it is not
+    clock_start : the second of the trace at which the run begins
     over_selection : by which factor more clients than clients-per-round are sent the model; the round then takes the
         first clients-per-round updates and waits for no more
     late_rounds : how many rounds late an update may come and still be added, for less, see
         :mod:`aoi_fl.strategies.stragglers`; 0: none is
     foresight : whether policies whose papers assume it are told when devices will be there and how long they will take
-    until : seconds of simulated time after which no further round begins; 0: num-server-rounds decides
+    until : seconds of simulated time after which no further round begins; 0: there is no such bound
     max_empty_rounds : rounds in a row without a usable update after which the run stops; 0: it never does
     track : trackers that are told each round, separated by commas, see :mod:`aoi_fl.server.tracking`
     log_format : lines for a person, or a JSON object a line, see :mod:`aoi_fl.server.logs`
@@ -103,6 +104,7 @@ class RunConfig(TaskSettings):
     evaluate_timeout: float = Field(600.0, gt=0, le=1_000_000)
     compression: Literal["none", "float16", "int8"] = "none"
     clock: str = ""
+    clock_start: float = Field(0.0, ge=0, le=1e9)
     over_selection: float = Field(1.0, ge=1, le=100)
     late_rounds: int = Field(0, ge=0, le=1000)
     until: float = Field(0.0, ge=0, le=1e9)
@@ -169,6 +171,8 @@ class RunConfig(TaskSettings):
                 f"absence is learned, but jitter is {self.jitter:g} and phases is {self.phases}: set them back to 0 "
                 "and spread, or absence to ignored"
             )
+        if self.clock_start and not self.clock:
+            raise ValueError(f"clock-start is {self.clock_start:g}, a second of a trace, but clock is empty: set clock")
         if self.until and not self.clock:
             raise ValueError(f"until is {self.until:g}, in seconds of simulated time, but clock is empty: set clock")
         if self.foresight and not self.clock:

@@ -168,7 +168,15 @@ class Bookkeeping(SelectionPolicy, Strategy):
     @property
     def _time_is_up(self) -> bool:
         """Whether no further round begins, for the simulated time that has passed."""
-        return 0 < self.options.until <= (self._clock.simulated or 0.0)
+        now = self._clock.simulated or 0.0
+        if now == self._opened:  # nobody was sent anything, see _close
+            now += ROUND_TRIP
+        return 0 < self.options.until <= now
+
+    @property
+    def ending(self) -> bool:
+        """Whether the round at hand, whose training is over, is the last: by its number, by time, or by the budget."""
+        return self._record.round == self._last or self._time_is_up or self.over() is not None
 
     def _close(self, by_start: bool = False) -> None:
         """Write the round down, unless it is our own start that does so when it is over."""

@@ -5,8 +5,8 @@ changes of the model that they were made from, with the weights of :func:`aoi_fl
 et al. 2023, Section 4.2). Until then their clients are left in peace: neither asked nor sent another model.
 
 Where time is simulated, an update is made when its round ends and kept until it comes, so that a run that breaks off
-goes on with it, and with those of whom nothing comes, as they left while they were at work. Elsewhere it is fetched when
-it is there, and what was under way when a run broke off is lost.
+goes on with it, and with those of whom nothing comes, as they left while they were at work. Elsewhere it is fetched
+when it is there, and what was under way when a run broke off is lost.
 Memory: a model for each update that is kept, and one for each round of which updates may still come.
 """
 

@@ -7,12 +7,15 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from aoi_fl.engine.traces import in_files, read_trace
 from aoi_fl.experiments.figures.entrants import TEN, called, own_keys
 from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit, seeds
 from aoi_fl.experiments.harness.drawing import COLOURS, STYLES, legend_below
 from aoi_fl.experiments.harness.federation import played
 from aoi_fl.experiments.harness.stats import interval
+from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.server.clock_files import digest_of
 from aoi_fl.server.config import RunConfig
 
 # Run keys that have an option of the command, and those that the arena itself decides.
@@ -21,6 +24,7 @@ _OPTIONS = {
     "alpha": "--partition dirichlet:ALPHA", "data-dir": "--data-dir", "runs-dir": "--work",
 }  # fmt: skip
 _DECIDED = ("num-server-rounds", "max-empty-rounds", "device", "run-name", "resume")
+_HOUR = 3600.0
 _POINTS = 24  # of a curve
 _REACHED = ("reached_lower", "reached_upper")  # seconds until each level
 _LEVELS = {"digits": (0.8, 0.85), "mnist": (0.9, 0.95)}  # of accuracy; fixed before these results were played
@@ -56,14 +60,25 @@ class Arena(Experiment):
             return options.clock
         return str((options.data_dir / self._clock).absolute()) if self._clock.endswith(".npz") else self._clock
 
+    def starts(self, seed: int, options: Options) -> float:
+        """Return the second of a trace at which a seed's runs begin: a whole hour, drawn, of devices from a file."""
+        clock = self.clock(options)
+        if not in_files(clock):
+            return 0.0
+        hours = read_trace(*map(Path, clock.split(","))).availability.period / _HOUR
+        return _HOUR * int(draws.uniform(seed, 0, "clock-start", 0) * hours) if math.isfinite(hours) else 0.0
+
     def datasets(self, options: Options) -> tuple[str, ...]:
         """Return the data set that is learnt."""
         return (self.settings(options)["dataset"],)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the federation."""
+        digest = digest_of(options.clock or "")  # the user's own files may change; the project's do not
         shared = {
             "clock": Path(self.clock(options)).name,
+            **({"clock-start": "an hour drawn by seed"} if in_files(self.clock(options)) else {}),
+            **({"digest": digest[:16]} if digest else {}),
             "partition": options.partition or self._partition,
             "train-timeout": 60.0,
             "over-selection": 1.3,
@@ -89,7 +104,8 @@ class Arena(Experiment):
         from aoi_fl.server.ledger import read
 
         settings = self.settings(options)
-        ledger = played(self.name, self.keys(unit["policy"], unit["seed"], options), options)
+        keys = self.keys(unit["policy"], unit["seed"], options)
+        ledger = played(self.name, keys, options, settings.get("digest", ""))
         found = in_time(read(ledger, "rounds"), read(ledger, "participations"), settings["num-clients"])
         if found is None:
             raise RuntimeError(f"{ledger} has no simulated time")
@@ -97,6 +113,7 @@ class Arena(Experiment):
             **{key: found.reaches(level) for key, level in zip(_REACHED, _LEVELS[settings["dataset"]], strict=True)},
             "final": found.curve[-1][1],
             "seconds_a_round": found.seconds_a_round,
+            "updates": found.used / found.rounds,
             "worked": found.worked,
             "wasted": found.wasted,
             "never": found.never_share,
@@ -109,11 +126,14 @@ class Arena(Experiment):
     def keys(self, entrant: str, seed: int, options: Options) -> dict[str, Any]:
         """Return the run keys of an entrant, or raise ConfigError for one that is none."""
         settings = dict(self.settings(options))
+        start = self.starts(seed, options)
+        settings = {key: value for key, value in settings.items() if key not in ("clock-start", "digest")}
         settings["partition"], _, alpha = settings["partition"].partition(":")
         values = {
             **settings,
             **({"alpha": float(alpha)} if alpha else {}),
             "clock": self.clock(options),
+            **({"clock-start": start} if start else {}),
             "num-server-rounds": int(settings["until"]),  # more than there is time for
             "max-empty-rounds": 0,
             "device": "cpu",
@@ -156,7 +176,8 @@ class Arena(Experiment):
                     _later(runs, usual),
                     _minutes(runs, "reached_upper"),
                     interval([run["final"] for run in runs]).show(4),
-                    interval([run["wasted"] / 3600 for run in runs]).show(2),
+                    _updates(runs),
+                    interval([run["worked"] / 3600 for run in runs]).show(1),
                     _wasted(runs),
                     interval([100 * run["never"] for run in runs]).show(1),
                     interval([run["variance"] for run in runs if run["variance"] is not None]).show(1),
@@ -169,8 +190,8 @@ class Arena(Experiment):
             about = "One seed, a first look without intervals"
             lines = [[cell.replace(" (one seed)", "") for cell in line] for line in lines]
         head = (
-            "policy", f"minutes to {lower}", "later than random", f"to {upper}", "final accuracy",
-            "device-hours wasted", "% of all", "% never reached", "Var[X]", "Jain's index", "seconds a round",
+            "policy", f"minutes to {lower}", "later than random", f"to {upper}", "final accuracy", "updates a round",
+            "device-hours", "% wasted", "% never reached", "Var[X]", "Jain's index", "seconds a round",
         )  # fmt: skip
         return Conclusion(
             f"{settings['num-clients']} clients by clock={settings['clock']}, {settings['clients-per-round']} a round, "
@@ -257,6 +278,12 @@ def _minutes(runs: Sequence[Row], level: str) -> str:
 def _wasted(runs: Sequence[Row]) -> str:
     """Say what share of the device-hours was wasted, in percent."""
     return interval(_percents_wasted(runs)).show(1)
+
+
+def _updates(runs: Sequence[Row]) -> str:
+    """Say how many updates counted in a round; results of an earlier version lack that."""
+    found = [run["updates"] for run in runs if run.get("updates") is not None]
+    return interval(found).show(1) if found else "–"
 
 
 def _percents_wasted(runs: Sequence[Row]) -> list[float]:

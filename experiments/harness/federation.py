@@ -25,7 +25,7 @@ def play_run(experiment: str, values: Mapping[str, Any], options: Options) -> li
     return evaluated(played(experiment, values, options))
 
 
-def played(experiment: str, values: Mapping[str, Any], options: Options) -> Path:
+def played(experiment: str, values: Mapping[str, Any], options: Options, files: str = "") -> Path:
     """Play a run, or what is missing of it, and return its ledger.
 
     Runs lie in ``work/experiment/settings' digest``, so that runs under other settings are never taken for these. A
@@ -36,6 +36,7 @@ def played(experiment: str, values: Mapping[str, Any], options: Options) -> Path
     experiment : its name
     values : run keys; those of where the data and the run lie are added here
     options : data folder and work folder
+    files : a digest of files that the values name, if that of the names is not enough
 
     Raises
     ------
@@ -50,6 +51,7 @@ def played(experiment: str, values: Mapping[str, Any], options: Options) -> Path
     from aoi_fl.server.ledger import read_run
 
     kept = {key: value for key, value in values.items() if key not in ("policy", "seed")}
+    kept |= {"files": files} if files else {}
     digest = hashlib.blake2b(json.dumps(kept, sort_keys=True).encode(), digest_size=4).hexdigest()
     runs = options.work.absolute() / experiment / digest
     name = f"{values['policy']}-seed-{values['seed']}"

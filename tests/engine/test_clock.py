@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import math
+import sqlite3
 from itertools import pairwise
 
 import numpy as np
@@ -17,7 +18,7 @@ from aoi_fl.engine.clocked_grid import ClockedGrid
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.devices import DeviceTrace, steady
-from aoi_fl.science.errors import ConfigError, NothingTrainedError
+from aoi_fl.science.errors import ConfigError, NothingTrainedError, ResumeError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER, MODEL
@@ -241,6 +242,36 @@ def test_a_run_in_simulated_time_is_a_function_of_its_seed_and_ends_in_time(tmp_
         if part["outcome"] == "trained":
             assert math.isclose(part["seconds"], part["device_seconds"])
     assert max(row["trained"] for row in rounds) <= 8
+
+
+def test_where_time_ends_a_run_its_last_round_is_evaluated(tmp_path):
+    how = {"policy": "random", "clock": "always", "until": 60.0, "evaluate-every": 4, "num-server-rounds": 1000}
+    rounds = read(play(tmp_path, "run", **how) / LEDGER, "rounds")
+    assert [row["round"] for row in rounds if row["test_accuracy"] is not None] == [4, 6] and len(rounds) == 6
+
+
+def test_a_run_may_begin_anywhere_in_a_trace_and_goes_on_with_that_trace_alone(tmp_path):
+    trace = tmp_path / "trace.npz"
+
+    def write(training):
+        half, changes = [*[0] * 15, *[500] * 15], {"offsets": 2 * np.arange(31), "training_seconds": [training] * 30}
+        seconds = np.stack([half, np.add(half, 500)], axis=1).ravel()
+        np.savez(trace, seconds=seconds, available=np.tile([True, False], 30), **changes)
+
+    write(3.0)
+    how = {"policy": "random", "clock": str(trace)}
+    for start, there in ((0.0, range(15)), (500.0, range(15, 30)), (1500.0, range(15, 30))):
+        folder = play(tmp_path, f"from{start:.0f}", **how, **{"clock-start": start})
+        assert {row["client"] for row in read(folder / LEDGER, "participations")} <= set(there)
+    play_on = {"run-name": "broken", "num-server-rounds": 50, "until": 10.0} | how
+    folder = play(tmp_path, "broken", **play_on)
+    with sqlite3.connect(folder / LEDGER) as db:
+        db.execute("UPDATE run SET value = '\"interrupted\"' WHERE key = 'status'")
+    write(5.0)
+    with pytest.raises(ResumeError, match=r"started with .*trace\.npz from a file with the digest"):
+        play(tmp_path, "broken", resume=True, **play_on)
+    with pytest.raises(ConfigError, match="clock-start is 5, a second of a trace, but clock is empty"):
+        RunConfig.parse({"clock-start": 5.0})
 
 
 def test_a_clock_is_for_the_local_engine_alone(tmp_path):

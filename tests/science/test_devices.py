@@ -1,6 +1,7 @@
 """Presence and speed of devices, against spells read off by hand and against a plain loop."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,6 +28,16 @@ def test_presence_is_what_the_spells_say(when, here, until, returns):
     assert BY_HAND.here(when).tolist() == [bool(h) for h in here]
     assert BY_HAND.until(when).tolist() == until
     assert BY_HAND.returns(when).tolist() == returns
+
+
+@pytest.mark.parametrize("origin", [5.0, 95.0, 245.0])
+def test_a_run_that_begins_later_in_a_trace_sees_what_comes_then(origin):
+    later = replace(BY_HAND, origin=origin)
+    for when in (0.0, 4.0, 33.0, 61.0, 150.0):
+        assert later.here(when).tolist() == BY_HAND.here(when + origin).tolist()
+        assert later.until(when).tolist() == (BY_HAND.until(when + origin) - origin).tolist()
+        assert later.returns(when).tolist() == (BY_HAND.returns(when + origin) - origin).tolist()
+    assert later.first(2).here(0.0).tolist() == BY_HAND.first(2).here(origin).tolist()
 
 
 def test_shares_and_some_clients_at_times_of_their_own():
