@@ -39,12 +39,12 @@ def arena(
     Run keys hold for every policy. Writes the table; the same command goes on with what was interrupted.
     """
     try:
-        from aoi_fl.engine.traces import make_trace
+        from aoi_fl.engine.traces import make_trace, too_few
         from aoi_fl.experiments.figures.arena import Arena
         from aoi_fl.experiments.figures.entrants import TEN
         from aoi_fl.experiments.harness.base import Options
         from aoi_fl.experiments.runner import reproduce
-        from aoi_fl.server.config import RunConfig
+        from aoi_fl.server.config import RunConfig, over_selected
     except ImportError as error:
         raise ConfigError(
             f"aoi arena trains and draws with torch and Matplotlib, and {error.name} cannot be imported: "
@@ -53,8 +53,10 @@ def arena(
 
     chosen = tuple(policies.split(",")) if policies else None
     kind, _, alpha = partition.partition(":")
-    if (kind, bool(alpha)) not in (("iid", False), ("dirichlet", True)):
-        raise ConfigError(f"partition is {partition!r}: give iid or dirichlet:ALPHA, dirichlet:0.3 for instance.")
+    if (kind, bool(alpha)) not in (("iid", False), ("dirichlet", True)) or (alpha and not _is_alpha(alpha)):
+        raise ConfigError(
+            f"partition is {partition!r}: give iid or dirichlet:ALPHA, dirichlet:0.3 for instance, 0.001 at least."
+        )
     trace = settled(clock)
     options = Options(
         seeds, quick=quick, data_dir=data_dir, work=work, policies=chosen, clock=trace, partition=partition,
@@ -64,10 +66,20 @@ def arena(
     options = replace(options, keys=game.shared(pairs(config or []), options))
     for entrant in chosen or TEN:
         RunConfig.parse(game.keys(entrant, 1, options))
-    make_trace(trace, game.settings(options)["num-clients"], 1)  # which says what is wrong before anything is played
+    settings = game.settings(options)
+    devices = make_trace(trace, settings["num-clients"], 1)  # which says what is wrong before anything is played
+    if few := too_few(devices, over_selected(settings["clients-per-round"], settings["over-selection"])):
+        print(f"aoi: {few}", file=sys.stderr)
     folder = out or Path("runs/arena/quick" if quick else "runs/arena")
     try:
         print(reproduce(game, options, folder, workers))
     except KeyboardInterrupt:
         print("\naoi: interrupted; the same command goes on from here", file=sys.stderr)
         sys.exit(130)
+
+
+def _is_alpha(text: str) -> bool:
+    try:
+        return float(text) >= 0.001
+    except ValueError:
+        return False

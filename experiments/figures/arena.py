@@ -14,7 +14,7 @@ from aoi_fl.experiments.harness.drawing import COLOURS, STYLES, legend_below
 from aoi_fl.experiments.harness.federation import played
 from aoi_fl.experiments.harness.stats import interval
 from aoi_fl.science import draws
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, NothingTrainedError
 from aoi_fl.server.clock_files import digest_of
 from aoi_fl.server.config import RunConfig
 
@@ -105,7 +105,14 @@ class Arena(Experiment):
 
         settings = self.settings(options)
         keys = self.keys(unit["policy"], unit["seed"], options)
-        ledger = played(self.name, keys, options, settings.get("digest", ""))
+        try:
+            ledger = played(self.name, keys, options, settings.get("digest", ""))
+        except NothingTrainedError as error:
+            raise ConfigError(
+                f"{called(unit['policy'])}, seed {unit['seed']}: {error}. All had train-timeout, "
+                f"{settings['train-timeout']:g} s of simulated time, and until, {settings['until']:g} s: raise them, "
+                "or leave this policy out (--policies)."
+            ) from error
         found = in_time(read(ledger, "rounds"), read(ledger, "participations"), settings["num-clients"])
         if found is None:
             raise RuntimeError(f"{ledger} has no simulated time")
@@ -156,6 +163,8 @@ class Arena(Experiment):
                 raise ConfigError(f"-c {key} is not for the arena, which decides it: leave it out, or lower until.")
         first = (options.policies or TEN)[0]
         checked = RunConfig.parse(self.keys(first, 1, options) | asked).flat()
+        if not checked["until"] >= 1:
+            raise ConfigError(f"until is {checked['until']:g}: an arena takes at least a second of simulated time.")
         if checked["dataset"] not in _LEVELS:
             raise ConfigError(
                 f"dataset is {checked['dataset']!r}: the arena has levels of accuracy for {' and '.join(_LEVELS)} only."

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from aoi_fl.experiments.figures.arena import Arena
@@ -23,6 +24,9 @@ def arena(*arguments, cwd):
     [
         (["--policies", "randon"], "Did you mean 'random'"),
         (["--partition", "dirichlet"], "give iid or dirichlet:ALPHA"),
+        (["--partition", "dirichlet:x"], "partition is 'dirichlet:x': give iid or dirichlet:ALPHA"),
+        (["--partition", "dirichlet:-1"], "partition is 'dirichlet:-1': give iid or dirichlet:ALPHA"),
+        (["-c", "until=0.5"], "until is 0.5: an arena takes at least a second"),
         (["--policies", "systematic:jitter=2"], "jitter is '2'"),
         (["--policies", "random:seed=3"], "'seed=3': the arena sets it for all"),
         (["--policies", "random:weights"], "'weights': write for instance systematic:weights=size"),
@@ -76,7 +80,8 @@ def test_run_keys_hold_for_all_and_results_under_others_are_not_mixed(aoi, tmp_p
     small = ["-cnum-clients=20", "-cclients-per-round=4", "-cuntil=60", "-clocal-epochs=1"]
     options = ["--quick", "--quiet", "--policies", "systematic:weights=size", "--seeds", "1"]
     found = arena(*options, *small, cwd=tmp_path)
-    assert (found.returncode, found.stdout, found.stderr) == (0, "runs/arena/quick/arena.md\n", "")
+    assert (found.returncode, found.stdout) == (0, "runs/arena/quick/arena.md\n")
+    assert found.stderr.startswith("aoi: a round wants 6 clients, and of 20") and found.stderr.count("\n") == 1
     page = (tmp_path / "runs/arena/quick/arena.md").read_text()
     assert "20 clients by clock=generated, 4 a round" in page and "0.0166667 h of simulated time" in page
     assert f"Command: `aoi arena {' '.join([*options, *small])}`" in page
@@ -96,3 +101,26 @@ def test_policies_are_put_beside_one_another_and_nothing_is_played_twice(tmp_pat
     again = arena(*options, cwd=tmp_path)
     assert again.returncode == 0
     assert "going on" not in again.stderr
+
+
+def test_what_is_wrong_with_the_devices_is_said_and_a_run_in_vain_is_named(tmp_path):
+    few = arena("--quick", "--seeds", "1", "--policies", "random", "-c", "clients-per-round=60", "-c", "until=10",
+                "--out", "few", cwd=tmp_path)  # fmt: skip
+    assert "a round wants 78 clients, and of 100 there are" in few.stderr
+    vain = arena("--quick", "--seeds", "1", "--policies", "oldest-age", "-c", "train-timeout=1.5", "-c", "until=10",
+                 "--out", "vain", cwd=tmp_path)  # fmt: skip
+    assert vain.returncode == 2 and "oldest-age, seed 1: not one update could be used" in vain.stderr
+    assert "train-timeout, 1.5 s" in vain.stderr
+
+
+def test_another_file_of_the_same_name_is_another_arena(tmp_path):
+    found = []
+    for folder, training in (("x", 3.0), ("y", 50.0)):
+        (tmp_path / folder).mkdir()
+        np.savez(tmp_path / folder / "t.npz", offsets=np.arange(0, 42, 2), seconds=np.tile([0, 3600], 20),
+                 available=np.tile([True, False], 20), training_seconds=np.full(20, training))  # fmt: skip
+        keys = ["-c", "num-clients=20", "-c", "clients-per-round=5", "-c", "until=60", "--work", "work"]
+        found.append(arena("--quick", "--seeds", "1", "--policies", "random", "--clock", f"{folder}/t.npz", *keys,
+                           "--out", "out", cwd=tmp_path))  # fmt: skip
+    assert found[0].returncode == 0 and found[1].returncode == 2
+    assert "holds results with digest=" in found[1].stderr and "results are not mixed" in found[1].stderr
