@@ -6,6 +6,7 @@ A pickle can run any code when it is read: these are read by one that makes numb
 import math
 import pickle
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -68,12 +69,13 @@ def devices(presence: Mapping[Any, Any] | None, capacity: Mapping[Any, Any] | No
     else:
         availability = _spells({key: presence[key] for key in sorted(presence)[:count]})
     if capacity is None:
-        return alike(availability)
+        return replace(alike(availability), untold="speed")
     who = sorted(capacity)[:count]
     inference = np.array([_finite(capacity[key], "computation", key) for key in who])
     kilobits = np.array([_finite(capacity[key], "communication", key) for key in who])
     loading = kilobits * _KBIT
-    return DeviceTrace(availability, _TRAINING * inference / 1000, "example", loading, loading)
+    untold = "availability" if presence is None else ""
+    return DeviceTrace(availability, _TRAINING * inference / 1000, "example", loading, loading, untold)
 
 
 def _spells(clients: Mapping[Any, Any]) -> Availability:

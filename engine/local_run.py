@@ -22,6 +22,8 @@ from aoi_fl.strategies.registry import BUDGETED
 
 logger = logging.getLogger("flwr")
 
+_FORESEEN = {"oort": ("speed",), "fedcs": ("speed",), "refl": ("availability", "speed")}  # what each goes by
+
 
 def run_local(
     server_app: ServerApp,
@@ -58,6 +60,11 @@ def run_local(
     trace = make_trace(clock, nodes, int(run_config.get("seed", 0))) if clock else None
     if trace is not None:
         trace = trace.starting(float(run_config.get("clock-start", 0.0)))
+        if run_config.get("foresight") and trace.untold in _FORESEEN.get(str(run_config.get("policy")), ()):
+            raise ConfigError(
+                f"foresight is true, but {clock} says nothing of the devices' {trace.untold}, which policy "
+                f"{run_config['policy']} would be told: give a trace that does, or leave foresight out."
+            )
         factor = float(run_config.get("over-selection", 1.0))
         wanted = over_selected(int(run_config.get("clients-per-round", 0)), factor)
         if run_config.get("policy") not in BUDGETED and (few := too_few(trace, wanted)):

@@ -75,6 +75,7 @@ class DeviceTrace:
     speed : (n,) float64, seconds
     unit : what takes that long: an ``example``, or a whole local ``training`` over the mean number of examples
     download, upload : (n,) float64, bytes a second
+    untold : what the source does not tell, ``availability`` or ``speed``, so that all are taken for alike in it
 
     Raises
     ------
@@ -87,6 +88,7 @@ class DeviceTrace:
     unit: Literal["example", "training"]
     download: Seconds
     upload: Seconds
+    untold: str = ""
 
     def __post_init__(self) -> None:
         speeds = np.isfinite(self.speed) & (self.speed >= 0)

@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aoi_fl.engine.local_run import run_local
 from aoi_fl.engine.traces import make_trace, read_trace
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.habits import Habits
+from aoi_fl.server.config import RunConfig
 
 PHONES = Path(__file__).parents[3] / "shared" / "data" / "availability_300.npz"
 BEHAVIOUR = {
@@ -63,6 +65,18 @@ def test_fedscale_is_read_in_the_order_of_its_numbers(tmp_path):
     assert trace.download.tolist() == [1024.0, 102400.0]
 
 
+@pytest.mark.parametrize(
+    ("policy", "file", "untold"),
+    [("refl", "c.pkl", "availability"), ("oort", "b.pkl", "speed"), ("fedcs", "b.pkl", "speed")],
+)
+def test_nobody_foresees_what_a_trace_does_not_tell(policy, file, untold, tmp_path):
+    pickled(tmp_path, "b.pkl", BEHAVIOUR)
+    pickled(tmp_path, "c.pkl", CAPACITY)
+    keys = {"policy": policy, "clock": str(tmp_path / file), "num-clients": 2, "clients-per-round": 1}
+    with pytest.raises(ConfigError, match=f"says nothing of the devices' {untold}, which policy {policy} would"):
+        run_local(None, None, RunConfig.parse(keys | {"foresight": True}).flat(), nodes=2)
+
+
 def test_one_of_fedscales_files_is_enough(tmp_path):
     assert read_trace(pickled(tmp_path, "b.pkl", BEHAVIOUR)).unit == "training"
     assert read_trace(pickled(tmp_path, "c.pkl", CAPACITY)).availability.here(1e6).all()
@@ -84,6 +98,7 @@ def test_one_of_fedscales_files_is_enough(tmp_path):
         ({"seconds": [0, 10j, 30, 0, 40]}, "seconds is of type complex128"),
         ({"seconds": [0, 10, 30, 0, math.inf]}, "client 1: second inf is no moment"),
         ({"seconds": [0, 10, math.nan, 0, 40]}, "client 0: second nan is no moment"),
+        ({"offsets": [0, 1, 2], "seconds": [0, 0], "available": [True, True]}, "all its changes are at second 0"),
     ],
 )
 def test_wrong_changes_are_named_with_their_file(tmp_path, other, words):
