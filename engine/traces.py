@@ -132,13 +132,13 @@ def _changes(path: Path) -> DeviceTrace:
     for name, array, length in (("available", available, rows), ("training_seconds", training, clients)):
         if array.shape != (length,):
             raise ConfigError(f"{name} is of shape {array.shape}: it must be ({length},), as offsets and seconds are.")
-    length = float(seconds.max(initial=0))
-    if length == 0:
+    lasts = float(seconds.max(initial=0))
+    if lasts == 0:
         raise ConfigError(
             "all its changes are at second 0, so that it says of no other time who is there: its largest second is the "
             "trace's length. Let clients that never leave do so then, or use always."
         )
-    availability = Availability.from_changes(offsets, seconds, available, length)
+    availability = Availability.from_changes(offsets, seconds, available, lasts)
     free = np.full(clients, np.inf)
     return DeviceTrace(availability, training.astype(np.float64), "training", free, free)
 

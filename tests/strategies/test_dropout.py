@@ -194,6 +194,15 @@ def test_a_resumed_run_keeps_its_estimate(tmp_path):
     ]
 
 
+def test_a_client_that_is_to_take_part_always_stays_one_whatever_gets_lost(tmp_path):
+    rates = [1.0] + [1 / 3] * 9  # more than 1 - d: what is lost of the first cannot be made up for
+    notes = play(tmp_path, Failing(D), n=10, k=4, rounds=20, rates=rates)
+    assert notes.rounds[-1].dropout > 0.1
+    resume = Resume(21, notes.clients, notes.memory[20])
+    again = play(tmp_path, Failing(D), n=10, k=4, rounds=24, rates=rates, resume=resume)
+    assert all(0 in {part.client for part in record.participations} for record in again.rounds)
+
+
 def test_estimates():
     assert DropoutEstimate(15.0).value == 0
     assert DropoutEstimate(15.0).after(0, 0) == DropoutEstimate(15.0)
