@@ -26,6 +26,10 @@ class SelectionPolicy:
         """Return (n,) how often each client takes part, in participations a round; None where nobody knows."""
         return None
 
+    def counted(self) -> NDArray[np.bool_] | None:
+        """Return (n,) of whose data unbiased weights are to be the shares; None: of all who ever came."""
+        return None
+
     def terms(self, ask: Ask, client: int) -> Ask:
         """Complete what a client is asked, or sent with the model, by what differs from client to client."""
         return ask

@@ -112,6 +112,10 @@ class Roster:
         here = self.available_but(self.patience.resting(round_, QUESTION, TRAINING))
         return here if here.any() else self.available_but(())
 
+    def stayed(self, round_: int, stride: int) -> NDArray[np.bool_]:
+        """Return (n,) who has been there within so many rounds: whoever was not has left."""
+        return self.seen >= round_ - stride
+
     def available_but(self, clients: Iterable[int]) -> NDArray[np.bool_]:
         """Return (n,) the connected clients that are not busy, but for these."""
         others = self.available.copy()

@@ -168,6 +168,8 @@ class Steps(Bookkeeping):
         sizes = self.roster.sizes
         if self.weights == weighting.UNBIASED:
             sizes = self.roster.sizes_of_all("weights 'unbiased'", or_equal=True).astype(np.float64)
+            counted = self.counted()
+            sizes = sizes if counted is None else np.where(counted, sizes, 0.0)
         weights = weighting.omega(self.weights, plan.clients, plan.weights, sizes, self.rates())
         self._plan = plan = replace(plan, weights=weights, ask=replace(plan.ask, compression=compression))
         self._model = arrays

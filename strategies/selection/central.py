@@ -47,6 +47,10 @@ class CentralSelection(AgeAwareStrategy):
         n = max(1, int(self.roster.here(self._record.round).sum()))
         return np.full(len(self.roster), min(1.0, self._per_round / n))
 
+    def counted(self) -> NDArray[np.bool_] | None:
+        """Return (n,) who is there: k/n is shared among them."""
+        return self.roster.here(self._record.round)
+
 
 class RandomSelection(CentralSelection):
     """``per_round`` clients uniformly at random, weighted by data size (Javani & Wang 2025, Policy 1)."""

@@ -5,6 +5,7 @@ machine on the client's side behind all of them.
 """
 
 import logging
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -81,6 +82,12 @@ class DecentralisedParticipation(AgeAwareStrategy):
     def rates(self) -> NDArray[np.float64]:
         """Return (n,) the clients' rates; of those whose absence is learned, what they achieve of them."""
         return self.targets() if self._absence is None else self._absence.achieved(self.targets())
+
+    def counted(self) -> NDArray[np.bool_] | None:
+        """Return (n,) who has not left; all, where absence is learned: then the rates are what they achieve with it."""
+        if self._absence is not None:
+            return None
+        return self.roster.stayed(self._record.round, math.ceil(self.clients / self.per_round))
 
     def parameters(self) -> dict[str, Any]:
         """Return n, k, the wire, and whether absence is learned."""

@@ -38,6 +38,10 @@ class LearnedSelection(CentralSelection):
         """Return None: how often a client takes part follows from what it reports."""
         return None
 
+    def counted(self) -> NDArray[np.bool_] | None:
+        """Return None: rates that are learned are of all, and of the rounds in which they are away."""
+        return None
+
     def memory(self) -> dict[str, NDArray[Any]]:
         """Return what the base does, and what the selector has learned."""
         return {**super().memory(), **self.selector.memory()}

@@ -71,7 +71,7 @@ class MarkovParticipation(DecentralisedParticipation):
             rates, self.clients, self.per_round, most=largest_rate(policy.dropout), leaving=self._absence is None
         )
         self._own = rates != "equal" or self._absence is not None  # each client has a table of its own
-        self._declared = policy.dropout  # what the rates given must allow for; the estimated one is allowed for as it can
+        self._declared = policy.dropout  # what rates must allow for; more that is estimated, as far as they can
         self._rated: RatedMarkovPolicy | None = None
         self._adaptive = adaptive_dropout
         self._dropout = DropoutEstimate(float(policy.per_round), policy.dropout * policy.per_round)

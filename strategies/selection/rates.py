@@ -66,7 +66,7 @@ class OwnRates:
         """
         members = np.ones(max(self._clients, len(roster)), np.bool_)
         if self._leaving and isinstance(self._rule, str):
-            members[: len(roster)] = roster.seen >= round_ - self._stride
+            members[: len(roster)] = roster.stayed(round_, self._stride)
         if np.array_equal(members, self.members) or not members.any():
             return None
         left = self.members & ~members[: len(self.members)]

@@ -126,6 +126,28 @@ def test_unbiased_weights_of_random_selection_sum_to_the_mean_in_expectation(tmp
         )
 
 
+class HalfLeave(LocalGrid):
+    """Five of its ten nodes, those of even number, are gone from the sixth round on."""
+
+    def get_node_ids(self):
+        gone = len(self.notes.rounds) >= 5
+        return [node for i, node in enumerate(super().get_node_ids()) if i % 2 or not gone]
+
+
+@pytest.mark.parametrize("policy", ["systematic", "markov", "random"])
+def test_unbiased_weights_are_shares_of_the_data_of_those_who_have_not_left(policy, tmp_path):
+    make = {
+        "systematic": partial(SystematicParticipation, N, K),
+        "markov": partial(MarkovParticipation.optimal, N, K),
+        "random": partial(RandomSelection, K),
+    }[policy]
+    notes, strategy = play(partial(make, weights="unbiased"), tmp_path, rounds=30, grid=HalfLeave)
+    rates, q = strategy.rates(), np.where(np.arange(N) % 2, SIZES, 0) / SIZES[1::2].sum()
+    later = [part for record in notes.rounds[12:] for part in record.participations if not part.forced]
+    assert {part.client % 2 for part in later} == {1}
+    assert [part.weight for part in later] == pytest.approx([q[part.client] / rates[part.client] for part in later])
+
+
 def test_unbiased_weights_of_a_policy_that_knows_no_rates_are_refused(tmp_path):
     class Unknown(RandomSelection):
         def rates(self):
