@@ -40,7 +40,7 @@ def reproduce(
     """
     try:
         from aoi_fl.experiments.harness.base import Options
-        from aoi_fl.experiments.registry import experiments, find
+        from aoi_fl.experiments.registry import experiments, find, known
         from aoi_fl.experiments.runner import MissingDataError, rewrite
         from aoi_fl.experiments.runner import reproduce as play
         from aoi_fl.experiments.summary import WICS_PAGE, write_summary
@@ -51,7 +51,7 @@ def reproduce(
         ) from error
 
     if name == "list":
-        rows = [(e.name, f"{e.minutes:g}", f"{e.title} ({e.source})") for e in experiments().values()]
+        rows = [(e.name, f"{e.minutes:g}", f"{e.title} ({e.source})") for e in known().values()]
         print_table("Experiments", ["name", "minutes of one core", "what"], rows)
         return
     folder = out or (QUICK_OUT if quick else Path("docs/results"))

@@ -76,6 +76,6 @@ def find(name: str) -> Experiment:
     if name not in known():
         near = did_you_mean(name, (*known(), "wics", "all", "list", "summary"))
         raise ConfigError(
-            f"experiment {name!r} is unknown: give one of {', '.join(experiments())}, wics, all, list or summary.{near}"
+            f"experiment {name!r} is unknown: give one of {', '.join(known())}, wics, all, list or summary.{near}"
         )
     return known()[name]

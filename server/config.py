@@ -135,7 +135,7 @@ class RunConfig(TaskSettings):
             )
         for key in sorted(KEYS - REGISTRY[self.policy].keys):
             name = key.replace("-", "_")
-            value, default = getattr(self, name), type(self).model_fields[name].default
+            value, default = getattr(self, name), _default(name)
             if value != default:
                 raise ValueError(
                     f"{key} is {_plain(value)}, but policy {self.policy} does not use it: leave it out, or choose one "
@@ -173,6 +173,11 @@ class RunConfig(TaskSettings):
             )
         if self.clock_start and not self.clock:
             raise ValueError(f"clock-start is {self.clock_start:g}, a second of a trace, but clock is empty: set clock")
+        if (self.rates != "equal" or self.absence == "learned") and self.max_age != _default("max_age"):
+            raise ValueError(
+                f"max-age is {self.max_age}, but rates is {self.rates} and absence is {self.absence}: then each client "
+                "has a table of its own, which is as long as it needs to be; leave max-age out"
+            )
         if self.until and not self.clock:
             raise ValueError(f"until is {self.until:g}, in seconds of simulated time, but clock is empty: set clock")
         if self.foresight and not self.clock:
@@ -243,6 +248,10 @@ def over_selected(per_round: int, factor: float) -> int:
 def variable(key: str) -> str:
     """Return the name of the environment variable that sets a run key in a cluster."""
     return "AOI_" + key.upper().replace("-", "_")
+
+
+def _default(name: str) -> Any:
+    return RunConfig.model_fields[name].default
 
 
 def _plain(value: Any) -> str:

@@ -73,6 +73,8 @@ def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:
     recorded = dict(about["config"])
     if recorded.get("policy") not in users_of("foresight"):
         recorded.pop("foresight", None)  # until 0.2 it was taken, and ignored, beside any policy
+    if recorded.get("rates", "equal") != "equal" or recorded.get("absence") == "learned":
+        recorded.pop("max-age", None)  # likewise
     config = RunConfig.parse({**recorded, **here})
     before, now = config.flat(), given.flat()
     other = [key for key in map(kebab, TaskSettings.model_fields) if before[key] != now[key]]
