@@ -46,12 +46,14 @@ def show_load(metrics: LoadMetrics, title: str) -> None:
     )
 
 
-def show_freshness(freshness: Freshness) -> None:
+def show_freshness(freshness: Freshness, ageing: str) -> None:
     """Show how old data was, and what keeping it fresh has cost."""
+    other = [] if ageing == "linear" else [(f"weighted {ageing} ageing cost, which WICS minimises", freshness.ageing)]
     print_facts(
         "Freshness of data",
         [
-            ("P2, weighted age that WICS minimises", freshness.p2),
+            *other,
+            ("P2, weighted age" + (", which WICS minimises" if not other else ""), freshness.p2),
             ("floor under P2 in the long run", freshness.floor),
             ("average age, weighted by size", freshness.weighted_age),
             ("spent a round, mean", freshness.spent.mean),

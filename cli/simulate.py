@@ -165,7 +165,8 @@ def simulate(
         metrics = measure(history)
     freshness = None
     if table and budget:
-        freshness = measure_freshness(history, table.payments, table.sensitivities, table.sizes, budget)
+        costs = cast(Ageing, ageing)
+        freshness = measure_freshness(history, table.payments, table.sensitivities, table.sizes, budget, costs)
     if history.rounds < rounds:
         title += f"; the total budget of {total_budget:g} ends it after {history.rounds}"
     selections = [history.selection(t).clients.tolist() for t in range(1, history.rounds + 1)] if trace else []
@@ -177,7 +178,7 @@ def simulate(
         return
     show_load(metrics, title)
     if freshness:
-        show_freshness(freshness)
+        show_freshness(freshness, ageing)
     if ticking is not None:
         print_facts("In simulated time", [(name.replace("_", " "), v) for name, v in _cost(ticking, history).items()])
     if trace:

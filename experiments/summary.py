@@ -13,6 +13,7 @@ from aoi_fl.experiments.harness.store import Store, rests_on
 from aoi_fl.experiments.registry import find, known
 
 ARENA_PAGE = tuple(arena.name for arena in ARENAS)
+_WICS = "WICS: choosing whose data to refresh under a budget"
 WICS_PAGE = ("wics-learning", "wics-sensitivity", "wics-budget", "wics-ages", "wics-packing", "wics-exact")
 # What the first lines say, and no more than these: ten lines, with the verdicts.
 FRONT = (
@@ -46,6 +47,8 @@ def write_summary(out: Path) -> Path:
         if found.headline and name in FRONT:
             headlines.append(f"- {found.headline} [{name}]({name}.md)")
     pages = [f"- [{e.title}]({name}.md): {e.source}." for name, e in known().items() if (out / f"{name}.md").exists()]
+    if any((out / f"{name}.md").exists() for name in WICS_PAGE):
+        pages.append(f"- [{_WICS}](wics.md): the pages of Xu et al. 2024, together.")
     page = out / "README.md"
     page.write_text(
         "# Claims of the papers, measured\n\n"
@@ -55,7 +58,7 @@ def write_summary(out: Path) -> Path:
         encoding="utf-8",
     )
     _write_together(
-        out, "wics", "WICS: choosing whose data to refresh under a budget", WICS_PAGE,
+        out, "wics", _WICS, WICS_PAGE,
         "All of them: `aoi reproduce wics`, which goes on with what was interrupted.",
     )  # fmt: skip
     _write_together(

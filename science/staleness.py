@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.science.ageing import AgeingCost
+from aoi_fl.science.ageing import AgeingCost, ageing_cost
 from aoi_fl.science.history import History
+from aoi_fl.science.names import Ageing
 from aoi_fl.science.objective import lagrangian_floor, p2, weighted_average_age
 from aoi_fl.science.purse import BudgetAccount
 
@@ -32,12 +33,14 @@ class Freshness:
     weighted_age : the n_i/n-weighted average age of their Fig. 10
     spent : what the rounds spent
     floor : the Lagrangian floor under P2 in the long run; a short run that starts at low ages can stay below it
+    ageing : Σ φ_i f(Δ_i)/N, averaged over rounds, which WICS minimises where ages cost f; P2 for f(j) = j
     """
 
     p2: float
     weighted_age: float
     spent: Spending
     floor: float
+    ageing: float
 
 
 def mean_ages(history: History, cost: AgeingCost | None = None) -> NDArray[np.float64]:
@@ -55,7 +58,12 @@ def mean_ages(history: History, cost: AgeingCost | None = None) -> NDArray[np.fl
 
 
 def measure_freshness(
-    history: History, payments: Floats, sensitivities: Floats, sizes: Sizes, budget: float
+    history: History,
+    payments: Floats,
+    sensitivities: Floats,
+    sizes: Sizes,
+    budget: float,
+    ageing: Ageing = "linear",
 ) -> Freshness:
     """Measure a history, of R ≥ 1 rounds, whose selected clients refreshed their data for their payments.
 
@@ -70,4 +78,5 @@ def measure_freshness(
         weighted_age=weighted_average_age(ages, sizes),
         spent=Spending(float(np.mean(account.spent)), max(account.spent)),
         floor=lagrangian_floor(payments, sensitivities, budget),
+        ageing=p2(mean_ages(history, ageing_cost(ageing)), sensitivities),
     )

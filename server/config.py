@@ -156,6 +156,11 @@ class RunConfig(TaskSettings):
                 f"staleness-rates is own, but staleness is {self.staleness}: only mislabelled data go bad at rates of "
                 "their own; set staleness to mislabelled, or staleness-rates to equal"
             )
+        if self.sensitivities == "estimated" and self.trains == "selected":
+            raise ValueError(
+                "sensitivities is estimated, but trains is selected: whoever trains has just refreshed, and from losses on "
+                "fresh data nothing is learnt; set trains to all, or sensitivities to staleness or declared"
+            )
         if self.candidates and not self.clients_per_round <= self.candidates <= self.num_clients:
             raise ValueError(
                 f"candidates is {self.candidates}: give clients-per-round, {self.clients_per_round}, to num-clients, "

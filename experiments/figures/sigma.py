@@ -79,7 +79,8 @@ class Sigma(Experiment):
             f"40 quadratics on the line of equal sizes, k=6, K=2 steps; {seeds:,} seeds, in batches of "
             f"{settings['seeds a batch']} whose means are compared in pairs. Equal sizes give proportional and the "
             "Markov policies a larger Σ than random selection; the learning rates are the theorem's, and that divided "
-            "by K, as in its proof.",
+            "by K, as in its proof. Ages start from the stationary law, and the increasing policy's p_a is ours, since "
+            "none is printed.",
             (
                 Claim(
                     claim.claim,

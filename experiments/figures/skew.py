@@ -141,7 +141,8 @@ class Skew(Experiment):
             "rounds, and that is judged; Table II's title says average. F_k* is the loss after "
             f"{settings['local_steps']} steps on a client's own data, so Γ below 0 is an estimate's error; Γ is taken "
             f"at a model trained centrally for {settings['central_epochs']} epochs, ρ̄ at the run's last model. A "
-            "round's ρ scatters, so its least falls with the number of rounds."
+            "round's ρ scatters, so its least falls with the number of rounds. Ages start from the stationary law, and "
+            "the increasing policy's p_a is ours, since none is printed."
         )
         head = ("partition", "policy", "least ρ", "mean ρ", "largest ρ at the last model", "paper's Table II")
         tables = (Table("ρ along training", head, lines),) if lines else ()

@@ -28,7 +28,9 @@ from aoi_fl.experiments.harness.base import WICS, Claim, Conclusion, Experiment,
 from aoi_fl.experiments.harness.drawing import STYLES, legend_below
 from aoi_fl.experiments.harness.stats import interval
 from aoi_fl.experiments.harness.verdicts import side
+from aoi_fl.science.ageing import ageing_cost
 from aoi_fl.science.budget import BudgetedSelector
+from aoi_fl.science.names import Ageing
 from aoi_fl.science.objective import lagrangian_floor, p2, weighted_average_age
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
@@ -37,6 +39,7 @@ from aoi_fl.strategies.registry import BUDGETED
 from aoi_fl.wire.clients import section5_instance
 
 _BATCH = 20  # instances a unit
+_AGEINGS: Mapping[Ageing, str] = {"quadratic": "j²", "root": "√j"}  # costs of age beside the paper's
 _BEATING = ("abs", "maxpack", "wics")  # who is said to beat Random
 
 
@@ -78,6 +81,11 @@ class WicsAges(Experiment):
                 ages = mean_ages(simulate(player, population, rounds, seed))
                 row[f"p2 {policy}"] = p2(ages, table.sensitivities)
                 row[f"weighted_age {policy}"] = weighted_average_age(ages, table.sizes)
+            for ageing in _AGEINGS:
+                for made_for in ("linear", ageing):
+                    player = BudgetedSelector(float(unit["budget"]), "whittle", seed, ageing=made_for)
+                    ages = mean_ages(simulate(player, population, rounds, seed), ageing_cost(ageing))
+                    row[f"{ageing} {made_for}"] = p2(ages, table.sensitivities)
             rows.append(row)
         return rows
 
@@ -161,12 +169,22 @@ class WicsAges(Experiment):
             "Lagrangian floor of as many rounds. WICS minimises P2, which weights ages by φ; Fig. 10 weights them by "
             "data size, and with payments in proportion to size the index of that objective is MaxPack's."
         )
+        costs = [
+            [f"{ageing}, f(j) = {formula}", sums(rows, ageing, "linear", ageing).percent()]
+            for ageing, formula in _AGEINGS.items()
+            if f"{ageing} linear" in rows[0]
+        ]
+        others = Table(
+            "Where ages cost f: Σ φ f(Δ) under WICS made for f, beside WICS made for f(j) = j",
+            ("f", "ratio of sums"),
+            costs,
+        )
         p2_, age = sums(rows, "p2", "maxpack"), sums(rows, "weighted_age", "maxpack")
         headline = (
             f"WICS attains its own objective best, P2 {p2_.percent()} beside MaxPack's; the size-weighted average age "
             f"of Fig. 10 is {age.percent()}."
         )
-        return Conclusion(paragraph, claims, (table,), headline)
+        return Conclusion(paragraph, claims, (table, others) if costs else (table,), headline)
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw both measures against N, a column for each budget."""

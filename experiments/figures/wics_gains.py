@@ -109,9 +109,9 @@ def flat(found: Mapping[str, Sequence[Interval]]) -> list[Interval]:
     return [difference for of_one in found.values() for difference in of_one]
 
 
-def sums(rows: Sequence[Row], measure: str, rival: str) -> Ratio:
+def sums(rows: Sequence[Row], measure: str, rival: str, policy: str = "wics") -> Ratio:
     """Return WICS's sum over all instances and settings as a share of a rival's; an instance counts once."""
-    ours, theirs = (by_seed(rows, None, None, itemgetter(f"{measure} {p}")) for p in ("wics", rival))
+    ours, theirs = (by_seed(rows, None, None, itemgetter(f"{measure} {p}")) for p in (policy, rival))
     return ratio(ours, theirs)
 
 

@@ -45,7 +45,7 @@ def _units(model: str, dataset: str) -> dict[str, set[str]]:
 
 
 def _source(figure: str) -> str:
-    return f"{WICS}, {figure}, with φ as in eq. (10)"
+    return f"{WICS}, {figure}, with φ = share · rate, after eq. (10)"
 
 
 class WicsSensitivity(Experiment):

@@ -147,6 +147,11 @@ class Windows(setting.PolicyFigure):
             points = [(t, interval(_values(rows, policy, t))) for t in windows]
             above = [(t, f.mean, f.half) for t, f in points if f.mean > _NOTHING]  # a logarithmic axis has no zero
             axes.errorbar(*zip(*above, strict=True), linestyle="", label=policy, **style)
+            even = [t for t, f in points if f.mean <= _NOTHING]
+            if even:
+                lowest = axes.get_xaxis_transform()
+                axes.plot(even, [0.0] * len(even), transform=lowest, linestyle="", clip_on=False, zorder=3, **style)
+                axes.text(even[0], 0.02, "0: ", transform=lowest, ha="right", va="bottom", color=style["color"])
         axes.set(
             xscale="log", yscale="log", xlabel="window T, rounds", ylabel="√Var(Y)/T, points: measured; lines: exact"
         )

@@ -48,8 +48,7 @@ class BudgetedRefresh(AgeAwareStrategy):
     total_budget : what all rounds together may spend, beside the selector's budget for each; where what is left of it
         pays nobody more whom the run has met, by what they declared, the run is complete; infinite: rounds alone count
     sensitivities : "declared" by the clients, or "estimated" from how the losses that they report in training move with
-        the age of their data, see :mod:`aoi_fl.science.estimate`; where only the selected train, no old data are ever
-        trained on, and the estimate stays where it starts, at the clients' shares of the data
+        the age of their data, see :mod:`aoi_fl.science.estimate`, where all train: the selected alone have no old data
     """
 
     def __init__(
@@ -70,6 +69,11 @@ class BudgetedRefresh(AgeAwareStrategy):
         ):
             if value not in allowed:
                 raise ConfigError(f"{key} is {value!r}: choose one of {', '.join(allowed)}.")
+        if sensitivities == "estimated" and trains == "selected":
+            raise ConfigError(
+                "sensitivities is 'estimated', but trains is 'selected': whoever trains has just refreshed, and from "
+                "losses on fresh data nothing is learnt; set trains to 'all', or sensitivities to 'declared'."
+            )
         if source == "bid" and sensitivities == "estimated":
             raise ConfigError(
                 "sensitivities is 'estimated', but index-source is 'bid': the server estimates, and a client that bids "

@@ -62,7 +62,7 @@ def test_who_has_declared_no_size_counts_as_the_mean(tmp_path):
         return Message(RecordDict({"arrays": message.content["arrays"], "metrics": metrics}), reply_to=message)
 
     grid = LocalGrid(app, {"runs-dir": str(tmp_path), "seed": 5, "num-clients": 4, "policy": "wics"}, 4)
-    strategy = BudgetedRefresh(BudgetedSelector(40.0), 4, sensitivities="estimated")
+    strategy = BudgetedRefresh(BudgetedSelector(40.0), 4, sensitivities="estimated", trains="all")
     model = ArrayRecord({"w": Array(np.zeros(1, np.float32))})
     result = strategy.start(grid, model, 3)
     assert len(result.train_metrics_clientapp) == 3
@@ -100,7 +100,7 @@ def test_labels_go_wrong_at_each_client_s_own_rate(tmp_path):
     ("how", "why"),
     [
         ({"source": "bid"}, "clients bid as if it were linear"),
-        ({"sensitivities": "estimated"}, "grows linearly with age"),
+        ({"sensitivities": "estimated", "trains": "all"}, "grows linearly with age"),
     ],
 )
 def test_costs_of_age_that_are_not_linear_do_not_go_with_what_takes_them_to_be_so(how, why):
@@ -110,7 +110,11 @@ def test_costs_of_age_that_are_not_linear_do_not_go_with_what_takes_them_to_be_s
 
 def test_what_makes_no_sense_is_refused():
     with pytest.raises(ConfigError, match="index-source is 'bid': the server estimates"):
-        BudgetedRefresh(BudgetedSelector(40.0), 4, source="bid", sensitivities="estimated")
+        BudgetedRefresh(BudgetedSelector(40.0), 4, source="bid", sensitivities="estimated", trains="all")
+    with pytest.raises(ConfigError, match="but trains is 'selected': whoever trains has just refreshed"):
+        BudgetedRefresh(BudgetedSelector(40.0), 4, sensitivities="estimated")
+    with pytest.raises(ConfigError, match="but trains is selected: whoever trains has just refreshed"):
+        RunConfig.parse({"policy": "wics", "sensitivities": "estimated"})
     with pytest.raises(ConfigError, match="sensitivities is 'guessed': choose one of declared, estimated"):
         BudgetedRefresh(BudgetedSelector(40.0), 4, sensitivities="guessed")
     with pytest.raises(ConfigError, match="staleness-rates is own, but staleness is stream"):
