@@ -118,7 +118,10 @@ def _interval(moment: str) -> Callable[[Run], str]:
     def cell(run: Run) -> str:
         measured = _measured(lambda metrics: getattr(metrics, moment))(run)
         policy = theory.law(run)
-        return f"{measured} (theory {_number(getattr(policy, moment))})" if measured and policy else measured
+        if not measured or policy is None:
+            return measured
+        short = ", of a longer run" if len(run.rounds) < 4 * theory.longest_wait(policy) else ""
+        return f"{measured} (theory {_number(getattr(policy, moment))}{short})"
 
     return cell
 

@@ -158,8 +158,8 @@ class RunConfig(TaskSettings):
             )
         if self.sensitivities == "estimated" and self.trains == "selected":
             raise ValueError(
-                "sensitivities is estimated, but trains is selected: whoever trains has just refreshed, and from losses on "
-                "fresh data nothing is learnt; set trains to all, or sensitivities to staleness or declared"
+                "sensitivities is estimated, but trains is selected: whoever trains has just refreshed, and losses on "
+                "fresh data say nothing of age; set trains to all, or sensitivities to staleness or declared"
             )
         if self.candidates and not self.clients_per_round <= self.candidates <= self.num_clients:
             raise ValueError(

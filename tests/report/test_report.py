@@ -21,6 +21,7 @@ from aoi_fl.report.runs import Run, load_all
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.markov_rates import RatedMarkovPolicy
 from aoi_fl.science.selection import Population, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
@@ -141,10 +142,16 @@ def test_systematic_participation_shows_its_law(tmp_path: Path, jitter: float, r
     notes = {"kind": "systematic", "clients": 6, "per_round": 3, "rates": rates, "jitter": jitter}
     folder = record(tmp_path / "s", [RoundRecord(1)], [], policy=notes, config={"policy": "systematic"})
     promised = theory.law(load_all([str(folder)])[0])
-    assert isinstance(promised, theory.SystematicLaw)
     each = np.full(6, 0.5) if isinstance(rates, str) else np.array(rates)
-    everyone = Population(np.zeros(6000, np.int64), np.ones(6000, np.int64), np.ones(6000, np.bool_))
     policy = SystematicPolicy.rated(np.repeat(each, 1000), "random", jitter, 1)  # phases stay: many clients
+    shows_its_law(policy, promised)
+
+
+def shows_its_law(
+    policy: SystematicPolicy | RatedMarkovPolicy, promised: MarkovPolicy | theory.MixedLaw | None
+) -> None:
+    assert isinstance(promised, theory.MixedLaw)
+    everyone = Population(np.zeros(6000, np.int64), np.ones(6000, np.int64), np.ones(6000, np.bool_))
     shown = measure(simulate(policy, everyone, 200, 1))
     count = sum(shown.interval_counts.values())
     for x, p in enumerate(promised.interval_pmf(), 1):
@@ -155,9 +162,16 @@ def test_systematic_participation_shows_its_law(tmp_path: Path, jitter: float, r
         assert shown.window_deviation[window] == pytest.approx(deviation, abs=0.02 / window**0.5)
 
 
-@pytest.mark.parametrize("rates", ["size", [0.5, 0.5, 0.25, 0.75]])
-def test_tables_of_the_clients_own_show_no_law_of_equal_ones(tmp_path: Path, rates: str | list[float]) -> None:
-    notes = {"kind": "markov-optimal", "clients": 4, "per_round": 2, "probabilities": [0.0, 1.0], "rates": rates}
+def test_tables_of_the_clients_own_show_their_law(tmp_path: Path) -> None:
+    rates = [0.5, 0.25, 0.25, 1.0, 0.4, 0.6]
+    notes = {"kind": "markov-optimal", "clients": 6, "per_round": 3, "probabilities": [0.0, 1.0], "rates": rates}
+    folder = record(tmp_path / "m", [RoundRecord(1)], [], policy=notes, config={"policy": "markov-optimal"})
+    shows_its_law(RatedMarkovPolicy(np.repeat(rates, 1000)), theory.law(load_all([str(folder)])[0]))
+
+
+@pytest.mark.parametrize("what", [{"rates": "size"}, {"rates": [0.5, 0.5, 0.25, 0.75], "absence": "learned"}])
+def test_tables_that_are_not_in_the_record_show_no_law(tmp_path: Path, what: dict[str, object]) -> None:
+    notes = {"kind": "markov-optimal", "clients": 4, "per_round": 2, "probabilities": [0.0, 1.0], **what}
     folder = record(tmp_path / "m", [RoundRecord(1)], [], policy=notes, config={"policy": "markov-optimal"})
     assert theory.law(load_all([str(folder)])[0]) is None
 
