@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -29,6 +30,7 @@ from aoi_fl.cli.options import (
 )
 from aoi_fl.cli.output import print_facts, print_json, print_table
 from aoi_fl.cli.players import make_player
+from aoi_fl.cli.run import seconds
 from aoi_fl.cli.wait import waiting
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import Ageing, PhaseRule, Start, Weighting
@@ -95,6 +97,19 @@ def simulate(
     deadline: Annotated[
         float, typer.Option(click_type=Number(1e-9, 1_000_000.0), help="Seconds of a round, at most; with --clock.")
     ] = 600.0,
+    over_selection: Annotated[
+        float,
+        typer.Option(
+            click_type=Number(1.0, 100.0), help="By which factor more are chosen than a round waits for; with --clock."
+        ),
+    ] = 1.0,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Of simulated time: 6h, 90min, 3d or seconds; with --clock.")
+    ] = None,
+    model_bytes: Annotated[
+        float,
+        typer.Option(click_type=Number(0, 1e12), help="Loaded before a training, and as many after; with --clock."),
+    ] = 0.0,
     trace: Annotated[bool, typer.Option("--trace", help="Also show who took part in each round.")] = False,
     config: Config = None,
     as_json: Json = False,
@@ -110,8 +125,15 @@ def simulate(
     from aoi_fl.science.selection import Population
     from aoi_fl.science.sizes import make_sizes
     from aoi_fl.science.systematic import SystematicPolicy
+    from aoi_fl.server.config import over_selected
 
     reject_misplaced(context, policy, absence)
+    wanted, per_round = per_round, over_selected(per_round, over_selection)
+    if over_selection > 1 and per_round > clients:
+        raise ConfigError(
+            f"over-selection is {over_selection:g}, which makes {per_round} of {wanted} clients a round, more than "
+            f"there are, {clients}: lower it."
+        )
     table = None
     player: Decentralised | Selector
     if policy in BUDGETED:
@@ -147,11 +169,17 @@ def simulate(
         title = f"{policy}: {clients} clients, {per_round} a round, {rounds} rounds, seed {seed}"
         title += f"; {capped} clients have a rate capped at 1" if capped else ""
     if clock is None:
-        reject(context, ["deadline"], "time that is not simulated", "leave it out, or give --clock")
+        of_time = ["deadline", "over_selection", "until", "model_bytes"]
+        reject(context, of_time, "time that is not simulated", "leave it out, or give --clock")
     else:
+        reject(context, ["over_selection"] if policy in BUDGETED else [], f"policy {policy}", "leave it out")
         reject(context, ["there"], f"clock {clock}, which says who is there", "leave one of them out")
     with waiting(f"Playing {rounds} rounds"):
-        ticking = None if clock is None else _clock(clock, deadline, population, None if table else per_round, seed)
+        ticking = None
+        if clock is not None:
+            ends = {"deadline": deadline, "until": seconds(until) if until else math.inf, "model": model_bytes}
+            enough = wanted if over_selection > 1 else None
+            ticking = _clock(clock, population, None if table else per_round, seed, enough=enough, **ends)
         history = simulation.simulate(
             player,
             population,
@@ -167,12 +195,12 @@ def simulate(
     if table and budget:
         costs = cast(Ageing, ageing)
         freshness = measure_freshness(history, table.payments, table.sensitivities, table.sizes, budget, costs)
-    if history.rounds < rounds:
+    if total_budget and history.rounds < rounds:
         title += f"; the total budget of {total_budget:g} ends it after {history.rounds}"
     selections = [history.selection(t).clients.tolist() for t in range(1, history.rounds + 1)] if trace else []
     if as_json:
         fresh = asdict(freshness) if freshness else {}
-        fresh |= {"rounds": history.rounds} if total_budget else {}
+        fresh |= {"rounds": history.rounds} if total_budget or until else {}
         fresh |= {} if ticking is None else _cost(ticking, history)
         print_json(asdict(metrics) | fresh | ({"selections": selections} if trace else {}))
         return
@@ -187,19 +215,19 @@ def simulate(
         )
 
 
-def _clock(clock: str, deadline: float, population: Population, wanted: int | None, seed: int) -> RoundClock:
+def _clock(clock: str, population: Population, wanted: int | None, seed: int, **how: Any) -> RoundClock:
     """Return the devices' time; a local training of mean length passes through as many examples as clients have."""
     from aoi_fl.engine.traces import make_trace, too_few
     from aoi_fl.science.clock import RoundClock
 
     sizes = population.sizes.astype(float)
     trace = make_trace(clock, len(sizes), seed)
-    made = RoundClock(trace.devices(float(sizes.mean())), sizes, deadline)
+    made = RoundClock(trace.devices(float(sizes.mean())), sizes, **how)
     fastest = float(made.seconds.min())
     if wanted and (few := too_few(trace, wanted)):
         print(f"aoi: {few}", file=sys.stderr)
-    if fastest > deadline:
-        why = f"the deadline is {deadline:g} s, and the fastest of the clients takes {fastest:.4g} s"
+    if fastest > made.deadline:
+        why = f"the deadline is {made.deadline:g} s, and the fastest of the clients takes {fastest:.4g} s"
         print(f"aoi: {why}: nobody can meet it. Raise it.", file=sys.stderr)
     return made
 

@@ -1,5 +1,6 @@
 """Simulated time for selection without learning: rounds that take seconds, on devices that come and go."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +15,8 @@ from aoi_fl.science.errors import ConfigError
 class RoundClock:
     """The clock of one simulation, vectorised over the clients.
 
-    A round ends when all have answered, or at the deadline; where nobody was chosen, after the time of a question.
+    A round ends when all have answered, or as many as are enough, or at the deadline; where nobody was chosen, after
+    the time of a question.
     Clients that are asked whether they are willing are so with the model, as with ``wire=broadcast``.
 
     Attributes
@@ -22,6 +24,9 @@ class RoundClock:
     devices : of n clients
     work : (n,) float64, examples that a local training passes through, epochs counted
     deadline : seconds of a round, at most
+    enough : updates that end a round; whoever comes after them has worked in vain
+    until : seconds after which no further round begins
+    model : bytes that a training loads before, and as many after
     now : simulated seconds up to now
     ends : when each round ended
     worked, wasted : device-seconds, and those of them that were in vain
@@ -30,12 +35,15 @@ class RoundClock:
     Raises
     ------
     ConfigError
-        Nobody is ever there, or the deadline is not above 0.
+        Nobody is ever there, or the deadline, or ``enough``, is not above 0.
     """
 
     devices: Devices
     work: Seconds
     deadline: float = 3600.0
+    enough: int | None = None
+    until: float = math.inf
+    model: float = 0.0
     now: float = 0.0
     ends: list[float] = field(default_factory=list)
     worked: float = 0.0
@@ -44,9 +52,11 @@ class RoundClock:
     def __post_init__(self) -> None:
         if not self.deadline > 0:
             raise ConfigError(f"the deadline is {self.deadline:g} s: it must be above 0.")
+        if self.enough is not None and self.enough < 1:
+            raise ConfigError(f"{self.enough} updates end a round: give at least 1.")
         if not len(self.devices.availability.begins):
             raise ConfigError("no device is ever there: give another trace.")
-        self.seconds = self.devices.seconds(np.arange(len(self.work)), self.work)
+        self.seconds = self.devices.seconds(np.arange(len(self.work)), self.work, self.model, self.model)
         self._here: tuple[int, NDArray[np.bool_]] = 0, np.zeros(0, np.bool_)
 
     def here(self, round_: int) -> NDArray[np.bool_]:
@@ -63,8 +73,10 @@ class RoundClock:
         end = self.now + self.devices.round_trip
         if len(clients):
             fates = self.devices.fates(clients, self.now, self.seconds[clients])
-            end = min(float(fates.arrives.max()), self.now + self.deadline)
-            kept = fates.arrives <= end
+            first = np.argsort(fates.arrives, kind="stable")[: self.enough]
+            end = min(float(fates.arrives[first[-1]]), self.now + self.deadline)
+            kept = np.zeros(len(clients), dtype=np.bool_)
+            kept[first] = fates.arrives[first] <= end
             came[clients[kept]] = True
             spent = np.minimum(fates.stops, end) - self.now
             self.worked += float(spent.sum())

@@ -5,7 +5,7 @@ import pytest
 
 from aoi_fl.science.availability import Availability, always
 from aoi_fl.science.clock import RoundClock
-from aoi_fl.science.devices import DeviceTrace, alike
+from aoi_fl.science.devices import DeviceTrace, alike, steady
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.f3ast import F3ast
 from aoi_fl.science.fedcs import FedCS
@@ -32,6 +32,21 @@ def test_a_round_by_hand():
     assert (by_hand.now, by_hand.worked, by_hand.wasted) == (30.0, 10 + 15 + 30, 15 + 30)
     assert np.flatnonzero(by_hand.play(2, everyone)).tolist() == [0, 2]
     assert by_hand.ends == [30.0, 60.0]
+
+
+def test_a_round_that_waits_for_no_more_than_are_enough_by_hand():
+    by_hand, everyone = clock(deadline=60.0, enough=1), np.ones(4, bool)
+    assert np.flatnonzero(by_hand.play(1, everyone)).tolist() == [0]
+    assert (by_hand.now, by_hand.worked, by_hand.wasted) == (10.0, 30.0, 20.0)  # 1 and 3 have worked for 10 s each
+    alike_ = RoundClock(steady(3).devices(1.0), np.ones(3), enough=2)
+    assert alike_.play(1, np.ones(3, bool)).sum() == 2 and alike_.wasted == alike_.worked / 3
+
+
+def test_loading_takes_time_and_time_ends_a_play():
+    slow = DeviceTrace(always(2), np.array([4.0, 4.0]), "example", np.array([10.0, 5.0]), np.array([2.0, np.inf]))
+    made = RoundClock(slow.devices(1.0), np.ones(2), model=10.0, until=30.0)
+    assert made.seconds.tolist() == [1 + 1 + 4 + 5, 1 + 2 + 4]
+    assert simulate(RandomSelector(2, 1), equals(2), 100, 1, clock=made).rounds == 3 and made.now == 33.0
 
 
 def test_with_nobody_there_a_round_begins_when_somebody_comes():
