@@ -16,7 +16,7 @@ from aoi_fl.experiments.harness.stats import interval
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
 from aoi_fl.server.clock_files import digest_of
-from aoi_fl.server.config import RunConfig
+from aoi_fl.server.config import RunConfig, over_selected
 
 # Run keys that have an option of the command, and those that the arena itself decides.
 _OPTIONS = {
@@ -198,6 +198,8 @@ class Arena(Experiment):
         if len({row["seed"] for row in rows}) == 1:
             about = "One seed, a first look without intervals"
             lines = [[cell.replace(" (one seed)", "") for cell in line] for line in lines]
+        sent = over_selected(settings["clients-per-round"], settings["over-selection"])
+        drawn = " Each seed begins at another hour of the trace." if "clock-start" in settings else ""
         head = (
             "policy", f"minutes to {lower}", "later than random", f"to {upper}", "final accuracy", "updates a round",
             "device-hours", "% wasted", "% never reached", "Var[X]", "Jain's index", "seconds a round",
@@ -208,7 +210,9 @@ class Arena(Experiment):
             f"{settings['until'] / 3600:g} h of simulated time; {settings['model']} on {settings['dataset']}, "
             f"{settings['partition']}. Wasted is the work of devices whose update was lost, late or not waited for; "
             "Var[X] is of the rounds between updates that counted; *later than random* is in minutes, in pairs of runs "
-            f"of one seed that both reach {lower}.",
+            f"of one seed that both reach {lower}. The server chooses {sent} of those who are there; where clients "
+            f"decide, each takes part at a rate of {sent} in {settings['num-clients']}, if it is there, so that fewer "
+            f"train.{drawn}",
             tables=(Table(about, head, lines),),
             headline=self._headline(rows, usual),
         )
