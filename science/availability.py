@@ -19,6 +19,7 @@ Clients: TypeAlias = NDArray[np.int64]
 Seconds: TypeAlias = NDArray[np.float64]
 
 DAY = 86_400.0
+_TOUCHING = 1e-6  # seconds that rounding may put between times that are one
 _SLOT = 600.0  # seconds for which a coin of the Bernoulli law holds
 _SLOTS = 1008  # a week of them
 
@@ -34,7 +35,6 @@ class Availability:
     offsets : (n+1,) int64
     begins, ends : (S,) float64, seconds from the start of the period, ascending within a client
     period : seconds after which all comes again; inf: it does not
-    origin : the second of the period at which a run begins
 
     Raises
     ------
@@ -47,7 +47,6 @@ class Availability:
     begins: Seconds
     ends: Seconds
     period: float = math.inf
-    origin: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.period > 0:
@@ -139,7 +138,30 @@ class Availability:
                 f"the trace has {self.clients} clients, and num-clients is {clients}: lower it, or give another trace."
             )
         rows = self.offsets[clients]
-        return Availability(self.offsets[: clients + 1], self.begins[:rows], self.ends[:rows], self.period, self.origin)
+        return Availability(self.offsets[: clients + 1], self.begins[:rows], self.ends[:rows], self.period)
+
+    def starting(self, seconds: float) -> "Availability":
+        """Return the same as somebody sees it who begins to count at this second."""
+        client = np.repeat(np.arange(self.clients), np.diff(self.offsets))
+        if math.isinf(self.period):
+            left = self.ends > seconds
+            begins, ends = (np.maximum(times[left] - seconds, 0.0) for times in (self.begins, self.ends))
+            return Availability(offsets_of(client[left], self.clients), begins, ends)
+        start = math.fmod(seconds, self.period)
+        begins, ends = self.begins - start, self.ends - start
+        over = ends <= 0  # these come at the end of the period now, and of those that are cut in two the beginnings
+        cut = (begins < 0) & ~over
+        who = np.concatenate([client, client[cut]])
+        begins = np.concatenate(
+            [np.where(over, begins + self.period, np.maximum(begins, 0.0)), begins[cut] + self.period]
+        )
+        ends = np.concatenate([np.where(over, ends + self.period, ends), np.full(int(cut.sum()), self.period)])
+        order = np.lexsort((begins, who))
+        who, begins, ends = who[order], begins[order], np.minimum(ends[order], self.period)
+        apart = np.ones(len(who), np.bool_)  # from the spell before: what was cut at the period's end is whole again
+        apart[1:] = (who[1:] != who[:-1]) | (begins[1:] > ends[:-1] + _TOUCHING)
+        last = np.append(apart[1:], True) if len(who) else apart
+        return Availability(offsets_of(who[apart], self.clients), begins[apart], ends[last], self.period)
 
     def here(self, when: float | Seconds, clients: Clients | None = None) -> NDArray[np.bool_]:
         """Return (s,) which clients, by default all, are there at a time, or at a time of each one's own."""
@@ -185,13 +207,17 @@ class Availability:
         return lengths / self.period
 
     def _spell(self, when: float | Seconds, clients: Clients | None) -> tuple[Clients, Seconds, Clients]:
-        """Return the row of the last spell that has begun (the row before a client's first: none), and the phase."""
+        """Return the row of the last spell that has begun (the row before a client's first: none), and the phase.
+
+        A time that was found as a beginning, and rounded, is taken for one.
+        """
         who = np.arange(self.clients) if clients is None else clients
-        phase = np.broadcast_to(np.mod(when + self.origin, self.period), who.shape)
+        phase = np.broadcast_to(np.mod(when, self.period), who.shape)
+        phase = np.where(phase > self.period - _TOUCHING, 0.0, phase)
         low, high = self.offsets[who], self.offsets[who + 1]
         while (open_ := low < high).any():  # a binary search, all clients at once
             middle = (low + high) // 2
-            begun = open_ & (self._at(self.begins, middle) <= phase)
+            begun = open_ & (self._at(self.begins, middle) <= phase + _TOUCHING)
             low, high = np.where(begun, middle + 1, low), np.where(open_ & ~begun, middle, high)
         return low - 1, phase, who
 

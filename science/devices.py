@@ -117,7 +117,7 @@ class DeviceTrace:
 
     def starting(self, seconds: float) -> "DeviceTrace":
         """Return these devices in a run that begins at another second of the trace."""
-        return replace(self, availability=replace(self.availability, origin=seconds))
+        return replace(self, availability=self.availability.starting(seconds)) if seconds else self
 
     def devices(self, work: float, round_trip: float = ROUND_TRIP) -> Devices:
         """Return the devices of a run whose mean local training passes through ``work`` examples, epochs counted."""

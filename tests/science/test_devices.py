@@ -1,7 +1,6 @@
 """Presence and speed of devices, against spells read off by hand and against a plain loop."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,12 +31,25 @@ def test_presence_is_what_the_spells_say(when, here, until, returns):
 
 @pytest.mark.parametrize("origin", [5.0, 95.0, 245.0])
 def test_a_run_that_begins_later_in_a_trace_sees_what_comes_then(origin):
-    later = replace(BY_HAND, origin=origin)
+    later = BY_HAND.starting(origin)
     for when in (0.0, 4.0, 33.0, 61.0, 150.0):
         assert later.here(when).tolist() == BY_HAND.here(when + origin).tolist()
         assert later.until(when).tolist() == (BY_HAND.until(when + origin) - origin).tolist()
         assert later.returns(when).tolist() == (BY_HAND.returns(when + origin) - origin).tolist()
     assert later.first(2).here(0.0).tolist() == BY_HAND.first(2).here(origin).tolist()
+    endless = Availability.from_spells([[(0, 3), (8, 20)], [(2, math.inf)], [(0, 4)]]).starting(10.0)
+    assert endless.here(0.0).tolist() == [True, True, False] and endless.until(0.0).tolist() == [10.0, math.inf, 0.0]
+
+
+def test_whoever_comes_next_in_a_trace_that_was_begun_later_is_there_then():
+    rng = np.random.default_rng(2)
+    for _ in range(1000):
+        edges = np.sort(rng.uniform(0, 7200, 4))
+        edges[0] *= rng.integers(2)  # or 0, where the period begins
+        spells = [[tuple(edges[:2])], [tuple(edges[2:])]]
+        found = Availability.from_spells(spells, 7200.0).starting(3600.0 * int(rng.integers(0, 200)))
+        when, here = found.next_present(float(rng.uniform(0, 50_000)))
+        assert here.any() and (found.until(when)[here] > when).all()
 
 
 def test_shares_and_some_clients_at_times_of_their_own():
