@@ -39,7 +39,7 @@ def arena(
     Run keys hold for every policy. Writes the table; the same command goes on with what was interrupted.
     """
     try:
-        from aoi_fl.engine.traces import make_trace, too_few
+        from aoi_fl.engine.traces import check_files, make_trace, too_few
         from aoi_fl.experiments.figures.arena import Arena
         from aoi_fl.experiments.figures.entrants import TEN
         from aoi_fl.experiments.harness.base import Options
@@ -55,7 +55,7 @@ def arena(
     kind, _, alpha = partition.partition(":")
     if (kind, bool(alpha)) not in (("iid", False), ("dirichlet", True)) or (alpha and not _is_alpha(alpha)):
         raise ConfigError(
-            f"partition is {partition!r}: give iid or dirichlet:ALPHA, dirichlet:0.3 for instance, 0.001 at least."
+            f"partition is {partition!r}: give iid or dirichlet:ALPHA, dirichlet:0.3 for instance, 0.001 to 1e6."
         )
     trace = settled(clock)
     options = Options(
@@ -63,6 +63,7 @@ def arena(
         typed=shlex.join(["aoi", "arena", *sys.argv[2:]]), quiet=quiet,
     )  # fmt: skip
     game = Arena()
+    check_files(trace)
     options = replace(options, keys=game.shared(pairs(config or []), options))
     for entrant in chosen or TEN:
         RunConfig.parse(game.keys(entrant, 1, options))
@@ -80,6 +81,6 @@ def arena(
 
 def _is_alpha(text: str) -> bool:
     try:
-        return float(text) >= 0.001
+        return 0.001 <= float(text) <= 1e6
     except ValueError:
         return False

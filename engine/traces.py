@@ -35,6 +35,19 @@ def in_files(clock: str) -> bool:
     return clock not in (ALWAYS, GENERATED) and not clock.startswith(f"{BERNOULLI}:")
 
 
+def check_files(clock: str) -> list[Path]:
+    """Return the files that a clock names, none for one that is made; raises ConfigError for one that is not there."""
+    paths = [Path(part) for part in clock.split(",")] if in_files(clock) else []
+    for path in paths:
+        if not path.is_file():
+            near = did_you_mean(clock, (ALWAYS, f"{BERNOULLI}:0.3", GENERATED))
+            raise ConfigError(
+                f"clock is {clock!r}: there is no file {path}, and it is neither always, bernoulli:SHARE nor generated."
+                f"{near}"
+            )
+    return paths
+
+
 def make_trace(clock: str, clients: int, seed: int) -> DeviceTrace:
     """Return n devices by the run key ``clock``.
 
@@ -55,15 +68,7 @@ def make_trace(clock: str, clients: int, seed: int) -> DeviceTrace:
             if isinstance(error, ConfigError):
                 raise
             raise ConfigError(f"clock is {clock!r}: {share!r} is no number. Give bernoulli:0.3, say.") from None
-    paths = [Path(part) for part in clock.split(",")]
-    for path in paths:
-        if not path.is_file():
-            near = did_you_mean(clock, (ALWAYS, f"{BERNOULLI}:0.3", GENERATED))
-            raise ConfigError(
-                f"clock is {clock!r}: there is no file {path}, and it is neither always, bernoulli:SHARE nor generated."
-                f"{near}"
-            )
-    trace = read_trace(*paths)
+    trace = read_trace(*check_files(clock))
     try:
         return trace.first(clients)
     except ConfigError as error:

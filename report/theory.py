@@ -1,5 +1,6 @@
 """What the theory says of a run's policy: the law of X, and how much a client's load varies over a window."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,8 +29,8 @@ class OneLaw(Protocol):
     def interval_pmf(self) -> NDArray[np.float64]:
         """Return P(X = x) at position x−1."""
 
-    def window_variance(self, window: int) -> float:
-        """Return Var(Y) of the participations in so many rounds."""
+    def window_variances(self, windows: Sequence[int]) -> list[float]:
+        """Return Var(Y) of the participations in T rounds for each T."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ class StrideLaw:
         pmf[np.array(list(law_)) - 1] = list(law_.values())
         return pmf
 
-    def window_variance(self, window: int) -> float:
-        """Return Var(Y) of the participations in so many rounds."""
-        return window_variance(self.rate, window, self.jitter)
+    def window_variances(self, windows: Sequence[int]) -> list[float]:
+        """Return Var(Y) of the participations in T rounds for each T."""
+        return [window_variance(self.rate, window, self.jitter) for window in windows]
 
 
 @dataclass(frozen=True)
@@ -71,15 +72,19 @@ class TableLaw:
         """Return P(X = x) at position x−1."""
         return np.asarray(self.table.interval_pmf())
 
-    def window_variance(self, window: int) -> float:
-        """Return Var(Y) of the participations in so many rounds, in the steady state.
+    def window_variances(self, windows: Sequence[int]) -> list[float]:
+        """Return Var(Y) of the participations in T rounds for each T, in the steady state.
 
         Participations form a stationary renewal process. With rate r = 1/E[X], and u_h the probability of taking part h
         rounds after doing so, Var(Y) = T r(1-r) + 2 Σ_{h=1}^{T-1} (T-h) r (u_h - r).
         """
-        rate, again, lags = 1 / self.table.interval_mean, self.table.renewals(window), np.arange(1, window)
-        variance = window * rate * (1 - rate) + 2 * rate * float((window - lags) @ (again[1:window] - rate))
-        return max(variance, 0.0)
+        rate, again = 1 / self.table.interval_mean, self.table.renewals(max(windows, default=0))
+        found = []
+        for window in windows:
+            lags = np.arange(1, window)
+            variance = window * rate * (1 - rate) + 2 * rate * float((window - lags) @ (again[1:window] - rate))
+            found.append(max(variance, 0.0))
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,12 +121,11 @@ class MixedLaw:
 
     def window_deviation(self, windows: Sequence[int]) -> list[float]:
         """Return √Var(Y)/T for each window T; where rates differ, so do the clients' means r_i·T."""
-        between = float(self.rates.var())
-        return [float(np.sqrt(self._mean_variance(window) / window**2 + between)) for window in windows]
-
-    def _mean_variance(self, window: int) -> float:
-        variances = (count * one.window_variance(window) for _, count, one in self._groups)
-        return sum(variances) / len(self.rates)
+        within = np.zeros(len(windows))
+        for _, count, one in self._groups:
+            within += np.array(one.window_variances(windows)) * count / len(self.rates)
+        spread = np.sqrt(within / np.array(windows) ** 2 + self.rates.var())
+        return [float(value) for value in spread]
 
     @cached_property
     def _groups(self) -> list[tuple[float, int, OneLaw]]:
@@ -133,8 +137,8 @@ def law(run: Run) -> MarkovPolicy | MixedLaw | None:
     """Return what has the law of X that the run should show; None for a policy without such a law.
 
     Random selection of k out of n is geometric in X with rate k/n (Javani & Wang 2024, eq. 5), for one client the same
-    as a table that has k/n at every age. Rates of the clients' own are in the record once the roll was called; where
-    absence is learned, tables follow what was learned, and have no law here.
+    as a table that has k/n at every age. Rates of the clients' own are in the record when the run is over; where
+    absence or dropout is learned, tables follow what was learned, and have no law here.
     """
     policy = run.policy
     clients = policy.get("clients") or run.size
@@ -142,7 +146,7 @@ def law(run: Run) -> MarkovPolicy | MixedLaw | None:
     rates, dropout = policy.get("rates", "equal"), float(policy.get("dropout") or 0)
     try:
         if policy.get("probabilities") and rates != "equal":
-            if policy.get("absence", "ignored") != "ignored":
+            if policy.get("absence", "ignored") != "ignored" or policy.get("adaptive_dropout"):
                 return None
             return MixedLaw(_checked(rates), lambda rate: TableLaw(_own(rate, dropout)))
         if policy.get("probabilities"):
@@ -187,5 +191,4 @@ def window_deviation(policy: MarkovPolicy | MixedLaw, windows: Sequence[int]) ->
     """
     if isinstance(policy, MixedLaw):
         return policy.window_deviation(windows)
-    one = TableLaw(policy)
-    return [float(np.sqrt(one.window_variance(window))) / window for window in windows]
+    return [math.sqrt(v) / t for t, v in zip(windows, TableLaw(policy).window_variances(windows), strict=True)]

@@ -23,7 +23,7 @@ def own_table(rate: float, max_age: int | None = None, dropout: float = 0.0) -> 
 
     A dropout estimated while a run goes on can exceed 1−r, all that a table can make up for; more is cut to that.
 
-    Raises ConfigError where a table as large as it needs would have more than a million ages: a largest one is needed.
+    Raises ConfigError where a table as large as it needs would have more than a million ages.
 
     >>> own_table(0.4), own_table(0.4, 1), own_table(0.4, 1, 0.7)
     ((0.0, 0.5, 1.0), (0.0, 0.6666666666666666), (1.0, 1.0))
@@ -33,7 +33,10 @@ def own_table(rate: float, max_age: int | None = None, dropout: float = 0.0) -> 
     first, at, later = tables.optimal_steps(1 / fraction, max_age, float(most) if dropout > most else dropout)
     oldest = first + 1 if max_age is None else max_age
     if oldest > LONGEST:
-        raise ConfigError(f"a client of rate {rate:g} needs a table of {oldest} ages: give max-age, {LONGEST} at most")
+        raise ConfigError(
+            f"a client of rate {rate:g} needs a table of {oldest} ages, and {LONGEST} are the most: raise the rate, or "
+            "give max-age where it is yours to give"
+        )
     return (0.0,) * first + (at,) + (later,) * (oldest - first)
 
 

@@ -133,14 +133,8 @@ class RunConfig(TaskSettings):
                 f"clients-per-round is {self.clients_per_round}, more than num-clients, {self.num_clients}: lower the "
                 "one or raise the other"
             )
-        for key in sorted(KEYS - REGISTRY[self.policy].keys):
-            name = key.replace("-", "_")
-            value, default = getattr(self, name), _default(name)
-            if value != default:
-                raise ValueError(
-                    f"{key} is {_plain(value)}, but policy {self.policy} does not use it: leave it out, or choose one "
-                    f"of the policies that do, {', '.join(users_of(key))}"
-                )
+        if not self.resume:
+            self._check_use()
         if (self.rates == "given") != bool(self.clients_file) and self.policy not in BUDGETED:
             raise ValueError(
                 f"rates is {self.rates} and clients-file is {self.clients_file!r}: rates=given and a clients-file with "
@@ -155,11 +149,6 @@ class RunConfig(TaskSettings):
             raise ValueError(
                 f"staleness-rates is own, but staleness is {self.staleness}: only mislabelled data go bad at rates of "
                 "their own; set staleness to mislabelled, or staleness-rates to equal"
-            )
-        if self.sensitivities == "estimated" and self.trains == "selected":
-            raise ValueError(
-                "sensitivities is estimated, but trains is selected: whoever trains has just refreshed, and losses on "
-                "fresh data say nothing of age; set trains to all, or sensitivities to staleness or declared"
             )
         if self.candidates and not self.clients_per_round <= self.candidates <= self.num_clients:
             raise ValueError(
@@ -178,11 +167,6 @@ class RunConfig(TaskSettings):
             )
         if self.clock_start and not self.clock:
             raise ValueError(f"clock-start is {self.clock_start:g}, a second of a trace, but clock is empty: set clock")
-        if (self.rates != "equal" or self.absence == "learned") and self.max_age != _default("max_age"):
-            raise ValueError(
-                f"max-age is {self.max_age}, but rates is {self.rates} and absence is {self.absence}: then each client "
-                "has a table of its own, which is as long as it needs to be; leave max-age out"
-            )
         if self.until and not self.clock:
             raise ValueError(f"until is {self.until:g}, in seconds of simulated time, but clock is empty: set clock")
         if self.foresight and not self.clock:
@@ -199,6 +183,27 @@ class RunConfig(TaskSettings):
         if self.resume and not self.run_name:
             raise ValueError("resume is true, but run-name is empty: say which run is to go on")
         return self
+
+    def _check_use(self) -> None:
+        """Refuse what has no effect; a run that goes on may have been begun by a version that let it pass."""
+        for key in sorted(KEYS - REGISTRY[self.policy].keys):
+            name = key.replace("-", "_")
+            value = getattr(self, name)
+            if value != _default(name):
+                raise ValueError(
+                    f"{key} is {_plain(value)}, but policy {self.policy} does not use it: leave it out, or choose one "
+                    f"of the policies that do, {', '.join(users_of(key))}"
+                )
+        if self.sensitivities == "estimated" and self.trains == "selected":
+            raise ValueError(
+                "sensitivities is estimated, but trains is selected: whoever trains has just refreshed, and losses on "
+                "fresh data say nothing of age; set trains to all, or sensitivities to staleness or declared"
+            )
+        if (self.rates != "equal" or self.absence == "learned") and self.max_age != _default("max_age"):
+            raise ValueError(
+                f"max-age is {self.max_age}, but rates is {self.rates} and absence is {self.absence}: then each client "
+                "has a table of its own, which is as long as it needs to be; leave max-age out"
+            )
 
     def _check_over_selection(self) -> None:
         what = f"over-selection is {self.over_selection:g}"

@@ -15,7 +15,6 @@ from aoi_fl.server.folder import CHECKPOINTS, LEDGER, STATES
 from aoi_fl.server.ledger import Ledger, read, read_run
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.records import ClientRecord
-from aoi_fl.strategies.registry import users_of
 
 
 def recorded_run(folder: Path) -> dict[str, Any]:
@@ -71,10 +70,6 @@ def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:
     """
     here = {kebab(name): getattr(given, name) for name in ("resume", "run_name", "runs_dir", "data_dir", "model_dir")}
     recorded = dict(about["config"])
-    if recorded.get("policy") not in users_of("foresight"):
-        recorded.pop("foresight", None)  # until 0.2 it was taken, and ignored, beside any policy
-    if recorded.get("rates", "equal") != "equal" or recorded.get("absence") == "learned":
-        recorded.pop("max-age", None)  # likewise
     config = RunConfig.parse({**recorded, **here})
     before, now = config.flat(), given.flat()
     other = [key for key in map(kebab, TaskSettings.model_fields) if before[key] != now[key]]

@@ -126,6 +126,8 @@ class AgeAwareStrategy(Steps):
         if evaluate_fn and first == 1 and (metrics := evaluate_fn(0, arrays)) is not None:
             result.evaluate_metrics_serverapp[0] = metrics
         for round_ in range(first, num_rounds + 1):
+            if self._time_is_up:  # of a run that was broken off between its last round and its end
+                break
             self.complete = self.over()
             if self.complete:
                 logger.info("The run is complete after round %d: %s.", round_ - 1, self.complete)

@@ -23,7 +23,7 @@ _OPTIONS = {
     "policy": "--policies", "seed": "--seeds", "clock": "--clock", "partition": "--partition",
     "alpha": "--partition dirichlet:ALPHA", "data-dir": "--data-dir", "runs-dir": "--work",
 }  # fmt: skip
-_DECIDED = ("num-server-rounds", "max-empty-rounds", "device", "run-name", "resume")
+_DECIDED = ("clock-start", "num-server-rounds", "max-empty-rounds", "device", "run-name", "resume")
 _HOUR = 3600.0
 _POINTS = 24  # of a curve
 _REACHED = ("reached_lower", "reached_upper")  # seconds until each level

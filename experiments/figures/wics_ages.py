@@ -172,7 +172,7 @@ class WicsAges(Experiment):
         costs = [
             [f"{ageing}, f(j) = {formula}", sums(rows, ageing, "linear", ageing).percent()]
             for ageing, formula in _AGEINGS.items()
-            if f"{ageing} linear" in rows[0]
+            if all(row.get(f"{ageing} linear") is not None for row in rows)  # an earlier version's rows lack them
         ]
         others = Table(
             "Where ages cost f: Σ φ f(Δ) under WICS made for f, beside WICS made for f(j) = j",

@@ -69,7 +69,8 @@ class BudgetedRefresh(AgeAwareStrategy):
         ):
             if value not in allowed:
                 raise ConfigError(f"{key} is {value!r}: choose one of {', '.join(allowed)}.")
-        if sensitivities == "estimated" and trains == "selected":
+        begins = settings.get("resume") is None  # what an earlier version began goes on
+        if sensitivities == "estimated" and trains == "selected" and begins:
             raise ConfigError(
                 "sensitivities is 'estimated', but trains is 'selected': whoever trains has just refreshed, and from "
                 "losses on fresh data nothing is learnt; set trains to 'all', or sensitivities to 'declared'."

@@ -15,6 +15,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ from aoi_fl.server.app import play
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, MODEL
 from aoi_fl.server.ledger import Ledger, read, read_run
-from aoi_fl.server.resume import recorded_config, recorded_run
+from aoi_fl.server.resume import recorded_run
 from aoi_fl.strategies.records import PHASES, Participation, RoundRecord
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -326,10 +327,40 @@ def test_flowers_own_command_must_tell_the_clients_the_same(copy):
         RunConfig.parse({"resume": True})
 
 
-def test_a_key_that_was_once_ignored_does_not_keep_a_run_from_going_on():
-    before = RunConfig.parse({"policy": "random", "clock": "always"})
-    about = {"config": before.flat() | {"foresight": True}}
-    assert recorded_config(about, before).flat() == before.flat()
+@pytest.mark.parametrize(
+    ("begun", "recorded"),
+    [
+        ({"policy": "random", "clock": "always"}, {"foresight": True}),
+        ({"policy": "markov-optimal", "rates": "size", "sizes": "zipf:1.5"}, {"max-age": 20}),
+        ({"policy": "wics", "trains": "all", "sensitivities": "estimated"}, {"trains": "selected"}),
+    ],
+)
+def test_what_an_earlier_version_let_pass_does_not_keep_a_run_from_going_on(begun, recorded, tmp_path, monkeypatch):
+    values = RunConfig.parse(BASE | begun | {"runs-dir": str(tmp_path), "run-name": "old"}).flat()
+    with pytest.raises(ConfigError, match=next(iter(recorded))):
+        RunConfig.parse(values | recorded)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("aoi_fl.server.app.keep", broken_off)
+        run_here(values)
+    with closing(sqlite3.connect(tmp_path / "old" / LEDGER)) as db, db:
+        db.execute("UPDATE run SET value = ? WHERE key = 'config'", (json.dumps(values | recorded),))
+    assert read_run(resume_here(tmp_path / "old") / LEDGER)["status"] == "completed"
+
+
+def test_a_run_that_time_has_ended_plays_no_further_round(tmp_path, monkeypatch):
+    timed = {"policy": "random", "clock": "always", "until": 30.0, "num-server-rounds": 100}
+    values = RunConfig.parse(BASE | timed | {"runs-dir": str(tmp_path), "run-name": "timed"}).flat()
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("aoi_fl.server.app.keep", broken_off)
+        run_here(values)
+    before = read(tmp_path / "timed" / LEDGER, "rounds")
+    assert read(resume_here(tmp_path / "timed") / LEDGER, "rounds") == before
+    assert before[-1]["clock"] >= 30.0
+    assert (tmp_path / "timed" / MODEL).exists()
+
+
+def broken_off(path, blob):
+    raise KeyboardInterrupt
 
 
 def test_a_complete_run_stays_as_it_is(start, whole):
@@ -344,10 +375,7 @@ def test_a_complete_run_stays_as_it_is(start, whole):
 
 
 def test_a_run_interrupted_between_its_last_round_and_its_end_is_only_finished(copy, whole, monkeypatch):
-    def interrupted(path, blob):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("aoi_fl.server.app.keep", interrupted)  # what writes the final model
+    monkeypatch.setattr("aoi_fl.server.app.keep", broken_off)  # what writes the final model
     with pytest.raises(KeyboardInterrupt):
         resume_here(copy)
     assert recorded(copy) == ROUNDS
