@@ -36,7 +36,7 @@ DECIDED = (
 )  # fmt: skip
 PLAYED = (
     "num-server-rounds", "candidates", "weights", "absence", "clock", "train-timeout", "budget", "total-budget",
-    "strict-budget", "stop-at-first", "ageing",
+    "strict-budget", "stop-at-first", "ageing", "over-selection", "until",
 )  # fmt: skip
 # What the base installation lacks, by import name, and the extra that brings it.
 EXTRAS = {"torch": "train", "jinja2": "sim", "prometheus_client": "sim", "psutil": "sim"}

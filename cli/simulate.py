@@ -128,7 +128,14 @@ def simulate(
     from aoi_fl.server.config import over_selected
 
     reject_misplaced(context, policy, absence)
+    if until and not given(context, "rounds"):
+        rounds = min(math.ceil(seconds(until)), 1_000_000)  # none takes less than a second
     wanted, per_round = per_round, over_selected(per_round, over_selection)
+    if over_selection > 1 and weights == "unbiased":
+        raise ConfigError(
+            f"over-selection is {over_selection:g}, and weights is unbiased: who is fast would count too much; set one "
+            "of them back."
+        )
     if over_selection > 1 and per_round > clients:
         raise ConfigError(
             f"over-selection is {over_selection:g}, which makes {per_round} of {wanted} clients a round, more than "
@@ -148,7 +155,7 @@ def simulate(
         player = BoundedSelector(chooser, total) if total_budget else chooser
         everyone = np.ones(len(table.names), dtype=np.bool_)
         population = Population(table.ages, table.sizes, everyone, table.payments, table.sensitivities)
-        title = f"{policy}: {len(table.names)} clients, budget {budget:g}, {rounds} rounds, seed {seed}"
+        title = f"{policy}: {len(table.names)} clients, budget {budget:g}, {{}} rounds, seed {seed}"
     else:
         check_memory(clients, rounds * per_round)
         own, capped = rates_by(rates, sizes, clients_file, clients, per_round, seed)
@@ -166,7 +173,8 @@ def simulate(
             sizes=make_sizes(sizes, clients, seed),
             available=np.ones(clients, dtype=np.bool_),
         )
-        title = f"{policy}: {clients} clients, {per_round} a round, {rounds} rounds, seed {seed}"
+        title = f"{policy}: {clients} clients, {wanted} a round, {{}} rounds, seed {seed}"
+        title += f"; {per_round} are chosen" if per_round > wanted else ""
         title += f"; {capped} clients have a rate capped at 1" if capped else ""
     if clock is None:
         of_time = ["deadline", "over_selection", "until", "model_bytes"]
@@ -195,8 +203,10 @@ def simulate(
     if table and budget:
         costs = cast(Ageing, ageing)
         freshness = measure_freshness(history, table.payments, table.sensitivities, table.sizes, budget, costs)
-    if total_budget and history.rounds < rounds:
-        title += f"; the total budget of {total_budget:g} ends it after {history.rounds}"
+    title = title.format(history.rounds)
+    if history.rounds < rounds:
+        over = ticking is not None and ticking.now >= ticking.until
+        title += f"; then {'time is over' if over else f'the total budget of {total_budget:g} is spent'}"
     selections = [history.selection(t).clients.tolist() for t in range(1, history.rounds + 1)] if trace else []
     if as_json:
         fresh = asdict(freshness) if freshness else {}

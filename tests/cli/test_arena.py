@@ -58,6 +58,9 @@ def test_selection_is_played_in_simulated_time(tmp_path):
     some = [*command[:-1], "--over-selection", "1.5", "--until", "30min", "--rounds", "100000", "--json"]
     found = json.loads(subprocess.run(some, cwd=tmp_path, capture_output=True, text=True, check=True).stdout)
     assert found["rounds"] < 1000 and 0.5 <= found["simulated_hours"] < 0.52 and found["round_mean"] <= 15
+    unequal = [*some[:-1], "--weights", "unbiased"]
+    refused = subprocess.run(unequal, cwd=tmp_path, capture_output=True, text=True)
+    assert refused.returncode == 2 and "who is fast would count too much" in " ".join(refused.stderr.split())
     alone = subprocess.run([*command[:6], "--deadline", "30"], cwd=tmp_path, capture_output=True, text=True)
     assert alone.returncode == 2
     assert "deadline 30.0 means nothing to time that is not simulated" in " ".join(alone.stderr.split())

@@ -146,7 +146,7 @@ def test_a_total_budget_ends_the_simulation(aoi):
     shown = json.loads(out)  # 7 and then, of the 10 by hand, 10: 2 are left, and the smallest payment is 3
     assert (status, shown["selections"], shown["rounds"]) == (0, SELECTIONS["wics"][:2], 2)
     assert shown["spent"] == {"mean": 8.5, "max": 10.0}
-    assert "the total budget of 19 ends it after 2" in " ".join(aoi(line)[1].split())
+    assert "2 rounds, seed 5; then the total budget of 19 is spent" in " ".join(aoi(line)[1].split())
 
 
 @pytest.mark.parametrize(
