@@ -104,7 +104,7 @@ def test_the_federation_chooses_what_the_simulator_chooses(keys, tmp_path):
 @pytest.mark.parametrize("keys", [{}, {"index_source": "bid"}, {"policy": "random-budget", "trains": "all"}])
 def test_a_total_budget_completes_the_run_once_it_pays_nobody_more(keys, tmp_path, caplog):
     caplog.set_level(logging.INFO, "flwr")
-    keys = {"policy": "wics", "total_budget": 105.0} | keys
+    keys = {"policy": "wics", "total_budget": 105.0, "evaluate_every": ROUNDS} | keys
     folder = play(tmp_path, **keys)
     table = section5_instance(RUN["num-clients"], RUN["seed"])
     bounded = BoundedSelector(BudgetedSelector(40.0, BUDGETED[keys["policy"]], RUN["seed"]), 105.0)
@@ -116,6 +116,7 @@ def test_a_total_budget_completes_the_run_once_it_pays_nobody_more(keys, tmp_pat
     assert refreshed_by_round(folder, len(rounds)) == [
         history.selection(t).clients.tolist() for t in range(1, history.rounds + 1)
     ]
+    assert [row["round"] for row in rounds if row["test_accuracy"] is not None] == [len(rounds)]
     spent = sum(row["spent"] for row in rounds)
     assert 105 - table.payments.min() < spent <= 105
     about = read_run(folder / "ledger.sqlite")
