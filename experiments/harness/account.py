@@ -15,10 +15,14 @@ def seeds(rows: Sequence[Row]) -> list[int]:
 def behind(experiment: Experiment, store: Store, command: str) -> str:
     """Say in a line what plays the units of a store, with seeds, time and machine; ``command`` if nothing known does.
 
-    Where the commands play more than is there, the share that is there is named.
+    Where the commands play more than is there, the share that is there is named; where an earlier version has played it
+    under other settings, what is new.
     """
     known = commands(experiment, store)
     shown = " and ".join(f"`{c}`" for c in known or [command])
+    new = [key for key in plain(experiment.settings(Options())) if key not in store.settings]
+    if not known and new:
+        shown += f" (these are of an earlier version, without {', '.join(new)})"
     planned = len({key_of(unit) for units in known.values() for unit in units})
     part = f" · {len(store.units)} of {planned} units" if planned > len(store.units) else ""
     found = seeds(store.rows)

@@ -115,7 +115,7 @@ def test_a_dropout_beyond_what_a_table_makes_up_for_is_cut():
             reached = 1 - min(dropout, 1 - rate)
             own = MarkovPolicy(own_table(rate, 12, dropout), 1000, 1, "custom", 1 - reached)
             assert own.interval_mean == pytest.approx(1 / rate, rel=1e-9)
-    with pytest.raises(ConfigError, match=r"rate 1e-08 .* 100000000 ages: give max-age"):
+    with pytest.raises(ConfigError, match=r"rate 1e-08 .* 100000000 ages, and 1000000 are the most: raise the rate"):
         own_table(1e-8)
     assert len(own_table(1e-8, 20)) == 21
 
