@@ -272,6 +272,14 @@ def test_a_page_of_a_part_of_the_units_says_so(tmp_path):
     assert "`aoi reproduce fashion` · 72 of 75 units · seeds: 1 to 5 · " in behind(find("fashion"), store, "")
 
 
+def test_results_of_other_settings_than_the_command_s_name_what_is_new(tmp_path):
+    experiment = find("arena-trace-iid")
+    settings = {key: value for key, value in experiment.settings(Options()).items() if key != "clock-start"}
+    store = Store(tmp_path, experiment.name, settings, "two cores")
+    shown = behind(experiment, store, "aoi reproduce arena-trace-iid")
+    assert "`aoi reproduce arena-trace-iid` (these are of an earlier version, without clock-start) · " in shown
+
+
 def test_more_seeds_of_one_model_have_a_command_that_plays_nothing_else(tmp_path):
     experiment = find("wics-learning")
     usual = [key_of(unit) for unit in experiment.units(Options())]
