@@ -17,7 +17,7 @@ _WICS = "WICS: choosing whose data to refresh under a budget"
 WICS_PAGE = ("wics-learning", "wics-sensitivity", "wics-budget", "wics-ages", "wics-packing", "wics-exact")
 # What the first lines say, and no more than these: ten lines, with the verdicts.
 FRONT = (
-    "theory", "remarks", "windows", "modes", "mnist-dirichlet", "unequal", "arena-trace-dirichlet", "wics-ages",
+    "theory", "remarks", "windows", "modes", "mnist-dirichlet", "unequal", "arena-generated-dirichlet", "wics-ages",
     "wics-sensitivity",
 )  # fmt: skip
 _HEAD = ("claim", "paper", "the paper's figure", "ours, with 95 % interval", "verdict", "seeds", "one core", "command")

@@ -186,7 +186,7 @@ class Arena(Experiment):
                     _minutes(runs, "reached_upper"),
                     interval([run["final"] for run in runs]).show(4),
                     _updates(runs),
-                    interval([run["worked"] / 3600 for run in runs]).show(1),
+                    _hours(runs),
                     _wasted(runs),
                     interval([100 * run["never"] for run in runs]).show(1),
                     interval([run["variance"] for run in runs if run["variance"] is not None]).show(1),
@@ -223,10 +223,12 @@ class Arena(Experiment):
         if not all(runs.values()):
             return ""
         others = (
-            f"{called(policy)} {_wasted(runs[policy])} %, {_later(runs[policy], usual)} minutes later"
+            f"{called(policy)} {_wasted(runs[policy])} % of {_hours(runs[policy])}, {_later(runs[policy], usual)} "
+            "minutes later"
             for policy in _TOLD
         )
-        return f"{self.title}: random selection wastes {_wasted(runs['random'])} % of the work, {'; '.join(others)}."
+        usual_cost = f"{_wasted(runs['random'])} % of its {_hours(runs['random'])} device-hours"
+        return f"{self.title}: random selection wastes {usual_cost}, {'; '.join(others)}."
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw accuracy against simulated time, and the work wasted against how much later than random a policy is."""
@@ -286,6 +288,11 @@ def _minutes(runs: Sequence[Row], level: str) -> str:
     reached = [run[level] / 60 for run in runs if run[level] is not None]
     never = f" ({len(runs) - len(reached)} of {len(runs)} never)" if len(reached) < len(runs) else ""
     return (interval(reached).show(1) if reached else "–") + never
+
+
+def _hours(runs: Sequence[Row]) -> str:
+    """Say how many device-hours were worked."""
+    return interval([run["worked"] / 3600 for run in runs]).show(1)
 
 
 def _wasted(runs: Sequence[Row]) -> str:
