@@ -231,7 +231,7 @@ class Arena(Experiment):
         return f"{self.title}: random selection wastes {usual_cost}, {'; '.join(others)}."
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw accuracy against simulated time, and the work wasted against how much later than random a policy is."""
+        """Draw accuracy against simulated time, and the work done against how much later than random a policy is."""
         left, right = figure.subplots(1, 2)
         levels = _LEVELS[settings["dataset"]]
         known: dict[tuple[str, float], list[float]] = {}
@@ -252,9 +252,8 @@ class Arena(Experiment):
                 **style,
             )
             runs = _runs(rows, policy)
-            later, wasted = _minutes_later(runs, usual), _percents_wasted(runs)
-            if later and wasted:
-                x, y = interval(later), interval(wasted)
+            if later := _minutes_later(runs, usual):
+                x, y = interval(later), interval([run["worked"] / 3600 for run in runs])
                 bars = [half if math.isfinite(half) else 0.0 for half in (x.half, y.half)]
                 right.errorbar(x.mean, y.mean, xerr=bars[0], yerr=bars[1], capsize=2, elinewidth=1.2, **style)
         for level in levels:
@@ -262,7 +261,7 @@ class Arena(Experiment):
         right.axvline(0.0, color="#999999", linewidth=1)
         left.set(xlabel="minutes of simulated time", ylabel="test accuracy")
         right.set(
-            xlabel=f"minutes later than random at {100 * levels[0]:g} %", ylabel="% of the work wasted", ylim=(-2, None)
+            xlabel=f"minutes later than random at {100 * levels[0]:g} %", ylabel="device-hours of work", ylim=(0, None)
         )
         legend_below(figure, left, 2)  # names with keys of their own are long
 
@@ -297,17 +296,13 @@ def _hours(runs: Sequence[Row]) -> str:
 
 def _wasted(runs: Sequence[Row]) -> str:
     """Say what share of the device-hours was wasted, in percent."""
-    return interval(_percents_wasted(runs)).show(1)
+    return interval([100 * run["wasted"] / run["worked"] for run in runs if run["worked"]]).show(1)
 
 
 def _updates(runs: Sequence[Row]) -> str:
     """Say how many updates counted in a round; results of an earlier version lack that."""
     found = [run["updates"] for run in runs if run.get("updates") is not None]
     return interval(found).show(1) if found else "–"
-
-
-def _percents_wasted(runs: Sequence[Row]) -> list[float]:
-    return [100 * run["wasted"] / run["worked"] for run in runs if run["worked"]]
 
 
 def _usual(rows: Sequence[Row]) -> dict[int, float | None]:
