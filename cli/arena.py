@@ -39,7 +39,7 @@ def arena(
     Run keys hold for every policy. Writes the table; the same command goes on with what was interrupted.
     """
     try:
-        from aoi_fl.engine.traces import check_files, make_trace, too_few
+        from aoi_fl.engine.traces import make_trace, too_few
         from aoi_fl.experiments.figures.arena import Arena
         from aoi_fl.experiments.figures.entrants import TEN
         from aoi_fl.experiments.harness.base import Options
@@ -63,7 +63,6 @@ def arena(
         typed=shlex.join(["aoi", "arena", *sys.argv[2:]]), quiet=quiet,
     )  # fmt: skip
     game = Arena()
-    check_files(trace)
     options = replace(options, keys=game.shared(pairs(config or []), options))
     for entrant in chosen or TEN:
         RunConfig.parse(game.keys(entrant, 1, options))

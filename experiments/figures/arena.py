@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from aoi_fl.engine.traces import in_files, read_trace
+from aoi_fl.engine.traces import check_files, in_files, read_trace
 from aoi_fl.experiments.figures.entrants import TEN, called, own_keys
 from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit, seeds
 from aoi_fl.experiments.harness.drawing import COLOURS, STYLES, legend_below
@@ -62,10 +62,10 @@ class Arena(Experiment):
 
     def starts(self, seed: int, options: Options) -> float:
         """Return the second of a trace at which a seed's runs begin: a whole hour, drawn, of devices from a file."""
-        clock = self.clock(options)
-        if not in_files(clock):
+        files = check_files(self.clock(options))
+        if not files:
             return 0.0
-        hours = read_trace(*map(Path, clock.split(","))).availability.period / _HOUR
+        hours = read_trace(*files).availability.period / _HOUR
         return _HOUR * int(draws.uniform(seed, 0, "clock-start", 0) * hours) if math.isfinite(hours) else 0.0
 
     def datasets(self, options: Options) -> tuple[str, ...]:

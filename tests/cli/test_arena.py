@@ -33,6 +33,7 @@ def arena(*arguments, cwd):
         (["-c", "policy=random"], "-c policy is not for the arena: give --policies"),
         (["--policies", "random:weights=size", "-c", "weights=equal"], "'weights=size': the arena sets it for all"),
         (["--out", "/proc/none"], "/proc/none/arena.csv cannot be written"),
+        (["--clock", "generatd"], "there is no file generatd, and it is neither always"),
         (["--clock", "bernoulli:2"], "the share must be above 0, and at most 1"),
     ],
 )
