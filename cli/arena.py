@@ -79,7 +79,10 @@ def arena(
 
 
 def _is_alpha(text: str) -> bool:
+    from aoi_fl.server.config import RunConfig
+
     try:
-        return 0.001 <= float(text) <= 1e6
-    except ValueError:
+        RunConfig.parse({"alpha": text})
+    except ConfigError:
         return False
+    return True

@@ -125,22 +125,15 @@ def simulate(
     from aoi_fl.science.selection import Population
     from aoi_fl.science.sizes import make_sizes
     from aoi_fl.science.systematic import SystematicPolicy
-    from aoi_fl.server.config import over_selected
+    from aoi_fl.server.config import check_over_selection, over_selected
 
     reject_misplaced(context, policy, absence)
+    end = seconds(until) if until else math.inf
     if until and not given(context, "rounds"):
-        rounds = min(math.ceil(seconds(until)), 1_000_000)  # none takes less than a second
+        rounds = min(math.ceil(end), 1_000_000)  # none takes less than a second
+    if over_selection > 1:
+        check_over_selection(over_selection, per_round, clients, weights)
     wanted, per_round = per_round, over_selected(per_round, over_selection)
-    if over_selection > 1 and weights == "unbiased":
-        raise ConfigError(
-            f"over-selection is {over_selection:g}, and weights is unbiased: who is fast would count too much; set one "
-            "of them back."
-        )
-    if over_selection > 1 and per_round > clients:
-        raise ConfigError(
-            f"over-selection is {over_selection:g}, which makes {per_round} of {wanted} clients a round, more than "
-            f"there are, {clients}: lower it."
-        )
     table = None
     player: Decentralised | Selector
     if policy in BUDGETED:
@@ -185,9 +178,9 @@ def simulate(
     with waiting(f"Playing {rounds} rounds"):
         ticking = None
         if clock is not None:
-            ends = {"deadline": deadline, "until": seconds(until) if until else math.inf, "model": model_bytes}
+            how = {"deadline": deadline, "until": end, "model": model_bytes}
             enough = wanted if over_selection > 1 else None
-            ticking = _clock(clock, population, None if table else per_round, seed, enough=enough, **ends)
+            ticking = _clock(clock, population, None if table else per_round, seed, enough=enough, **how)
         history = simulation.simulate(
             player,
             population,

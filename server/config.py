@@ -179,7 +179,12 @@ class RunConfig(TaskSettings):
             why = budgeted if self.policy in BUDGETED else f"weights of {self.policy} is unbiased"
             raise ValueError(f"late-rounds is {self.late_rounds}, but {why}: leave one of them out")
         if self.over_selection > 1:
-            self._check_over_selection()
+            if self.policy in BUDGETED:
+                raise ValueError(
+                    f"over-selection is {self.over_selection:g}, but policy {self.policy} goes by its budget: leave "
+                    "over-selection out"
+                )
+            check_over_selection(self.over_selection, self.clients_per_round, self.num_clients, self.weights)
         if self.resume and not self.run_name:
             raise ValueError("resume is true, but run-name is empty: say which run is to go on")
         return self
@@ -203,18 +208,6 @@ class RunConfig(TaskSettings):
             raise ValueError(
                 f"max-age is {self.max_age}, but rates is {self.rates} and absence is {self.absence}: then each client "
                 "has a table of its own, which is as long as it needs to be; leave max-age out"
-            )
-
-    def _check_over_selection(self) -> None:
-        what = f"over-selection is {self.over_selection:g}"
-        if self.policy in BUDGETED:
-            raise ValueError(f"{what}, but policy {self.policy} goes by its budget: leave over-selection out")
-        if self.weights == "unbiased":
-            raise ValueError(f"{what}, and weights is unbiased: who is fast would count too much; set one of them back")
-        if self.sent > self.num_clients:
-            raise ValueError(
-                f"{what}, which makes {self.sent} of {self.clients_per_round} clients a round, more than num-clients, "
-                f"{self.num_clients}: lower it"
             )
 
     @property
@@ -253,6 +246,17 @@ def over_selected(per_round: int, factor: float) -> int:
     (20, 11)
     """
     return math.ceil(per_round * factor - 1e-9)
+
+
+def check_over_selection(factor: float, per_round: int, clients: int, weights: str) -> None:
+    """Raise ConfigError where a factor above 1 does not go with the weights, or takes more clients than there are."""
+    what, sent = f"over-selection is {factor:g}", over_selected(per_round, factor)
+    if weights == "unbiased":
+        raise ConfigError(f"{what}, and weights is unbiased: who is fast would count too much; set one of them back")
+    if sent > clients:
+        raise ConfigError(
+            f"{what}, which makes {sent} of {per_round} clients a round, more than num-clients, {clients}: lower it"
+        )
 
 
 def variable(key: str) -> str:

@@ -5,7 +5,6 @@ machine on the client's side behind all of them.
 """
 
 import logging
-import math
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -26,6 +25,7 @@ from aoi_fl.strategies.plan import Plan
 from aoi_fl.strategies.records import Memory
 from aoi_fl.strategies.round import AgeAwareStrategy
 from aoi_fl.strategies.selection.absence import make_absence
+from aoi_fl.strategies.selection.rates import stride
 from aoi_fl.strategies.wires import make_wire
 from aoi_fl.wire import protocol
 from aoi_fl.wire.protocol import Answer, Ask
@@ -87,7 +87,7 @@ class DecentralisedParticipation(AgeAwareStrategy):
         """Return (n,) who has not left; all, where absence is learned: then the rates are what they achieve with it."""
         if self._absence is not None:
             return None
-        return self.roster.stayed(self._record.round, math.ceil(self.clients / self.per_round))
+        return self.roster.stayed(self._record.round, stride(self.clients, self.per_round))
 
     def parameters(self) -> dict[str, Any]:
         """Return n, k, the wire, and whether absence is learned."""

@@ -20,6 +20,11 @@ Rates: TypeAlias = RateRule | Sequence[float | None] | Mapping[str, float | None
 """``"equal"``, ``"size"``, or r_i by client number or by name."""
 
 
+def stride(clients: int, per_round: int) -> int:
+    """Return n/k, rounded up: in so many rounds a client takes part once, and who was away for longer has left."""
+    return math.ceil(clients / per_round)
+
+
 class OwnRates:
     """The clients' rates, found anew whenever somebody comes, or has left.
 
@@ -51,7 +56,7 @@ class OwnRates:
             )
         self._rule, self._clients, self._per_round = rule, clients, per_round
         self._most, self._leaving = most, leaving
-        self._stride = math.ceil(clients / per_round)
+        self._stride = stride(clients, per_round)
         self._rateless: set[int] = set()  # of whom it has been said that no rate is given
         self.members = np.zeros(0, np.bool_)
 
