@@ -198,6 +198,16 @@ class Cluster:
         events = [line for line in lines if "Receiving: " in line or "Sending: " in line]
         return bool(events) and "Receiving: train" in events[-1]
 
+    def hold_up(self, container: str) -> bool:
+        """Stop a client in mid-training; tell whether it was, and let go of one that has answered meanwhile."""
+        if not self.is_training(container):
+            return False
+        self.signal(container, signal.SIGSTOP)
+        if self.is_training(container):
+            return True
+        self.signal(container, signal.SIGCONT)
+        return False
+
     def is_idle(self, container: str) -> bool:
         """Tell whether a client has answered everything that it was sent."""
         lines = self.docker("logs", "--tail", "40", container).splitlines()

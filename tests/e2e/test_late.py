@@ -20,8 +20,7 @@ def test_an_update_that_comes_rounds_late_counts_and_nobody_waits_for_it(cluster
     )
     cluster.await_round(RUN, 1)
     slow = cluster.client_of(1)
-    cluster.await_(lambda: cluster.is_training(slow), 120, "a client in training")
-    cluster.signal(slow, signal.SIGSTOP)
+    cluster.await_(lambda: cluster.hold_up(slow), 120, "a client in training")
     stopped = cluster.last_round(RUN) + 1
     cluster.await_round(RUN, stopped + 2)
     cluster.signal(slow, signal.SIGCONT)
