@@ -156,6 +156,20 @@ class ClientApp(flwr.clientapp.ClientApp):
                 replies[i] = None if reply is None else _conclude(reply, sent[i], member, answer)
         return replies
 
+    def sits_out(self, message: Message, context: Context) -> Message | None:
+        """Return the reply of a client that is sent a model to decide by, and declines; None of any other.
+
+        For an engine that has to know beforehand who will train; a message that comes again gets the same answer.
+        """
+        if message.metadata.message_type != protocol.TRAIN or protocol.AOI not in message.content:
+            return None
+        with suppress(Exception, SystemExit):  # what is wrong is said in the client's own reply
+            ask = _ask(message)
+            if ask.wire == protocol.BROADCAST:
+                answer = Member(context, ask, self._make_source).answer()
+                return None if answer.takes_part else _reply(message, answer)
+        return None
+
     def _play(self, message: Message, context: Context) -> Message:
         """Have the user's function answer."""
         return super().__call__(message, context)

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from flwr.app import Message
 from flwr.clientapp import ClientApp
+from numpy.typing import NDArray
 
+from aoi_fl.client.participation import ClientApp as AgeAwareApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.virtual_clock import VirtualClock
 from aoi_fl.flower.messages import RunValue
@@ -127,9 +129,26 @@ class ClockedGrid(LocalGrid):
         examples = self._examples[clients] * (self._epochs if trains else _EVALUATION)
         seconds = devices.seconds(clients, examples, down, down * self._coded if trains else 0.0)
         if trains:
+            short = devices.seconds(clients, np.zeros(len(clients)), down)
+            reached = np.isfinite(devices.fates(clients, self.clock.now(), short).arrives)
+            seconds = np.where(self._sit_out(messages, reached), short, seconds)
             self.clock.model = float(down.max())
             self.clock.foresight = self._foreseen(devices)
         return self.clock.depart(messages, clients, devices, seconds)
+
+    def _sit_out(self, messages: list[Message], reached: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Have those who get a model and decline say so now; return (s,) who they are."""
+        found = np.zeros(len(messages), np.bool_)
+        if isinstance(self._app, AgeAwareApp):
+            for i in np.flatnonzero(reached):
+                handed, context = self._hand_over(messages[i])
+                reply = self._app.sits_out(handed, context)
+                context.run_config = self._run_config
+                if reply is not None:
+                    self._sign(reply)
+                    self._early[messages[i].metadata.message_id] = reply
+                    found[i] = True
+        return found
 
     def _begin(self) -> Devices:
         """Make the devices, once the clients have said how much they have to train on."""

@@ -51,7 +51,7 @@ class LocalGrid(Grid):
         }
         self._waiting: dict[str, Message] = {}
         self._ids = map(str, itertools.count(1))
-        # Of clients that trained together with one pulled before; None for one that is to be asked alone.
+        # Of clients that trained together with one pulled before, or have declined; None: it is to be asked alone.
         self._early: dict[str, Message | None] = {}
 
     def set_run(self, run: flower.Run) -> None:

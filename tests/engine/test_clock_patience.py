@@ -130,6 +130,21 @@ def test_a_run_that_is_killed_after_each_round_takes_the_same_time_and_tries_the
     assert "late" in {part.get(3) for part in whole[1]}
 
 
+def test_who_declines_a_broadcast_model_does_not_hold_up_the_round(tmp_path):
+    """The same clients take part as under poll, and only its question, a second of each round, is saved."""
+
+    def make(wire):
+        return lambda clients, **settings: MarkovParticipation.optimal(clients, 3, 2, wire=wire, **settings)
+
+    seconds = [9, 14, 9, 49]
+    polled, parts = play(tmp_path / "poll", seconds, rounds=12, make=make("poll"))
+    ends, same = play(tmp_path / "broadcast", seconds, rounds=12, make=make("broadcast"))
+    assert same == parts and min(map(len, parts)) < N
+    trained = [max((1 + seconds[client] for client in part), default=0) for part in parts]
+    assert np.diff(polled, prepend=0).tolist() == [1 + longest for longest in trained]
+    assert np.diff(ends, prepend=0).tolist() == [max(1, longest) for longest in trained]
+
+
 @pytest.mark.parametrize("killed", [False, True])
 def test_who_is_foreseen_to_send_for_too_long_is_chosen_once_before_the_models_size_is_known(killed, tmp_path):
     def fedcs(n, **settings):
