@@ -8,11 +8,10 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from aoi_fl.engine.traces import check_files, in_files, read_trace
+from aoi_fl.experiments.figures.arena_found import draw, headline_of, table_of
 from aoi_fl.experiments.figures.entrants import TEN, called, own_keys
-from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit, seeds
-from aoi_fl.experiments.harness.drawing import COLOURS, STYLES, legend_below
+from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Unit, seeds
 from aoi_fl.experiments.harness.federation import played
-from aoi_fl.experiments.harness.stats import interval
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
 from aoi_fl.server.clock_files import digest_of
@@ -28,8 +27,6 @@ _HOUR = 3600.0
 _POINTS = 24  # of a curve
 _REACHED = ("reached_lower", "reached_upper")  # seconds until each level
 _LEVELS = {"digits": (0.8, 0.85), "mnist": (0.9, 0.95)}  # of accuracy; fixed before these results were played
-_TOLD = ("refl:late-rounds=5", "markov-optimal")  # beside random selection, in the headline
-_LINES, _MARKERS = ("-", "--", ":", "-."), "h8<>PXp*^v"
 
 
 class Arena(Experiment):
@@ -173,97 +170,25 @@ class Arena(Experiment):
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         """Put the policies beside one another, and beside random selection in pairs of equal seed."""
-        lower, upper = (f"{100 * level:g} %" for level in _LEVELS[settings["dataset"]])
-        usual = _usual(rows)
-        lines = []
-        for policy in _policies(rows):
-            runs = _runs(rows, policy)
-            lines.append(
-                [
-                    called(policy),
-                    _minutes(runs, "reached_lower"),
-                    _later(runs, usual),
-                    _minutes(runs, "reached_upper"),
-                    interval([run["final"] for run in runs]).show(4),
-                    _updates(runs),
-                    _hours(runs),
-                    _wasted(runs),
-                    interval([100 * run["never"] for run in runs]).show(1),
-                    interval([run["variance"] for run in runs if run["variance"] is not None]).show(1),
-                    interval([run["jain"] for run in runs]).show(3),
-                    interval([run["seconds_a_round"] for run in runs]).show(1),
-                ]
-            )
-        about = "Means over seeds with 95 % intervals"
-        if len({row["seed"] for row in rows}) == 1:
-            about = "One seed, a first look without intervals"
-            lines = [[cell.replace(" (one seed)", "") for cell in line] for line in lines]
+        levels = _LEVELS[settings["dataset"]]
         sent = over_selected(settings["clients-per-round"], settings["over-selection"])
         drawn = " Each seed begins at another hour of the trace." if "clock-start" in settings else ""
-        head = (
-            "policy", f"minutes to {lower}", "later than random", f"to {upper}", "final accuracy", "updates a round",
-            "device-hours", "% wasted", "% never reached", "Var[X]", "Jain's index", "seconds a round",
-        )  # fmt: skip
         return Conclusion(
             f"{settings['num-clients']} clients by clock={settings['clock']}, {settings['clients-per-round']} a round, "
             f"over-selection {settings['over-selection']:g}, deadline {settings['train-timeout']:g} s, "
             f"{settings['until'] / 3600:g} h of simulated time; {settings['model']} on {settings['dataset']}, "
             f"{settings['partition']}. Wasted is the work of devices whose update was lost, late or not waited for; "
             "Var[X] is of the rounds between updates that counted; *later than random* is in minutes, in pairs of runs "
-            f"of one seed that both reach {lower}. The server chooses {sent} of those who are there; where clients "
-            f"decide, each takes part at a rate of {sent} in {settings['num-clients']}, if it is there, so that fewer "
-            f"train.{drawn}",
-            tables=(Table(about, head, lines),),
-            headline=self._headline(rows, usual),
+            f"of one seed that both reach {100 * levels[0]:g} %. The server chooses {sent} of those who are there; "
+            f"where clients decide, each takes part at a rate of {sent} in {settings['num-clients']}, if it is there, "
+            f"so that fewer train.{drawn}",
+            tables=(table_of(rows, levels),),
+            headline=headline_of(self.title, rows),
         )
-
-    def _headline(self, rows: Sequence[Row], usual: Mapping[int, float | None]) -> str:
-        """Say what random selection wastes, and what the others that matter waste and how much later they are."""
-        runs = {policy: _runs(rows, policy) for policy in ("random", *_TOLD)}
-        if not all(runs.values()):
-            return ""
-        others = (
-            f"{called(policy)} {_wasted(runs[policy])} % of {_hours(runs[policy])}, {_later(runs[policy], usual)} "
-            "minutes later"
-            for policy in _TOLD
-        )
-        usual_cost = f"{_wasted(runs['random'])} % of its {_hours(runs['random'])} device-hours"
-        return f"{self.title}: random selection wastes {usual_cost}, {'; '.join(others)}."
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw accuracy against simulated time, and the work done against how much later than random a policy is."""
-        left, right = figure.subplots(1, 2)
-        levels = _LEVELS[settings["dataset"]]
-        known: dict[tuple[str, float], list[float]] = {}
-        for row in rows:
-            if row["accuracy"] is not None:
-                known.setdefault((row["policy"], row["time"]), []).append(row["accuracy"])
-        usual = _usual(rows)
-        for i, policy in enumerate(_policies(rows)):
-            points = [(mark / 60, sum(a) / len(a)) for (whose, mark), a in sorted(known.items()) if whose == policy]
-            style = STYLES.get(policy) or {
-                "color": COLOURS[i % len(COLOURS)], "marker": _MARKERS[i % len(_MARKERS)], "markerfacecolor": "white"
-            }  # fmt: skip
-            left.plot(
-                *zip(*points, strict=True),
-                label=called(policy),
-                linestyle=_LINES[i // 3 % len(_LINES)],
-                markevery=4,
-                **style,
-            )
-            runs = _runs(rows, policy)
-            if later := _minutes_later(runs, usual):
-                x, y = interval(later), interval([run["worked"] / 3600 for run in runs])
-                bars = [half if math.isfinite(half) else 0.0 for half in (x.half, y.half)]
-                right.errorbar(x.mean, y.mean, xerr=bars[0], yerr=bars[1], capsize=2, elinewidth=1.2, **style)
-        for level in levels:
-            left.axhline(level, color="#999999", linewidth=1)
-        right.axvline(0.0, color="#999999", linewidth=1)
-        left.set(xlabel="minutes of simulated time", ylabel="test accuracy")
-        right.set(
-            xlabel=f"minutes later than random at {100 * levels[0]:g} %", ylabel="device-hours of work", ylim=(0, None)
-        )
-        legend_below(figure, left, 2)  # names with keys of their own are long
+        draw(rows, _LEVELS[settings["dataset"]], figure)
 
 
 _SPLITS = {"dirichlet": ("dirichlet:0.3", "unequal data"), "iid": ("iid", "equal data")}
@@ -272,56 +197,7 @@ _DEVICES = {
     "generated": ("generated", "300 devices generated"),
 }
 ARENAS = tuple(
-    Arena(f"arena-{devices}-{split}", f"The arena: {called}, {dealt}", clock, partition)
+    Arena(f"arena-{devices}-{split}", f"The arena: {name}, {dealt}", clock, partition)
     for split, (partition, dealt) in _SPLITS.items()
-    for devices, (clock, called) in _DEVICES.items()
+    for devices, (clock, name) in _DEVICES.items()
 )
-
-
-def _policies(rows: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(row["policy"] for row in rows))
-
-
-def _minutes(runs: Sequence[Row], level: str) -> str:
-    """Say after how many minutes a level was reached, and how often it was not."""
-    reached = [run[level] / 60 for run in runs if run[level] is not None]
-    never = f" ({len(runs) - len(reached)} of {len(runs)} never)" if len(reached) < len(runs) else ""
-    return (interval(reached).show(1) if reached else "–") + never
-
-
-def _hours(runs: Sequence[Row]) -> str:
-    """Say how many device-hours were worked."""
-    return interval([run["worked"] / 3600 for run in runs]).show(1)
-
-
-def _wasted(runs: Sequence[Row]) -> str:
-    """Say what share of the device-hours was wasted, in percent."""
-    return interval([100 * run["wasted"] / run["worked"] for run in runs if run["worked"]]).show(1)
-
-
-def _updates(runs: Sequence[Row]) -> str:
-    """Say how many updates counted in a round; results of an earlier version lack that."""
-    found = [run["updates"] for run in runs if run.get("updates") is not None]
-    return interval(found).show(1) if found else "–"
-
-
-def _usual(rows: Sequence[Row]) -> dict[int, float | None]:
-    """Return, for each seed, the seconds until random selection reached the lower level."""
-    return {run["seed"]: run["reached_lower"] for run in _runs(rows, "random")}
-
-
-def _later(runs: Sequence[Row], usual: Mapping[int, float | None]) -> str:
-    """Say how many minutes later than random selection of the same seed the lower level was reached, if both are."""
-    later = [] if runs[0]["policy"] == "random" else _minutes_later(runs, usual)
-    return interval(later).show(1) if later else "–"
-
-
-def _minutes_later(runs: Sequence[Row], usual: Mapping[int, float | None]) -> list[float]:
-    pairs = [(run["reached_lower"], usual.get(run["seed"])) for run in runs]
-    return [(ours - theirs) / 60 for ours, theirs in pairs if ours is not None and theirs is not None]
-
-
-def _runs(rows: Sequence[Row], policy: str) -> list[Row]:
-    """Return a row for each run of a policy."""
-    found = {row["seed"]: row for row in rows if row["policy"] == policy}
-    return [found[seed] for seed in sorted(found)]
