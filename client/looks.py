@@ -119,7 +119,9 @@ def lasting(seconds: float) -> float:
     return min(LONGEST_HEARTBEAT, max(HEARTBEAT, (seconds + _SPARE) / _PATIENCE))
 
 
-def foretold(ask: Ask, answer: Answer | None, node: Mapping[str, Any], trained: bool = False) -> Told:
+def foretold(
+    ask: Ask, answer: Answer | None, node: Mapping[str, Any], trained: bool = False, spent: float = 0.0
+) -> Told:
     """Return what a client knows of its next message.
 
     Parameters
@@ -127,6 +129,7 @@ def foretold(ask: Ask, answer: Answer | None, node: Mapping[str, Any], trained: 
     ask, answer : what it was asked, and what it said of its rounds, if anything
     node : its configuration; with ``sleep = true`` it may sleep
     trained : whether the answer came with an update; else, after a yes, the model follows at once
+    spent : seconds of the round that have passed since it was asked, in training above all
 
     Raises
     ------
@@ -146,7 +149,7 @@ def foretold(ask: Ask, answer: Answer | None, node: Mapping[str, Any], trained: 
         # Its round may begin at any time, but not before those in between; of many clients few are so near theirs.
         coming = 1 if answer.next_round is None else max(1, answer.next_round - ask.round)
         return Told(None, min(apart, LONGEST_LOOK * coming))
-    nap = max(0.0, (1 - EARLY) * (answer.next_round - ask.round) * ask.pace - LONGEST_LOOK)
+    nap = max(0.0, (1 - EARLY) * (answer.next_round - ask.round) * ask.pace - LONGEST_LOOK - spent)
     return Told(nap, ASLEEP if may_sleep and nap >= SHORTEST_NAP else apart)
 
 

@@ -1,5 +1,6 @@
 """One client's state machine: its age, its reservation, its data's age, and what it makes of an ask."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -33,6 +34,7 @@ class Member:
     """
 
     def __init__(self, context: Context, ask: Ask, make_source: MakeSource | None = None) -> None:
+        self._asked = time.monotonic()
         self.ask = ask
         self._context = context
         self._make_source = make_source
@@ -174,7 +176,8 @@ class Member:
 
     def _retire(self, answer: Answer, trained: bool = False) -> Answer:
         """Go to sleep where that pays and the owner allows it, and say so."""
-        told = looks.foretold(self.ask, answer, self._context.node_config, trained)
+        spent = time.monotonic() - self._asked
+        told = looks.foretold(self.ask, answer, self._context.node_config, trained, spent)
         looks.lay_down(told, self._context.node_id)
         return replace(answer, sleeps=told.nap) if told.asleep else answer
 

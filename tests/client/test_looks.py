@@ -31,12 +31,13 @@ def train(message: Message, context: Context) -> Message:
 class Device:
     """A client with a real state machine, whose clock goes a little wrong, and what a SuperLink would know of it."""
 
-    def __init__(self, number: int, folder, sleeps: bool) -> None:
+    def __init__(self, number: int, folder, sleeps: bool, training: float) -> None:
         node = {"partition-id": number, "seed": 3, "sleep": sleeps}
         self._context = Context(1, 7, node, RecordDict(), {"runs-dir": str(folder)})
         self._rate = 1 + Random(number).uniform(-1e-3, 1e-3)  # a drift of up to 86 s a day
         self._looks = Looks(0.0)
         self.next_look = self.next_beat = self.online_until = 0.0
+        self._takes = {protocol.TRAIN: training, protocol.PARTICIPATE: 0.5}
         self.looks = self.beats = 0
         self.gone = False
 
@@ -54,10 +55,10 @@ class Device:
         message = send(Message(RecordDict({protocol.AOI: ConfigRecord(ask.write())}), 7, kind), "m")
         said = Answer.read(app(message, self._context).content[protocol.AOI])
         self.looks += 1
-        done = self.next_look + (20.0 if kind == protocol.TRAIN else 0.5)
+        done = self.next_look + self._takes[kind]
         while self.next_beat < done:
             self._beat(self.next_beat)
-        told = foretold(ask, said, self._context.node_config, kind == protocol.TRAIN)
+        told = foretold(ask, said, self._context.node_config, kind == protocol.TRAIN, self._takes[kind])
         self._looks.answered(done * self._rate, told)
         self.next_look = done + self._looks.wait(done * self._rate) / self._rate
         if said.sleeps:
@@ -79,11 +80,18 @@ class Day:
     late: list[float] = field(default_factory=list)  # seconds that a round waited for the last to look
 
 
-def play(folder, sleeps: bool, away: dict[int, tuple[float, float]] | None = None, seconds: float = DAY) -> Day:
+def play(
+    folder,
+    sleeps: bool,
+    away: dict[int, tuple[float, float]] | None = None,
+    seconds: float = DAY,
+    training: float = 20.0,
+    round_seconds: float = 0.0,
+) -> Day:
     """Play reserve rounds of a day; ``away``: spans in which a device is not there, and nobody knows."""
     now = [0.0]
-    pace = Pace(0.0, lambda: now[0])
-    day = Day([Device(i, folder, sleeps) for i in range(N)])
+    pace = Pace(round_seconds, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
+    day = Day([Device(i, folder, sleeps, training) for i in range(N)])
     reserved, spans = [0] * N, away or {}
     random, round_ = Random(5), 0
     with written_together():
@@ -116,7 +124,7 @@ def play(folder, sleeps: bool, away: dict[int, tuple[float, float]] | None = Non
     return day
 
 
-def test_a_day_of_sleep_is_the_day_of_those_who_stay_awake_with_a_sixth_of_the_looks(tmp_path):
+def test_a_day_of_sleep_is_the_day_of_those_who_stay_awake_with_a_quarter_of_the_looks(tmp_path):
     awake, asleep = (play(tmp_path / str(sleeps), sleeps) for sleeps in (False, True))
     both = min(len(awake.rounds), len(asleep.rounds))
     assert asleep.rounds[:both] == awake.rounds[:both]  # whoever was to train did
@@ -124,7 +132,14 @@ def test_a_day_of_sleep_is_the_day_of_those_who_stay_awake_with_a_sixth_of_the_l
     assert not any(device.gone for device in asleep.devices)
     assert sum(asleep.late) / len(asleep.late) < looks.LONGEST_LOOK and max(asleep.late) < 60  # as long as a round
     before, after = (sum(d.looks + d.beats for d in day.devices) for day in (awake, asleep))
-    assert after < before / 6
+    assert after < before / 4
+
+
+@pytest.mark.parametrize(("training", "round_seconds"), [(1.0, 120.0), (60.0, 120.0), (90.0, 180.0)])
+def test_a_client_that_has_trained_for_long_is_awake_when_its_round_begins(training, round_seconds, tmp_path):
+    day = play(tmp_path, True, seconds=DAY / 4, training=training, round_seconds=round_seconds)
+    assert any(looked.looks < 200 for looked in day.devices)  # who trains seldom sleeps
+    assert max(day.late) < 2 * looks.LONGEST_LOOK
 
 
 def test_a_client_that_sleeps_past_its_round_is_asked_again_and_goes_on(tmp_path):
