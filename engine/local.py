@@ -94,6 +94,13 @@ class LocalGrid(Grid):
             self._settle()
         return replies
 
+    def give_up(self, message_ids: Iterable[str]) -> None:
+        """Forget messages whose replies nobody fetches, and write down what the others have come to."""
+        for message_id in message_ids:
+            self._waiting.pop(message_id, None)
+            self._early.pop(message_id, None)
+        self._settle()
+
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Run the clients one after another until all have answered or the time is up."""
         end = None if timeout is None else time.monotonic() + timeout

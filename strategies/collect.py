@@ -89,8 +89,8 @@ class Collector:
         self.round = record.round
         aggregation.begin(record.round, model)
 
-    def take(self, client: int, reply: Message) -> None:
-        """Hand a client's update on, or note that it declined, or drop its reply."""
+    def take(self, client: int, reply: Message) -> bool:
+        """Hand a client's update on, or note that it declined, or drop its reply; return whether an update counts."""
         try:
             answer = read_answer(reply)
             if answer is not None:
@@ -100,14 +100,14 @@ class Collector:
                 raise Refused("the policy did not choose it in this round, so its update has no weight")
             if answer is not None and not answer.takes_part:
                 decline(self._record, client, answer)
-                return
+                return False
             if self._plan.ask.wire == protocol.BROADCAST and not self._plan.ask.forced:
                 self._record.willing += 1
             update = self._read(reply)
         except Refused as reason:
             outcome = "failed" if reply.has_error() else "refused"
             self.drop(client, outcome, str(reason), reply.metadata.reply_to_message_id)
-            return
+            return False
         if math.isnan(self._weight[client]):
             self._weight[client] = float(update.examples)
         self._aggregation.add(client, reply, update, self._weight[client])
@@ -115,6 +115,7 @@ class Collector:
         worked = self._clock.worked(reply.metadata.reply_to_message_id)
         self._trained.append(replace(part, seconds=self._clock.came(reply) - self._sent, device_seconds=worked))
         self._roster.last[client] = self._record.round
+        return True
 
     def work(self, client: int) -> Work:
         """Return what a client does that was sent the model."""

@@ -89,11 +89,12 @@ class Dispatch:
         self,
         replies: Iterable[Message],
         round_: int,
-        take: Callable[[int, Message], None],
+        take: Callable[[int, Message], bool],
         keep: Callable[[Exchange | None, set[int]], Collection[int]],
     ) -> list[int]:
         """Hand on each reply of a round with its client's number; return the clients that sent none.
 
+        ``take`` says whether a reply counts where some are enough.
         Of these ``keep`` is told, with the exchange if it is ours; those whom it returns work on, and are left to it.
         """
         client_of = {message.metadata.message_id: client for client, message in self._sent.items()}
@@ -105,7 +106,8 @@ class Dispatch:
             if client in silent:
                 silent.discard(client)
                 self._roster.patience.answered(self._kind, client)
-                take(client, reply)
+                if take(client, reply) and self._exchange is not None:
+                    self._exchange.counted()
             del reply  # else it stays while the next one is decoded
         working = set(keep(self._exchange, silent))
         silent -= working

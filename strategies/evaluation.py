@@ -71,14 +71,14 @@ class Evaluation:
             return self._ask
         return replace(self._terms(self._ahead, client), round=self._ask.round, ahead=True)
 
-    def take(self, client: int, reply: Message) -> None:
-        """Accept a client's metrics, and pass on what it says of the next round; or drop its reply."""
+    def take(self, client: int, reply: Message) -> bool:
+        """Accept a client's metrics, and pass on what it says of the next round; or drop its reply, and say so."""
         try:
             check_metrics(reply, self._examples_key)
         except Refused as reason:
             self._unable += reply.has_error() and reply.error.code == CLIENT_APP_RAISED
             self.drop(client, str(reason))
-            return
+            return False
         if self._ahead is not None and client in self._asked_ahead and protocol.AOI in reply.content:
             try:
                 answer = read_record(reply, Answer)
@@ -88,6 +88,7 @@ class Evaluation:
                 logger.warning("Client %s will be asked again: %s", client, reason)
         reply.content.pop(protocol.AOI, None)
         self._accepted[client] = reply
+        return True
 
     def drop(self, client: int, reason: str) -> None:
         """Count and name an evaluation that is not used; what the client did in training stays as it is."""

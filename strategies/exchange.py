@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 
-from flwr.app import ArrayRecord, Message
+from flwr.app import Message
 from flwr.serverapp import Grid
 
 from aoi_fl.flower.grids import uploads
@@ -86,6 +86,7 @@ class Exchange:
         self._one_by_one = one_by_one
         self._ordered = ordered and enough is None  # else the first that come are wanted
         self._wanted = enough
+        self._kept = keep is not None
         self._settled = settled
         # A SuperLink forgets a message and its reply when the message's time is up: what came by the deadline must
         # still be there to be fetched, above all the replies that wait for an earlier one which never comes.
@@ -134,6 +135,11 @@ class Exchange:
         """Return until when the devices of those who are missing work, as far as the clock knows."""
         return {self._client_of[i]: self._clock.stops(i) for i in self._pending}
 
+    def counted(self) -> None:
+        """Note that an update has come, and can be used."""
+        if self._wanted is not None:
+            self._wanted -= 1
+
     @property
     def satisfied(self) -> bool:
         """Whether as many updates have come as were wanted, so that whoever is missing was not waited for."""
@@ -144,7 +150,17 @@ class Exchange:
         return self._client_of.get(reply.metadata.reply_to_message_id)
 
     def __iter__(self) -> Iterator[Message]:
-        """Yield replies until all have come or the deadline has passed; ``missing`` then holds who sent none."""
+        """Yield replies until all have come or the deadline has passed; ``missing`` then holds who sent none.
+
+        Where some are enough, whoever takes the replies says which of them count: :meth:`counted`.
+        """
+        yield from self._in_time()
+        # Else a grid of this process waits for the others to be fetched before it writes down what clients have done.
+        give_up = getattr(self._grid, "give_up", None)
+        if give_up is not None:
+            give_up(list(self._pending) if self.satisfied and not self._kept else [])
+
+    def _in_time(self) -> Iterator[Message]:
         waits = Waits()
         while self._pending:
             self._shorten()
@@ -152,8 +168,6 @@ class Exchange:
             last = self._clock.now() >= self._deadline
             before = len(self._pending)
             for reply in self.ready(wait=not last):
-                if self._wanted is not None and _is_update(reply):
-                    self._wanted -= 1
                 self.took = self._clock.now() - self._begun
                 yield reply
                 del reply
@@ -215,14 +229,6 @@ class Exchange:
         if self._ordered and wait:
             return [[next(iter(self._pending))]]
         return [[i] for i in self._pending] if self._one_by_one else [list(self._pending)]
-
-
-def _is_update(reply: Message) -> bool:
-    """Tell whether a client has trained: it may have failed, or declined, which it says without arrays.
-
-    Flower's ``array_records`` would tie the update into a cycle, and keep it until garbage is collected.
-    """
-    return not reply.has_error() and any(isinstance(record, ArrayRecord) for record in reply.content.values())
 
 
 def _same(pair: tuple[str, str]) -> bool:

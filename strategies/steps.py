@@ -87,9 +87,9 @@ class Steps(Bookkeeping):
         )  # fmt: skip
         before = self._record.aggregate_seconds or 0.0
 
-        def take(client: int, reply: Message) -> None:
+        def take(client: int, reply: Message) -> bool:
             with self._record.timed("aggregate"):
-                collector.take(client, reply)
+                return collector.take(client, reply)
 
         def keep(exchange: Exchange | None, silent: set[int]) -> Collection[int]:
             return self._stragglers.keep(self._record, self._clock, exchange, collector, silent)
@@ -197,7 +197,7 @@ class Steps(Bookkeeping):
     def _take(
         self,
         replies: Iterable[Message],
-        take: Callable[[int, Message], None],
+        take: Callable[[int, Message], bool],
         keep: Callable[[Exchange | None, set[int]], Collection[int]] = lambda exchange, silent: (),
     ) -> list[int]:
         self._record.messages += 2 * self._dispatch.count

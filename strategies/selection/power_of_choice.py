@@ -74,11 +74,13 @@ class AskedChoice(ReportedChoice):
         contents = self._aggregation.to_evaluate(ask.round, self._arrays, ConfigRecord(), nodes, grid)
         messages = self._dispatch.messages(protocol.EVALUATE, contents, dict.fromkeys(nodes, ask))
 
-        def take(client: int, reply: Message) -> None:
+        def take(client: int, reply: Message) -> bool:
             try:
                 found[client] = self._loss(reply)
             except Refused as reason:
                 self._pass_over(client, "failed" if reply.has_error() else "refused", str(reason))
+                return False
+            return True
 
         timeout = self.options.evaluate_timeout
         replies = self._send(grid, messages, self.options.ask_timeout if timeout is None else timeout, one_by_one=False)

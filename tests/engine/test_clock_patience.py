@@ -37,8 +37,8 @@ class Notes:
             raise KeyboardInterrupt
 
 
-def grid_of(folder, seconds, spells=(), upload=np.inf):
-    """Return a grid whose clients train for so many seconds.
+def grid_of(folder, seconds, spells=(), upload=np.inf, broken=(), settle=lambda: None):
+    """Return a grid whose clients train for so many seconds; those that are broken make no numbers.
 
     The last of them is there in these spells alone, and sends so many bytes a second.
     """
@@ -46,7 +46,10 @@ def grid_of(folder, seconds, spells=(), upload=np.inf):
 
     @app.train()
     def train(message, context):
-        content = {"arrays": message.content["arrays"], "metrics": MetricRecord({"num-examples": 1})}
+        arrays = message.content["arrays"]
+        if context.node_config["partition-id"] in broken:
+            arrays = ArrayRecord({"w": Array(np.full(2, np.nan))})
+        content = {"arrays": arrays, "metrics": MetricRecord({"num-examples": 1})}
         return Message(RecordDict(content), reply_to=message)
 
     there = [[(0, LONG)] for _ in seconds]
@@ -54,10 +57,10 @@ def grid_of(folder, seconds, spells=(), upload=np.inf):
     free = np.full(N, np.inf)
     up = np.array([np.inf] * (N - 1) + [upload])
     trace = DeviceTrace(Availability.from_spells(there, LONG), np.array(seconds), "example", free, up)
-    return ClockedGrid(app, {"runs-dir": str(folder), "seed": 5}, N, lambda: None, trace)
+    return ClockedGrid(app, {"runs-dir": str(folder), "seed": 5}, N, settle, trace)
 
 
-def play(folder, seconds, spells=(), rounds=9, make=RandomSelection, killed=False, upload=np.inf, **options):
+def play(folder, seconds, spells=(), rounds=9, make=RandomSelection, killed=False, upload=np.inf, broken=(), **options):
     """Play rounds in which all take part, each by a server of its own if ``killed``; return their ends and parts."""
     chosen = {"run": "r", "seed": 5, "train_timeout": DEADLINE, "ask_timeout": 30.0, "evaluate_clients": 0} | options
     notes, model = Notes(killed), ArrayRecord({"w": Array(np.zeros(2))})
@@ -65,7 +68,7 @@ def play(folder, seconds, spells=(), rounds=9, make=RandomSelection, killed=Fals
         resume = Resume(round_, notes.clients, notes.memory) if round_ > 1 else None
         strategy = make(N, options=RoundOptions(**chosen), observer=notes, resume=resume)
         try:
-            strategy.start(grid_of(folder, seconds, spells, upload), notes.arrays or model, rounds)
+            strategy.start(grid_of(folder, seconds, spells, upload, broken), notes.arrays or model, rounds)
         except KeyboardInterrupt:
             continue
     return [r.clock for r in notes.rounds], [{p.client: p.outcome for p in r.participations} for r in notes.rounds]
@@ -116,6 +119,21 @@ def test_where_more_are_wanted_than_come_the_silent_are_given_as_long_again(tmp_
     """Four are wanted of four: two answer after 10 s, one after 15, and one never."""
     ends, parts = play(tmp_path, [9, 14, 9, 999], rounds=4, enough=4)
     assert ends == [100, 130, 145, 175] and [len(part) for part in parts] == [4, 4, 3, 4]
+
+
+def test_an_update_that_is_refused_takes_no_place_of_one_that_can_be_used(tmp_path):
+    ends, parts = play(tmp_path, [9, 19, 29, 39], rounds=2, enough=2, broken=[0])
+    assert parts == [{0: "refused", 1: "trained", 2: "trained", 3: "late"}] * 2 and ends == [30, 60]
+
+
+def test_what_clients_have_come_to_is_written_down_before_a_round_is_where_more_come_at_once_than_are_wanted(tmp_path):
+    """All answer in the same second, and two of them are fetched."""
+    written, notes = [], Notes(False)
+    notes.round_done = lambda record, arrays, memory: notes.rounds.append((record.trained, record.clock == written[-1]))
+    options = RoundOptions(run="r", seed=5, train_timeout=DEADLINE, evaluate_clients=0, enough=2)
+    grid = grid_of(tmp_path, [9, 9, 9, 9], settle=lambda: written.append(grid.clock.now()))
+    RandomSelection(N, options=options, observer=notes).start(grid, ArrayRecord({"w": Array(np.zeros(2))}), 3)
+    assert notes.rounds == [(2, True)] * 3
 
 
 @pytest.mark.parametrize("wire", ["poll", "broadcast", "reserve"])
