@@ -31,7 +31,7 @@ class ClockedGrid(LocalGrid):
     Parameters
     ----------
     client_app, run_config, nodes, settle : as in :class:`aoi_fl.engine.local.LocalGrid`; ``run_config`` says how many
-        local epochs there are, and how updates are compressed
+        local epochs or steps there are, of what batches, and how updates are compressed
     trace : the devices, one for each node
 
     Attributes
@@ -61,8 +61,8 @@ class ClockedGrid(LocalGrid):
         self._number = {node: number for number, node in enumerate(self._contexts)}
         self._enrolling = True
         self._examples = np.full(nodes, np.nan)
-        epochs = run_config.get("local-epochs", 1)
-        self._epochs = float(epochs) if isinstance(epochs, int | float) and epochs > 0 else 1.0
+        self._epochs = _positive(run_config, "local-epochs") or 1.0
+        self._steps, self._batch = _positive(run_config, "local-steps"), _positive(run_config, "batch-size")
         compression = str(run_config.get("compression", coding.NONE))
         self._coded = coding.code_type(compression, np.dtype(np.float32)).itemsize / 4  # bytes up for each byte down
 
@@ -126,7 +126,8 @@ class ClockedGrid(LocalGrid):
         sizes = {id(message.content): _bytes(message) for message in messages}  # most share theirs
         down = np.array([sizes[id(message.content)] for message in messages], dtype=np.float64)
         trains = _trains(messages[0])
-        examples = self._examples[clients] * (self._epochs if trains else _EVALUATION)
+        examples = self._examples[clients]
+        examples = self._work(examples) if trains else _EVALUATION * examples
         seconds = devices.seconds(clients, examples, down, down * self._coded if trains else 0.0)
         if trains:
             short = devices.seconds(clients, np.zeros(len(clients)), down)
@@ -153,17 +154,27 @@ class ClockedGrid(LocalGrid):
     def _begin(self) -> Devices:
         """Make the devices, once the clients have said how much they have to train on."""
         told = self._examples[np.isfinite(self._examples)]
-        mean = float(told.mean()) if len(told) else 1.0
-        self._examples = np.where(np.isfinite(self._examples), self._examples, mean)
-        self._devices = devices = self._trace.devices(mean * self._epochs)
+        told = told if len(told) else np.ones(1)
+        self._examples = np.where(np.isfinite(self._examples), self._examples, told.mean())
+        self._devices = devices = self._trace.devices(float(self._work(told).mean()))
         self.clock.foresight = self._foreseen(devices)
         return devices
 
     def _foreseen(self, devices: Devices) -> Foresight:
         """Return what no server can know; how many bytes a model has is known once one was sent."""
         coded, everyone = self.clock.model * self._coded, np.arange(len(self._examples))
-        seconds = devices.seconds(everyone, self._examples * self._epochs, self.clock.model, coded)
+        seconds = devices.seconds(everyone, self._work(self._examples), self.clock.model, coded)
         return Foresight(devices.availability, seconds, coded / devices.upload)
+
+    def _work(self, examples: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how many examples clients with so many pass through in training, each as often as it is taken."""
+        if not self._steps:
+            return examples * self._epochs
+        if not self._batch:
+            return np.full(len(examples), self._steps)
+        passes, batches = np.divmod(self._steps, np.ceil(examples / self._batch))
+        found: NDArray[np.float64] = passes * examples + np.minimum(batches * self._batch, examples)
+        return found
 
     def _note(self, reply: Message) -> None:
         """Note how many examples a client has, if it says."""
@@ -172,6 +183,12 @@ class ClockedGrid(LocalGrid):
             told = Introduction.read(dict(record)).num_examples
             if told is not None and told > 0:
                 self._examples[self._number[reply.metadata.src_node_id]] = told
+
+
+def _positive(run_config: Mapping[str, RunValue], key: str) -> float:
+    """Return a number of a configuration that may be any app's; 0 where it is none above 0."""
+    value = run_config.get(key, 0)
+    return float(value) if isinstance(value, int | float) and value > 0 else 0.0
 
 
 def _greets(message: Message) -> bool:

@@ -54,11 +54,9 @@ def play(grid: Grid, config: RunConfig) -> Path:
     """Play a run from its first round, or from where it was interrupted, to its last, and return its folder."""
     folder = Path(config.runs_dir) / (config.run_name or default_name(config.policy, config.dataset))
     if config.resume:
-        about = recorded_run(folder)
-        if about["status"] == "completed":
-            tell(f"the run {folder.name} is complete: there is nothing to resume")
+        if _is_complete(folder):
             return folder
-        config = recorded_config(about, config)
+        config = recorded_config(recorded_run(folder), config)
     if config.log_format == "json":
         speak_json(folder.name)
     if config.clock and clock_of(grid).simulated is None:
@@ -74,6 +72,8 @@ def play(grid: Grid, config: RunConfig) -> Path:
     sources = _checked(config, task, folder)
     table, parts = (None, []) if config.resume else _shares(config, task)
     with only_player(folder):
+        if config.resume and _is_complete(folder):  # now that the process is gone which has held the folder
+            return folder
         if not config.resume:
             make_run_folder(folder)
             partition.write_index(folder / PARTITION_FILE, parts)
@@ -91,6 +91,14 @@ def play(grid: Grid, config: RunConfig) -> Path:
             ledger.close()
     tell(f"results in {folder}")
     return folder
+
+
+def _is_complete(folder: Path) -> bool:
+    """Tell, and say, whether a run that is to go on has come to its end."""
+    complete = bool(recorded_run(folder)["status"] == "completed")
+    if complete:
+        tell(f"the run {folder.name} is complete: there is nothing to resume")
+    return complete
 
 
 def _checked(config: RunConfig, task: Task, folder: Path) -> dict[str, str]:

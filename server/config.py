@@ -199,6 +199,19 @@ class RunConfig(TaskSettings):
                     f"{key} is {_plain(value)}, but policy {self.policy} does not use it: leave it out, or choose one "
                     f"of the policies that do, {', '.join(users_of(key))}"
                 )
+        for key, other, wanted in _BELONGS:
+            name = key.replace("-", "_")
+            if getattr(self, name) != _default(name) and getattr(self, other) != wanted:
+                raise ValueError(
+                    f"{key} is {_plain(getattr(self, name))}, but {other} is {getattr(self, other)}, which does not "
+                    f"use it: leave it out, or set {other} to {wanted}"
+                )
+        if self.policy in BUDGETED and (self.partition != "iid" or self.sizes != "equal"):
+            key, value = ("sizes", self.sizes) if self.partition == "iid" else ("partition", self.partition)
+            raise ValueError(
+                f"{key} is {value}, but under policy {self.policy} each client has as many images as clients-file or "
+                "the instance that is drawn says, of all classes: leave it out"
+            )
         if self.sensitivities == "estimated" and self.trains == "selected":
             raise ValueError(
                 "sensitivities is estimated, but trains is selected: whoever trains has just refreshed, and losses on "
@@ -257,6 +270,16 @@ def check_over_selection(factor: float, per_round: int, clients: int, weights: s
         raise ConfigError(
             f"{what}, which makes {sent} of {per_round} clients a round, more than num-clients, {clients}: lower it"
         )
+
+
+# Keys that belong to a value of another one.
+_BELONGS = (
+    ("alpha", "partition", "dirichlet"),
+    ("mislabel-rate", "staleness", "mislabelled"),
+    ("mislabel-cap", "staleness", "mislabelled"),
+    ("drift-degrees", "staleness", "stream"),
+    ("stream-window", "staleness", "stream"),
+)
 
 
 def variable(key: str) -> str:

@@ -2,6 +2,7 @@
 
 import fcntl
 import shutil
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from aoi_fl.science.errors import ConfigError, ResumeError, StorageError
 from aoi_fl.server.ledger import make_room, read
 from aoi_fl.wire.files import write_whole
+from aoi_fl.wire.protocol import CLIENTS_FILE, PARTITION_FILE
 
 LEDGER, MODEL, _LOCK = "ledger.sqlite", "model.safetensors", ".lock"
 CHECKPOINTS, STATES = "checkpoints", "clients"  # folders: the server's, and that of the simulated clients
@@ -29,22 +31,41 @@ def make_run_folder(folder: Path) -> None:
     ConfigError
         The folder cannot be made or written.
     ResumeError
-        A round or more of a run is already there; nothing recorded is ever overwritten.
+        A round or more of a run is already there, or a ledger that cannot be read; nothing recorded is ever
+        overwritten.
     """
-    ledger = folder / LEDGER
-    if ledger.exists() and read(ledger, "rounds"):
+    if _has_rounds(folder / LEDGER):
         raise ResumeError(
             f"run-name is {folder.name!r}, and {folder} already holds a run. Choose another run-name, or delete that "
             "folder if the run is no longer wanted."
         )
     with _writing(folder):
-        for leftover in folder.glob(f"{LEDGER}*"):  # of a start that ended before its first round
-            leftover.unlink()
+        for leftover in (*folder.glob(f"{LEDGER}*"), folder / PARTITION_FILE, folder / CLIENTS_FILE):
+            leftover.unlink(missing_ok=True)  # of a start that ended before its first round
         if (folder / STATES).exists():  # what clients remember of it, perhaps under another seed
             shutil.rmtree(folder / STATES)
         probe = folder / ".probe"
         probe.write_bytes(b"")
         probe.unlink()
+
+
+def _has_rounds(ledger: Path) -> bool:
+    """Tell whether a ledger is there that holds a round; one whose start was cut off may not even have tables."""
+    try:
+        return ledger.exists() and bool(read(ledger, "rounds"))
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):
+            return False
+        raise _unreadable(ledger, error) from error
+    except sqlite3.DatabaseError as error:
+        raise _unreadable(ledger, error) from error
+
+
+def _unreadable(ledger: Path, error: sqlite3.Error) -> ResumeError:
+    return ResumeError(
+        f"run-name is {ledger.parent.name!r}, and {ledger} cannot be read: {error}. Choose another run-name, or delete "
+        "that folder if the run is no longer wanted."
+    )
 
 
 @contextmanager

@@ -240,6 +240,6 @@ def _open(path: Path) -> sqlite3.Connection:
             f"there is no ledger at {path}. Give the folder of a run, one that holds {path.name}, or the name of one "
             "under runs/."
         )
-    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     db.row_factory = sqlite3.Row
     return db

@@ -1,6 +1,7 @@
 """What the clients of a simulated budgeted run cost, and how much their ages matter."""
 
 import csv
+import io
 import logging
 import math
 from dataclasses import replace
@@ -10,6 +11,7 @@ import numpy as np
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.config import RunConfig
+from aoi_fl.server.folder import keep
 from aoi_fl.wire.clients import COLUMNS, ClientTable, check_clients, read_clients_file, section5_instance
 
 logger = logging.getLogger("flwr")
@@ -54,5 +56,6 @@ def client_table(config: RunConfig) -> ClientTable:
 def write_table(path: Path, table: ClientTable) -> None:
     """Write the clients where each of them finds its own row."""
     columns = table.names, table.sizes, table.payments, table.sensitivities, table.ages, table.staleness
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([COLUMNS, *zip(*columns, strict=True)])
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([COLUMNS, *zip(*columns, strict=True)])
+    keep(path, text.getvalue().encode())

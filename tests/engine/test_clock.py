@@ -4,7 +4,7 @@ import hashlib
 import logging
 import math
 import sqlite3
-from itertools import pairwise
+from itertools import cycle, islice, pairwise
 
 import numpy as np
 import pytest
@@ -244,6 +244,21 @@ def test_a_run_in_simulated_time_is_a_function_of_its_seed_and_ends_in_time(tmp_
         if part["outcome"] == "trained":
             assert math.isclose(part["seconds"], part["device_seconds"])
     assert max(row["trained"] for row in rounds) <= 8
+
+
+@pytest.mark.parametrize(("steps", "batch"), [(1, 10), (7, 10), (40, 8), (3, 1000)])
+def test_local_steps_take_as_long_as_the_images_of_their_batches(steps, batch, tmp_path):
+    """A mean client takes ten seconds; each pass is cut into batches, of which the last may be short."""
+    how = {"policy": "random", "clock": "always", "sizes": "zipf:1.5", "clients-per-round": 30, "num-server-rounds": 1}
+    run = play(tmp_path, "run", **how, **{"local-steps": steps, "batch-size": batch, "train-timeout": 600.0})
+    parts = read(run / LEDGER, "participations")
+
+    def images(examples):
+        of_a_pass = [batch] * (examples // batch) + [examples % batch] * (examples % batch > 0)
+        return sum(islice(cycle(of_a_pass), steps))
+
+    work = np.array([images(part["examples"]) for part in parts])
+    assert [part["seconds"] for part in parts] == pytest.approx(1 + 10 * work / work.mean())
 
 
 def test_where_time_ends_a_run_its_last_round_is_evaluated(tmp_path):

@@ -41,6 +41,15 @@ def round_of(number: int, clients=(3, 1)) -> RoundRecord:
     )
 
 
+@pytest.mark.parametrize("name", ["a#b", "a?b", "a%41b"])
+def test_a_ledger_may_lie_anywhere(name, tmp_path):
+    path = tmp_path / name / "ledger.sqlite"
+    path.parent.mkdir()
+    with contextlib.closing(Ledger(path)) as ledger:
+        ledger.note(status="running")
+    assert read_run(path)["status"] == "running" and list(tmp_path.iterdir()) == [path.parent]
+
+
 def test_what_is_written_is_read(ledger, path):
     ledger.note(
         run="r", config={"alpha": 0.6, "deterministic": True}, status="running", policy={"probabilities": [0, 1]}

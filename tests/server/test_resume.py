@@ -14,6 +14,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -30,10 +31,13 @@ from aoi_fl.science.errors import ConfigError, ResumeError, StorageError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.app import play
 from aoi_fl.server.config import RunConfig
-from aoi_fl.server.folder import CHECKPOINTS, LEDGER, MODEL
+from aoi_fl.server.folder import CHECKPOINTS, LEDGER, MODEL, only_player
 from aoi_fl.server.ledger import Ledger, read, read_run
 from aoi_fl.server.resume import recorded_run
+from aoi_fl.server.terms import write_table
 from aoi_fl.strategies.records import PHASES, Participation, RoundRecord
+from aoi_fl.wire.clients import section5_instance
+from aoi_fl.wire.protocol import CLIENTS_FILE
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 12
@@ -372,6 +376,54 @@ def test_a_complete_run_stays_as_it_is(start, whole):
     assert process.exitcode == 0
     assert "there is nothing to resume" in process.output.read_text()
     assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_run_that_ends_while_somebody_waits_to_resume_it_stays_complete(whole, tmp_path):
+    folder = shutil.copytree(whole("poll"), tmp_path / "whole")
+    noted, held = [status_of(folder, "running")], threading.Event()
+
+    def end():
+        with only_player(folder):
+            held.set()
+            time.sleep(0.5)  # in which the other sees a run that is not complete, and waits
+            noted.append(status_of(folder, "completed"))
+
+    player = threading.Thread(target=end)
+    player.start()
+    held.wait()
+    resume_here(folder)
+    player.join()
+    assert noted == ["completed", "running"] and status_of(folder, "completed") == "completed"
+
+
+def status_of(folder, new):
+    """Return a run's status, and write down another."""
+    with closing(sqlite3.connect(folder / LEDGER)) as db, db:
+        ((before,),) = db.execute("SELECT value FROM run WHERE key = 'status'").fetchall()
+        db.execute("UPDATE run SET value = ? WHERE key = 'status'", (json.dumps(new),))
+    return json.loads(before)
+
+
+def test_what_another_start_has_left_of_its_clients_is_gone(tmp_path):
+    """It ended before its first round; its table is of fewer clients than this run has."""
+    folder = tmp_path / "again"
+    folder.mkdir()
+    write_table(folder / CLIENTS_FILE, section5_instance(4, 1))
+    play = run_here(configuration("random", tmp_path, "again", **{"num-server-rounds": 1}))
+    assert not (play / CLIENTS_FILE).exists() and len(read(play / LEDGER, "clients")) == 20
+
+
+@pytest.mark.parametrize("content", [b"", b"no ledger at all, but a file"])
+def test_a_ledger_that_was_cut_off_or_damaged_is_no_traceback(content, tmp_path):
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    (folder / LEDGER).write_bytes(content)
+    values = configuration("random", tmp_path, "broken", **{"num-server-rounds": 1})
+    if content:
+        with pytest.raises(ResumeError, match=r"run-name is 'broken', and .*ledger.sqlite cannot be read: .*delete"):
+            run_here(values)
+    else:  # no table, so no round
+        assert len(read(run_here(values) / LEDGER, "rounds")) == 1
 
 
 def test_a_run_interrupted_between_its_last_round_and_its_end_is_only_finished(copy, whole, monkeypatch):

@@ -28,7 +28,7 @@ def test_a_configuration_survives_the_way_through_flower_and_the_command_line():
 
 
 def test_text_from_the_command_line_becomes_numbers():
-    config = RunConfig.parse({"num-clients": "40", "alpha": "0.3", "deterministic": "false", "seed": "9"})
+    config = RunConfig.parse({"num-clients": "40", "partition": "dirichlet", "alpha": "0.3", "deterministic": "false", "seed": "9"})
     assert (config.num_clients, config.alpha, config.deterministic, config.seed) == (40, 0.3, False, 9)
 
 
@@ -53,6 +53,11 @@ def test_auto_and_zero_are_the_data_sets_own():
         ({"policy": "abs", "ageing": "root"}, ["ageing is root", "abs does not use it", "wics"]),
         ({"clock": "always", "foresight": True}, ["foresight is true", "does not use it", "oort, fedcs, refl"]),
         ({"policy": "random", "rates": "size"}, ["rates is size", "random does not use it"]),
+        ({"alpha": 0.3}, ["alpha is 0.3", "partition is iid", "set partition to dirichlet"]),
+        ({"mislabel-rate": 0.1}, ["mislabel-rate is 0.1", "staleness is none", "set staleness to mislabelled"]),
+        ({"staleness": "mislabelled", "stream-window": 9}, ["stream-window is 9", "set staleness to stream"]),
+        ({"policy": "wics", "sizes": "zipf:1.2"}, ["sizes is zipf:1.2", "policy wics", "clients-file"]),
+        ({"policy": "maxpack", "partition": "dirichlet"}, ["partition is dirichlet", "policy maxpack", "leave it out"]),
         ({"policy": "systematic", "rates": "given"}, ["rates is given", "clients-file", "go together"]),
         ({"clients-file": "c.csv"}, ["rates is equal", "clients-file is 'c.csv'"]),
         ({"adaptive-dropout": True, "absence": "learned"}, ["absence is learned", "adaptive-dropout is true"]),
