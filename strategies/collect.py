@@ -14,13 +14,12 @@ from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.clock import Clock
 from aoi_fl.strategies.guard import Refused, Update, check_name, one_line, read_answer, read_update
 from aoi_fl.strategies.plan import Plan, RoundOptions
-from aoi_fl.strategies.records import Participation, RoundRecord
+from aoi_fl.strategies.records import SURPLUS, Participation, RoundRecord
 from aoi_fl.strategies.roster import Roster
 from aoi_fl.wire import protocol
 from aoi_fl.wire.protocol import Answer
 
 logger = logging.getLogger("flwr")
-SURPLUS = "as many updates as were wanted had come before"
 
 
 @dataclass(frozen=True)

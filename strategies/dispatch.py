@@ -6,9 +6,9 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from aoi_fl.strategies.clock import clock_of
-from aoi_fl.strategies.collect import SURPLUS
 from aoi_fl.strategies.exchange import Exchange
 from aoi_fl.strategies.patience import EVALUATION, TRAINING
+from aoi_fl.strategies.records import SURPLUS
 from aoi_fl.strategies.roster import Roster
 from aoi_fl.wire import protocol
 from aoi_fl.wire.protocol import Ask

@@ -30,6 +30,8 @@ _REFUSED = {
 }
 # What a Flower strategy that aggregates says of messages and evaluation holds unless it is said again.
 _INHERITED = sorted(_TAKEN.keys() - {"min_available_nodes"})
+# Of these it goes by its own, whatever else is said.
+_ITS_OWN = {"arrayrecord_key", "configrecord_key", "train_metrics_aggr_fn", "evaluate_metrics_aggr_fn"}
 
 
 def with_arguments(policy: str, options: RoundOptions, given: Mapping[str, Any]) -> RoundOptions:
@@ -51,12 +53,24 @@ def with_arguments(policy: str, options: RoundOptions, given: Mapping[str, Any])
 
 
 def inherited(options: RoundOptions, inner: Strategy) -> RoundOptions:
-    """Return options that agree with the Flower strategy that aggregates, where they are still the defaults."""
+    """Return options that agree with the Flower strategy that aggregates, where they are still the defaults.
+
+    Raises
+    ------
+    ConfigError
+        They say something else than the strategy, of what it does by itself.
+    """
     found = {}
     for strategy in chain_of(inner):
-        for name in _INHERITED:
-            if hasattr(strategy, name) and getattr(options, name) == getattr(RoundOptions(), name):
-                found[name] = getattr(strategy, name)
+        for name in (name for name in _INHERITED if hasattr(strategy, name)):
+            said, own = getattr(options, name), getattr(strategy, name)
+            if said == getattr(RoundOptions(), name):
+                found[name] = own
+            elif name in _ITS_OWN and said != own:
+                raise ConfigError(
+                    f"{name} is {said!r}, but the aggregation, {type(strategy).__name__}, goes by its own, {own!r}: "
+                    f"give it to {type(strategy).__name__}."
+                )
     return replace(options, **found)
 
 

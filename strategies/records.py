@@ -64,6 +64,9 @@ class Participation:
     reason: str | None = None
 
 
+SURPLUS = "as many updates as were wanted had come before"  # the reason of one that was not waited for
+
+
 @dataclass
 class RoundRecord:
     """One round: how many were asked, were willing, trained, declined or were dropped, and what came of it.
@@ -105,6 +108,11 @@ class RoundRecord:
     evaluate_seconds: float | None = None
     test_seconds: float | None = None
     participations: list[Participation] = field(default_factory=list)
+
+    @property
+    def surplus(self) -> list[int]:
+        """The clients that were not waited for, since as many updates had come as were wanted."""
+        return [part.client for part in self.participations if part.reason == SURPLUS]
 
     def add_seconds(self, phase: Phase, seconds: float) -> None:
         """Let a phase have taken so much longer."""

@@ -35,6 +35,8 @@ _SHOWN = 12  # values of a list in a log
 class AgeAwareStrategy(Steps):
     """Base class of the selection policies.
 
+    ``learns_rates`` says whether a policy's rates are learned from what happens, whatever keeps clients away.
+
     Parameters
     ----------
     needs : clients without which the policy makes no sense
@@ -51,6 +53,8 @@ class AgeAwareStrategy(Steps):
     stopped : why the run ended before its last round, and may go on; None if it did not
     complete : why there was nothing more to play before the last round; None if there was
     """
+
+    learns_rates = False
 
     def __init__(
         self,
@@ -76,6 +80,11 @@ class AgeAwareStrategy(Steps):
             raise ConfigError(
                 f"late_rounds is {options.late_rounds}, which goes with the weighted mean alone, but there is {how}: "
                 "leave one of them out."
+            )
+        if options.enough is not None and weights == weighting.UNBIASED and not self.learns_rates:
+            raise ConfigError(
+                f"enough is {options.enough}, and weights is 'unbiased': who is fast would count too much; leave one "
+                "of them out."
             )
         if aggregation is None:
             made: Aggregation = Mean(options, weights == weighting.UNBIASED)

@@ -25,7 +25,8 @@ class Absence:
     """Who was there in each round: a client that takes no part in what is asked of it, for whatever reason, was not.
 
     There is who was connected and not found out of reach: whoever did not answer, is therefore not asked for a while,
-    or sent no update that counts, was away. Of who sleeps until its round, by leave of the policy, nothing is known.
+    or sent no update that counts, was away. Of who sleeps until its round, by leave of the policy, nothing is known,
+    nor of one that was not waited for as enough others had come.
 
     Attributes
     ----------
@@ -47,7 +48,7 @@ class Absence:
         here[roster.patience.resting(record.round, QUESTION, TRAINING)] = False
         met = np.zeros(len(here), np.bool_)
         met[list(roster.records)] = True
-        met[list(asleep)] = False
+        met[[*asleep, *record.surplus]] = False
         self.presence.note(here, met)
 
     def achieved(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:

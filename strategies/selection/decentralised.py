@@ -118,9 +118,13 @@ class DecentralisedParticipation(AgeAwareStrategy):
                 connected, n, k, k * connected / n, connected,
             )  # fmt: skip
 
+    def issue(self, ask: Ask) -> None:
+        """Settle what clients are told of rates or tables, once everybody is known who takes part in a round."""
+
     def choose(self, ask: Ask, grid: Grid) -> Plan:
         """Find out who is willing, as the wire has it."""
         self._pace.begin(lambda: self._greet_newcomers(ask.round, grid))
+        self.issue(ask)
         available, here = self.roster.available_but(()), self.roster.here(ask.round)
         question, record = self.question(ask), self._record
         if not self._wire.asks:

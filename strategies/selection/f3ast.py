@@ -24,6 +24,7 @@ class F3astSelection(LearnedSelection):
     """
 
     selector: F3ast
+    learns_rates = True
 
     def __init__(self, per_round: int, **settings: Any) -> None:
         if settings.get("weights", AUTO) == AUTO:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
-from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from aoi_fl.science.absence import absent_table
@@ -75,6 +74,7 @@ class MarkovParticipation(DecentralisedParticipation):
         self._rated: RatedMarkovPolicy | None = None
         self._adaptive = adaptive_dropout
         self._dropout = DropoutEstimate(float(policy.per_round), policy.dropout * policy.per_round)
+        self._counted = 0  # the last round of which it was
         self._warned = False
 
     @classmethod
@@ -165,13 +165,12 @@ class MarkovParticipation(DecentralisedParticipation):
             willing, lost = memory["dropout"].view(np.float64).tolist()
             self._dropout = DropoutEstimate(willing, lost)
 
-    def choose(self, ask: Ask, grid: Grid) -> Plan:
-        """Issue the round's tables, and find out who is willing."""
+    def issue(self, ask: Ask) -> None:
+        """Issue the round's tables."""
         if self._adaptive:
             self._adapt()
         if self._own and (rates := self._shares.found(self.roster, ask.round)) is not None:
             self._rated = RatedMarkovPolicy(rates, dropout=self._declared)
-        return super().choose(ask, grid)
 
     def rescue(self, ask: Ask) -> Plan | None:
         """Force one client; who was silent when asked is counted before."""
@@ -190,16 +189,19 @@ class MarkovParticipation(DecentralisedParticipation):
         return result
 
     def _count_lost(self, unanswered: int) -> None:
-        """Count the round's willing clients and the lost among them; a forced client is no evidence.
+        """Count the round's willing clients and the lost among them, once; a forced client is no evidence.
 
-        Lost is who said yes, or announced this round, and sent no update that counts. Whoever did not answer at all was
-        willing as often as those who answered. Clients that are not connected when the round begins are not asked and
-        don't count.
+        Lost is who said yes, or announced this round, and sent no update that counts, though it was waited for. Whoever
+        did not answer at all was willing as often as those who answered. Clients that are not connected when the round
+        begins are not asked and don't count.
         """
         record = self._record
+        if record.round == self._counted:
+            return
+        self._counted = record.round
         silent = self._wire.silent(record, unanswered)
-        failed = record.dropped - silent
-        yes = record.trained + failed
+        failed = record.dropped - silent - len(record.surplus)
+        yes = record.trained + failed + len(record.surplus)
         share = yes / (yes + record.declined) if yes + record.declined else self.policy.per_round / self.policy.clients
         lost = failed + silent * share
         self._dropout = self._dropout.after(record.trained + lost, lost)

@@ -26,7 +26,7 @@ def stride(clients: int, per_round: int) -> int:
 
 
 class OwnRates:
-    """The clients' rates, found anew whenever somebody comes, or has left.
+    """The clients' rates, found anew whenever somebody comes and says who it is, or has left.
 
     Equal rates and those by size share k out among who is there; who was away for longer than a stride, the n/k rounds
     in which a client takes part once, has left. It keeps a rate for when it comes back. Rates that are given stay.
@@ -46,6 +46,7 @@ class OwnRates:
     Attributes
     ----------
     members : (m,) bool, among whom k is shared out; of no length before anybody has come
+    known : (m,) bool, who had said who it is
     """
 
     def __init__(self, rule: Rates, clients: int, per_round: int, *, most: float = 1.0, leaving: bool = True) -> None:
@@ -58,7 +59,7 @@ class OwnRates:
         self._most, self._leaving = most, leaving
         self._stride = stride(clients, per_round)
         self._rateless: set[int] = set()  # of whom it has been said that no rate is given
-        self.members = np.zeros(0, np.bool_)
+        self.members = self.known = np.zeros(0, np.bool_)
 
     def found(self, roster: Roster, round_: int) -> NDArray[np.float64] | None:
         """Return (m,) the rates of the m clients known, at least n of them, or None where nothing has changed.
@@ -70,22 +71,29 @@ class OwnRates:
             declared any.
         """
         members = np.ones(max(self._clients, len(roster)), np.bool_)
+        known = np.zeros(len(members), np.bool_)
+        known[list(roster.records)] = True
         if self._leaving and isinstance(self._rule, str):
             members[: len(roster)] = roster.stayed(round_, self._stride)
-        if np.array_equal(members, self.members) or not members.any():
+        same = np.array_equal(members, self.members) and np.array_equal(known, self.known)
+        if same or not members.any():
             return None
         left = self.members & ~members[: len(self.members)]
         if left.any():
             who = some_of([roster.called(client) for client in np.flatnonzero(left).tolist()])
             logger.info("Away for more than %d rounds: %s. The others share k out.", self._stride, who)
-        self.members = members
+        self.members, self.known = members, known
         rule = self._rule
         return self._shared(roster, rule, members) if isinstance(rule, str) else self._given(roster, rule)
 
     def _shared(self, roster: Roster, rule: RateRule, members: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return rates of which those of the members add up to k, or as near to it as so few can come."""
         by_size = rule == "size"
-        sizes = roster.sizes_of_all(f"rates {rule!r}") if by_size else np.ones(len(members), np.int64)
+        sizes = np.ones(len(members), np.int64)
+        if by_size:
+            told = roster.sizes_of_all(f"rates {rule!r}")
+            sizes[:] = max(1, round(told.mean()))  # of who has not come yet
+            sizes[: len(told)] = told
         there, k = int(members.sum()), self._per_round
         if there < self._clients:
             k = max(1, min(k, math.floor(there * self._most)))

@@ -6,7 +6,6 @@ from typing import Any, Self, get_args
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
-from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from aoi_fl.science.absence import EVERY, retold, told_rates
@@ -14,7 +13,6 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import AbsenceRule, PhaseRule
 from aoi_fl.science.phases import make_phases, newcomer_phase, rephased
 from aoi_fl.science.strides import check_jitter
-from aoi_fl.strategies.plan import Plan
 from aoi_fl.strategies.records import Memory
 from aoi_fl.strategies.selection.decentralised import DecentralisedParticipation
 from aoi_fl.strategies.selection.rates import OwnRates, Rates
@@ -102,7 +100,8 @@ class SystematicParticipation(DecentralisedParticipation):
     def memory(self) -> dict[str, NDArray[Any]]:
         """Return what the base does, and rates and phases: newcomers and leavers have changed them."""
         found = {
-            **super().memory(), "rates": self._rates, "phases": self._phases, "members": self._shares.members
+            **super().memory(), "rates": self._rates, "phases": self._phases, "members": self._shares.members,
+            "known": self._shares.known,
         }  # fmt: skip
         return found if self._absence is None else {**found, "asked": self._asked}
 
@@ -111,13 +110,14 @@ class SystematicParticipation(DecentralisedParticipation):
         super().recall(memory)
         self._rates, self._phases = memory["rates"].copy(), memory["phases"].copy()
         self._asked = memory["asked" if self._absence is not None else "rates"].copy()
-        self._shares.members = memory.get("members", np.ones(len(self._rates), np.bool_)).copy()
+        everybody = np.ones(len(self._rates), np.bool_)
+        self._shares.members = memory.get("members", everybody).copy()
+        self._shares.known = memory.get("known", everybody).copy()
 
-    def choose(self, ask: Ask, grid: Grid) -> Plan:
-        """Give newcomers rate and phase, and find out who takes part."""
+    def issue(self, ask: Ask) -> None:
+        """Give newcomers rate and phase."""
         if (rates := self._shares.found(self.roster, ask.round)) is not None:
             self._take_in(rates, ask.round)
-        return super().choose(ask, grid)
 
     def terms(self, ask: Ask, client: int) -> Ask:
         """Add the client's rate and phase; a phase drawn by itself it knows alone."""

@@ -24,4 +24,4 @@ class Broadcast(Wire):
 
     def silent(self, record: RoundRecord, unanswered: int) -> int:
         """Return how many sent no reply; who answers with an error was willing, for declining runs nothing."""
-        return sum(p.outcome == "late" for p in record.participations)
+        return sum(p.outcome == "late" for p in record.participations) - len(record.surplus)

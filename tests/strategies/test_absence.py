@@ -16,7 +16,7 @@ from aoi_fl.science.simulate import simulate
 from aoi_fl.server.config import RunConfig
 from aoi_fl.strategies import MarkovParticipation, RoundOptions, SystematicParticipation
 from aoi_fl.strategies.plan import Resume
-from aoi_fl.strategies.records import ClientRecord, RoundRecord
+from aoi_fl.strategies.records import SURPLUS, ClientRecord, Participation, RoundRecord
 from aoi_fl.strategies.roster import Roster
 from aoi_fl.strategies.selection.absence import Absence
 from tests.strategies.federation import Notes
@@ -143,6 +143,16 @@ def test_a_round_is_noted_once():
         twice.note(roster, record, ())
     for name, array in once.memory().items():
         np.testing.assert_array_equal(twice.memory()[name], array)
+
+
+def test_of_who_is_not_waited_for_nothing_is_known(tmp_path):
+    roster, absence = Roster([ClientRecord(number, f"c{number}", 1) for number in range(3)]), Absence()
+    roster.available[:] = True
+    surplus, late = Participation(0, "c0", "late", reason=SURPLUS), Participation(1, "c1", "late")
+    before = absence.presence.reach(3).share
+    absence.note(roster, RoundRecord(1, participations=[surplus, late]), [])
+    after = absence.presence.reach(3).share
+    assert after[0] == before[0] and after[1] < before[1]
 
 
 def test_what_does_not_go_together():

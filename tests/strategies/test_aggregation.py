@@ -149,6 +149,8 @@ def test_a_start_of_ones_own_that_has_trained_nobody_is_no_success(tmp_path):
         ({"aggregation": object()}, "Secure aggregation"),
         ({"weights": "heavy"}, "weights is 'heavy': choose one of auto, equal, size, unbiased"),
         ({"weights": "unbiased", "aggregation": flower.FedAvg()}, "which averages models"),
+        ({"arrayrecord_key": "w", "aggregation": flower.FedAvg()}, "w', but the aggregation, FedAvg, goes by its own"),
+        ({"train_metrics_aggr_fn": print, "aggregation": flower.FedAdam()}, "give it to FedAdam"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_reason(arguments, words):

@@ -11,7 +11,7 @@ from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science import draws
 from aoi_fl.science.dropout import DropoutEstimate, largest_dropout, reissued
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, NothingTrainedError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.strategy import make_strategy
@@ -164,6 +164,29 @@ class Silent(LocalGrid):
             self._waiting[i].metadata.dst_node_id - first > 1
         )]  # fmt: skip
         return super().pull_messages(ids)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_who_is_not_waited_for_is_not_lost(wire, tmp_path):
+    notes = play(tmp_path, Failing(0), wire, rounds=30, enough=K // 2)
+    assert sum(len(record.surplus) for record in notes.rounds) > 30
+    assert {record.dropout for record in notes.rounds} == {0.0}
+
+
+def test_an_outage_is_counted_once(tmp_path):
+    """Nobody answers in the first round: of eight that were to take part, all were lost."""
+
+    class Mute(LocalGrid):
+        def pull_messages(self, message_ids):
+            asked = [self._waiting[i].metadata.message_type == "query.hello" for i in message_ids]
+            return super().pull_messages([i for i, hello in zip(message_ids, asked, strict=True) if hello])
+
+    options = RoundOptions(run="r", join_timeout=0.2, ask_timeout=0.05, train_timeout=0.05, evaluate_clients=0)
+    strategy = MarkovParticipation.optimal(N, K, M, adaptive_dropout=True, options=options)
+    grid = Mute(Failing(0), {"runs-dir": str(tmp_path), "seed": 5}, N)
+    with pytest.raises(NothingTrainedError):
+        strategy.start(grid, ArrayRecord({"w": Array(np.zeros(2, np.float32))}), 1)
+    assert strategy._dropout.value == round(K / (0.98 * K + K), 3)
 
 
 @pytest.mark.parametrize("wire", ["poll", "broadcast"])

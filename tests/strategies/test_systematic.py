@@ -14,7 +14,9 @@ from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions, SystematicParticipation
+from aoi_fl.strategies.pace import Pace
 from aoi_fl.strategies.plan import Resume
+from aoi_fl.strategies.selection.f3ast import F3astSelection
 
 N, K, SEED, ROUNDS = 10, 3, 4, 60
 WIRES = ("poll", "broadcast", "reserve")
@@ -47,9 +49,10 @@ def app() -> ClientApp:
     return made
 
 
-def play(make, folder, rounds=ROUNDS, nodes=N, resume=None, arrays=None, grid=LocalGrid, **settings):
+def play(make, folder, rounds=ROUNDS, nodes=N, resume=None, arrays=None, grid=LocalGrid, min_clients=None, **settings):
     notes = Notes()
-    options = RoundOptions(run="r", seed=SEED, deterministic=True, join_timeout=0.2, evaluate_clients=0)
+    fixed = {"run": "r", "seed": SEED, "deterministic": True, "join_timeout": 0.2, "evaluate_clients": 0}
+    options = RoundOptions(min_clients=min_clients, **fixed)
     strategy = make(options=options, observer=notes, resume=resume, **settings)
     arrays = arrays or ArrayRecord({"w": Array(np.zeros(2, np.float32))})
     made = grid(app(), {"runs-dir": str(folder), "seed": SEED}, nodes)
@@ -227,6 +230,51 @@ def test_rates_are_given_by_name(tmp_path):
     given = {name: (0.6 if name in ("client-3", "client-7") else 0.225) for name in reversed(names)}
     _, strategy = play(systematic(rates=given), tmp_path, rounds=2)
     assert strategy.rates().tolist() == pytest.approx([given[name] for name in names])
+
+
+class LastComesLate(LocalGrid):
+    """Its last node comes when three rounds are over."""
+
+    def get_node_ids(self):
+        played = self.notes.rounds[-1].round if self.notes.rounds else 0
+        return list(self._contexts)[: None if played >= 3 else -1]
+
+
+@pytest.mark.parametrize("policy", [SystematicParticipation, MarkovParticipation.optimal])
+@pytest.mark.parametrize("rule", ["size", {f"client-{i}": 0.85 if i == N - 1 else 2.15 / (N - 1) for i in range(N)}])
+def test_one_of_the_n_that_comes_late_gets_its_own_rate(policy, rule, tmp_path):
+    make = partial(policy, N, K, rates=rule)
+    _, here = play(make, tmp_path / "a", rounds=1)
+    for rounds in (3, 6):  # before it comes it is taken for a client of mean size, or of the mean rate
+        _, strategy = play(make, tmp_path / str(rounds), rounds=rounds, grid=LastComesLate, min_clients=1)
+        there = strategy.rates()
+        assert (len(there) == N) == (rounds == 6)
+    assert there.tolist() == pytest.approx(here.rates().tolist())
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("policy", [SystematicParticipation, MarkovParticipation.optimal])
+def test_who_comes_while_the_others_wait_for_a_round_has_a_rate_in_it(policy, wire, tmp_path):
+    now = [0.0]
+
+    class Crowd(LocalGrid):
+        def get_node_ids(self):
+            return list(self._contexts)[: None if now[0] > 35 else -1]
+
+    def make(**settings):
+        strategy = policy(N, K, rates="size", wire=wire, **settings)
+        strategy._pace = Pace(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
+        return strategy
+
+    _, strategy = play(make, tmp_path, rounds=4, nodes=N + 1, grid=Crowd)
+    assert len(strategy.rates()) == N + 1 and strategy.rates().sum() == pytest.approx(K)
+
+
+def test_unbiased_weights_and_the_first_updates_do_not_go_together():
+    options = RoundOptions(enough=2)
+    with pytest.raises(ConfigError, match="enough is 2, and weights is 'unbiased': who is fast"):
+        RandomSelection(4, weights="unbiased", options=options)
+    assert F3astSelection(4, options=options).weights == "unbiased"  # by rates that it learns
 
 
 @pytest.mark.parametrize("policy", [SystematicParticipation, MarkovParticipation.optimal])
