@@ -60,7 +60,7 @@ def choose(
     purse = Purse(budget, strict)
     cheapest = np.min(payments, where=candidates, initial=np.inf, keepdims=True)
     if not stop_at_first:
-        candidates &= payments <= budget
+        candidates &= payments <= purse.left
     chosen, stopped = np.zeros(index.size, dtype=np.bool_), False
     # The first group is bought whole, which needs no order, and the second one holds the last that can be bought:
     # unless the sample misled, or those behind them are cheaper.
@@ -84,9 +84,9 @@ def choose(
 class BudgetedSelector:
     """WICS and its rivals: the clients whose payments fit into the budget, in descending order of an index.
 
-    An unavailable client is left out, as is one whose payment or sensitivity is not known yet (NaN), and its age keeps
-    growing; what it would have cost is there for the others. ``random`` takes as index a uniform draw for each
-    client, :func:`aoi_fl.science.draws.uniforms` with purpose ``"random-budget"``.
+    An unavailable client is left out, as is one without examples, or whose payment or sensitivity is not known yet
+    (NaN), and its age keeps growing; what it would have cost is there for the others. ``random`` takes as index a
+    uniform draw for each client, :func:`aoi_fl.science.draws.uniforms` with purpose ``"random-budget"``.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class BudgetedSelector:
         if population.payments is None:
             raise ConfigError("a budgeted policy needs every client's payment, and none is known")
         index = self._indices(round_, population, population.payments) if bids is None else bids
-        reachable = np.where(population.available, index, np.nan)
+        reachable = np.where(population.available & (population.sizes > 0), index, np.nan)
         may, strict = self._bound(limit)
         if may > 0:
             chosen = choose(reachable, population.payments, may, strict, self.stop_at_first)

@@ -25,7 +25,7 @@ class RoundClock:
     work : (n,) float64, examples that a local training passes through, epochs counted
     deadline : seconds of a round, at most
     enough : updates that end a round; whoever comes after them has worked in vain
-    until : seconds after which no further round begins
+    until : seconds after which no further round begins; at most the end of the last spell, where spells do not recur
     model : bytes that a training loads before, and as many after
     now : simulated seconds up to now
     ends : when each round ended
@@ -56,6 +56,8 @@ class RoundClock:
             raise ConfigError(f"{self.enough} updates end a round: give at least 1.")
         if not len(self.devices.availability.begins):
             raise ConfigError("no device is ever there: give another trace.")
+        if math.isinf(self.devices.availability.period):
+            self.until = min(self.until, float(self.devices.availability.ends.max()))
         self.seconds = self.devices.seconds(np.arange(len(self.work)), self.work, self.model, self.model)
         self._here: tuple[int, NDArray[np.bool_]] = 0, np.zeros(0, np.bool_)
 

@@ -29,8 +29,10 @@ def own_table(rate: float, max_age: int | None = None, dropout: float = 0.0) -> 
     ((0.0, 0.5, 1.0), (0.0, 0.6666666666666666), (1.0, 1.0))
     """
     fraction = exact(rate)
-    most = 1 - fraction
-    first, at, later = tables.optimal_steps(1 / fraction, max_age, float(most) if dropout > most else dropout)
+    if tables.decimal(dropout) >= 1 - fraction:
+        first, at, later = 0, 1.0, 1.0
+    else:
+        first, at, later = tables.optimal_steps(1 / fraction, max_age, dropout)
     oldest = first + 1 if max_age is None else max_age
     if oldest > LONGEST:
         raise ConfigError(

@@ -80,8 +80,9 @@ class OortSelector(LearningSelector):
 
     It is told each update's mean loss and seconds. The mean stands for the root of the mean square of the examples'
     losses, which is at least that, and equal where all examples are equally hard. Who missed the end of its round has
-    been tried: it takes at least as long as it was waited for. Clients that have not been tried are drawn by speed
-    where somebody foresees their seconds, which no server can; else all with the same chance.
+    been tried: it takes at least as long as it was waited for. Clients that have not been tried, at least one a round
+    unless ε is 0, are drawn by speed where somebody foresees their seconds, which no server can; else all with the same
+    chance.
 
     Attributes
     ----------
@@ -102,7 +103,8 @@ class OortSelector(LearningSelector):
         n, seen = len(population.ages), self.seen.reach(len(population.ages))
         here = self._eligible(population.available & (population.sizes > 0))
         tried, new = np.flatnonzero(here & (seen.tried > 0)), here & (seen.tried == 0)
-        explore = min(round(self.per_round * self.settings.exploration(round_)), int(new.sum()))
+        exploration = self.settings.exploration(round_)
+        explore = min(max(round(self.per_round * exploration), int(exploration > 0)), int(new.sum()))
         exploit = min(self.per_round - explore, len(tried))
         chosen = np.zeros(n, np.bool_)
         if exploit:

@@ -31,7 +31,8 @@ class PowerOfChoice(LearningSelector):
 
     With ``ask`` it is π_pow-d: the candidates evaluate the model of the round, who does not answer is passed over.
     Without, it is π_rpow-d: their losses are those that came with their last updates; nothing is asked, but the model
-    was older. There a client that never took part has an infinite loss, so that everybody is tried once.
+    was older. There a client that never took part has an infinite loss, so that everybody is tried once, and one that
+    did without telling any has the mean of those told.
 
     Attributes
     ----------
@@ -54,13 +55,19 @@ class PowerOfChoice(LearningSelector):
         """Choose for a round; O(n), beside what asking takes."""
         who = self.draw(round_, population)
         if self.ask is None:
-            losses = self.seen.reach(len(population.ages)).losses[who]
-            losses = np.where(np.isnan(losses), np.inf, losses)
+            losses = self.reported(len(population.ages))[who]
         else:
             losses = self.ask(round_, who)
             who, losses = who[~np.isnan(losses)], losses[~np.isnan(losses)]
         ties = draws.uniforms(self.seed, round_, "select", len(population.ages))[who]
         return evenly(np.sort(who[np.lexsort((ties, -losses))[: self.per_round]]))
+
+    def reported(self, clients: int) -> Floats:
+        """Return (n,) the losses of the last updates, with what stands for those that were not told."""
+        seen = self.seen.reach(clients)
+        known = ~np.isnan(seen.losses)
+        usual = seen.losses[known].mean() if known.any() else 0.0
+        return np.where(known, seen.losses, np.where(seen.taken > 0, usual, np.inf))
 
     def draw(self, round_: int, population: Population) -> Clients:
         """Return the candidates of a round, ascending."""

@@ -84,7 +84,9 @@ def size_rates(sizes: NDArray[np.int64], per_round: int, most: float = 1.0) -> t
     rest = np.cumsum(falling[::-1])[::-1]  # Σ d of those that are left when the first 0, 1, 2, … are capped
     left = per_round - most * np.arange(clients)
     # The first number of capped clients for which the largest of the others stays within the cap.
-    capped = int(np.argmax(left * falling <= most * rest))
+    fits = left * falling <= most * rest
+    fits[-1] = True  # as k ≤ n·most, whatever rounding says
+    capped = int(np.argmax(fits))
     rates: Floats = np.minimum(left[capped] * sizes / rest[capped], most)
     rates[np.argsort(-sizes, kind="stable")[:capped]] = most
     return rates, capped

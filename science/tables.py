@@ -19,6 +19,8 @@ from aoi_fl.science.errors import ConfigError
 
 Probabilities = tuple[float, ...]
 
+_ROUNDING = Fraction(1, 10**12)  # what a rate that was rounded to a double may be above 1−d, in relation to it
+
 
 def decimal(value: float) -> Fraction:
     """Return a number as it is written in decimals: 0.85 is 17/20, not the binary number next to it."""
@@ -42,7 +44,7 @@ def optimal_steps(mean: Fraction, max_age: int | None = None, dropout: float = 0
     Raises
     ------
     ConfigError
-        If d > 1−1/μ: then not even a client that always agrees takes part in every μ-th round.
+        If d > 1−1/μ, by more than rounding: then not even a client that always agrees takes part in every μ-th round.
 
     Source: [1], Theorems 1 and 2 in one; [2], Theorem 1.
 
@@ -51,11 +53,12 @@ def optimal_steps(mean: Fraction, max_age: int | None = None, dropout: float = 0
     """
     check_dropout(dropout)
     reached = 1 - decimal(dropout)
-    if reached * mean < 1:
+    if reached * mean < 1 - _ROUNDING:
         raise ConfigError(
             f"dropout {dropout} leaves too little for a mean wait of {float(mean):g} rounds: lower dropout to at most "
             f"{float(1 - 1 / mean):g}, or the rate to at most {float(reached):g}"
         )
+    reached = max(reached, 1 / mean)
     first = math.floor(mean - 1 / reached)
     if max_age is not None and first >= max_age:
         rare = float(1 / ((mean - max_age) * reached))

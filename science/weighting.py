@@ -55,8 +55,10 @@ def weigh(
             parts *= sizes[clients]
             if len(clients) and not parts.sum() > 0:
                 raise ConfigError("weights by size need examples, and those who take part have none: choose equal ones")
-            parts /= max(parts.sum(), 1.0)
+            parts /= parts.sum()
         case "unbiased":
+            if len(clients) and not sizes.sum() > 0:
+                raise ConfigError("unbiased weights need examples, and no client has any: choose equal ones")
             parts *= sizes[clients] / sizes.sum() / _known(rates, clients)
         case _:
             known = get_args(Weighting)

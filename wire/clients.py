@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.purse import check_budget
+from aoi_fl.science.purse import Purse, check_budget
 
 COLUMNS = ("name", "size", "payment", "sensitivity", "age", "staleness")
 _OPTIONAL = ("age", "staleness")
@@ -80,7 +80,7 @@ def check_clients(
         raise ConfigError(f"client name {twice[0]} is used more than once: names must be distinct")
     prices = np.asarray(payments, dtype=np.float64)
     what, budget, strict = ("total budget", total, False) if total < budget else ("budget", budget, strict)
-    never = prices >= budget if strict else prices > budget
+    never = ~Purse(budget, strict).affords(prices)
     if never.all():
         raise ConfigError(
             f"a {what} of {budget:g} can never choose anybody: the smallest payment is "

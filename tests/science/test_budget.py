@@ -100,10 +100,7 @@ def test_a_hundred_thousand_clients_are_chosen_as_by_the_loop():
 
 def sorted_in_full(index, payments, budget, strict, stop_at_first):
     """What a choice is by definition: all who can be reached, sorted, pay one after another."""
-    usable = ~(np.isnan(index) | np.isnan(payments))
-    if not stop_at_first:
-        usable &= payments <= budget
-    candidates = np.flatnonzero(usable)
+    candidates = np.flatnonzero(~(np.isnan(index) | np.isnan(payments)))
     order = candidates[np.argsort(-index[candidates], kind="stable")]
     return np.sort(purse_module.Purse(budget, strict).take(order, payments[order], stop_at_first)[0])
 
@@ -170,6 +167,15 @@ def test_sums_are_judged_as_written_not_as_rounded():
         assert 5 not in choose(np.arange(9, 0, -1.0), payments, budget, strict=True)
 
 
+@pytest.mark.parametrize("stop_at_first", [False, True])
+def test_a_single_payment_is_judged_as_a_sum_is(stop_at_first):
+    price = np.array([0.1 + 0.2])  # above 0.3 in binary
+    assert choose(np.ones(1), price, 0.3, False, stop_at_first).tolist() == [0]
+    assert choose(np.ones(1), price, 0.3, True, stop_at_first).size == 0
+    assert choose(np.ones(1), np.array([0.3 + 1e-14]), 0.3, False, stop_at_first).size == 0
+    assert BudgetAccount(0.3).book(price) == 0.0
+
+
 def test_literal_less_than_starves_where_at_most_does_not():
     payments = np.full(3, 5.0)
     assert choose(np.ones(3), payments, 5.0).tolist() == [0]
@@ -215,6 +221,13 @@ def test_bids_replace_the_index_and_nan_leaves_out():
         assert chosen.tolist() == [1, 2]
     nobody = BudgetedSelector(10, "whittle").select(1, people, np.full(3, np.nan))
     assert nobody.clients.size == nobody.weights.size == nobody.draws.size == 0
+
+
+@pytest.mark.parametrize("index", ["whittle", "abs", "maxpack", "random"])
+def test_clients_without_examples_are_passed_over(index):
+    selection = BudgetedSelector(3.0, index).select(1, population([1, 1, 1], [1, 1, 1], [0, 9, 1], sizes=[1, 0, 3]))
+    assert selection.clients.tolist() == [0, 2] and selection.weights.tolist() == [0.25, 0.75]
+    assert BudgetedSelector(2.0, index).select(1, population([1, 1], [1, 1], sizes=[0, 0])).weights.size == 0
 
 
 def test_selector_names_what_it_lacks():

@@ -56,6 +56,16 @@ def test_with_nobody_there_a_round_begins_when_somebody_comes():
     assert alone.ends == [36.0]
 
 
+@pytest.mark.parametrize("policy", [RandomSelector(2, 1), MarkovPolicy.uniform(2, 1, 0), F3ast(1, 1)])
+def test_no_round_is_played_after_the_last_spell_of_a_trace_that_does_not_recur(policy):
+    once = RoundClock(alike(Availability.from_spells([[(0, 25)], [(40, 58)]]), 5.0).devices(1.0), np.ones(2), 9.0)
+    history = simulate(policy, equals(2), 100, 1, clock=once)
+    assert history.rounds == len(once.ends) < 20 and 58 <= once.now <= 58 + 9
+    assert once.until == 58 and max(once.ends[:-1]) < 58
+    assert RoundClock(once.devices, np.ones(2), until=30.0).until == 30
+    assert RoundClock(steady(2).devices(1.0), np.ones(2)).until == clock().until == np.inf
+
+
 @pytest.mark.parametrize(
     "policy",
     [

@@ -120,6 +120,19 @@ def test_a_dropout_beyond_what_a_table_makes_up_for_is_cut():
     assert len(own_table(1e-8, 20)) == 21
 
 
+def test_a_dropout_is_cut_whatever_the_rate_is_rounded_to():
+    for rate in (k / n for n in range(1, 60) for k in range(1, n + 1)):
+        assert own_table(rate, None, 0.999) == (1.0, 1.0)
+    assert own_table(1 / 6, 4, 0.95) == (1.0,) * 5
+
+
+def test_rates_capped_by_a_dropout_of_many_digits_are_reached():
+    dropout = 0.61564540327  # exact() of the cap is above 1 − d, by rounding
+    rates, capped = size_rates(np.array([9, 5, 4, 3, 2, 2, 1, 1, 1, 1]), 3, largest_rate(dropout))
+    policy = RatedMarkovPolicy(rates, dropout=dropout)
+    assert capped and policy.interval_means() == pytest.approx(1 / rates, rel=1e-12)
+
+
 def test_a_rate_that_dropout_leaves_no_room_for():
     with pytest.raises(ConfigError, match=r"dropout 0.5 .* at most 0.4, or the rate to at most 0.5"):
         tables.optimal(Fraction(5, 3), 4, 0.5)

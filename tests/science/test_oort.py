@@ -109,6 +109,17 @@ def test_exploration_fades_and_prefers_the_fast_where_speed_is_foreseen():
     assert len(OortSelector(10, 2).select(1, everybody).clients) == 10  # nobody was tried yet: all are new
 
 
+@pytest.mark.parametrize("k", [1, 2])
+def test_however_few_are_chosen_one_of_them_is_new_as_long_as_somebody_is(k):
+    everybody, report = population([3] * 12), told(range(6), [1.0] * 6, [1.0] * 6)
+    selector, exploiting = OortSelector(k, 1), OortSelector(k, 1, NONE_NEW)
+    for learning in (selector, exploiting):
+        learning.learn(1, everybody, report)
+    assert [(selector.select(t, everybody).clients >= 6).sum() for t in (50, 200, 1000)] == [1, 1, 1]
+    assert (exploiting.select(200, everybody).clients < 6).all()
+    assert len(selector.select(200, population([3] * 12, np.arange(12) < 6)).clients) == k
+
+
 def test_without_new_clients_all_are_exploited_and_absence_leaves_fewer():
     everybody, selector = population([3] * 12), OortSelector(5, 2)
     selector.learn(1, everybody, told(range(12), [1.0] * 12, [1.0] * 12))

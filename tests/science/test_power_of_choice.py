@@ -87,6 +87,22 @@ def test_reported_losses_bring_everybody_in_first():
     assert set(history.selection(11).clients) == set(np.argsort(-losses)[:k])
 
 
+def test_who_trains_and_tells_no_loss_has_the_mean_of_those_told():
+    selector, everybody = PowerOfChoice(2, 1, 5), population([5] * 5)
+    selector.learn(1, everybody, Report(np.arange(4), np.array([4.0, np.nan, 1.0, 3.0]), np.full(4, np.nan)))
+    assert selector.reported(5).tolist() == [4, 8 / 3, 1, 3, np.inf]
+    assert [selector.select(t, everybody).clients.tolist() for t in range(2, 5)] == [[0, 4]] * 3
+
+
+def test_where_nobody_tells_a_loss_everybody_is_tried_and_then_chosen_at_random():
+    silent, n = PowerOfChoice(2, 3, 8), 8
+    history = simulate(
+        silent, population([5] * n), 400, 3, reports=lambda _, who: Report(who, np.full(2, np.nan), np.ones(2))
+    )
+    assert sorted(np.concatenate([history.selection(t).clients for t in range(1, 5)])) == list(range(n))
+    assert np.abs(history.counts / 400 - 0.25).max() < 4 * np.sqrt(0.25 * 0.75 / 400)
+
+
 def test_what_was_learned_goes_on():
     whole, sizes = PowerOfChoice(4, 2, 10), population(np.arange(1, 31))
     simulate(whole, sizes, 30, 2)

@@ -51,6 +51,13 @@ def test_a_cap_is_meant_as_written():
     assert size_rates(np.ones(100, np.int64), 57, 0.57)[0] == pytest.approx(0.57)  # 100·0.57 is 56.99… in binary
 
 
+@pytest.mark.parametrize(("clients", "k", "most"), [(10, 3, "0.3"), (100, 57, "0.57"), (20, 14, "0.7")])
+def test_a_k_that_takes_every_client_at_the_cap_is_reached(clients, k, most):
+    sizes = np.arange(1, clients + 1)
+    wanted, _ = filled(sizes.tolist(), k, Fraction(most))
+    assert size_rates(sizes, k, float(most))[0] == pytest.approx([float(rate) for rate in wanted], rel=1e-12)
+
+
 def test_rates_of_tiny_clients():
     assert exact(1e-12) == Fraction(1, 10**12)
     for rate in np.geomspace(1e-15, 1, 400).tolist():

@@ -111,6 +111,12 @@ def test_mistakes_are_named():
             weigh("unbiased", two, SIZES, np.array([0.5, 0.5, 0.5, rate, 0.5]))
     with pytest.raises(ConfigError, match="have none"):
         weigh("size", two, np.array([1, 0, 1, 0, 1]))
+    with pytest.raises(ConfigError, match="no client has any"):
+        weigh("unbiased", two, np.zeros(5), RATES)
+
+
+def test_shares_of_sizes_below_one_sum_to_one():
+    assert weigh("size", np.array([1, 2]), np.array([0.5, 0.25, 0.125])) == pytest.approx([2 / 3, 1 / 3])
 
 
 def test_nobody_weighs_nothing():

@@ -4,6 +4,7 @@ Nothing here uses the closed forms (25), (26) to compute what it compares them w
 solved by policy iteration.
 """
 
+import math
 from itertools import product
 
 import numpy as np
@@ -107,6 +108,22 @@ def test_closed_forms_of_linear_and_quadratic_ageing():
     # What age 0 costs is paid whatever is done.
     shifted = ageing_index(AGES, *one, lambda ages: ages**2 + 7)
     np.testing.assert_allclose(shifted, quadratic, rtol=1e-12)
+
+
+def test_ages_that_no_run_reaches_have_an_index_without_a_table():
+    ages = np.concatenate([np.arange(100_003), [3_000_000, 2**31 - 1]])  # the oldest that a client may declare
+    one = (np.ones(ages.size), np.ones(ages.size), 1.0)
+    n = ages.astype(object)  # Python's integers
+    squares = (n + 1) ** 3 - n * (n + 1) * (2 * n + 1) // 6
+    assert ageing_index(ages, *one, AGEING["quadratic"]) == pytest.approx(squares.astype(float), rel=1e-15)
+    roots = np.sqrt(ages.astype(float))
+    # √ is concave: the midpoint rule exceeds its integral, and the trapezoidal one falls short of it.
+    most = (ages + 1.0) ** 1.5 - 2 / 3 * ((ages + 0.5) ** 1.5 - 0.5**1.5)
+    least = (ages + 1.0) ** 1.5 - 2 / 3 * (ages**1.5 - 1) - (1 + roots) / 2
+    index = ageing_index(ages, *one, AGEING["root"])
+    assert (index[1:] >= least[1:] * (1 - 1e-14)).all() and (index <= most * (1 + 1e-14)).all()
+    exact = [(a + 1) ** 1.5 - math.fsum(np.sqrt(np.arange(a + 1.0))) for a in (99_998, 99_999, 100_000, 3_000_000)]
+    assert index[[99_998, 99_999, 100_000, -2]] == pytest.approx(exact, rel=1e-12)
 
 
 def test_costs_that_fall_and_unknown_ones_are_refused():
