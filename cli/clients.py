@@ -20,14 +20,15 @@ def clients(
 
     RUN is the folder of a run, or its name under runs/. Reads the ledger only, also while the run goes on.
     """
-    from aoi_fl.report.runs import find
+    from aoi_fl.report.runs import find, legible
     from aoi_fl.report.state import look
     from aoi_fl.server import ledger
     from aoi_fl.server.folder import LEDGER
 
     folder = find(run).resolve()
-    state, rows = look(folder), ledger.accounts(folder / LEDGER)
-    ended = {row["round"]: row["started"] + row["seconds"] for row in ledger.read(folder / LEDGER, "rounds")}
+    with legible(folder / LEDGER):
+        state, rows = look(folder), ledger.accounts(folder / LEDGER)
+        ended = {row["round"]: row["started"] + row["seconds"] for row in ledger.read(folder / LEDGER, "rounds")}
     if as_json:
         print_json({"run": folder.name, "state": state.name, "rounds": len(ended), "clients": rows})
         return

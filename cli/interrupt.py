@@ -52,6 +52,7 @@ def _terminable() -> Iterator[None]:
 
 def _way_on(folder: Path) -> str:
     """Say how far a run has come and which command goes on with it."""
+    from aoi_fl.report.state import planned
     from aoi_fl.science.errors import ResumeError
     from aoi_fl.server.folder import LEDGER
     from aoi_fl.server.ledger import read, resume_command
@@ -61,5 +62,6 @@ def _way_on(folder: Path) -> str:
         about = recorded_run(folder)
     except ResumeError:
         return " before anything was recorded: give the same command again."
-    done, planned = len(read(folder / LEDGER, "rounds")), about["config"].get("num-server-rounds")
-    return f" after round {done} of {planned}. Go on with: {resume_command(folder)}"
+    done, rounds = len(read(folder / LEDGER, "rounds")), planned(about["config"])
+    of = "" if rounds is None else f" of {rounds}"
+    return f" after round {done}{of}. Go on with: {resume_command(folder)}"

@@ -54,5 +54,7 @@ def reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
         reject(context, ["weights"], about, "leave it out: draws with replacement are unbiased by the times drawn")
     if policy != "systematic":
         reject(context, ["phases", "jitter"], about, "leave it out, or give --policy systematic")
+        if policy not in (aged := users_of("max-age")):
+            reject(context, ["max_age", "start"], about, f"leave it out, or give one of the policies {', '.join(aged)}")
     else:
         reject(context, ["max_age", "start"], about, "leave it out: rates and phases decide")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +14,11 @@ from aoi_fl.cli.log import Quiet
 from aoi_fl.cli.output import print_table
 from aoi_fl.science.errors import ConfigError, install
 
+if TYPE_CHECKING:
+    from aoi_fl.experiments.harness.base import Experiment, Options
+
 QUICK_OUT = Path("runs/reproduce/quick")
+_KEYS = {"model": ("model",), "rounds": ("rounds", "num-server-rounds")}  # of settings and units, by option
 
 
 def reproduce(
@@ -62,6 +67,8 @@ def reproduce(
     groups = {"all": tuple(experiments()), "wics": WICS_PAGE}
     chosen = [find(member) for member in groups.get(name, (name,))]
     options = Options(seeds, rounds, model, quick, data_dir, work, quiet=quiet)
+    if name not in groups:
+        reject_unused(chosen[0], options)
     for experiment in chosen:
         if name in groups and quick and not experiment.quick:
             print(f"aoi: {experiment.name} is left out: its model takes too long for --quick", file=sys.stderr)
@@ -76,3 +83,21 @@ def reproduce(
             print("\naoi: interrupted; the same command goes on from here", file=sys.stderr)
             sys.exit(130)
     print(write_summary(folder))
+
+
+def reject_unused(experiment: Experiment, options: Options) -> None:
+    """Refuse a model, or rounds, that the experiment would ignore; what it plays by itself may be given.
+
+    Raises
+    ------
+    ConfigError
+        There is one.
+    """
+    plan = experiment.settings(options), experiment.units(options)
+    for option, keys in _KEYS.items():
+        less: dict[str, Any] = {option: None}
+        value, without = getattr(options, option), replace(options, **less)
+        own = [row.get(key) for row in (plan[0], *plan[1]) for key in keys]
+        if value not in (None, *own) and plan == (experiment.settings(without), experiment.units(without)):
+            about = f"{experiment.name} --quick" if options.quick else experiment.name
+            raise ConfigError(f"{option} {value} means nothing to {about}: leave it out")

@@ -8,12 +8,14 @@ import grpc
 
 from aoi_fl.docker.control import Control
 from aoi_fl.flower.control import RunState
-from aoi_fl.science.errors import AoiError, NodesError
+from aoi_fl.science.errors import AoiError, ConfigError, NodesError
 
 ENROLMENT = Path("/enrolment")
 AUTHORITY = Path("/pki/trust/ca.crt")
 CONTROL = "superlink-control:9093"
 LOOK = 2.0  # seconds between two looks at the SuperLink
+
+_passed_over: dict[Path, str] = {}  # files of keys that are of no use, and why: said once
 
 
 def say(text: str) -> None:
@@ -22,14 +24,26 @@ def say(text: str) -> None:
 
 
 def enrol(control: Control, enrolment: Path = ENROLMENT) -> None:
-    """Register every public key that a client has laid down and nobody has revoked, and tell the client."""
+    """Register every public key that a client has laid down and nobody has revoked, and tell the client.
+
+    A file that is of no use is named once, and looked at again with the others: it may be whole by then.
+    """
     for public in sorted(enrolment.glob("*.pub")):
-        marker, revoked = public.with_suffix(".registered"), public.with_suffix(".revoked")
-        if any(known.exists() and known.read_bytes() == public.read_bytes() for known in (marker, revoked)):
-            continue
-        if control.register(public):
-            say(f"{public.stem} is enrolled")
-        marker.write_bytes(public.read_bytes())
+        try:
+            _enrol(control, public)
+        except (ConfigError, OSError) as error:
+            if _passed_over.get(public) != str(error):
+                say(f"passed over: {error}")
+            _passed_over[public] = str(error)
+
+
+def _enrol(control: Control, public: Path) -> None:
+    marker, revoked = public.with_suffix(".registered"), public.with_suffix(".revoked")
+    if any(known.exists() and known.read_bytes() == public.read_bytes() for known in (marker, revoked)):
+        return
+    if control.register(public):
+        say(f"{public.stem} is enrolled")
+    marker.write_bytes(public.read_bytes())
 
 
 def replicas() -> int:

@@ -7,10 +7,13 @@ time between `docker compose up` and the first round.
 from pathlib import Path
 
 import grpc
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from aoi_fl.flower.control import ControlApi, NodeState, RunState
 from aoi_fl.science.errors import ConfigError
+
+_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
 class Control:
@@ -23,7 +26,7 @@ class Control:
 
     Notes
     -----
-    Every method raises ``grpc.RpcError`` while the SuperLink is away.
+    Every method raises ``grpc.RpcError`` while the SuperLink is away, and ConfigError where a key's file is of no use.
     """
 
     def __init__(self, address: str, authority: Path) -> None:
@@ -33,7 +36,15 @@ class Control:
         """Register a client's public key (OpenSSH format); False if the SuperLink has it already."""
         if self._node(public_key) is not None:
             return False
-        self._api.register(_pem(public_key))
+        try:
+            self._api.register(_pem(public_key))
+        except grpc.RpcError as error:
+            if not isinstance(error, grpc.Call) or error.code() in _AWAY:
+                raise
+            raise ConfigError(
+                f"the key {public_key.name} is refused by the SuperLink ({error.details()}): take it out of the volume "
+                "enrolment, or lay down one that aoi enroll makes."
+            ) from None
         return True
 
     def revoke(self, public_key: Path) -> int:
@@ -73,5 +84,11 @@ class Control:
 
 
 def _pem(public_key: Path) -> bytes:
-    key = serialization.load_ssh_public_key(public_key.read_bytes())
+    try:
+        key = serialization.load_ssh_public_key(public_key.read_bytes())
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
+        raise ConfigError(
+            f"the key {public_key.name} cannot be read: {error}. Take it out of the volume enrolment, or lay it down "
+            "whole."
+        ) from None
     return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)

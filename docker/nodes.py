@@ -2,25 +2,45 @@
 
 import sys
 
-from aoi_fl.docker.arrivals import AUTHORITY, CONTROL, ENROLMENT
+from aoi_fl.docker.arrivals import AUTHORITY, CONTROL, ENROLMENT, say
 from aoi_fl.docker.control import Control
+from aoi_fl.science.errors import AoiError, ConfigError, did_you_mean
+
+
+def revoke(control: Control, name: str) -> None:
+    """Take a client's key back, so that it is not let in any more."""
+    public = ENROLMENT / f"{name}.pub"
+    if not public.exists():
+        names = sorted(known.stem for known in ENROLMENT.glob("*.pub"))
+        near = did_you_mean(name, names)
+        raise ConfigError(f"client {name!r} is unknown: give one of {', '.join(names) or '(there is none)'}.{near}")
+    found = control.revoke(public)
+    public.with_suffix(".revoked").write_bytes(public.read_bytes())  # `submit` does not register it again
+    public.with_suffix(".registered").unlink(missing_ok=True)
+    say(f"{name} (node {found}) is revoked")
+
+
+def show(control: Control) -> None:
+    """List the clients, and the files of keys that are of no use."""
+    for public in sorted(ENROLMENT.glob("*.pub")):
+        try:
+            say(" ".join(map(str, (public.stem, *control.standing(public)))))
+        except ConfigError as error:
+            say(f"passed over: {error}")
 
 
 def main() -> None:
-    """List the clients, or revoke the one named on the command line."""
-    control = Control(CONTROL, AUTHORITY)
-    if sys.argv[1:2] == ["revoke"] and len(sys.argv) == 3:
-        name = sys.argv[2]
-        public = ENROLMENT / f"{name}.pub"
-        found = control.revoke(public)
-        public.with_suffix(".revoked").write_bytes(public.read_bytes())  # `submit` does not register it again
-        public.with_suffix(".registered").unlink(missing_ok=True)
-        print(f"{name} (node {found}) is revoked")
-    elif len(sys.argv) == 1:
-        for public in sorted(ENROLMENT.glob("*.pub")):
-            print(public.stem, *control.standing(public))
-    else:
-        sys.exit("usage: python -m aoi_fl.docker.nodes [revoke NAME]")
+    """List the clients, or revoke the one named on the command line; a user's mistake ends with status 2."""
+    try:
+        if sys.argv[1:2] == ["revoke"] and len(sys.argv) == 3:
+            revoke(Control(CONTROL, AUTHORITY), sys.argv[2])
+        elif len(sys.argv) == 1:
+            show(Control(CONTROL, AUTHORITY))
+        else:
+            sys.exit("usage: python -m aoi_fl.docker.nodes [revoke NAME]")
+    except AoiError as error:
+        say(f"aoi: {' '.join(str(error).split())}")
+        sys.exit(2)
 
 
 if __name__ == "__main__":

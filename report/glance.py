@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from aoi_fl.report.measure import ACCURACY, Measure, judge
-from aoi_fl.report.state import State, look, tell
+from aoi_fl.report.state import State, look, planned, tell
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
@@ -82,11 +82,11 @@ def glance(folder: Path) -> Glance:
     except (AoiError, sqlite3.Error) as error:
         return Glance(folder.name, unread(error))
     state = tell(folder, about, rows)
-    planned = (about.get("config") or {}).get("num-server-rounds")
+    rounds = planned(about.get("config") or {})
     last = int(rows[-1]["round"]) if rows else 0
     left = ""
-    if planned and rows and state.name == "running":
-        seconds = seconds_left([row["seconds"] for row in rows], max(planned - last, 0))
+    if rounds and rows and state.name == "running":
+        seconds = seconds_left([row["seconds"] for row in rows], max(rounds - last, 0))
         left = "" if seconds is None else duration(seconds)
     measure = judge(rows)
     values = [row.get(f"test_{measure.field}") for row in rows]
@@ -94,7 +94,7 @@ def glance(folder: Path) -> Glance:
         folder.name,
         state,
         last,
-        planned,
+        rounds,
         [value for value in values if value is not None],
         left,
         _names(parts, "trained"),

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from aoi_fl.report.glance import unread
 from aoi_fl.report.runs import DROPPED, find
-from aoi_fl.report.state import STATES, tell
+from aoi_fl.report.state import STATES, planned, tell
 from aoi_fl.science.errors import AoiError
 from aoi_fl.science.purse import BudgetAccount
 from aoi_fl.server import ledger
@@ -67,8 +67,8 @@ class _Run(Collector):
             "policy": str(config.get("policy") or (about.get("policy") or {}).get("kind")),
         }
         yield InfoMetricFamily("aoi_run", "Which run it is.", value=what)
-        if "num-server-rounds" in config:
-            yield _gauge("aoi_rounds_planned", "How many rounds the run has.", config["num-server-rounds"])
+        if (rounds_planned := planned(config)) is not None:
+            yield _gauge("aoi_rounds_planned", "How many rounds the run has.", rounds_planned)
         met, reached = sums["clients"], sums["reached"]
         yield _gauge("aoi_clients", "Clients that the run has met.", met)
         yield _gauge("aoi_clients_never_reached", "Of these, the ones that have trained in no round.", met - reached)
@@ -115,7 +115,9 @@ def _sums(sums: Mapping[str, float]) -> Iterator[Metric]:
     for outcome in ("trained", *DROPPED, "declined"):
         outcomes.add_metric([outcome], sums.get(outcome, 0))
     yield outcomes
-    yield CounterMetricFamily("aoi_messages", "Messages sent to clients so far.", sums.get("messages", 0))
+    yield CounterMetricFamily(
+        "aoi_messages", "Messages to clients and their answers so far, two an exchange.", sums.get("messages", 0)
+    )
     yield CounterMetricFamily("aoi_empty_rounds", "Rounds without a usable update so far.", sums.get("empty", 0))
     yield CounterMetricFamily("aoi_forced_rounds", "Rounds whose client was forced, so far.", sums.get("forced", 0))
 

@@ -49,6 +49,8 @@ def public(key: str, value: Any) -> str:
         return str(value).lower()
     if key in _PATHS:
         return PurePath(value).name
+    if key == "clock":  # one file, two of them, or none
+        return ",".join(PurePath(part).name for part in str(value).split(","))
     text = str(value)
     return f"npz:{PurePath(text).name}" if key == "dataset" and text.startswith("npz:") else text
 

@@ -2,7 +2,8 @@
 
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -208,12 +209,20 @@ def load(folder: Path, label: str) -> Run:
     path = folder / LEDGER
     if not folder.is_dir():
         raise ConfigError(f"there is no run at {folder}. Give the folder of a run, or the name of one under runs/.")
-    try:
+    with legible(path):
         about = ledger.read_run(path)
         about["status"] = state.status(folder, about)
         clients, rounds = ledger.read(path, "clients"), ledger.read(path, "rounds")
         last = rounds[-1]["round"] if rounds else 0
         participations = [row for row in ledger.read(path, "participations") if row["round"] <= last]
+    return Run(label, about, clients, rounds, participations)
+
+
+@contextmanager
+def legible(path: Path) -> Iterator[None]:
+    """Raise ConfigError where the block, which reads a ledger, cannot."""
+    try:
+        yield
     except (sqlite3.Error, ValueError, KeyError) as error:
         if isinstance(error, ConfigError):
             raise
@@ -221,7 +230,6 @@ def load(folder: Path, label: str) -> Run:
             f"the ledger {path} cannot be read: {error}. The file is damaged or no ledger of a run; bring it back "
             "from a copy, or leave this run out."
         ) from error
-    return Run(label, about, clients, rounds, participations)
 
 
 def find(run: str) -> Path:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from aoi_fl.report import budget, measure, simulated, theory
+from aoi_fl.report import budget, measure, simulated, state, theory
 from aoi_fl.report.provenance import OF_THE_MACHINE, public, without_paths
 from aoi_fl.report.runs import Run
 from aoi_fl.science import objective
@@ -18,7 +18,7 @@ _MOST_DROPPED = 500
 def sentence(run: Run) -> str:
     """Return policy, n, k, data set, rounds, final accuracy and fairness of the load, in one sentence."""
     policy = str(run.config.get("policy") or run.policy.get("kind") or "an unnamed policy")
-    per_round = run.policy.get("per_round") or run.config.get("clients-per-round")
+    per_round = run.config.get("clients-per-round") or run.policy.get("per_round")  # which may count over-selection
     if run.budgeted:
         whom = f"data of {run.size} clients refreshed under a budget of {run.policy['budget']:g} a round"
     elif per_round:
@@ -27,8 +27,8 @@ def sentence(run: Run) -> str:
         whom = f"{run.size} clients"
     words = f"{policy}, {whom}"
     if run.config.get("dataset"):
-        words += f", on {run.config['dataset']}"
-    planned = run.config.get("num-server-rounds")
+        words += f", on {public('dataset', run.config['dataset'])}"
+    planned = state.planned(run.config)
     done = f"{len(run.rounds)} of {planned}" if planned else str(len(run.rounds))
     if not run.rounds:
         return f"{words}: no round is recorded yet{_going(run)}."

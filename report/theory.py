@@ -17,6 +17,7 @@ from aoi_fl.science.rates import check_rates, equal_rates, pooled_variance
 from aoi_fl.science.stride_laws import interval_law, interval_variance, window_variance
 
 _RANDOM = ("random", "RandomSelection")
+_STEADY = (None, "", "always")  # clocks on which everybody is there
 
 
 class OneLaw(Protocol):
@@ -138,13 +139,16 @@ def law(run: Run) -> MarkovPolicy | MixedLaw | None:
 
     Random selection of k out of n is geometric in X with rate k/n (Javani & Wang 2024, eq. 5), for one client the same
     as a table that has k/n at every age. Rates of the clients' own are in the record when the run is over; where
-    absence or dropout is learned, tables follow what was learned, and have no law here.
+    absence or dropout is learned, tables follow what was learned, and have no law here. Nor has a run in which who is
+    chosen may not count: with over-selection, or by a clock on which devices come and go.
     """
     policy = run.policy
     clients = policy.get("clients") or run.size
     per_round: Any = policy.get("per_round") or run.config.get("clients-per-round")
     rates, dropout = policy.get("rates", "equal"), float(policy.get("dropout") or 0)
     try:
+        if float(run.config.get("over-selection") or 1) > 1 or run.config.get("clock") not in _STEADY:
+            return None
         if policy.get("probabilities") and rates != "equal":
             if policy.get("absence", "ignored") != "ignored" or policy.get("adaptive_dropout"):
                 return None

@@ -24,8 +24,7 @@ from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.lifetime import witnessed
 from aoi_fl.strategies.parity import inherited, with_arguments
 from aoi_fl.strategies.plan import Resume, RoundOptions
-from aoi_fl.strategies.records import Log, Observer, RoundRecord
-from aoi_fl.strategies.so_far import SoFar
+from aoi_fl.strategies.records import Log, Observer
 from aoi_fl.strategies.steps import Steps
 
 logger = logging.getLogger("flwr")
@@ -114,18 +113,22 @@ class AgeAwareStrategy(Steps):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
-        """Play the rounds; the signature is that of :meth:`flwr.serverapp.strategy.Strategy.start`.
+        """Play the rounds, once; the signature is that of :meth:`flwr.serverapp.strategy.Strategy.start`.
 
         Raises
         ------
+        ConfigError
+            It has played a run already, of whose clients it knows what is of no use in another.
         NodesError
             There are too few clients for a new run.
         NothingTrainedError
             Not one update of the run could be used.
         """
         self.summary()
-        # It may have been started before.
-        self._record, self._so_far, self.stopped, self.complete = RoundRecord(0), SoFar(), None, None
+        if self._last:
+            raise ConfigError(
+                f"this {type(self).__name__} has played a run, and remembers its clients: make a new one for another."
+            )
         result = Result()
         arrays = result.arrays = initial_arrays
         first = 1 if self._resume is None else self._resume.next_round

@@ -25,7 +25,7 @@ import sys
 from aoi_fl.cli.main import main
 
 for line in (
-    "simulate --policy most-waiting --clients 6 --per-round 2 --max-age 3 --rounds 3",
+    "simulate --policy most-waiting --clients 6 --per-round 2 --rounds 3",
     "init my-app --policy most-waiting",
     "run --policy most-waiting --clients 6 --per-round 2 --rounds 3 --run-name own",
 ):

@@ -12,7 +12,7 @@ from aoi_fl.cli.keys import SHORT
 from aoi_fl.cli.main import DECIDED, PLAYED, app, main
 from aoi_fl.cli.policy import POLICIES as POLICIES_SHOWN
 from aoi_fl.server.config import RunConfig
-from aoi_fl.strategies.registry import BUDGETED, POLICIES
+from aoi_fl.strategies.registry import BUDGETED, POLICIES, users_of
 
 
 @pytest.fixture
@@ -77,7 +77,8 @@ def test_simulate_json_is_consistent_with_its_trace(aoi):
 
 @pytest.mark.parametrize("policy", [name for name in POLICIES if name not in BUDGETED and name != "systematic"])
 def test_every_policy_plays_and_is_shown_to_people(aoi, policy):
-    options = f"simulate --policy {policy} --clients 20 --per-round 6 --max-age 4 --rounds 12 --trace"
+    more = "--max-age 4 --start zero" if policy in users_of("max-age") else ""
+    options = f"simulate --policy {policy} --clients 20 --per-round 6 {more} --rounds 12 --trace"
     status, out, _ = aoi(options)
     assert status == 0
     for heading in (policy, "Intervals X", "√Var(Y)/T", "Jain", "Selections"):
@@ -286,6 +287,10 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ("simulate --policy proportional --weights unbiased", ["weights unbiased", "times drawn"]),
         ("run --until 0h --clock always", ["until is '0h'", "above 0"]),
         ("run --until 6x --clock always", ["until is '6x'", "s, min, h, d"]),
+        ("simulate --policy random --max-age 3", ["max-age 3", "policies markov-optimal, markov-increasing"]),
+        ("simulate --policy random -c max-age=3", ["max-age 3", "policies markov-optimal, markov-increasing"]),
+        ("simulate --policy pow-d --start zero", ["start zero", "policies markov-optimal, markov-increasing"]),
+        ("simulate --policy systematic --max-age 3", ["max-age 3", "rates and phases"]),
         ("reproduce thoery", ["'thoery'", "Did you mean 'theory'?"]),
         ("simulate --policy random --weights fair", ["'fair'", "equal, size, unbiased"]),
         ("simulate --policy wics --budget 40 --weights unbiased", ["unbiased", "rates"]),

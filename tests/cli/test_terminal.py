@@ -3,9 +3,11 @@
 import json
 import logging
 import os
+import sqlite3
 import subprocess
 import sys
 import tomllib
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ import aoi_fl
 from aoi_fl.cli import log
 from aoi_fl.cli.main import EXTRAS
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.server.ledger import Ledger
 
 ROOT = Path(__file__).parents[2]
 SMALL = ["-cnum-clients=4", "-cclients-per-round=2", "-cmodel=lr", "-clocal-epochs=1", "-cnum-server-rounds=2"]
@@ -75,6 +78,23 @@ def test_a_run_that_there_is_not_is_answered_with_what_the_command_takes(aoi, co
     assert (status, out) == (2, "") and "there is no" in err and "nope" in err
     assert "the folder of a run" in err and "the name of one under runs/" in err
     assert not any(key in err for key in ("runs-dir", "run-name", "-c "))
+
+
+@pytest.mark.parametrize("command", ["report", "clients"])
+@pytest.mark.parametrize("content", [b"", b"no database", None], ids=["just begun", "damaged", "torn JSON"])
+def test_a_ledger_that_cannot_be_read_is_named(aoi, tmp_path, command, content):
+    path = tmp_path / "runs" / "mine" / "ledger.sqlite"
+    path.parent.mkdir(parents=True)
+    if content is None:
+        Ledger(path).close()
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("INSERT INTO run VALUES ('status', '{')")
+            db.commit()
+    else:
+        path.write_bytes(content)
+    status, out, err = aoi(command, "mine")
+    assert (status, out) == (2, "") and err.startswith("aoi: the ledger ") and err.count("\n") == 1
+    assert "runs/mine/ledger.sqlite cannot be read: " in err and "bring it back from a copy" in err
 
 
 def test_a_port_that_is_none_is_refused(aoi):

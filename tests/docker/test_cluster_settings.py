@@ -6,6 +6,8 @@ import ssl
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,9 +15,20 @@ import grpc
 import pytest
 import yaml
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_public_key,
+    load_ssh_private_key,
+    load_ssh_public_key,
+)
+from flwr.proto.control_pb2 import ListNodesRequest, ListNodesResponse, RegisterNodeRequest, RegisterNodeResponse
+from flwr.proto.control_pb2_grpc import ControlServicer, add_ControlServicer_to_server
+from flwr.proto.node_pb2 import NodeInfo
 
-from aoi_fl.docker import arrivals, client, pki, requirements, settings
+from aoi_fl.docker import arrivals, client, nodes, pki, requirements, settings
+from aoi_fl.docker.control import Control
 from aoi_fl.flower.control import RunState
 from aoi_fl.science.errors import AoiError, ConfigError, NodesError
 from aoi_fl.server.config import variable
@@ -189,6 +202,86 @@ def test_a_key_is_registered_once_and_a_revoked_one_not_again(tmp_path: Path) ->
     (tmp_path / "client-1.pub").write_text("another key of client-1")
     arrivals.enrol(registry, tmp_path)
     assert registry.keys == ["key of client-0", "another key of client-1"]
+
+
+class Superlink(ControlServicer):
+    """Keeps keys, and takes those of Flower's kind only."""
+
+    def __init__(self) -> None:
+        self.keys: list[bytes] = []
+
+    def RegisterNode(self, request: RegisterNodeRequest, context: grpc.ServicerContext) -> RegisterNodeResponse:
+        if not isinstance(load_pem_public_key(request.public_key), ec.EllipticCurvePublicKey):
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "The provided public key is not valid.")
+        self.keys.append(request.public_key)
+        return RegisterNodeResponse(node_id=len(self.keys))
+
+    def ListNodes(self, request: ListNodesRequest, context: grpc.ServicerContext) -> ListNodesResponse:
+        known = enumerate(self.keys, 1)
+        return ListNodesResponse(nodes_info=[NodeInfo(node_id=i, public_key=k, status="online") for i, k in known])
+
+
+@pytest.fixture
+def superlink(tmp_path: Path) -> Iterator[tuple[grpc.Server, Control]]:
+    """Serve over TLS, and connect to it."""
+    pki.make_all(tmp_path / "pki")
+    server = grpc.server(ThreadPoolExecutor(2))
+    add_ControlServicer_to_server(Superlink(), server)
+    mine = [(tmp_path / "pki" / "server" / f"server.{part}").read_bytes() for part in ("key", "crt")]
+    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([mine]))
+    server.start()
+    yield server, Control(f"127.0.0.1:{port}", tmp_path / "pki" / "trust" / "ca.crt")
+    server.stop(None).wait()
+
+
+def lay_down(enrolment: Path) -> bytes:
+    """Lay down a key that Flower does not take, one that is torn, and one that is good; return the torn one whole."""
+    enrolment.mkdir()
+    foreign = ed25519.Ed25519PrivateKey.generate().public_key()
+    (enrolment / "a.pub").write_bytes(foreign.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH))
+    for name in ("b", "c"):
+        pki.make_client_key(enrolment / name, enrolment / f"{name}.pub")
+    whole = (enrolment / "b.pub").read_bytes()
+    (enrolment / "b.pub").write_bytes(whole[:40])
+    return whole
+
+
+def test_a_key_of_no_use_is_named_once_and_holds_up_nobody(
+    superlink: tuple[grpc.Server, Control], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server, control = superlink
+    folder = tmp_path / "enrolment"
+    whole = lay_down(folder)
+    arrivals.enrol(control, folder)
+    refused, torn, enrolled = capsys.readouterr().out.splitlines()
+    assert "a.pub is refused by the SuperLink (The provided public key is not valid.)" in refused
+    assert "b.pub cannot be read" in torn and enrolled == "c is enrolled"
+    (folder / "b.pub").write_bytes(whole)
+    arrivals.enrol(control, folder)
+    assert capsys.readouterr().out == "b is enrolled\n"
+    server.stop(None).wait()
+    with pytest.raises(grpc.RpcError):  # away, and not refused
+        arrivals.enrol(control, folder)
+
+
+def test_a_misspelt_client_cannot_be_revoked_and_a_torn_key_does_not_end_the_list(
+    superlink: tuple[grpc.Server, Control],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(nodes, "Control", lambda *where: superlink[1])
+    monkeypatch.setattr(nodes, "ENROLMENT", tmp_path / "enrolment")
+    lay_down(nodes.ENROLMENT)
+    superlink[1].register(nodes.ENROLMENT / "c.pub")
+    monkeypatch.setattr(sys, "argv", ["nodes"])
+    nodes.main()
+    refused, torn, good = capsys.readouterr().out.splitlines()
+    assert (refused, good) == ("a unknown 0", "c online 1") and "b.pub cannot be read" in torn
+    monkeypatch.setattr(sys, "argv", ["nodes", "revoke", "cc"])
+    with pytest.raises(SystemExit, match="2"):
+        nodes.main()
+    assert capsys.readouterr().out == "aoi: client 'cc' is unknown: give one of a, b, c. Did you mean 'c'?\n"
 
 
 class Absent:

@@ -62,6 +62,25 @@ def test_all_files_are_listed_and_the_run_keys_are_known():
     settings.from_environment(keys, settings.defaults(ROOT / "pyproject.toml"))
     (clients,) = [part for part in OBJECTS if part["kind"] == "Deployment" and part["metadata"]["name"] == "client"]
     assert clients["spec"]["replicas"] == int(keys["AOI_NUM_CLIENTS"])
-    ports = {p["port"] for o in OBJECTS if o["kind"] == "NetworkPolicy" for i in o["spec"].get("ingress", ())
-             for p in i["ports"]}  # fmt: skip
-    assert ports == {9091, 9092, 9093}
+
+
+def test_who_is_reached_by_whom():
+    policies = [part["spec"] for part in OBJECTS if part["kind"] == "NetworkPolicy"]
+    reached = {
+        port["port"]: (policy["podSelector"]["matchLabels"]["app"], rule.get("from"))
+        for policy in policies
+        for rule in policy.get("ingress", ())
+        for port in rule["ports"]
+    }
+    monitoring = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    assert reached == {
+        8050: ("page", [monitoring]),
+        9091: ("superlink", [{"podSelector": {"matchLabels": {"app": "superexec"}}}]),
+        9092: ("superlink", None),
+        9093: ("superlink", [{"podSelector": {"matchLabels": {"app": "submit"}}}]),
+    }
+    pods = [part["spec"]["template"]["metadata"] for part in OBJECTS if "template" in part.get("spec", {})]
+    asking = [pod for pod in pods if pod.get("annotations", {}).get("prometheus.io/scrape") == "true"]
+    assert asking and all(
+        reached[int(pod["annotations"]["prometheus.io/port"])][0] == pod["labels"]["app"] for pod in asking
+    )

@@ -7,6 +7,7 @@ import pytest
 from aoi_fl.cli.keys import pairs
 from aoi_fl.report.provenance import command, provenance, public, without_paths
 from aoi_fl.report.runs import Run
+from aoi_fl.report.summary import configuration, sentence
 from aoi_fl.server.config import RunConfig
 
 
@@ -41,6 +42,16 @@ def test_paths_are_not_shown_and_a_foreign_run_has_no_command():
     columns, rows = provenance([run(own | {"seed": 4}), run({}, None)])
     assert rows[0][:4] == ["mine", "2023-11-14 22:13", "4", "npz:my data.npz, partition iid, sizes equal"]
     assert rows[1] == ["mine", "", "", "", ""] and len(columns) == 5
+
+
+def test_traces_and_data_sets_are_told_by_their_names():
+    two, data = "/home/me/secret/behave.pkl,~/secret/capacity.pkl", "npz:/home/me/secret/iris.npz"
+    own = RunConfig.parse({"clock": two, "dataset": data}).flat()
+    assert public("clock", two) == "behave.pkl,capacity.pkl" and public("clock", "bernoulli:0.3") == "bernoulli:0.3"
+    assert "clock=behave.pkl,capacity.pkl" in command(run(own))
+    _, (_, same) = configuration([run(own)])
+    shown = [sentence(run(own)), command(run(own)), str(same), str(provenance([run(own)]))]
+    assert all("iris.npz" in text and "secret" not in text for text in shown)
 
 
 @pytest.mark.parametrize(

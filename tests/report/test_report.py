@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from aoi_fl.report import page, theory
 from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import Run, load_all
+from aoi_fl.report.summary import sentence
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
@@ -174,6 +175,23 @@ def test_tables_that_are_not_in_the_record_show_no_law(tmp_path: Path, what: dic
     notes = {"kind": "markov-optimal", "clients": 4, "per_round": 2, "probabilities": [0.0, 1.0], **what}
     folder = record(tmp_path / "m", [RoundRecord(1)], [], policy=notes, config={"policy": "markov-optimal"})
     assert theory.law(load_all([str(folder)])[0]) is None
+
+
+@pytest.mark.parametrize("policy", ["markov", "random"])
+def test_who_is_chosen_and_may_not_count_shows_no_law(tmp_path: Path, policy: str) -> None:
+    sent = {"kind": "markov-increasing", "clients": N, "per_round": K + 2, "probabilities": MARKOV.probabilities}
+    sent = sent if policy == "markov" else {"kind": "RandomSelection", "per_round": K + 2}
+    own = {"clients-per-round": K, "num-clients": N, "over-selection": 1.0}
+    for name, more, known in (
+        ("over", {"clock": "always", "over-selection": 1.3}, False),
+        ("away", {"clock": "generated"}, False),
+        ("here", {"clock": "always"}, True),
+        ("none", {"clock": ""}, True),
+    ):
+        record(tmp_path / name, [RoundRecord(1)], [], policy=sent, config=own | more)
+        (run,) = load_all([str(tmp_path / name)])
+        assert (theory.law(run) is not None) == known
+        assert f"{K} of {N} clients a round" in sentence(run)
 
 
 def test_measured_window_deviation(tmp_path: Path) -> None:

@@ -28,7 +28,9 @@ def test_a_configuration_survives_the_way_through_flower_and_the_command_line():
 
 
 def test_text_from_the_command_line_becomes_numbers():
-    config = RunConfig.parse({"num-clients": "40", "partition": "dirichlet", "alpha": "0.3", "deterministic": "false", "seed": "9"})
+    config = RunConfig.parse(
+        {"num-clients": "40", "partition": "dirichlet", "alpha": "0.3", "deterministic": "false", "seed": "9"}
+    )
     assert (config.num_clients, config.alpha, config.deterministic, config.seed) == (40, 0.3, False, 9)
 
 
