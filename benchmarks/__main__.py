@@ -101,14 +101,21 @@ def _parts(module: Any, data: Path) -> dict[str, Callable[[], Iterable[Row]]]:
 
 
 def _resumed(stored: dict[str, Any], about: dict[str, Any]) -> tuple[list[tuple[str, Row]], list[str], float]:
-    """Return the parts that a stored result of this very commit holds whole: their rows, names and seconds."""
-    commit = about["machine"]["commit"]
-    if not stored.get("parts") or commit is None or stored["machine"].get("commit") != commit:
+    """Return the parts that a stored result holds whole: their rows, names and seconds.
+
+    None of another commit, machine or version of what a time depends on, nor of a commit with changes.
+    """
+    commit = about["machine"]["commit"] or "+"
+    if not stored.get("parts") or commit.endswith("+") or _origin(stored) != _origin(about):
         return [], [], 0.0
     names, whole = {field.name for field in fields(Row)}, list(stored["parts"])
     mine = [row for row in stored["rows"] if "earlier" not in row and row["part"] in whole]
     rows = [(row["part"], Row(**{key: value for key, value in row.items() if key in names})) for row in mine]
     return rows, whole, float(stored["seconds"])
+
+
+def _origin(about: dict[str, Any]) -> list[Any]:
+    return [about["versions"], *(about["machine"].get(key) for key in ("commit", "processor", "cores"))]
 
 
 def _completed(outcome: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def reproduce(experiment: Experiment, options: Options, out: Path, workers: int)
         A data set is not in the data folder; nothing has been played then.
     """
     command = typed(experiment.name, options)
-    store = Store(out, experiment.name, experiment.settings(options), machine())
+    store = Store(out, experiment.name, experiment.kept_under(options), machine())
     tell = _nothing if options.quiet else say
     own, played = experiment.datasets(replace(options, quick=False)), experiment.datasets(options)
     if "digits" in played and "digits" not in own:
@@ -163,9 +163,10 @@ def _play(
     import aoi_fl.flower.messages  # noqa: F401  # Flower sets its log's level when it is first imported
 
     logging.getLogger("flwr").setLevel(logging.ERROR)
-    watch = Watch(lambda *reached: report(unit, *reached))
+    experiment, watch = find(name), Watch(lambda *reached: report(unit, *reached))
+    options = replace(options, data_dir=options.data_dir.absolute(), version=experiment.version, watch=watch)
     with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
-        rows = find(name).play(unit, replace(options, data_dir=options.data_dir.absolute(), watch=watch))
+        rows = experiment.play(unit, options)
     return rows, watch.seconds
 
 

@@ -33,8 +33,8 @@ class Report:
     clients : (s,) int64, those whose updates counted, ascending
     losses : (s,) float64, each one's mean training loss; NaN where it was not told
     seconds : (s,) float64, from being sent the model to the update's arrival; NaN where nobody knows
-    late : (l,) int64, those that had not answered when the round was over
-    waited : (l,) float64, the seconds until then
+    late : (l,) int64, those that had not answered when the round was over, or with nothing that could be used
+    waited : (l,) float64, the seconds until then; 0 for who has answered
     """
 
     clients: Clients

@@ -53,13 +53,25 @@ def _poll() -> Iterator[Row]:
     yield from rows(ours, first=60.0)
     former = found(**wire, rounds=2, seconds=500.0, behaviour="former")
     yield from rows(former)
-    if ours["rounds"]:
-        least = statistics.median(former["rounds"]) if former["rounds"] else former["unfinished"]
-        told = f"{least:.0f} s" if former["rounds"] else f"more than {least:.0f} s, when it was ended"
-        yield Row(
-            f"{MANY} clients, poll, a round after the first", f"the former code's, {told}", 1 / 3,
-            statistics.median(ours["rounds"]) / least,
-        )  # fmt: skip
+    yield from against(ours, former)
+
+
+def against(ours: dict[str, Any], former: dict[str, Any]) -> Iterator[Row]:
+    """Return the line of two plays of poll, of a round after the first; of the first if the former code's is not over.
+
+    A round that is not over has taken the seconds until it was ended, at least.
+    """
+    which, mine, theirs = "the first round", ours["first"], former["first"]
+    if theirs is not None:
+        which = "a round after the first"
+        mine, theirs = (statistics.median(p["rounds"]) if p["rounds"] else None for p in (ours, former))
+    if mine is None:
+        return
+    told = f"{theirs:.0f} s" if theirs else f"more than {former['unfinished']:.0f} s, when it was ended"
+    yield Row(
+        f"{ours['scenario']['clients']} clients, poll, {which}", f"the former code's, {told}", 1 / 3,
+        mine / (theirs or former["unfinished"]),
+    )  # fmt: skip
 
 
 def found(**settings: Any) -> dict[str, Any]:
@@ -97,6 +109,13 @@ def rows(found: dict[str, Any], **limits: float) -> Iterator[Row]:
         peak = found[f"{where}_peak"]
         yield Row(f"{who}: the {_TOLD[where]}'s peak memory", "–", limits.get("memory"), peak, "MiB")
     if scenario["killing"]:
+        from benchmarks.fleet.kills import KILLS
+
         kills = "; ".join(f"{name} {kill['seconds']:.1f} s" for name, kill in found["kills"].items())
         note = f"seconds of the round in which it was: {kills}; {found['late']} late, {found['failed']} calls failed"
-        yield Row(f"{who}: replies lost that were sent, kills included", "–", 0, found["lost"], "replies", note=note)
+        what, limit = "kills included", 0
+        if not found["complete"]:
+            left_out = [name for kill in KILLS if (name := kill.__name__) not in found["kills"]]
+            what, limit = "as far as it was played", None
+            note += f"; not played: {' and '.join(left_out) or 'the last rounds'}"
+        yield Row(f"{who}: replies lost that were sent, {what}", "–", limit, found["lost"], "replies", note=note)

@@ -179,7 +179,8 @@ class Arena(Experiment):
             f"{settings['until'] / 3600:g} h of simulated time; {settings['model']} on {settings['dataset']}, "
             f"{settings['partition']}. Wasted is the work of devices whose update was lost, late or not waited for; "
             "Var[X] is of the rounds between updates that counted; *later than random* is in minutes, in pairs of runs "
-            f"of one seed that both reach {100 * levels[0]:g} %. The server chooses {sent} of those who are there; "
+            "of one seed; where not all reach a level, p is of the paired test of censored times against random "
+            f"selection. The server chooses {sent} of those who are there; "
             f"where clients decide, each takes part at a rate of {sent} in {settings['num-clients']}, if it is there, "
             f"so that fewer train.{drawn}",
             tables=(table_of(rows, levels),),

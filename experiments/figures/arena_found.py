@@ -4,12 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.experiments.figures.entrants import called
 from aoi_fl.experiments.harness.base import Row, Table
 from aoi_fl.experiments.harness.drawing import COLOURS, STYLES, legend_below
 from aoi_fl.experiments.harness.stats import interval
+from aoi_fl.experiments.harness.times import earlier
 
 _BASE = "random"
 _TOLD = ("refl:late-rounds=5", "markov-optimal")  # beside random selection, in the headline
@@ -24,16 +26,16 @@ def table_of(rows: Sequence[Row], levels: tuple[float, float]) -> Table:
     ``levels`` are the accuracies to which ``reached_lower`` and ``reached_upper`` count the seconds.
     """
     lower, upper = (f"{100 * level:g} %" for level in levels)
-    usual = _usual(rows)
+    usual = _runs(rows, _BASE)
     lines = []
     for policy in _policies(rows):
-        runs = _runs(rows, policy)
+        runs, against = _runs(rows, policy), () if policy == _BASE else usual
         lines.append(
             [
                 called(policy),
                 _minutes(runs, "reached_lower"),
-                _later(policy, runs, usual),
-                _minutes(runs, "reached_upper"),
+                _later(runs, against),
+                _minutes(runs, "reached_upper", against),
                 interval([run["final"] for run in runs]).show(4),
                 _updates(runs),
                 _hours(runs),
@@ -60,10 +62,9 @@ def headline_of(title: str, rows: Sequence[Row]) -> str:
     runs = {policy: _runs(rows, policy) for policy in (_BASE, *_TOLD)}
     if not all(runs.values()):
         return ""
-    usual = _usual(rows)
     others = (
         f"{called(policy)} {_wasted(runs[policy])} % of {_hours(runs[policy])}, "
-        f"{_later(policy, runs[policy], usual)} minutes later"
+        f"{_later(runs[policy], runs[_BASE], ' minutes later')}"
         for policy in _TOLD
     )
     usual_cost = f"{_wasted(runs[_BASE])} % of its {_hours(runs[_BASE])} device-hours"
@@ -77,7 +78,7 @@ def draw(rows: Sequence[Row], levels: tuple[float, float], figure: Figure) -> No
     for row in rows:
         if row["accuracy"] is not None:
             known.setdefault((row["policy"], row["time"]), []).append(row["accuracy"])
-    usual = _usual(rows)
+    usual = _runs(rows, _BASE)
     for i, policy in enumerate(_policies(rows)):
         points = [(mark / 60, sum(a) / len(a)) for (whose, mark), a in sorted(known.items()) if whose == policy]
         style = STYLES.get(policy) or {
@@ -104,11 +105,12 @@ def _policies(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(row["policy"] for row in rows))
 
 
-def _minutes(runs: Runs, level: str) -> str:
-    """Say after how many minutes a level was reached, and how often it was not."""
+def _minutes(runs: Runs, level: str, usual: Runs = ()) -> str:
+    """Say after how many minutes a level was reached; if not by all, by how many, beside the usual in pairs."""
     reached = [run[level] / 60 for run in runs if run[level] is not None]
-    never = f" ({len(runs) - len(reached)} of {len(runs)} never)" if len(reached) < len(runs) else ""
-    return (interval(reached).show(1) if reached else "–") + never
+    if len(reached) < len(runs):
+        return f"{len(reached)} of {len(runs)}{_chance(_pairs(runs, usual, level))}"
+    return interval(reached).show(1)
 
 
 def _hours(runs: Runs) -> str:
@@ -127,20 +129,31 @@ def _updates(runs: Runs) -> str:
     return interval(found).show(1) if found else "–"
 
 
-def _usual(rows: Sequence[Row]) -> dict[int, float | None]:
-    """Return, for each seed, the seconds until random selection reached the lower level."""
-    return {run["seed"]: run["reached_lower"] for run in _runs(rows, _BASE)}
+def _later(runs: Runs, usual: Runs, unit: str = "") -> str:
+    """Say how many minutes later than the usual of the same seed the lower level was reached."""
+    pairs = _pairs(runs, usual, "reached_lower")
+    if not pairs:
+        return "–"
+    if not np.isfinite(pairs).all():
+        return f"not all there{_chance(pairs)}"
+    return interval(_minutes_later(runs, usual)).show(1, unit)
 
 
-def _later(policy: str, runs: Runs, usual: Mapping[int, float | None]) -> str:
-    """Say how many minutes later than random selection of the same seed the lower level was reached, if both are."""
-    later = [] if policy == _BASE else _minutes_later(runs, usual)
-    return interval(later).show(1) if later else "–"
+def _minutes_later(runs: Runs, usual: Runs) -> list[float]:
+    """Return by how many minutes, in the pairs that both reached the lower level."""
+    pairs = _pairs(runs, usual, "reached_lower")
+    return [(ours - theirs) / 60 for ours, theirs in pairs if math.isfinite(ours) and math.isfinite(theirs)]
 
 
-def _minutes_later(runs: Runs, usual: Mapping[int, float | None]) -> list[float]:
-    pairs = [(run["reached_lower"], usual.get(run["seed"])) for run in runs]
-    return [(ours - theirs) / 60 for ours, theirs in pairs if ours is not None and theirs is not None]
+def _pairs(runs: Runs, usual: Runs, level: str) -> list[tuple[float, float]]:
+    """Return the seconds until a level, ours and the usual, of the seeds that both have; infinite where never."""
+    seconds, theirs = ({r["seed"]: math.inf if r[level] is None else r[level] for r in of} for of in (runs, usual))
+    return [(seconds[seed], theirs[seed]) for seed in seconds if seed in theirs]
+
+
+def _chance(pairs: Sequence[tuple[float, float]]) -> str:
+    """Write the p of the paired test of censored times, for which it takes two pairs."""
+    return f", p = {earlier(*np.array(pairs).T).chance:.2g}" if len(pairs) > 1 else ""
 
 
 def _runs(rows: Sequence[Row], policy: str) -> Runs:

@@ -37,6 +37,7 @@ class Learning(Experiment):
     why : the reason for which it has not been played
     target : accuracy that learning is judged by, where it is not the data set's
     keys : run keys besides
+    fixed : when the levels were, over which times are shifted
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Learning(Experiment):
         why: str = "not played here yet",
         target: float | None = None,
         keys: Mapping[str, str] | None = None,
+        fixed: str = "beforehand",
     ) -> None:
         self.name, self.title, self.source, self.minutes = name, title, source, minutes
         self._dataset, self._rounds = dataset, rounds
@@ -62,6 +64,7 @@ class Learning(Experiment):
         self.quick = model != "cnn"
         self._splits = [partition_name(alpha) for alpha in splits]
         self._claimed, self._why, self._target, self._keys = tuple(claims), why, target, keys or {}
+        self._fixed = fixed
         self.claims = tuple(self._claim(said, model, self._unplayed(said), "not run") for said in claims)
 
     def datasets(self, options: Options) -> tuple[str, ...]:
@@ -112,7 +115,7 @@ class Learning(Experiment):
         paragraph = (
             f"{settings['dataset']}, {settings['model']}, {settings['num-server-rounds']} rounds, n=100, k=15, m=10, "
             "5 local epochs. Pairs share first model, partition and order of batches; later means rounds by which the "
-            "same level of test accuracy is reached later, the mean over levels fixed beforehand. Weights are the "
+            f"same level of test accuracy is reached later, the mean over levels fixed {self._fixed}. Weights are the "
             "papers': by size under random selection, by draws under proportional, equal for the policies by age. "
             f"Other than in the papers, {model}ages start from the stationary law, and the increasing policy's p_a is "
             "ours, since none is printed."

@@ -14,6 +14,9 @@ from aoi_fl.experiments.figures.said import (
 from aoi_fl.experiments.figures.speed import MEMORYLESS, POLICIES
 from aoi_fl.experiments.harness.base import GLOBECOM, JOURNAL
 
+# When the levels were fixed.
+_SEEN = "after seeds 1 to 5 had been played"
+_ANEW = f"{_SEEN}, and then used on fresh seeds (unequal, Dirichlet 0.3)"
 # Estimates for one core: a round of the CNN takes 22 to 45 s on MNIST here; of CIFAR's larger images and smaller parts
 # it multiplies and adds 1.2 times as often.
 _GPU = "needs a GPU: about {} hours of one core with the papers' CNN (`--model 2nn` plays the 2NN)"
@@ -27,6 +30,7 @@ LEARNING = (
         rounds=100,
         minutes=32,
         claims=MNIST_IID + MNIST_MORE,
+        fixed=_ANEW,
     ),
     Learning(
         "mnist-dirichlet",
@@ -38,6 +42,7 @@ LEARNING = (
         splits=(0.6, 0.3),
         claims=MNIST_DIRICHLET,
         policies=(*POLICIES, MEMORYLESS),
+        fixed=_ANEW,
     ),
     Learning(
         "fashion",
@@ -47,6 +52,7 @@ LEARNING = (
         rounds=100,
         minutes=105,
         splits=(None, 0.6, 0.3),
+        fixed=_SEEN,
     ),
     Learning(
         "cifar10",
@@ -61,6 +67,7 @@ LEARNING = (
         policies=("random", "markov-optimal", "markov size", "systematic size"),
         seeds=6,
         target=CIFAR10_TARGET,
+        fixed="after random selection had been played with seed 1",
         keys={"augment": "crop-flip", "precision": "bfloat16"},
         why="a pilot was played, of random selection; all of it is about 45 hours of one core",
     ),
@@ -88,5 +95,6 @@ LEARNING = (
         model="cnn",
         policies=("random", "markov-optimal"),
         target=CNN_TARGET,
+        fixed="after seed 1 had been played",
     ),
 )

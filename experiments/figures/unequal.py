@@ -133,7 +133,7 @@ def _loads(history: History) -> list[Row]:
 
     ``trained`` is how many took part, ``met`` the share of the pairs of clients that have trained in a same round;
     ``waits``, ``wait_mean`` and ``wait_variance`` are the number and the moments (ddof = 0) of the intervals X that
-    have ended.
+    have ended; long ones are rarer among them than among all.
     """
     met = np.zeros((history.clients, history.clients), dtype=np.bool_)
     last = np.zeros(history.clients, dtype=np.int64)

@@ -21,8 +21,9 @@ def behind(experiment: Experiment, store: Store, command: str) -> str:
     known = commands(experiment, store)
     shown = " and ".join(f"`{c}`" for c in known or [command])
     new = [key for key in plain(experiment.settings(Options())) if key not in store.settings]
-    if not known and new:
-        shown += f" (these are of an earlier version, without {', '.join(new)})"
+    if not known and (new or store.settings.get("version", 1) < experiment.version):
+        lacking = f", without {', '.join(new)}" if new else ""
+        shown += f" (these are of an earlier version{lacking})"
     planned = len({key_of(unit) for units in known.values() for unit in units})
     part = f" · {len(store.units)} of {planned} units" if planned > len(store.units) else ""
     found = seeds(store.rows)
@@ -55,7 +56,7 @@ def commands(experiment: Experiment, store: Store) -> dict[str, list[Unit]]:
     missing = set(there)
     found: dict[str, list[Unit]] = {}
     candidates = [(typed(experiment.name, options), options) for options in _options(store)]
-    fitting = {c: experiment.units(o) for c, o in candidates if plain(experiment.settings(o)) == store.settings}
+    fitting = {c: experiment.units(o) for c, o in candidates if plain(experiment.kept_under(o)) == store.settings}
     keys = {command: {key_of(unit) for unit in units} for command, units in fitting.items()}
     while useful := [c for c in keys if keys[c] & missing]:
         best = max(useful, key=lambda c: (keys[c] <= there, len(keys[c] & missing), -len(keys[c] - missing), -len(c)))

@@ -34,6 +34,7 @@ class Options:
     keys : of the arena: run keys of all entrants in place of its own, checked, with their values
     typed : the command, where it is not ``aoi reproduce``
     quiet : whether nothing is said while it is played
+    version : of the experiment that is played
     watch : of the unit that is played, if anybody watches
     """
 
@@ -49,6 +50,7 @@ class Options:
     keys: tuple[tuple[str, Any], ...] = ()
     typed: str = ""
     quiet: bool = field(default=False, compare=False)
+    version: int = 1
     watch: "Watch | None" = field(default=None, compare=False)
 
 
@@ -109,6 +111,7 @@ class Experiment(ABC):
     claims : what the papers say, for the table of claims as long as nothing has been run
     ours : whether the claims are our own, beside the papers'
     quick : whether a quick look at all experiments takes this one too, or it is hours long however short its runs
+    version : raised when what it plays changes, so that neither results nor runs of two versions are mixed
     """
 
     name: str
@@ -118,6 +121,7 @@ class Experiment(ABC):
     claims: tuple[Claim, ...] = ()
     ours: bool = False
     quick: bool = True
+    version: int = 1
 
     def datasets(self, options: Options) -> tuple[str, ...]:
         """Return the names of all data sets that its units read."""
@@ -126,6 +130,10 @@ class Experiment(ABC):
     @abstractmethod
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return everything that the rows of a unit depend on; results with other settings are not mixed."""
+
+    def kept_under(self, options: Options) -> dict[str, Any]:
+        """Return the settings with the version, above the first: what results on disk must agree in."""
+        return {**self.settings(options), **({"version": self.version} if self.version > 1 else {})}
 
     @abstractmethod
     def units(self, options: Options) -> list[Unit]:

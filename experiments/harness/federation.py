@@ -35,7 +35,7 @@ def played(experiment: str, values: Mapping[str, Any], options: Options, files: 
     ----------
     experiment : its name
     values : run keys; those of where the data and the run lie are added here
-    options : data folder and work folder
+    options : data folder, work folder and the experiment's version
     files : a digest of files that the values name, if that of the names is not enough
 
     Raises
@@ -52,6 +52,7 @@ def played(experiment: str, values: Mapping[str, Any], options: Options, files: 
 
     kept = {key: value for key, value in values.items() if key not in ("policy", "seed")}
     kept |= {"files": files} if files else {}
+    kept |= {"version": options.version} if options.version > 1 else {}
     digest = hashlib.blake2b(json.dumps(kept, sort_keys=True).encode(), digest_size=4).hexdigest()
     runs = options.work.absolute() / experiment / digest
     name = f"{values['policy']}-seed-{values['seed']}"

@@ -1,7 +1,7 @@
 """How many rounds earlier or later: rounds to a level, the shift over a range of levels, and runs that never get there.
 
-A single target is at the mercy of one round's noise. The time shift is the mean, over levels fixed beforehand, of how
-many rounds later a policy reaches the same level as another, in pairs of runs that share first model and partition.
+A single target is at the mercy of one round's noise. The time shift is the mean, over a range of levels, of how many
+rounds later a policy reaches the same level as another, in pairs of runs that share first model and partition.
 """
 
 from dataclasses import dataclass

@@ -14,6 +14,8 @@ from aoi_fl.strategies.records import Memory, Participation, RoundRecord
 from aoi_fl.strategies.selection.central import CentralSelection
 from aoi_fl.strategies.weighting import UNBIASED
 
+_IN_VAIN = ("failed", "refused")  # outcomes of one that has answered, with nothing of use
+
 
 class LearnedSelection(CentralSelection):
     """A strategy over any :class:`aoi_fl.science.seen.LearningSelector`.
@@ -68,16 +70,14 @@ class LearnedSelection(CentralSelection):
 
 
 def report(record: RoundRecord) -> Report:
-    """Return what a round's updates told, and those that did not come."""
+    """Return what a round's updates told, and of whom none came that could be used."""
     parts = sorted(record.participations, key=lambda part: part.client)
     came = [part for part in parts if part.outcome == "trained"]
-    late = [part for part in parts if part.outcome == "late" and part.seconds is not None]
+    late = [part for part in parts if part.outcome in _IN_VAIN or (part.outcome == "late" and part.seconds is not None)]
 
     def clients(of: Sequence[Participation]) -> NDArray[np.int64]:
         return np.array([part.client for part in of], dtype=np.int64)
 
-    def seconds(of: Sequence[Participation]) -> NDArray[np.float64]:
-        return np.array([part.seconds for part in of], dtype=np.float64)  # None becomes NaN
-
-    losses = np.array([part.loss for part in came], dtype=np.float64)
-    return Report(clients(came), losses, seconds(came), clients(late), seconds(late))
+    losses, seconds = (np.array([getattr(part, name) for part in came], np.float64) for name in ("loss", "seconds"))
+    waited = np.array([part.seconds or 0.0 for part in late], np.float64)
+    return Report(clients(came), losses, seconds, clients(late), waited)  # None became NaN

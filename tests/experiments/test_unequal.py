@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from aoi_fl.experiments.figures.unequal import POLICIES, Unequal
+from aoi_fl.experiments.figures.unequal import POLICIES, Unequal, _loads
+from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options
 from aoi_fl.experiments.harness.federation import play_run
 from aoi_fl.experiments.harness.replay import dealt
@@ -79,3 +80,11 @@ def test_the_page_says_who_is_later_and_by_how_much():
     assert next(row for row in short.tables[0].rows if row[0] == "markov size")[2] == "not all there"
     base = np.array([[r["accuracy"] for r in _rows(0) if (r["seed"], r["policy"]) == (6, "random")]])
     assert interval(reached(base, levels(0.97)[0]).tolist()).mean == 46
+
+
+def test_the_variance_on_the_page_is_said_to_leave_out_long_intervals():
+    within, lasting = (_loads(setting.play("random", rounds, 1))[-1]["wait_variance"] for rounds in (80, 6000))
+    assert within < 34 and lasting == pytest.approx(37.8, rel=0.02)
+    found = Unequal().conclude(_rows(-4), Unequal().settings(Options()))
+    assert "Var[X] of intervals within the rounds, rounds²" in found.tables[0].head
+    assert "which leaves out long ones: random selection's over many rounds is 37.8." in found.paragraph

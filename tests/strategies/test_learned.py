@@ -123,7 +123,7 @@ def test_reported_losses_decide_once_everybody_was_tried(tmp_path):
     assert notes.memory["seen-taken"].sum() == 8 * K
 
 
-def test_a_report_has_what_came_and_how_long_the_late_were_waited_for():
+def test_a_report_has_what_came_and_who_was_tried_in_vain():
     def part(client, outcome, **how):
         return Participation(client, f"c{client}", outcome, **how)
 
@@ -139,7 +139,7 @@ def test_a_report_has_what_came_and_how_long_the_late_were_waited_for():
     told = report(record)
     assert told.clients.tolist() == [0, 5] and told.seconds.tolist() == [3, 2]
     assert told.losses[0] == 0.5 and np.isnan(told.losses[1])
-    assert told.late.tolist() == [1, 4] and told.waited.tolist() == [7, 9]
+    assert told.late.tolist() == [1, 3, 4] and told.waited.tolist() == [7, 0, 9]
 
 
 LEARNING = {

@@ -1,0 +1,44 @@
+"""The arena's table where runs do not reach a level: how many did, and a test that counts those that did not."""
+
+from aoi_fl.experiments.figures.arena_found import headline_of, table_of
+
+LEVELS = (0.9, 0.95)
+
+
+def _rows(**reached):
+    """Return a row for each run; of a policy the minutes until both levels, None for never, seed by seed."""
+    cost = {"final": 0.9, "seconds_a_round": 9.0, "updates": 15.0, "worked": 3600.0, "wasted": 360.0, "never": 0.1}
+    return [
+        {"seed": seed, "policy": policy.replace("_", "-"), "time": 60.0, "accuracy": 0.5, "variance": 1.0, "jain": 1.0}
+        | cost
+        | {key: minutes if minutes is None else 60 * minutes for key in ("reached_lower", "reached_upper")}
+        for policy, times in reached.items()
+        for seed, minutes in enumerate(times, 1)
+    ]
+
+
+def _cells(rows):
+    """Return each policy's minutes to the lower level, those later than random, and the minutes to the upper."""
+    return {row[0]: list(row[1:4]) for row in table_of(rows, LEVELS).rows}
+
+
+def test_runs_that_never_get_there_are_no_part_of_a_mean_but_of_a_test():
+    found = _cells(_rows(random=[30.0, None, 31, 32, 33, 34], oort=[5.0, 6, 7, 8, None, 9], f3ast=[None] * 6))
+    assert found["random"] == ["5 of 6", "–", "5 of 6"]
+    # Of the pairs' ranks, 5, 9.5, 4, 4, -2.5 and 5 apart: four of 2⁶ signs give a sum of 25 or more.
+    assert found["oort"] == ["5 of 6", "not all there, p = 0.062", "5 of 6, p = 0.062"]
+    assert found["f3ast"] == ["0 of 6", "not all there, p = 0.062", "0 of 6, p = 0.062"]  # 2/2⁵: one pair is tied
+
+
+def test_where_all_get_there_their_means_stand():
+    found = _cells(_rows(random=[30.0, 31.0, 32.0], oort=[20.0, 21.0, 22.0], f3ast=[None, 21.0, 22.0]))
+    assert found["oort"] == ["21.0 [18.5, 23.5]", "-10.0 [-10.0, -10.0]", "21.0 [18.5, 23.5]"]
+    assert found["f3ast"][1].startswith("not all there, p = ")
+    assert _cells(_rows(random=[None], oort=[9.0]))["oort"] == ["9.0", "not all there", "9.0"]  # of one seed no test
+
+
+def test_the_headline_names_no_minutes_that_are_a_mean_of_survivors():
+    rows = _rows(**{"random": [3.0, 4.0], "refl:late-rounds=5": [2.0, 3.0], "markov-optimal": [None, 9.0]})
+    told = headline_of("The arena", rows)
+    assert "refl, late-rounds=5 10.0 [10.0, 10.0] % of 1.0 [1.0, 1.0], -1.0 [-1.0, -1.0] minutes later; " in told
+    assert told.endswith("of 1.0 [1.0, 1.0], not all there, p = 0.5.")
