@@ -37,7 +37,7 @@ def table_of(rows: Sequence[Row], levels: tuple[float, float]) -> Table:
                 _later(runs, against),
                 _minutes(runs, "reached_upper", against),
                 interval([run["final"] for run in runs]).show(4),
-                _updates(runs),
+                interval([run["updates"] for run in runs]).show(1),
                 _hours(runs),
                 _wasted(runs),
                 interval([100 * run["never"] for run in runs]).show(1),
@@ -121,12 +121,6 @@ def _hours(runs: Runs) -> str:
 def _wasted(runs: Runs) -> str:
     """Say what share of the device-hours was wasted, in percent."""
     return interval([100 * run["wasted"] / run["worked"] for run in runs if run["worked"]]).show(1)
-
-
-def _updates(runs: Runs) -> str:
-    """Say how many updates counted in a round; results of an earlier version lack that."""
-    found = [run["updates"] for run in runs if run.get("updates") is not None]
-    return interval(found).show(1) if found else "–"
 
 
 def _later(runs: Runs, usual: Runs, unit: str = "") -> str:
