@@ -142,9 +142,7 @@ class ClockedGrid(LocalGrid):
         found = np.zeros(len(messages), np.bool_)
         if isinstance(self._app, AgeAwareApp):
             for i in np.flatnonzero(reached):
-                handed, context = self._hand_over(messages[i])
-                reply = self._app.sits_out(handed, context)
-                context.run_config = self._run_config
+                reply = self._app.sits_out(messages[i], self._contexts[messages[i].metadata.dst_node_id])
                 if reply is not None:
                     self._sign(reply)
                     self._early[messages[i].metadata.message_id] = reply
