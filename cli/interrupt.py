@@ -52,10 +52,9 @@ def _terminable() -> Iterator[None]:
 
 def _way_on(folder: Path) -> str:
     """Say how far a run has come and which command goes on with it."""
-    from aoi_fl.report.state import planned
     from aoi_fl.science.errors import ResumeError
     from aoi_fl.server.folder import LEDGER
-    from aoi_fl.server.ledger import read, resume_command
+    from aoi_fl.server.ledger import planned, read, resume_command
     from aoi_fl.server.resume import recorded_run
 
     try:

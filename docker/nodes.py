@@ -2,6 +2,8 @@
 
 import sys
 
+import grpc
+
 from aoi_fl.docker.arrivals import AUTHORITY, CONTROL, ENROLMENT, say
 from aoi_fl.docker.control import Control
 from aoi_fl.science.errors import AoiError, ConfigError, did_you_mean
@@ -30,7 +32,7 @@ def show(control: Control) -> None:
 
 
 def main() -> None:
-    """List the clients, or revoke the one named on the command line; a user's mistake ends with status 2."""
+    """List the clients, or revoke the one named on the command line; a mistake or a silent SuperLink ends with 2."""
     try:
         if sys.argv[1:2] == ["revoke"] and len(sys.argv) == 3:
             revoke(Control(CONTROL, AUTHORITY), sys.argv[2])
@@ -40,6 +42,9 @@ def main() -> None:
             sys.exit("usage: python -m aoi_fl.docker.nodes [revoke NAME]")
     except AoiError as error:
         say(f"aoi: {' '.join(str(error).split())}")
+        sys.exit(2)
+    except grpc.RpcError:
+        say(f"aoi: the SuperLink at {CONTROL} does not answer: see `docker compose logs superlink`, and ask again.")
         sys.exit(2)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from aoi_fl.report.measure import ACCURACY, Measure, judge
-from aoi_fl.report.state import State, look, planned, tell
+from aoi_fl.report.state import State, look, tell
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
@@ -82,7 +82,7 @@ def glance(folder: Path) -> Glance:
     except (AoiError, sqlite3.Error) as error:
         return Glance(folder.name, unread(error))
     state = tell(folder, about, rows)
-    rounds = planned(about.get("config") or {})
+    rounds = ledger.planned(about.get("config") or {})
     last = int(rows[-1]["round"]) if rows else 0
     left = ""
     if rounds and rows and state.name == "running":

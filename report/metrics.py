@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from aoi_fl.report.glance import unread
 from aoi_fl.report.runs import DROPPED, find
-from aoi_fl.report.state import STATES, planned, tell
+from aoi_fl.report.state import STATES, tell
 from aoi_fl.science.errors import AoiError
 from aoi_fl.science.purse import BudgetAccount
 from aoi_fl.server import ledger
@@ -67,7 +67,7 @@ class _Run(Collector):
             "policy": str(config.get("policy") or (about.get("policy") or {}).get("kind")),
         }
         yield InfoMetricFamily("aoi_run", "Which run it is.", value=what)
-        if (rounds_planned := planned(config)) is not None:
+        if (rounds_planned := ledger.planned(config)) is not None:
             yield _gauge("aoi_rounds_planned", "How many rounds the run has.", rounds_planned)
         met, reached = sums["clients"], sums["reached"]
         yield _gauge("aoi_clients", "Clients that the run has met.", met)

@@ -88,17 +88,6 @@ def tell(folder: Path, about: Mapping[str, Any], rounds: Sequence[Mapping[str, A
     return judge(rounds[-_USUAL:], about.get("since"), time.time())
 
 
-def planned(config: Mapping[str, Any]) -> int | None:
-    """Return how many rounds a run has by its configuration; None where simulated time ends it, or nobody says.
-
-    Examples
-    --------
-    >>> planned({"num-server-rounds": 50, "until": 0.0}), planned({"num-server-rounds": 1_000_000, "until": 3600.0})
-    (50, None)
-    """
-    return None if config.get("until") else config.get("num-server-rounds")
-
-
 def judge(rounds: Sequence[Mapping[str, Any]], since: float | None, now: float) -> State:
     """Tell a run that goes on from one that has stalled.
 

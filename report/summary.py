@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from aoi_fl.report import budget, measure, simulated, state, theory
+from aoi_fl.report import budget, measure, simulated, theory
 from aoi_fl.report.provenance import OF_THE_MACHINE, public, without_paths
 from aoi_fl.report.runs import Run
 from aoi_fl.science import objective
 from aoi_fl.science.load import LoadMetrics
+from aoi_fl.server import ledger
 
 Table = tuple[list[str], list[list[str]]]
 _MOST_DROPPED = 500
@@ -28,7 +29,7 @@ def sentence(run: Run) -> str:
     words = f"{policy}, {whom}"
     if run.config.get("dataset"):
         words += f", on {public('dataset', run.config['dataset'])}"
-    planned = state.planned(run.config)
+    planned = ledger.planned(run.config)
     done = f"{len(run.rounds)} of {planned}" if planned else str(len(run.rounds))
     if not run.rounds:
         return f"{words}: no round is recorded yet{_going(run)}."

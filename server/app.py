@@ -26,7 +26,7 @@ from aoi_fl.server.folder import (
     make_run_folder,
     only_player,
 )
-from aoi_fl.server.ledger import Ledger, ending, read, resume_command
+from aoi_fl.server.ledger import Ledger, ending, planned, read, resume_command
 from aoi_fl.server.logs import speak_json, tell
 from aoi_fl.server.observe import Recorder
 from aoi_fl.server.resume import recorded_config, recorded_run, take_up
@@ -142,9 +142,7 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
     strategy = make_strategy(
         config,
         folder.name,
-        observer=together(
-            Recorder(folder.name, ledger, checkpoints, None if config.until else config.num_server_rounds), *trackers
-        ),
+        observer=together(Recorder(folder.name, ledger, checkpoints, planned(config.flat())), *trackers),
         configure=lambda round_: {"learning-rate": config.rate(round_)},
         resume=resume,
     )

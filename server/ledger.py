@@ -20,7 +20,7 @@ import json
 import shlex
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
@@ -69,6 +69,17 @@ def ending(stopped: str | None, error: BaseException | None, complete: str | Non
     if error is not None:
         return {"status": "failed", "reason": " ".join(f"{type(error).__name__}: {error}".split())}
     return {"status": "stopped" if stopped else "completed", "reason": stopped or complete}
+
+
+def planned(config: Mapping[str, Any]) -> int | None:
+    """Return how many rounds a run has by its configuration; None where simulated time ends it, or nobody says.
+
+    Examples
+    --------
+    >>> planned({"num-server-rounds": 50, "until": 0.0}), planned({"num-server-rounds": 1_000_000, "until": 3600.0})
+    (50, None)
+    """
+    return None if config.get("until") else config.get("num-server-rounds")
 
 
 def resume_command(folder: Path) -> str:

@@ -264,7 +264,7 @@ def test_a_key_of_no_use_is_named_once_and_holds_up_nobody(
         arrivals.enrol(control, folder)
 
 
-def test_a_misspelt_client_cannot_be_revoked_and_a_torn_key_does_not_end_the_list(
+def test_the_list_of_clients_survives_a_torn_key_a_misspelt_name_and_a_superlink_that_is_away(
     superlink: tuple[grpc.Server, Control],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -282,6 +282,13 @@ def test_a_misspelt_client_cannot_be_revoked_and_a_torn_key_does_not_end_the_lis
     with pytest.raises(SystemExit, match="2"):
         nodes.main()
     assert capsys.readouterr().out == "aoi: client 'cc' is unknown: give one of a, b, c. Did you mean 'c'?\n"
+    superlink[0].stop(None).wait()
+    monkeypatch.setattr(sys, "argv", ["nodes", "revoke", "c"])
+    with pytest.raises(SystemExit, match="2"):
+        nodes.main()
+    away = f"aoi: the SuperLink at {nodes.CONTROL} does not answer: see `docker compose logs superlink`, and ask again."
+    assert capsys.readouterr().out == f"{away}\n"
+    assert not (nodes.ENROLMENT / "c.revoked").exists()
 
 
 class Absent:
