@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -41,7 +42,7 @@ def arena(
     try:
         from aoi_fl.engine.traces import make_trace, too_few
         from aoi_fl.experiments.figures.arena import Arena
-        from aoi_fl.experiments.figures.entrants import TEN
+        from aoi_fl.experiments.figures.entrants import ENTRANTS
         from aoi_fl.experiments.harness.base import Options
         from aoi_fl.experiments.runner import reproduce
         from aoi_fl.server.config import RunConfig, over_selected
@@ -64,18 +65,39 @@ def arena(
     )  # fmt: skip
     game = Arena()
     options = replace(options, keys=game.shared(pairs(config or []), options))
-    for entrant in chosen or TEN:
-        RunConfig.parse(game.keys(entrant, 1, options))
+    entered: dict[str, RunConfig] = {}
+    for entrant in chosen or ENTRANTS:
+        plays = RunConfig.parse(game.keys(entrant, 1, options))
+        if twin := next((other for other, keys in entered.items() if keys == plays), None):
+            raise ConfigError(f"policies has {entrant!r}, which plays as {twin!r} does: leave one of them out.")
+        entered[entrant] = plays
     settings = game.settings(options)
     devices = make_trace(trace, settings["num-clients"], 1)  # which says what is wrong before anything is played
     if few := too_few(devices, over_selected(settings["clients-per-round"], settings["over-selection"])):
         print(f"aoi: {few}", file=sys.stderr)
+    _check_work(work)
     folder = out or Path("runs/arena/quick" if quick else "runs/arena")
     try:
         print(reproduce(game, options, folder, workers))
     except KeyboardInterrupt:
         print("\naoi: interrupted; the same command goes on from here", file=sys.stderr)
         sys.exit(130)
+
+
+def _check_work(work: Path) -> None:
+    """Raise ConfigError where runs cannot be kept; leave nothing behind."""
+    made = [folder for folder in (work, *work.parents) if not folder.exists()]
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        probe = work / ".probe"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise ConfigError(f"--work {work} cannot be written: {error.strerror}. Give another folder.") from error
+    finally:
+        for folder in made:
+            with suppress(OSError):  # not made, or others have written into it since
+                folder.rmdir()
 
 
 def _is_alpha(text: str) -> bool:

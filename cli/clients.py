@@ -20,6 +20,7 @@ def clients(
 
     RUN is the folder of a run, or its name under runs/. Reads the ledger only, also while the run goes on.
     """
+    from aoi_fl.report.damage import check
     from aoi_fl.report.runs import find, legible
     from aoi_fl.report.state import look
     from aoi_fl.server import ledger
@@ -28,7 +29,10 @@ def clients(
     folder = find(run).resolve()
     with legible(folder / LEDGER):
         state, rows = look(folder), ledger.accounts(folder / LEDGER)
-        ended = {row["round"]: row["started"] + row["seconds"] for row in ledger.read(folder / LEDGER, "rounds")}
+        rounds = ledger.read(folder / LEDGER, "rounds")
+        check("clients", rows)
+        check("rounds", rounds)
+        ended = {row["round"]: row["started"] + row["seconds"] for row in rounds}
     if as_json:
         print_json({"run": folder.name, "state": state.name, "rounds": len(ended), "clients": rows})
         return

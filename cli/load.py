@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from aoi_fl.science.staleness import Freshness
 
 
-def show_load(metrics: LoadMetrics, title: str) -> None:
-    """Show the load metric, how even the load is, and what happens over longer windows."""
+def show_load(metrics: LoadMetrics, title: str, never: int) -> None:
+    """Show the load metric, how even the load is and who has none, and what happens over longer windows."""
     count = sum(metrics.interval_counts.values())
     most = max(metrics.interval_counts.values(), default=0)
     part = metrics.participation
@@ -25,6 +25,7 @@ def show_load(metrics: LoadMetrics, title: str) -> None:
             ("clients a round, standard deviation", metrics.round_deviation),
             ("participations a client, mean", part.mean),
             ("participations a client, least to most", f"{part.min} to {part.max}"),
+            ("clients never reached", never),
             ("Jain's fairness index", part.jain),
             ("Σ Var[ω], weight variance", metrics.weight_variance),
             ("mean of Σω² − 1/n, weight dispersion", metrics.weight_dispersion),

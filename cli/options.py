@@ -41,6 +41,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 # Bytes that a simulation and its measures peak at (aoi_fl.science.simulate), by the client and by the participation.
 _A_CLIENT, _A_PARTICIPATION = 200, 90
+_A_COIN = 20_000  # of a client that tosses one every ten minutes of a week
 
 
 def pick(option: str, value: str, makers: dict[str, Callable[[], Any]]) -> Any:
@@ -59,8 +60,8 @@ def reject(context: typer.Context, names: Iterable[str], about: str, remedy: str
             raise ConfigError(f"{name.replace('_', '-')} {context.params[name]} means nothing to {about}: {remedy}")
 
 
-def check_memory(clients: int, participations: float) -> None:
-    """See that the history of a simulation has room.
+def check_memory(clients: int, participations: float, clock: str | None = None) -> None:
+    """See that the history of a simulation has room, and its clients' clock, where they toss a coin.
 
     Raises
     ------
@@ -69,7 +70,8 @@ def check_memory(clients: int, participations: float) -> None:
     """
     from aoi_fl.engine.machine import usable_memory
 
-    needed, room = _A_CLIENT * clients + _A_PARTICIPATION * participations, 0.8 * usable_memory()
+    a_client = _A_CLIENT + (_A_COIN if clock and clock.startswith("bernoulli:") else 0)
+    needed, room = a_client * clients + _A_PARTICIPATION * participations, 0.8 * usable_memory()
     if needed > room:
         raise ConfigError(
             f"{participations:.3g} participations of {clients} clients need about {needed / 1e9:.3g} GB of memory, and "

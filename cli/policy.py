@@ -135,7 +135,7 @@ def _show_markov(chosen: MarkovPolicy, title: str, as_json: bool) -> None:
         for age, (p, share, x) in enumerate(zip(chosen.probabilities, chosen.stationary.tolist(), law, strict=True))
     ]
     print_table(title, ["age", "takes part with", "share of clients", "P(X = age + 1)", ""], rows)
-    names = ["E[X]", "Var[X]", "|second eigenvalue|", "rounds to mix from age 0", "Σ Var[ω], weight variance"]
+    names = ["E[X]", "Var[X]", "|second eigenvalue|", "rounds to mix from age 0", "Σ Var[ω], Theorem 5 as printed"]
     print_facts("Moments", zip(names, moments.values(), strict=True))
 
 

@@ -27,6 +27,7 @@ class Engine(StrEnum):
 
 _UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _MOST_ROUNDS = 1_000_000  # where simulated time ends the run
+_MOST_SECONDS = 1e9
 
 Workers = typer.Option(min=1, max=1024, help="Processes in which clients train; with --engine local.")
 
@@ -62,6 +63,7 @@ def run(
     The same run in a deployment: flwr run . NAME --run-config 'KEY=VALUE …', or AOI_KEY=VALUE docker compose up.
     """
     from aoi_fl.server.config import RunConfig
+    from aoi_fl.strategies.registry import BUDGETED
 
     short = {
         "policy": policy,
@@ -79,6 +81,12 @@ def run(
     if until is not None:
         asked.setdefault("num-server-rounds", str(_MOST_ROUNDS))
     chosen = RunConfig.parse(asked)
+    usual = RunConfig.model_fields["clients_per_round"].default
+    if chosen.policy in BUDGETED and chosen.clients_per_round != usual:  # a cluster sets it, whatever the policy
+        raise ConfigError(
+            f"clients-per-round is {chosen.clients_per_round}, but policy {chosen.policy} chooses as many as its "
+            "budget pays: leave it out, or change budget."
+        )
     log.configure(quiet, verbose)
     from aoi_fl.server.folder import default_name
 
@@ -102,13 +110,13 @@ def seconds(text: str) -> float:
     """
     found = re.fullmatch(r"([0-9.]+) ?([a-z]*)", text.strip().lower())
     try:
-        if found is None or not float(found[1]):
+        if found is None or not 0 < (told := float(found[1]) * _UNITS[found[2]]) <= _MOST_SECONDS:
             raise ValueError
-        return float(found[1]) * _UNITS[found[2]]
+        return told
     except (ValueError, KeyError):
         raise ConfigError(
-            f"until is {text!r}: give a number above 0 and one of {', '.join(u for u in _UNITS if u)}, such as 6h, "
-            "or seconds alone."
+            f"until is {text!r:.40}: give a number above 0 and one of {', '.join(u for u in _UNITS if u)}, such as 6h, "
+            f"or seconds alone, at most {_MOST_SECONDS:g} s."
         ) from None
 
 
@@ -125,6 +133,10 @@ def play(engine: Engine, values: dict[str, Any], workers: int) -> None:
         return
     if workers != 1:
         raise ConfigError(f"--workers {workers} is for --engine local: Ray has its own workers, as many as cores.")
+    if values.get("clock"):
+        raise ConfigError(
+            f"clock is {values['clock']}, but only --engine local simulates time: take that engine, or leave clock out."
+        )
     _play_on_ray(values)
 
 
@@ -149,9 +161,7 @@ def _play_on_ray(values: dict[str, Any]) -> None:
         )
     if not values.get("resume"):
         check(1, int(values["threads"]))
-    result = run_simulation(
-        home, values, nodes=values["num-clients"], on_line=lambda line: print(line, file=sys.stderr, flush=True)
-    )
+    result = run_simulation(home, values, nodes=values["num-clients"], on_line=log.Relay())
     if not result.completed:
         print(f"aoi: the run ended as {result.status}. {result.details}", file=sys.stderr)
         sys.exit(1)

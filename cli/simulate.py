@@ -52,7 +52,7 @@ def simulate(
     max_age: MaxAge = 10,
     rounds: Annotated[int, typer.Option(click_type=Number(1, 1_000_000), help="Rounds to play.")] = 1000,
     candidates: Annotated[
-        int, typer.Option(click_type=Number(0, 1_000_000), help="Clients drawn to choose from, for pow-d; 0: 2k.")
+        int, typer.Option(click_type=Number(0, 1_000_000), help="Clients that pow-d, rpow-d and fedcs draw; 0: 2k.")
     ] = 0,
     exponent: Exponent = 1.0,
     seed: Seed = 1,
@@ -108,7 +108,10 @@ def simulate(
     ] = None,
     model_bytes: Annotated[
         float,
-        typer.Option(click_type=Number(0, 1e12), help="Loaded before a training, and as many after; with --clock."),
+        typer.Option(
+            click_type=Number(0, 1e12),
+            help="Loaded before a training, and as many after; with a --clock that has bandwidths.",
+        ),
     ] = 0.0,
     trace: Annotated[bool, typer.Option("--trace", help="Also show who took part in each round.")] = False,
     config: Config = None,
@@ -125,6 +128,7 @@ def simulate(
     from aoi_fl.science.selection import Population
     from aoi_fl.science.sizes import make_sizes
     from aoi_fl.science.systematic import SystematicPolicy
+    from aoi_fl.science.total_budget import BoundedSelector
     from aoi_fl.server.config import check_over_selection, over_selected
 
     reject_misplaced(context, policy, absence)
@@ -143,14 +147,16 @@ def simulate(
 
         budget, total = _required_budget(policy, budget), total_budget or np.inf
         table = _budgeted_clients(clients_file, clients, budget, seed, strict_budget, total)
-        check_memory(len(table.names), rounds * min(len(table.names), budget / float(np.mean(table.payments))))
+        a_round = min(len(table.names), budget / float(np.mean(table.payments)))
+        check_memory(len(table.names), 0 if until else rounds * a_round, clock)
         chooser = BudgetedSelector(budget, BUDGETED[policy], seed, strict_budget, stop_at_first, cast(Ageing, ageing))
-        player = BoundedSelector(chooser, total) if total_budget else chooser
+        player = BoundedSelector(chooser, total)
         everyone = np.ones(len(table.names), dtype=np.bool_)
         population = Population(table.ages, table.sizes, everyone, table.payments, table.sensitivities)
         title = f"{policy}: {len(table.names)} clients, budget {budget:g}, {{}} rounds, seed {seed}"
     else:
-        check_memory(clients, rounds * per_round)
+        a_round = per_round
+        check_memory(clients, 0 if until else rounds * a_round, clock)
         own, capped = rates_by(rates, sizes, clients_file, clients, per_round, seed)
         if absence == "learned":
             player = AbsentMarkovPolicy(own) if policy == "markov-optimal" else AbsentSystematicPolicy(own, seed)
@@ -181,6 +187,9 @@ def simulate(
             how = {"deadline": deadline, "until": end, "model": model_bytes}
             enough = wanted if over_selection > 1 else None
             ticking = _clock(clock, population, None if table else per_round, seed, enough=enough, **how)
+            if until:  # in a round that lasts no longer than a question nobody takes part
+                quickest = max(1.0, min(float(ticking.seconds.min()), deadline))
+                check_memory(len(population.ages), min(rounds, end / quickest) * a_round, clock)
         history = simulation.simulate(
             player,
             population,
@@ -191,11 +200,13 @@ def simulate(
             None if there == 1 else lambda t: draws.uniforms(seed, t, "there", len(population.ages)) < there,
             clock=ticking,
         )
-        metrics = measure(history)
+        metrics, never = measure(history), int((history.counts == 0).sum())
     freshness = None
-    if table and budget:
-        costs = cast(Ageing, ageing)
-        freshness = measure_freshness(history, table.payments, table.sensitivities, table.sizes, budget, costs)
+    if table and isinstance(player, BoundedSelector):
+        costs, paid = cast(Ageing, ageing), player.account
+        freshness = measure_freshness(
+            history, table.payments, table.sensitivities, table.sizes, paid.budget, costs, paid.spent
+        )
     title = title.format(history.rounds)
     if history.rounds < rounds:
         over = ticking is not None and ticking.now >= ticking.until
@@ -204,10 +215,11 @@ def simulate(
     if as_json:
         fresh = asdict(freshness) if freshness else {}
         fresh |= {"rounds": history.rounds} if total_budget or until else {}
+        fresh |= {"clients_never_reached": never}
         fresh |= {} if ticking is None else _cost(ticking, history)
         print_json(asdict(metrics) | fresh | ({"selections": selections} if trace else {}))
         return
-    show_load(metrics, title)
+    show_load(metrics, title, never)
     if freshness:
         show_freshness(freshness, ageing)
     if ticking is not None:
@@ -220,12 +232,19 @@ def simulate(
 
 def _clock(clock: str, population: Population, wanted: int | None, seed: int, **how: Any) -> RoundClock:
     """Return the devices' time; a local training of mean length passes through as many examples as clients have."""
+    import numpy as np
+
     from aoi_fl.engine.traces import make_trace, too_few
     from aoi_fl.science.clock import RoundClock
 
     sizes = population.sizes.astype(float)
     trace = make_trace(clock, len(sizes), seed)
-    made = RoundClock(trace.devices(float(sizes.mean())), sizes, **how)
+    if how["model"] and np.isinf(trace.download).all() and np.isinf(trace.upload).all():
+        raise ConfigError(
+            f"model-bytes is {how['model']:g}, but the devices of clock {clock} load in no time: leave it out, or give "
+            "a trace that has bandwidths."
+        )
+    made = RoundClock(trace.devices(float(sizes.mean())), sizes, seed=seed, **how)
     fastest = float(made.seconds.min())
     if wanted and (few := too_few(trace, wanted)):
         print(f"aoi: {few}", file=sys.stderr)
@@ -241,7 +260,6 @@ def _cost(clock: RoundClock, history: History) -> dict[str, float]:
         "seconds_a_round": clock.now / history.rounds,
         "device_hours": clock.worked / 3600,
         "device_hours_in_vain": clock.wasted / 3600,
-        "clients_never_reached": float((history.counts == 0).sum()),
     }
 
 

@@ -61,7 +61,7 @@ class Told:
 
     @property
     def asleep(self) -> bool:
-        """Whether the client does not look at all until then."""
+        """Whether the client does not look until then, but once between two heartbeats, for another run."""
         return self.apart == ASLEEP
 
 
@@ -80,7 +80,7 @@ class Looks:
 
     def answered(self, now: float, told: Told | None = None) -> None:
         """Note that a message has been answered, and what is known of the next one; None: no more than before."""
-        self._told = told or Told(None, 0.0 if self._told is None else self._told.apart)
+        self._told = told or Told(None, 0.0 if self._told is None or self._told.asleep else self._told.apart)
         self._heard = now + (self._told.nap or 0.0)
 
     def wait(self, now: float, took: float = 0.0) -> float:
@@ -93,7 +93,7 @@ class Looks:
             return self._rest
         silent, nap, apart = now - self._heard, self._told.nap, self._told.apart
         if silent < 0:
-            return min(-silent, max(LONGEST_LOOK, apart))
+            return min(-silent, max(LONGEST_LOOK, apart), LONGEST_SILENCE)  # another run may have a message
         soon = max(SHORTEST_LOOK, SILENCE_SHARE * silent)
         if nap is None:
             return max(min(LONGEST_LOOK, soon), apart)

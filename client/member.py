@@ -41,6 +41,8 @@ class Member:
         self.who: Identity = identity(context, ask.run)
         self._file = StateFile(self.who.state_dir, self.who.name)
         self.state: ClientState = self._file.load(self.who.seed)
+        if ask.token not in (None, self.state.token):
+            self.state = ClientState(self.who.seed, token=ask.token)
 
     @cached_property
     def _source(self) -> Source:
@@ -75,7 +77,13 @@ class Member:
         if ask.rate is None:
             return None
         phase = uniform(seed, 0, PHASE, number) if ask.phase is None else ask.phase
-        return ClientStride(ask.rate, phase, ask.jitter or 0.0, seed, number)
+        return ClientStride(ask.rate, phase, ask.jitter or 0.0, seed, number, ask.shift or 0.0)
+
+    def _turn(self, clock: ClientAge) -> int | None:
+        """Return the number of its last participation, where that is systematic."""
+        if self._stride is None or self.state.turn is not None:
+            return self.state.turn
+        return self._stride.count(clock.last)
 
     def residuals(self) -> Residuals:
         """Return what compression has left unsaid up to now."""
@@ -138,23 +146,23 @@ class Member:
         round; asked again, the client says no again, but no longer why.
         """
         ask, clock = self.ask, self._clock()
+        turn = self._turn(clock)
         if ask.wire == protocol.RESERVE and not clock.due(ask.round) and (clock.reserved or 0) < ask.round:
-            clock = self._reserve(clock, ask.round)
+            clock = self._reserve(clock, turn, ask.round)
         match ask.wire:
             case protocol.CENTRAL:
                 takes_part = True
             case protocol.RESERVE:
                 takes_part = clock.due(ask.round)
             case _:
-                takes_part = self._willing(clock)
+                takes_part = self._willing(clock, turn)
         takes_part = takes_part or ask.forced
         rule = rules.forbidden(self._context.node_config) if takes_part else None
         if rule is not None:
             self._note(history.BY_RULE, rule)
             if ask.wire == protocol.RESERVE and clock.reserved == ask.round:
-                clock = self._reserve(clock, ask.round + 1)
-        if clock != self.state.age:
-            self._keep(replace(self.state, age=clock))
+                clock = self._reserve(clock, turn, ask.round + 1)
+        self._keep(replace(self.state, age=clock, turn=turn))
         return self._retire(
             Answer(
                 name=self.who.name,
@@ -167,10 +175,13 @@ class Member:
 
     def took_part(self, answer: Answer) -> Answer:
         """Reset the age after the update has been produced, draw the next wait in reserve mode, and say so."""
-        clock = self._clock().took_part(self.ask.round, self.ask.forced)
+        before, round_ = self._clock(), self.ask.round
+        clock, turn = before.took_part(round_, self.ask.forced), self._turn(before)
+        if self._stride is not None and turn is not None and clock != before:
+            turn = max(self._stride.count(round_), turn if self.ask.forced else turn + 1)
         if self.ask.wire == protocol.RESERVE:
-            clock = self._reserve(clock, self.ask.round + 1)
-        self._keep(replace(self.state, age=clock))
+            clock = self._reserve(clock, turn, round_ + 1)
+        self._keep(replace(self.state, age=clock, turn=turn))
         self._note(history.TOOK_PART)
         return self._retire(replace(answer, next_round=clock.reserved), trained=True)
 
@@ -181,17 +192,17 @@ class Member:
         looks.lay_down(told, self._context.node_id)
         return replace(answer, sleeps=told.nap) if told.asleep else answer
 
-    def _willing(self, clock: ClientAge) -> bool:
+    def _willing(self, clock: ClientAge, turn: int | None) -> bool:
         round_ = self.ask.round
-        if self._stride is None:
+        if self._stride is None or turn is None:
             return clock.willing(self.ask.table, round_, self._draw("participate", round_))
         if clock.last == round_ and not clock.forced:  # this repeats the round
             return True
-        return self._stride.due(round_ - 1 - clock.age(round_), round_)
+        return self._stride.count(round_) > turn
 
-    def _reserve(self, clock: ClientAge, round_: int) -> ClientAge:
-        if self._stride is not None:
-            return replace(clock, reserved=max(round_, self._stride.next_round(round_ - clock.age(round_))))
+    def _reserve(self, clock: ClientAge, turn: int | None, round_: int) -> ClientAge:
+        if self._stride is not None and turn is not None:
+            return replace(clock, reserved=max(round_, self._stride.round_of(turn + 1)))
         return clock.reserve(self.ask.table, round_, self._draw("reserve", round_))
 
     def _note(self, what: str, rule: str | None = None) -> None:

@@ -104,11 +104,11 @@ class ClientApp(flwr.clientapp.ClientApp):
             case protocol.BID:
                 about = self._introduction(context, member)
                 return _reply(message, member.bid(about.payment, about.sensitivity))
-            case protocol.TRAIN:
+            case kind if protocol.category(kind) == protocol.TRAIN:
                 return self._train(message, context, member)
         with opened(message, context, ask) as handed:
             reply = self._play(handed, context)
-        if message.metadata.message_type == protocol.EVALUATE and ask.ahead and reply.has_content():
+        if protocol.category(message.metadata.message_type) == protocol.EVALUATE and ask.ahead and reply.has_content():
             # The next round's question came with the model.
             following = Member(context, replace(ask, round=ask.round + 1))
             reply.content[protocol.AOI] = ConfigRecord(following.answer().write())
@@ -161,7 +161,7 @@ class ClientApp(flwr.clientapp.ClientApp):
 
         For an engine that has to know beforehand who will train; a message that comes again gets the same answer.
         """
-        if message.metadata.message_type != protocol.TRAIN or protocol.AOI not in message.content:
+        if protocol.category(message.metadata.message_type) != protocol.TRAIN or protocol.AOI not in message.content:
             return None
         with suppress(Exception, SystemExit):  # what is wrong is said in the client's own reply
             ask = _ask(message)

@@ -40,11 +40,15 @@ class ClientState:
     seed : the key of the client's draws, fixed when the state is created
     age : the participation clock, or None before the first contact with an age policy
     data : the data-set clock, its ``last`` the round of the last refresh; None before the first one
+    turn : the number of the last participation, where that is systematic (:class:`aoi_fl.science.strides.ClientStride`)
+    token : the run's, where it has one: under another token it is an earlier run of the same name
     """
 
     seed: int
     age: ClientAge | None = None
     data: ClientAge | None = None
+    turn: int | None = None
+    token: str | None = None
 
 
 class StateFile:
@@ -226,7 +230,7 @@ def _decode(blob: bytes) -> ClientState:
     if body.pop("checksum", None) != _checksum(body):
         raise ValueError("its checksum does not match")
     clocks = {key: None if body[key] is None else ClientAge(**body[key]) for key in ("age", "data")}
-    return ClientState(seed=body["seed"], **clocks)
+    return ClientState(seed=body["seed"], turn=body.get("turn"), token=body.get("token"), **clocks)
 
 
 def _checksum(body: dict[str, Any]) -> str:

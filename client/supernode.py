@@ -165,7 +165,7 @@ def main() -> None:
             heard = take_up(ours.session, link, Path(authority), Path(key), leave if ours.leave else None)
         with TemporaryDirectory() as folder:
             os.environ[NAP_FILE] = str(Path(folder) / "nap")  # known to all processes of this client
-            supernode.run(BackingOff(Path(os.environ[NAP_FILE]), heard=heard), start_forking)
+            supernode.run(BackingOff(Path(os.environ[NAP_FILE]), heard=heard), start_forking, fail)
     except ConfigError as error:
         fail(str(error))
     except Exception as error:  # Flower's servers go on in threads that would keep alive a SuperNode that was refused

@@ -2,13 +2,15 @@
 
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
 
-from aoi_fl.docker.control import Control
+from aoi_fl.docker.control import Control, read_key
 from aoi_fl.flower.control import RunState
 from aoi_fl.science.errors import AoiError, ConfigError, NodesError
+from aoi_fl.wire.files import write_whole
 
 ENROLMENT = Path("/enrolment")
 AUTHORITY = Path("/pki/trust/ca.crt")
@@ -39,11 +41,30 @@ def enrol(control: Control, enrolment: Path = ENROLMENT) -> None:
 
 def _enrol(control: Control, public: Path) -> None:
     marker, revoked = public.with_suffix(".registered"), public.with_suffix(".revoked")
-    if any(known.exists() and known.read_bytes() == public.read_bytes() for known in (marker, revoked)):
+    key = read_key(public)
+    if _holds(marker, key) or _holds(revoked, key):
         return
     if control.register(public):
         say(f"{public.stem} is enrolled")
-    marker.write_bytes(public.read_bytes())
+    write_whole(marker, key)  # in the place of a link, not where that leads
+
+
+def _holds(marker: Path, key: bytes) -> bool:
+    try:
+        return read_key(marker) == key
+    except ConfigError:
+        return False
+
+
+def forget_lost(control: Control, enrolment: Path = ENROLMENT) -> None:
+    """Take away the marks of keys that the SuperLink has lost, its volume perhaps, so that they are registered again.
+
+    One that it lists as taken back keeps its mark.
+    """
+    if markers := sorted(enrolment.glob("*.registered")):
+        for marker in control.unknown(markers):
+            with suppress(OSError):  # it may be no file
+                marker.unlink()
 
 
 def replicas() -> int:
@@ -55,7 +76,7 @@ def replicas() -> int:
 
 
 def await_superlink(control: Control, seconds: float) -> list[RunState]:
-    """Return the runs that the SuperLink knows, as soon as it answers.
+    """Return the runs that the SuperLink knows, as soon as it answers, and no mark is left of keys that it has lost.
 
     Raises
     ------
@@ -65,7 +86,9 @@ def await_superlink(control: Control, seconds: float) -> list[RunState]:
     end = time.monotonic() + seconds
     while True:
         try:
-            return control.runs()
+            runs = control.runs()
+            forget_lost(control)
+            return runs
         except grpc.RpcError:  # it is being restarted
             if time.monotonic() > end:
                 raise AoiError(

@@ -4,6 +4,8 @@ Flower's own commands do the same, each in a second or two of start-up; with eig
 time between `docker compose up` and the first round.
 """
 
+import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 import grpc
@@ -13,6 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from aoi_fl.flower.control import ControlApi, NodeState, RunState
 from aoi_fl.science.errors import ConfigError
 
+_LARGEST = 10_000  # bytes of a file with a public key
 _AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
@@ -60,6 +63,18 @@ class Control:
         node = self._node(public_key)
         return ("unknown", 0) if node is None else (node.status, node.node_id)
 
+    def unknown(self, public_keys: Iterable[Path]) -> list[Path]:
+        """Return the files that hold no key, or one that the SuperLink does not list, not even as taken back."""
+        listed = {node.public_key.strip() for node in self._api.nodes()}
+
+        def known(public_key: Path) -> bool:
+            try:
+                return _pem(public_key).strip() in listed
+            except ConfigError:
+                return False
+
+        return [path for path in public_keys if not known(path)]
+
     def online(self) -> int:
         """Return how many clients are connected, as far as the SuperLink knows: it lists one that died for a minute."""
         return sum(node.status == "online" for node in self._api.nodes())
@@ -83,12 +98,32 @@ class Control:
         return self._api.log(run_id)
 
 
+def read_key(public_key: Path) -> bytes:
+    """Return what the file of a public key holds; a link, a pipe or a large file that somebody laid down is refused.
+
+    Raises
+    ------
+    ConfigError
+        It is one, or cannot be read.
+    """
+    try:
+        found = public_key.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST:
+            raise OSError(f"it is no file of at most {_LARGEST} bytes")
+        return public_key.read_bytes()
+    except OSError as error:
+        raise _unreadable(public_key, error) from None
+
+
 def _pem(public_key: Path) -> bytes:
     try:
-        key = serialization.load_ssh_public_key(public_key.read_bytes())
-    except (OSError, ValueError, UnsupportedAlgorithm) as error:
-        raise ConfigError(
-            f"the key {public_key.name} cannot be read: {error}. Take it out of the volume enrolment, or lay it down "
-            "whole."
-        ) from None
+        key = serialization.load_ssh_public_key(read_key(public_key))
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise _unreadable(public_key, error) from None
     return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def _unreadable(public_key: Path, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"the key {public_key.name} cannot be read: {error}. Take it out of the volume enrolment, or lay it down whole."
+    )

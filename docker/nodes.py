@@ -5,8 +5,9 @@ import sys
 import grpc
 
 from aoi_fl.docker.arrivals import AUTHORITY, CONTROL, ENROLMENT, say
-from aoi_fl.docker.control import Control
+from aoi_fl.docker.control import Control, read_key
 from aoi_fl.science.errors import AoiError, ConfigError, did_you_mean
+from aoi_fl.wire.files import write_whole
 
 
 def revoke(control: Control, name: str) -> None:
@@ -17,7 +18,7 @@ def revoke(control: Control, name: str) -> None:
         near = did_you_mean(name, names)
         raise ConfigError(f"client {name!r} is unknown: give one of {', '.join(names) or '(there is none)'}.{near}")
     found = control.revoke(public)
-    public.with_suffix(".revoked").write_bytes(public.read_bytes())  # `submit` does not register it again
+    write_whole(public.with_suffix(".revoked"), read_key(public))  # `submit` does not register it again
     public.with_suffix(".registered").unlink(missing_ok=True)
     say(f"{name} (node {found}) is revoked")
 

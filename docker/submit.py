@@ -24,12 +24,13 @@ from aoi_fl.flower.control import RunState
 from aoi_fl.science.errors import AoiError, ConfigError, ResumeError
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER, default_name
-from aoi_fl.server.ledger import read, read_run
+from aoi_fl.server.ledger import last_rounds, read, read_run
 from aoi_fl.server.observe import progress_line, seconds_left
 from aoi_fl.strategies.records import Participation, RoundRecord
 
 APP, RUNS = Path("/app"), Path("/runs")
 CURRENT = RUNS / ".current"
+_REMEMBERED = 50  # rounds, by which the time that is left is told
 
 
 def submit(values: dict[str, Any]) -> int:
@@ -75,8 +76,9 @@ def _about(folder: Path) -> dict[str, Any]:
 
 def follow(control: Control, run_id: int, folder: Path) -> RunState:
     """Print each round as it is recorded, enrol whoever comes late, and return how the run ended."""
-    seconds = [record.seconds for record in _records(folder, after=0)]
-    last, away = len(seconds), False
+    known = last_rounds(folder / LEDGER, _REMEMBERED) if _about(folder) else []
+    seconds = [row["seconds"] for row in known]
+    last, away = known[-1]["round"] if known else 0, False
     while True:
         try:
             enrol(control)
@@ -103,10 +105,10 @@ def _records(folder: Path, after: int) -> list[RoundRecord]:
     path, names = folder / LEDGER, {f.name for f in fields(Participation)}
     if not _about(folder):
         return []
+    rows = read(path, "rounds", after)
     parts: dict[int, list[Participation]] = {}
-    for row in read(path, "participations"):
+    for row in read(path, "participations", after):
         parts.setdefault(row["round"], []).append(Participation(**{k: v for k, v in row.items() if k in names}))
-    rows = [row for row in read(path, "rounds") if row["round"] > after]
     return [RoundRecord(**row, participations=parts.get(row["round"], [])) for row in rows]
 
 
@@ -114,7 +116,7 @@ def conclude(control: Control, state: RunState, folder: Path) -> int:
     """Say how the run ended and return the exit status."""
     about = _about(folder)
     if state.outcome == "completed" and about.get("status") == "completed":
-        last = read(folder / LEDGER, "rounds")[-1]
+        (last,) = last_rounds(folder / LEDGER, 1)
         metrics = {"accuracy": last["test_accuracy"], "rmse": last["test_rmse"]}
         told = "".join(f", test {name} {value:.4g}" for name, value in metrics.items() if value is not None)
         say(f"run {folder.name} is complete: {last['round']} rounds{told}")

@@ -62,6 +62,7 @@ class ClockedGrid(LocalGrid):
         self._enrolling = True
         self._examples = np.full(nodes, np.nan)
         self._epochs = _positive(run_config, "local-epochs") or 1.0
+        self._until = _positive(run_config, "until") or np.inf
         self._steps, self._batch = _positive(run_config, "local-steps"), _positive(run_config, "batch-size")
         compression = str(run_config.get("compression", coding.NONE))
         self._coded = coding.code_type(compression, np.dtype(np.float32)).itemsize / 4  # bytes up for each byte down
@@ -71,7 +72,7 @@ class ClockedGrid(LocalGrid):
         everyone = list(self._contexts)
         if self._enrolling:
             return everyone
-        here = self.clock.await_anybody(self._trace.availability)
+        here = self.clock.await_anybody(self._trace.availability, self._until)
         return [everyone[number] for number in np.flatnonzero(here)]
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
@@ -92,7 +93,10 @@ class ClockedGrid(LocalGrid):
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Run the clients whose replies have come by now, and return them."""
-        replies = list(super().pull_messages(i for i in message_ids if i in self._waiting and self._has_come(i)))
+        come = [i for i in message_ids if i in self._waiting and self._has_come(i)]
+        if not come:  # one by one, many are looked for
+            return []
+        replies = list(super().pull_messages(come))
         for reply in replies:
             if _greets(reply) and reply.has_content():
                 self._note(reply)

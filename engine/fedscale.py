@@ -18,6 +18,7 @@ from aoi_fl.science.errors import ConfigError
 
 _TRAINING = 3.0  # of an inference: the backward pass takes two more, as FedScale counts
 _KBIT = 1024 / 8  # bytes, as FedScale counts
+_MOST = 1e6  # spells of a client that goes through its own again and again
 
 
 class _Plain(pickle.Unpickler):
@@ -97,6 +98,11 @@ def _spells(clients: Mapping[Any, Any]) -> Availability:
         if len(begins) != len(ends):
             raise ConfigError(f"client {key}: active has {len(begins)} seconds, inactive {len(ends)}: pair them.")
         period = periods[key]
+        if longest / period * max(1, len(begins)) > _MOST:
+            raise ConfigError(
+                f"client {key}: finish_time is {period:g} s, and the longest {longest:g} s: in that time it would go "
+                f"through its spells more than {_MOST:g} times in all. Correct one of them, or leave the client out."
+            )
         # What is empty, or lies after finish_time, FedScale does not play either.
         played = (begins != ends) & ~(begins >= period)
         pairs = zip(begins[played].tolist(), ends[played].clip(max=period).tolist(), strict=True)

@@ -10,8 +10,9 @@ import secrets
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from flwr.app import Context, Message, RecordDict
+from flwr.app import ArrayRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
@@ -139,6 +140,7 @@ class LocalGrid(Grid):
             if reply is not None and reply.metadata.reply_to_message_id != message.metadata.message_id:
                 reply = None
             if reply is not None:
+                reply = _apart(reply)
                 self._sign(reply)
             self._early[message.metadata.message_id] = reply
 
@@ -146,16 +148,12 @@ class LocalGrid(Grid):
         """Return what a client gets: a message and a context of its own."""
         context = self._contexts[message.metadata.dst_node_id]
         context.run_config = dict(self._run_config)  # a client's own, as long as it works: copies for all fill memory
-        # Messages share their records, and a client may write into what it was sent.
-        content = message.content.copy()
-        for key, record in message.content.items():
-            content[key] = record.copy()
-        return flower.with_content(message, content), context
+        return _apart(message), context  # messages share their records
 
     def _deliver(self, message: Message) -> Message:
         handed, context = self._hand_over(message)
         try:
-            reply = answer(self._app, handed, context)
+            reply = _apart(answer(self._app, handed, context))
         except (Exception, SystemExit):
             reply = failure(message, traceback.format_exc())
         self._sign(reply)
@@ -164,6 +162,22 @@ class LocalGrid(Grid):
 
     def _sign(self, reply: Message) -> None:
         flower.sign(reply, next(self._ids))
+
+
+def _apart(message: Message) -> Message:
+    """Return a message with records of its own, as after a journey: either end may write into what it has of it.
+
+    Arrays, of which a record holds bytes, stay the same.
+    """
+    if not message.has_content():
+        return message
+    content = message.content.copy()
+    for key, record in message.content.items():
+        content[key] = own = record.copy()
+        if not isinstance(own, ArrayRecord):
+            lists: Any = {name: list(value) for name, value in own.items() if isinstance(value, list)}
+            own.update(lists)
+    return flower.with_content(message, content)
 
 
 def answer(app: ClientApp, message: Message, context: Context) -> Message:

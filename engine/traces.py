@@ -137,6 +137,9 @@ def _changes(path: Path) -> DeviceTrace:
     for name, array, length in (("available", available, rows), ("training_seconds", training, clients)):
         if array.shape != (length,):
             raise ConfigError(f"{name} is of shape {array.shape}: it must be ({length},), as offsets and seconds are.")
+    if (odd := np.flatnonzero(~np.isin(available, (0, 1)))).size:
+        client = int(np.searchsorted(offsets, odd[0], side="right")) - 1
+        raise ConfigError(f"client {client}: available is {available[odd[0]]:g}: 1 is there, 0 is away.")
     lasts = float(seconds.max(initial=0))
     if lasts == 0:
         raise ConfigError(

@@ -139,10 +139,10 @@ class VirtualClock:
         flight = self._flights.get(message_id)
         return np.inf if flight is None else flight.stops
 
-    def comes(self, message_id: str, by: float) -> bool:
-        """Tell whether a client would answer a message by then, were it waited for."""
+    def arrives(self, message_id: str) -> float:
+        """Return when a client answers a message, if it is waited for."""
         flight = self._flights.get(message_id)
-        return flight is not None and flight.arrives <= by
+        return np.inf if flight is None else flight.arrives
 
     def foresee(self, message_ids: Collection[str]) -> list[str]:
         """Return which of these are answered at all, and let their replies be fetched now; :meth:`came` says when."""
@@ -160,8 +160,8 @@ class VirtualClock:
             self._now, *more = memory["clock"].tolist()
             self.model = more[0] if more else 0.0  # a run of an earlier version has not kept it
 
-    def await_anybody(self, availability: Availability) -> NDArray[np.bool_]:
-        """Return (n,) who is there; where nobody is, wait until somebody comes."""
+    def await_anybody(self, availability: Availability, until: float = np.inf) -> NDArray[np.bool_]:
+        """Return (n,) who is there; where nobody is, wait until somebody comes, or in vain until then."""
         when, here = availability.next_present(self._now)
-        self.pass_until(when)
-        return here
+        self.pass_until(min(when, until))
+        return here & (when <= self._now)

@@ -24,8 +24,9 @@ _HEAD = ("claim", "paper", "the paper's figure", "ours, with 95 % interval", "ve
 _RULES = (
     "*Holds*: every comparison that a claim makes comes out its way beyond chance (95 % intervals over paired seeds). "
     "*Holds weakly*: some do, and none the other way. *Holds, vacuous*: a bound that says less than no training. "
-    "*Undecided*: chance may explain it; more seeds may tell. *Refuted*: a comparison comes out the other way beyond "
-    "what chance makes of so many (Bonferroni), or a counterexample is exact; one rival ahead refutes a superlative. "
+    "*Undecided*: chance may explain it, and more seeds may tell, or what was measured decides nothing. *Refuted*: a "
+    "comparison comes out the other way beyond what chance makes of so many (Bonferroni), or a counterexample is "
+    "exact; one rival ahead refutes a superlative. "
     "Seeds are those that a claim rests on (instances, where no federation is played), and the time is what these "
     "took of one core. All pages: `aoi reproduce summary`, from the CSV files in this folder."
 )

@@ -34,10 +34,11 @@ class Heartbeats:
     send : Flower's function, which sends one with the interval that it finds in its module, and tells whether it came
         through
     pace : says when, and with which
+    ended : told why, if they end without :meth:`stop`: nobody would ask this client again
     """
 
-    def __init__(self, send: Callable[[], bool], pace: Sleeper) -> None:
-        self._send, self._pace = send, pace
+    def __init__(self, send: Callable[[], bool], pace: Sleeper, ended: Callable[[str], object]) -> None:
+        self._send, self._pace, self._ended = send, pace, ended
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -57,6 +58,12 @@ class Heartbeats:
         return self._thread.is_alive() and not self._stopped.is_set()
 
     def _run(self) -> None:
+        try:
+            self._beat()
+        except Exception as error:
+            self._ended(f"its heartbeats have ended: {error}")
+
+    def _beat(self) -> None:
         from flwr.client.grpc_rere_client import connection
 
         module: Any = connection
@@ -68,17 +75,18 @@ class Heartbeats:
             try:
                 came = self._send()
             except grpc.RpcError as error:
-                if refused or interval == usual:
-                    raise
-                refused = True
-                warn_once(f"the SuperLink refuses heartbeats every {interval:g} s, so they come as usual: {error}")
-                continue
+                if not refused and interval != usual:
+                    refused = True
+                    warn_once(f"the SuperLink refuses heartbeats every {interval:g} s, so they come as usual: {error}")
+                    continue
+                came, code = False, error.code() if isinstance(error, grpc.Call) else error
+                warn_once(f"a heartbeat has failed ({code}), and is tried again")
             wait, retry = (wait, _FIRST_RETRY) if came else (retry, min(2 * retry, _LONGEST_RETRY))
             self._pace.changed.wait(min(wait, usual / 2) if refused else wait)
             self._pace.changed.clear()
 
 
-def run(waits: Sleeper, start_superexec: Callable[[Sequence[str]], object]) -> None:
+def run(waits: Sleeper, start_superexec: Callable[[Sequence[str]], object], ended: Callable[[str], object]) -> None:
     """Run Flower's command, with the arguments of this process, until it ends.
 
     Parameters
@@ -87,6 +95,7 @@ def run(waits: Sleeper, start_superexec: Callable[[Sequence[str]], object]) -> N
         and paces heartbeats; where Flower's own cannot be replaced, they come as usual
     start_superexec : is given Flower's command line of the SuperExec, and starts one in its place; where Flower's own
         cannot be replaced, it is not called
+    ended : as of :class:`Heartbeats`
     """
     from flwr.supernode.cli import flower_supernode
 
@@ -99,7 +108,7 @@ def run(waits: Sleeper, start_superexec: Callable[[Sequence[str]], object]) -> N
             from flwr.client.grpc_rere_client import connection
 
             sender: Any = connection
-            sender.HeartbeatSender = partial(Heartbeats, pace=waits)
+            sender.HeartbeatSender = partial(Heartbeats, pace=waits, ended=ended)
         if WARM.there:
             loop.subprocess = SimpleNamespace(Popen=start_superexec)
         else:

@@ -1,6 +1,5 @@
 """A run at a glance, at the cost of a few rows of its ledger: for a wall, and for a list of runs."""
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from aoi_fl.report.damage import DAMAGE, check, check_run
 from aoi_fl.report.measure import ACCURACY, Measure, judge
 from aoi_fl.report.state import State, look, tell
 from aoi_fl.science.errors import AoiError
@@ -62,11 +62,11 @@ def watch(folder: Path) -> State:
     """Return what a run is doing; one without a ledger is waited for."""
     try:
         return look(folder)
-    except (AoiError, sqlite3.Error) as error:
+    except (AoiError, *DAMAGE) as error:
         return unread(error)
 
 
-def unread(error: AoiError | sqlite3.Error) -> State:
+def unread(error: Exception) -> State:
     """Return the state of a run whose ledger could not be read: there is none, or none with tables yet, or damage."""
     if isinstance(error, AoiError) or "no such table" in str(error):
         return State("waiting", "the run has no ledger yet")
@@ -75,12 +75,18 @@ def unread(error: AoiError | sqlite3.Error) -> State:
 
 def glance(folder: Path) -> Glance:
     """Return what is to be seen of the run in a folder, whatever state it is in."""
-    path = folder / LEDGER
     try:
-        about, rows = ledger.read_run(path), ledger.last_rounds(path, _ROUNDS)
-        parts = ledger.read_round(path, rows[-1]["round"]) if rows else []
-    except (AoiError, sqlite3.Error) as error:
+        return _read(folder)
+    except (AoiError, *DAMAGE) as error:
         return Glance(folder.name, unread(error))
+
+
+def _read(folder: Path) -> Glance:
+    path = folder / LEDGER
+    about, rows = ledger.read_run(path), ledger.last_rounds(path, _ROUNDS)
+    check_run(about)
+    check("rounds", rows)
+    parts = ledger.read_round(path, rows[-1]["round"]) if rows else []
     state = tell(folder, about, rows)
     rounds = ledger.planned(about.get("config") or {})
     last = int(rows[-1]["round"]) if rows else 0

@@ -1,5 +1,6 @@
 """What a run cost in simulated time: seconds, device-seconds, work thrown away, and who was never reached."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,9 +59,9 @@ class InTime:
         """The share of clients never reached."""
         return self.never / self.clients
 
-    def reaches(self, accuracy: float) -> float | None:
-        """Return the simulated seconds at which an accuracy was reached first; None: it was not."""
-        return next((when for when, found in self.curve if found >= accuracy), None)
+    def reaches(self, accuracy: float, by: float = math.inf) -> float | None:
+        """Return the simulated seconds at which an accuracy was reached first; None: it was not, by a time."""
+        return next((when for when, found in self.curve if found >= accuracy and when <= by), None)
 
     def accuracy_at(self, seconds: float) -> float | None:
         """Return the last accuracy measured by a time."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from aoi_fl.report import metrics, page
+from aoi_fl.report.damage import DAMAGE
 from aoi_fl.report.figures import figures
 from aoi_fl.report.glance import Glance, glance, watch
 from aoi_fl.report.runs import find, load
@@ -82,7 +83,7 @@ class Live:
             return (str(path), which, *rounds, status(path.parent, read_run(path)))
         except (FileNotFoundError, ConfigError):
             return (str(path),)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, *DAMAGE) as error:
             return (str(path), f"{error}.")
 
     def _make(self, mark: Mark) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 Read from the ledger at each scrape, at the cost of a few sums; names end in their units, as Prometheus asks.
 """
 
-import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from aoi_fl.report.damage import DAMAGE, check, check_run
 from aoi_fl.report.glance import unread
 from aoi_fl.report.runs import DROPPED, find
 from aoi_fl.report.state import STATES, tell
@@ -54,12 +54,17 @@ class _Run(Collector):
         self._folder = folder
 
     def collect(self) -> Iterator[Metric]:
-        path = self._folder / LEDGER
         try:
-            about, rounds, sums = ledger.read_run(path), ledger.last_rounds(path, _BACK), ledger.totals(path)
-        except (AoiError, sqlite3.Error) as error:
-            yield _state(unread(error).name)
-            return
+            found = list(self._read())  # whole, or nothing but the state
+        except (AoiError, *DAMAGE) as error:
+            found = [_state(unread(error).name)]
+        yield from found
+
+    def _read(self) -> Iterator[Metric]:
+        path = self._folder / LEDGER
+        about, rounds, sums = ledger.read_run(path), ledger.last_rounds(path, _BACK), ledger.totals(path)
+        check_run(about)
+        check("rounds", rounds)
         yield _state(tell(self._folder, about, rounds).name)
         config = about.get("config") or {}
         what = {
@@ -101,7 +106,7 @@ def _of_rounds(rounds: list[dict[str, Any]]) -> Iterator[Metric]:
         "aoi_round_clients", "Clients of the last round, by what they did in it.", labels=["part"]
     )
     for part in _PARTS:
-        parts.add_metric([part], last[part])
+        parts.add_metric([part], float(last[part]))
     yield parts
     phases = GaugeMetricFamily("aoi_round_phase_seconds", "How long the last round's phases took.", labels=["phase"])
     for phase, column in _PHASES.items():

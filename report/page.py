@@ -24,6 +24,7 @@ from aoi_fl.wire.files import write_whole
 # The page may run what it carries and reach for nothing else.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 _MOST_NAMES = 1000
+_TITLE = "– AoI-FL report</title>"  # in the head of each page
 
 
 def write(names: Sequence[str], output: Path | None = None) -> Path:
@@ -32,10 +33,13 @@ def write(names: Sequence[str], output: Path | None = None) -> Path:
     Raises
     ------
     ConfigError
-        if a run or its ledger is missing or damaged, the page cannot be written, or Plotly is not installed.
+        if a run or its ledger is missing or damaged, the page cannot be written or would replace another file, or
+        Plotly is not installed.
     """
-    page = render(load_all(names))
     path = output or find(names[0]) / "report.html"
+    if _another(path):
+        raise ConfigError(f"{path} is no page of ours, and would be lost: give another place with --output FILE.")
+    page = render(load_all(names))
     try:
         if path.is_dir():
             raise IsADirectoryError(0, "it is a folder")
@@ -45,6 +49,18 @@ def write(names: Sequence[str], output: Path | None = None) -> Path:
             f"the page cannot be written to {path}: {error.strerror}. Give another place with --output FILE."
         ) from error
     return path
+
+
+def _another(path: Path) -> bool:
+    """Tell whether there is a file that no report has written."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            head = file.read(8192)
+    except OSError:  # whether it can be written is seen then
+        return False
+    return bool(head) and _TITLE not in head.decode(errors="replace")
 
 
 def render(runs: Sequence[Run]) -> str:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from aoi_fl.report.runs import Run
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.config import RunConfig
+from aoi_fl.strategies.registry import BUDGETED
 
 _PATHS = ("runs-dir", "data-dir", "model-dir", "clients-file")
 _PATH = re.compile(r"(?<![\w./:<])(?:~|\.{1,2})?/(?:[^\s/'\"<>:,;]+/)+(?=[^\s/'\"<>:,;]+)")
@@ -37,6 +38,8 @@ def command(run: Run) -> str:
     if "policy" not in run.config:
         return ""
     keys = {key: value for key, value in own.flat().items() if value != usual[key] and key not in OF_THE_MACHINE}
+    if own.policy in BUDGETED:  # which a cluster sets all the same
+        keys.pop("clients-per-round", None)
     if own.dataset != RunConfig.parse({}).dataset:
         keys["dataset"] = own.dataset
     words = ["aoi", "run", *(part for key in sorted(keys) for part in ("-c", f"{key}={public(key, keys[key])}"))]

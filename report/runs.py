@@ -1,6 +1,5 @@
 """A recorded run as arrays: what the figures and tables of a report are drawn from."""
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.report import state
+from aoi_fl.report.damage import DAMAGE, check, check_run
 from aoi_fl.report.in_time import InTime, in_time
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.history import History
@@ -22,6 +22,8 @@ from aoi_fl.server.folder import LEDGER
 
 DROPPED = ("failed", "late", "refused")
 _PRODUCED = ("trained", "refused")  # an update was made, and the load carried, even where the reply was then dropped
+
+_MOST_CLIENTS = 1_000_000  # as many as a run may have
 
 ABSENT, STALE, TOOK_PART, FORCED, LOST = range(5)
 
@@ -213,9 +215,26 @@ def load(folder: Path, label: str) -> Run:
         about = ledger.read_run(path)
         about["status"] = state.status(folder, about)
         clients, rounds = ledger.read(path, "clients"), ledger.read(path, "rounds")
+        check("rounds", rounds)
         last = rounds[-1]["round"] if rounds else 0
-        participations = [row for row in ledger.read(path, "participations") if row["round"] <= last]
-    return Run(label, about, clients, rounds, participations)
+        found = ledger.read(path, "participations")
+        check("participations", found)
+        participations = [row for row in found if row["round"] <= last]
+        run = Run(label, about, clients, rounds, participations)
+        _check_whole(run)
+    return run
+
+
+def _check_whole(run: Run) -> None:
+    """Raise ValueError where tables do not go together."""
+    check_run(run.about)
+    check("clients", run.clients)
+    lacking = {row["round"] for row in run.participations} - {row["round"] for row in run.rounds}
+    if lacking:
+        raise ValueError(f"participations has round {min(lacking)}, which rounds lacks")
+    least = min((row["client"] for row in (*run.clients, *run.participations)), default=0)
+    if not 0 <= least <= run.size <= _MOST_CLIENTS:
+        raise ValueError(f"its clients go from {least} to {run.size - 1}")
 
 
 @contextmanager
@@ -223,7 +242,7 @@ def legible(path: Path) -> Iterator[None]:
     """Raise ConfigError where the block, which reads a ledger, cannot."""
     try:
         yield
-    except (sqlite3.Error, ValueError, KeyError) as error:
+    except DAMAGE as error:
         if isinstance(error, ConfigError):
             raise
         raise ConfigError(

@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.science import draws
 from aoi_fl.science.availability import Seconds
 from aoi_fl.science.devices import Devices
 from aoi_fl.science.errors import ConfigError
+
+FIRST = "first"  # the purpose under which is drawn who is first of those whose updates come at one time
 
 
 @dataclass(eq=False)
@@ -27,6 +30,7 @@ class RoundClock:
     enough : updates that end a round; whoever comes after them has worked in vain
     until : seconds after which no further round begins; at most the end of the last spell, where spells do not recur
     model : bytes that a training loads before, and as many after
+    seed : of the lots that say who is first of those whose updates come at one time
     now : simulated seconds up to now
     ends : when each round ended
     worked, wasted : device-seconds, and those of them that were in vain
@@ -44,6 +48,7 @@ class RoundClock:
     enough: int | None = None
     until: float = math.inf
     model: float = 0.0
+    seed: int = 0
     now: float = 0.0
     ends: list[float] = field(default_factory=list)
     worked: float = 0.0
@@ -62,10 +67,11 @@ class RoundClock:
         self._here: tuple[int, NDArray[np.bool_]] = 0, np.zeros(0, np.bool_)
 
     def here(self, round_: int) -> NDArray[np.bool_]:
-        """Return (n,) who is there when a round begins; with nobody there, it begins when somebody comes."""
+        """Return (n,) who is there when a round begins: with nobody there, when somebody comes or time is up."""
         if self._here[0] != round_:
-            self.now, there = self.devices.availability.next_present(self.now)
-            self._here = round_, there
+            when, there = self.devices.availability.next_present(self.now)
+            self.now = min(when, max(self.now, self.until))
+            self._here = round_, there & (when <= self.now)
         return self._here[1]
 
     def play(self, round_: int, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -75,7 +81,8 @@ class RoundClock:
         end = self.now + self.devices.round_trip
         if len(clients):
             fates = self.devices.fates(clients, self.now, self.seconds[clients])
-            first = np.argsort(fates.arrives, kind="stable")[: self.enough]
+            lots = draws.uniforms(self.seed, round_, FIRST, len(chosen))[clients]
+            first = np.lexsort((lots, fates.arrives))[: self.enough]
             end = min(float(fates.arrives[first[-1]]), self.now + self.deadline)
             kept = np.zeros(len(clients), dtype=np.bool_)
             kept[first] = fates.arrives[first] <= end

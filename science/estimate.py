@@ -5,6 +5,7 @@ clients share, b_i what sets the client apart, and s_i the slope, how fast its d
 to its age by φ_i = q_i·s_i with q_i = d_i/Σ d. Before anything is known all slopes count as equal: φ_i = q_i.
 """
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,7 +86,7 @@ class SlopeEstimate:
         free = float(np.maximum(count - 2, 0).sum())
         own = np.divide(both, ages, out=np.zeros_like(ages), where=ages > 0)
         noise = float(np.maximum(losses - own * both, 0).sum()) / free if free > 0 else np.inf
-        prior = noise / mean**2
+        prior = noise / max(mean**2, sys.float_info.min)
         if not np.isfinite(prior):
             return np.full_like(ages, mean)
         slopes: Floats = (both + prior * mean) / np.maximum(ages + prior, np.finfo(float).tiny)

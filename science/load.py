@@ -44,7 +44,8 @@ class LoadMetrics:
     pairs_met : {T: share of the pairs of clients that took part in a same round up to round T}, the last one R
     weight_variance : Σ_i Var_t[ω_i(t)] (ddof = 0), the Σ of Javani & Wang (2025), eq. (14)
     weight_dispersion : mean over rounds of Σ_i ω_i² − 1/n; larger by Σ_i (mean_t ω_i)² − 1/n. Both Σ are taken over the
-        rounds that had participants, as the theorems do, and are None if there was none
+        rounds that had participants, and are None if there was none; Theorem 5's (33) as printed,
+        :attr:`aoi_fl.science.markov.MarkovPolicy.weight_variance`, counts an empty round as 0, so it is smaller
     empty_rounds : rounds without participants
     mean_age : mean over clients and rounds of the age at the start of the round, before the decision, in rounds missed
     peak_age : the largest such age

@@ -190,6 +190,8 @@ class MarkovPolicy:
 
         |S| is Binomial(n, 1/E[X]), so Σ depends on the mean rate alone and says nothing of the balance of ages. As
         printed, (33) leaves out the round in which nobody is willing; forcing one client then would add P(|S| = 0).
+        Over the rounds with participants, as :class:`aoi_fl.science.load.LoadMetrics` measures it, Σ + 1/n is larger by
+        the factor 1/P(|S| > 0).
         The sum runs over the bulk of the binomial, relative to its mode: no factorials, no overflow.
         """
         n, rate = self.clients, min(1 / self.interval_mean, 1.0)

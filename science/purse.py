@@ -49,7 +49,7 @@ class Purse:
 
     def surely_affords_all(self, payments: Floats) -> bool:
         """Return True only if what is left pays for all of these together; it may say False where it just does."""
-        total = float(payments.sum()) * (1 + 1e-9)
+        total = float(np.minimum(payments, self._dearest).sum()) * (1 + 1e-9)
         return math.ldexp(total, self._scale) + payments.size <= self._left
 
     def take(self, clients: Clients, payments: Floats, stop_at_first: bool = False) -> tuple[Clients, bool]:

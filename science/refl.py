@@ -73,7 +73,7 @@ class Refl(LearningSelector):
     def learn(self, round_: int, population: Population, report: Report) -> None:
         """Take note of who was there, and how long rounds take."""
         super().learn(round_, population, report)
-        self.presence.note(population.available)
+        self.presence.note(population.available if population.connected is None else population.connected)
         if population.now is not None:
             self._length, self._begun = self._mean_length(population), population.now
 

@@ -28,6 +28,7 @@ class Population:
     available : (n,) bool, who can be reached now
     payments : (n,) float64 or None, p_i in budget units
     sensitivities : (n,) float64 or None, φ_i, the sensitivity of the objective to the client's age
+    connected : (n,) bool, who is there, those included that are busy or rest; None: as ``available``
     now : simulated seconds since the run began, where there is a clock; None where there is none
     foresight : what no server can know, for policies whose paper gives it to them; None where nobody does
     """
@@ -37,6 +38,7 @@ class Population:
     available: NDArray[np.bool_]
     payments: NDArray[np.float64] | None = None
     sensitivities: NDArray[np.float64] | None = None
+    connected: NDArray[np.bool_] | None = None
     now: float | None = None
     foresight: Foresight | None = None
 

@@ -150,7 +150,10 @@ def long_run_rates(policy: Decentralised | Selector, population: Population) -> 
             return achievable(policy.rates, policy.presence.share)
         case MarkovPolicy():
             return np.full(clients, 1 / policy.interval_mean)
-        case RandomSelector(per_round=k) | OldestAgeSelector(per_round=k):
+        case RandomSelector(per_round=k):
+            filled = population.sizes > 0  # the others are passed over
+            return np.where(filled, min(k / max(int(filled.sum()), 1), 1.0), 0.0)
+        case OldestAgeSelector(per_round=k):
             return np.full(clients, min(k / clients, 1.0))
         case ProportionalSelector(per_round=k):
             shares: NDArray[np.float64] = population.sizes / population.sizes.sum()

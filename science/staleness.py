@@ -1,5 +1,6 @@
 """What a budgeted history shows: how fresh the clients' data were, and what that cost."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,19 +65,23 @@ def measure_freshness(
     sizes: Sizes,
     budget: float,
     ageing: Ageing = "linear",
+    spent: Sequence[float] | None = None,
 ) -> Freshness:
     """Measure a history, of R ≥ 1 rounds, whose selected clients refreshed their data for their payments.
 
-    Raises ValueError if a round spent more than the budget.
+    ``spent`` is what each round paid, where some were paid whose work is not in the history, as under a clock; else it
+    is added up here, and ValueError raised if a round spent more than the budget.
     """
-    account = BudgetAccount(budget)
-    for round_ in range(1, history.rounds + 1):
-        account.book(payments[history.selection(round_).clients])
+    if spent is None:
+        account = BudgetAccount(budget)
+        for round_ in range(1, history.rounds + 1):
+            account.book(payments[history.selection(round_).clients])
+        spent = account.spent
     ages = mean_ages(history)
     return Freshness(
         p2=p2(ages, sensitivities),
         weighted_age=weighted_average_age(ages, sizes),
-        spent=Spending(float(np.mean(account.spent)), max(account.spent)),
+        spent=Spending(float(np.mean(spent)), max(spent)),
         floor=lagrangian_floor(payments, sensitivities, budget),
         ageing=p2(mean_ages(history, ageing_cost(ageing)), sensitivities),
     )

@@ -4,6 +4,7 @@ Rates are fractions a/b (:func:`aoi_fl.science.rates.exact`) and phases count in
 by whole numbers and nothing drifts. What it is good for says :mod:`aoi_fl.science.systematic`.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +17,7 @@ from aoi_fl.science.rates import Floats, check_rates, exact
 
 Rounds = NDArray[np.int64]
 
+_BELOW_ONE = math.nextafter(1.0, 0.0)
 JITTER = "jitter"  # the purpose under which a client draws how long a participation is put off
 
 
@@ -28,6 +30,7 @@ class Strides:
     ----------
     rates, phases : (n,) r in (0, 1] and u in [0, 1)
     jitter : J in [0, 1], the largest share of a stride by which a participation is put off
+    shift : what a client whose rate has changed had accrued by its former rates beyond what this one tells
 
     Raises
     ------
@@ -35,7 +38,7 @@ class Strides:
         A rate, phase or the jitter is out of range.
     """
 
-    def __init__(self, rates: Floats, phases: Floats, jitter: float = 0.0) -> None:
+    def __init__(self, rates: Floats, phases: Floats, jitter: float = 0.0, shift: float = 0.0) -> None:
         check_rates(rates)
         wrong = np.flatnonzero(~((phases >= 0) & (phases < 1)))
         if wrong.size:
@@ -45,7 +48,9 @@ class Strides:
         fractions = [exact(rate) for rate in distinct.tolist()]
         self._a: Rounds = np.array([f.numerator for f in fractions], dtype=np.int64)[which]
         self._b: Rounds = np.array([f.denominator for f in fractions], dtype=np.int64)[which]
-        ticks = phases * self._b
+        whole = np.floor(phases + shift)
+        self._before: Rounds = whole.astype(np.int64)
+        ticks = np.minimum(phases + shift - whole, _BELOW_ONE) * self._b
         self._tick: Rounds = np.minimum(np.floor(ticks), self._b - 1).astype(np.int64)
         self._within: Floats = np.clip(ticks - self._tick, 0.0, 1.0)
         self._put_off: Floats = np.minimum(jitter * self._b, self._b - self._a)  # in ticks
@@ -57,6 +62,14 @@ class Strides:
     def begin(self, round_: int) -> NDArray[np.bool_]:
         """Return (n,) whose strides begin in a round: who takes part, but for jitter."""
         return self.accrued(round_) < self._a
+
+    def begun(self, round_: int) -> Rounds:
+        """Return (n,) how many strides have begun by a round, of which 0 are at round 0, but for phase and shift."""
+        return self._before + (round_ * self._a + self._tick) // self._b
+
+    def start_of(self, stride: int) -> Rounds:
+        """Return (n,) the rounds in which the strides begin that :meth:`begun` counts as this one."""
+        return -((self._tick - (stride - self._before) * self._b) // self._a)
 
     def last_start(self, round_: int | Rounds) -> Rounds:
         """Return (n,) the round, at most this one, in which the stride began that a client is in."""
@@ -76,10 +89,14 @@ class Strides:
 class ClientStride:
     """One client's systematic participation: pure functions of the round.
 
+    Participations are counted, so that a client can tell which one it has taken: one that was missed is made up in the
+    first round that can be, and several missed ones by one. The count goes on when the rate changes, by the shift.
+
     Attributes
     ----------
     rate, phase, jitter : r, u and J
     seed, number : of the client's draws; only jitter makes any
+    shift : as :class:`Strides` has it
 
     Examples
     --------
@@ -95,41 +112,40 @@ class ClientStride:
     jitter: float = 0.0
     seed: int = 0
     number: int = 0
+    shift: float = 0.0
 
     def __post_init__(self) -> None:
         self._strides  # noqa: B018  refuses what is out of range
 
     @cached_property
     def _strides(self) -> Strides:
-        return Strides(np.array([self.rate]), np.array([self.phase]), self.jitter)
+        return Strides(np.array([self.rate]), np.array([self.phase]), self.jitter, self.shift)
 
     def takes_part(self, round_: int) -> bool:
         """Decide for a round; the same round always gets the same answer."""
-        return self._due(int(self._strides.last_start(round_)[0])) == round_
+        return self.count(round_) > self.count(round_ - 1)
+
+    def count(self, round_: int) -> int:
+        """Return the number of the last participation that is due by a round.
+
+        >>> client = ClientStride(rate=0.4, phase=0.5)
+        >>> [client.count(t) for t in range(1, 8)]
+        [0, 1, 1, 2, 2, 2, 3]
+        """
+        begun, start = int(self._strides.begun(round_)[0]), int(self._strides.last_start(round_)[0])
+        return begun - (self._due(start) > round_)
+
+    def round_of(self, participation: int) -> int:
+        """Return the round in which a participation is due, by its number."""
+        return self._due(int(self._strides.start_of(participation)[0]))
 
     def next_round(self, round_: int) -> int:
         """Return the first round, not before ``round_``, that the client takes part in."""
-        start = int(self._strides.last_start(round_)[0])
-        due = self._due(start)
-        return due if due >= round_ else self._due(int(self._strides.next_start(np.array([start]))[0]))
+        return self.round_of(self.count(round_ - 1) + 1)
 
     def last_round(self, round_: int) -> int:
         """Return the last round before ``round_`` that the client takes part in; 0 or less: a virtual one."""
-        start = int(self._strides.last_start(round_ - 1)[0])
-        due = self._due(start)
-        return due if due < round_ else self._due(int(self._strides.last_start(start - 1)[0]))
-
-    def due(self, last: int, round_: int) -> bool:
-        """Decide for a round, given the one (before it) that the client last took part in.
-
-        A participation that was missed is made up in the first round that can be, and several missed ones by one: so a
-        client that is sometimes out of reach keeps its rate. If none was missed the answer is that of ``takes_part``.
-
-        >>> client = ClientStride(rate=0.4, phase=0.5)
-        >>> client.due(2, 3), client.due(2, 4), client.due(2, 5), client.due(5, 6), client.due(5, 7)
-        (False, True, True, False, True)
-        """
-        return self.next_round(last + 1) <= round_
+        return self.round_of(self.count(round_ - 1))
 
     def _due(self, start: int) -> int:
         w = draws.uniform(self.seed, max(start, 0), JITTER, self.number) if self.jitter else 0.0

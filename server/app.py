@@ -1,6 +1,7 @@
 """The ServerApp: from a configuration to a finished run, its ledger and its model."""
 
 import logging
+import secrets
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,7 +11,7 @@ from pathlib import Path
 from flwr.app import ArrayRecord, ConfigRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
-from aoi_fl.flower.grids import say_what_ray_needs
+from aoi_fl.flower.grids import say_what_ray_needs, uploads
 from aoi_fl.learning import partition, sgd
 from aoi_fl.learning.task import Task
 from aoi_fl.science.errors import AoiError, ConfigError, ResumeError, StorageError
@@ -26,12 +27,12 @@ from aoi_fl.server.folder import (
     make_run_folder,
     only_player,
 )
-from aoi_fl.server.ledger import Ledger, ending, planned, read, resume_command
+from aoi_fl.server.ledger import Ledger, ending, planned, read, read_run, resume_command
 from aoi_fl.server.logs import speak_json, tell
 from aoi_fl.server.observe import Recorder
 from aoi_fl.server.resume import recorded_config, recorded_run, take_up
 from aoi_fl.server.strategy import make_strategy
-from aoi_fl.server.terms import client_table, write_table
+from aoi_fl.server.terms import client_table, rates_of, write_table
 from aoi_fl.server.tracking import check_installed, together, tracker
 from aoi_fl.strategies.clock import clock_of
 from aoi_fl.strategies.registry import BUDGETED
@@ -113,6 +114,7 @@ def _checked(config: RunConfig, task: Task, folder: Path) -> dict[str, str]:
                     f"the run {folder.name!r} was started with {value} from a file with the digest {before[:12]}…, and "
                     f"the file has {now[:12]}… now: bring the former one back, or start a new run."
                 )
+    rates_of(config)  # which raises what is wrong with them
     config.check_form(regression=task.form.regression, images=len(task.form.shape) == 3)
     return sources
 
@@ -139,15 +141,20 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
     ]
     for tool in trackers if config.resume else ():
         tool.catch_up(read(ledger.path, "rounds"))
+    token = secrets.token_hex(8) if uploads(grid) else None  # a simulated client's state goes with the run's folder
+    if resume is not None:
+        token = read_run(ledger.path).get("token")
     strategy = make_strategy(
         config,
         folder.name,
+        token,
         observer=together(Recorder(folder.name, ledger, checkpoints, planned(config.flat())), *trackers),
         configure=lambda round_: {"learning-rate": config.rate(round_)},
         resume=resume,
     )
     if resume is None:
-        ledger.note(run=folder.name, config=config.flat(), status="running", policy=strategy.parameters())
+        parameters = strategy.parameters()
+        ledger.note(run=folder.name, token=token, config=config.flat(), status="running", policy=parameters)
     else:
         ledger.note(status="running", reason=None)
         tell(f"the run {folder.name} goes on with round {resume.next_round}")

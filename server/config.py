@@ -150,15 +150,16 @@ class RunConfig(TaskSettings):
                 f"staleness-rates is own, but staleness is {self.staleness}: only mislabelled data go bad at rates of "
                 "their own; set staleness to mislabelled, or staleness-rates to equal"
             )
-        if self.candidates and not self.clients_per_round <= self.candidates <= self.num_clients:
+        if self.candidates and not self.sent <= self.candidates <= self.num_clients:
+            least = "clients-per-round" + (" times over-selection" if self.over_selection > 1 else "")
             raise ValueError(
-                f"candidates is {self.candidates}: give clients-per-round, {self.clients_per_round}, to num-clients, "
-                f"{self.num_clients}; 0 for twice clients-per-round"
+                f"candidates is {self.candidates}: give {least}, {self.sent}, to num-clients, {self.num_clients}; 0 "
+                "for twice as many as the former"
             )
         if self.absence == "learned" and self.adaptive_dropout:
             raise ValueError(
-                "absence is learned and adaptive-dropout is true: the one is for each client what the other is for "
-                "all; set one of them back"
+                "absence is learned and adaptive-dropout is true: both make up for who is not there; set one of them "
+                "back"
             )
         if self.absence == "learned" and (self.jitter or self.phases != "spread"):
             raise ValueError(
@@ -206,6 +207,12 @@ class RunConfig(TaskSettings):
                     f"{key} is {_plain(getattr(self, name))}, but {other} is {getattr(self, other)}, which does not "
                     f"use it: leave it out, or set {other} to {wanted}"
                 )
+        if self.discount and (self.staleness == "none" or self.policy not in BUDGETED):
+            why = "data do not age" if self.staleness == "none" else f"policy {self.policy} refreshes nobody's data"
+            raise ValueError(
+                f"discount is {self.discount:g}, but staleness is {self.staleness} and {why}: it weighs what a refresh "
+                "has replaced; leave it out, or set staleness to mislabelled or stream under a budgeted policy"
+            )
         if self.policy in BUDGETED and (self.partition != "iid" or self.sizes != "equal"):
             key, value = ("sizes", self.sizes) if self.partition == "iid" else ("partition", self.partition)
             raise ValueError(

@@ -7,8 +7,10 @@ run             key, value (JSON): ``config`` (every run key), ``run`` (our own 
                 round, with a ``reason``), ``since`` (when that status began, seconds since 1970), ``policy`` (for the
                 Markov policies: clients, per_round, probabilities; for the budgeted ones: budget, index, and
                 total_budget where there is one), ``initial_loss`` and ``initial_accuracy`` (or ``initial_rmse``) of the
-                first model, ``model_source`` (the digest of the file that makes a model of one's own, else empty). A
-                run that was killed stays ``running``: whether somebody plays it, the lock on its folder says
+                first model, ``model_source`` (the digest of the file that makes a model of one's own, else empty),
+                ``clock_source`` (that of a trace's files, else empty),
+                ``token`` (by which the clients of a deployment tell it from an earlier run of its name). A run that was
+                killed stays ``running``: whether somebody plays it, the lock on its folder says
                 (:func:`aoi_fl.server.folder.is_played`).
 clients         one row a client: ``client`` (number from 0), name, since, examples, payment, sensitivity, data_age
 rounds          one row a round, from 1: the fields of :class:`aoi_fl.strategies.records.RoundRecord`
@@ -184,11 +186,15 @@ def _insert(table: str, columns: list[str]) -> str:
     return f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
 
 
-def read(path: Path, table: str) -> list[dict[str, Any]]:
-    """Return the rows of ``rounds``, ``clients`` or ``participations`` as dicts, in order; safe while a run writes."""
+def read(path: Path, table: str, after: int = 0) -> list[dict[str, Any]]:
+    """Return the rows of ``rounds``, ``clients`` or ``participations`` as dicts, in order; safe while a run writes.
+
+    ``after`` leaves out the rows of all rounds up to one.
+    """
     orders = {"rounds": "round", "clients": "client", "participations": "round, client"}
     with closing(_open(path)) as db:
-        rows = db.execute(f"SELECT * FROM {table} ORDER BY {orders[table]}")
+        wanted = "WHERE round > :after" if after else ""
+        rows = db.execute(f"SELECT * FROM {table} {wanted} ORDER BY {orders[table]}", {"after": after})
         names = [name for name, *_ in rows.description]
         if table == "clients":
             names = [_FORMER.get(name, name) for name in names]

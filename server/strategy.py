@@ -1,26 +1,26 @@
 """From a configuration to a strategy."""
 
-from pathlib import Path
 from typing import Any
 
 from aoi_fl.server.config import RunConfig
+from aoi_fl.server.terms import rates_of
 from aoi_fl.strategies import RoundOptions
 from aoi_fl.strategies.registry import REGISTRY
 from aoi_fl.strategies.round import AgeAwareStrategy
-from aoi_fl.wire.given_rates import read_rates
 
 
-def make_strategy(config: RunConfig, run: str, **settings: Any) -> AgeAwareStrategy:
+def make_strategy(config: RunConfig, run: str, token: str | None = None, **settings: Any) -> AgeAwareStrategy:
     """Return the strategy that a configuration asks for.
 
     Parameters
     ----------
     config : the run's configuration
-    run : our own name of the run
+    run, token : our own name of the run, and what tells it from an earlier one of that name
     settings : observer, configure and resume of :class:`aoi_fl.strategies.round.AgeAwareStrategy`
     """
     options = RoundOptions(
         run=run,
+        token=token,
         seed=config.seed,
         min_clients=config.num_clients,
         join_timeout=config.join_timeout,
@@ -37,6 +37,6 @@ def make_strategy(config: RunConfig, run: str, **settings: Any) -> AgeAwareStrat
         foresight=config.foresight,
     )
     keys: dict[str, Any] = config.flat() | {"clients-per-round": config.sent}
-    if config.rates == "given":
-        keys["rates"] = read_rates(Path(config.clients_file), config.num_clients)
+    if (rates := rates_of(config)) is not None:
+        keys["rates"] = rates
     return REGISTRY[config.policy].make(keys, options=options, weights=config.weights, **settings)

@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.rates import given_rates
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import keep
 from aoi_fl.wire.clients import COLUMNS, ClientTable, check_clients, read_clients_file, section5_instance
+from aoi_fl.wire.given_rates import read_rates
 
 logger = logging.getLogger("flwr")
 
@@ -51,6 +53,31 @@ def client_table(config: RunConfig) -> ClientTable:
         for warning in warnings:
             logger.warning("%s: %s", config.clients_file, warning)
     return table
+
+
+def rates_of(config: RunConfig) -> dict[str, float] | list[float] | None:
+    """Return each client's own rate by the configured file, by name or number; None where rates are not given.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read, or its rates are not those of ``num-clients`` clients that add up to a round's.
+    """
+    if config.rates != "given":
+        return None
+    try:
+        found = read_rates(Path(config.clients_file), config.num_clients)
+    except ConfigError as error:
+        raise ConfigError(f"clients-file {error}; num-clients is {config.num_clients}.") from error
+    rates = found if isinstance(found, dict) else {str(i): rate for i, rate in enumerate(found)}
+    try:
+        given_rates(list(rates.values()), config.sent, list(rates))
+    except ConfigError as error:
+        wanted = "clients-per-round" + (" times over-selection" if config.over_selection > 1 else "")
+        raise ConfigError(
+            f"clients-file {config.clients_file}: {error}.".replace(" per-round", f" {wanted}")
+        ) from error
+    return found
 
 
 def write_table(path: Path, table: ClientTable) -> None:

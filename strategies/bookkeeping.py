@@ -21,16 +21,18 @@ from aoi_fl.strategies.clock import MACHINE, Clock, clock_of
 from aoi_fl.strategies.evaluation import Evaluation
 from aoi_fl.strategies.joining import Joining
 from aoi_fl.strategies.lifetime import Witness
+from aoi_fl.strategies.naming import next_name
 from aoi_fl.strategies.pace import between_looks
 from aoi_fl.strategies.plan import Plan, Resume, RoundOptions
 from aoi_fl.strategies.policy import SelectionPolicy
 from aoi_fl.strategies.records import ClientRecord, Memory, Observer, RoundRecord
 from aoi_fl.strategies.roster import Roster
-from aoi_fl.strategies.so_far import SoFar
+from aoi_fl.strategies.so_far import SoFar, nothing_trained
 from aoi_fl.strategies.stragglers import Stragglers
 from aoi_fl.wire.protocol import Ask
 
 logger = logging.getLogger("flwr")
+_MOST_IN_VAIN = 3  # rounds of somebody else's loop in which nothing is trained, unless the options say how many
 
 
 class Bookkeeping(SelectionPolicy, Strategy):
@@ -53,6 +55,7 @@ class Bookkeeping(SelectionPolicy, Strategy):
         self._stragglers = Stragglers(options.late_rounds, self.roster)
         self._joining: Joining | None = None
         self._so_far = SoFar()
+        self._unable: set[int] = set()  # clients that have failed to evaluate
         self._last = 0  # the last round that our own start plays; 0 where somebody else does
         # Of the round at hand.
         self._record = RoundRecord(0)
@@ -63,6 +66,8 @@ class Bookkeeping(SelectionPolicy, Strategy):
         self._model = ArrayRecord()
         self._evaluation: Evaluation | None = None
         self._outstanding = False  # somebody else plays the rounds, and has not handed the replies on yet
+        self._withheld = False  # nor has it done so, to all appearances, when the round was over
+        self._failed = False
         self._unrecorded: ArrayRecord | None = None  # the model after a round that is not written down yet
 
     def memory(self) -> dict[str, NDArray[Any]]:
@@ -73,6 +78,7 @@ class Bookkeeping(SelectionPolicy, Strategy):
             "away": self.roster.away,
             "seen": self.roster.seen,
             "so_far": self._so_far.memory(),
+            "unable": np.array(sorted(self._unable), np.int64),
             **self.roster.patience.memory(simulated=self._clock.simulated is not None),
             **self._clock.memory(),
             **self._stragglers.memory(),
@@ -87,6 +93,7 @@ class Bookkeeping(SelectionPolicy, Strategy):
         self.roster.patience.recall(memory, simulated=self._clock.simulated is not None)
         if "so_far" in memory:
             self._so_far = SoFar.recall(memory["so_far"])
+        self._unable = set(memory.get("unable", np.empty(0, np.int64)).tolist())
         if self._so_far.idle == self.options.max_empty_rounds:  # it was stopped for that, and is to try again
             self._so_far.idle = 0
         self._clock.recall(memory)
@@ -99,7 +106,8 @@ class Bookkeeping(SelectionPolicy, Strategy):
         return replace(self.roster.population(round_), now=self._clock.simulated, foresight=foresight)
 
     def _ask(self, round_: int) -> Ask:
-        return Ask(run=self.options.run, round=round_, looks=between_looks(max(self._needs, len(self.roster))))
+        looks = between_looks(max(self._needs, len(self.roster)))
+        return Ask(run=self.options.run, round=round_, looks=looks, token=self.options.token)
 
     def _join(self, first: int, grid: Grid) -> Joining:
         """Take up the run, wait for its clients."""
@@ -113,21 +121,31 @@ class Bookkeeping(SelectionPolicy, Strategy):
             if self._resume.memory:
                 self.recall(self._resume.memory)
         if not self.options.run:
-            self.options = replace(self.options, run=f"flwr-{grid.run.run_id}")
+            self.options = replace(self.options, run=next_name(grid.run.run_id))
         self._joining = Joining(self.roster, self.options, self._needs, first)
         self._joining.await_clients(grid)
         if not self._last:
             atexit.register(self._leave)
         return self._joining
 
+    def _played(self) -> ConfigError:
+        return ConfigError(
+            f"this {type(self).__name__} has played a run, and remembers its clients: make a new one for another."
+        )
+
+    def _refuse_another_run(self, round_: int) -> None:
+        """Refuse to begin a round that is over, as a loop of somebody else's does that plays a second run."""
+        over = self._unrecorded is None and not self._outstanding
+        if self._joining is not None and (round_ < self._record.round or (over and round_ == self._record.round)):
+            raise self._played()
+
     def _settle(self, arrays: ArrayRecord) -> None:
         """See by the model that somebody else comes with whether something was made of replies that we did not get."""
         if self._outstanding:
-            self._outstanding = False
-            self._record.empty = arrays is self._model
+            self._outstanding, self._unrecorded = False, arrays
+            self._record.empty = self._withheld = arrays is self._model
             self._so_far.trained |= not self._record.empty
-            self._check_trained()
-            self._unrecorded = arrays
+            self._check_training()
 
     def _open(self, round_: int, grid: Grid) -> None:
         """Begin a round: its record, and the roll call."""
@@ -199,9 +217,9 @@ class Bookkeeping(SelectionPolicy, Strategy):
         too late to fail the run, whose ledger alone can still be put right.
         """
         self._close()
-        nothing = self._nothing_trained() if self._outstanding and not self._so_far.trained else None
-        self._outstanding = False
-        if nothing is not None:
+        self._withheld, self._outstanding = self._withheld or self._outstanding, False
+        nothing = None if self._so_far.trained else self._nothing_trained()
+        if nothing is not None and not self._failed:
             logger.error("%s", nothing)
         if isinstance(self.observer, Witness):
             how = "the rounds were played by a loop of its own, which does not say how it ended"
@@ -210,12 +228,20 @@ class Bookkeeping(SelectionPolicy, Strategy):
     def _check_trained(self) -> None:
         if not self._so_far.trained:
             self._close()
+            self._failed = True
             raise self._nothing_trained()
 
     def _nothing_trained(self) -> NothingTrainedError:
-        reasons = list(dict.fromkeys(f"{p.name} {p.outcome}: {p.reason}" for p in self._record.participations))
-        none = "No client was sent the model in the last of them, or its reply was not handed on."
-        return NothingTrainedError(
-            f"not one update could be used in {self._record.round} round(s), so the model is the one that the run "
-            f"began with. {'; '.join(reasons[:3]) or none}"
-        )
+        return nothing_trained(self._record, len(self._plan.clients) if self._withheld else 0)
+
+    def _check_training(self) -> None:
+        """Warn of a round of somebody else's loop in which nothing was trained as in those before; of several, raise.
+
+        Our own ``start`` knows which round is the last, and goes on until then.
+        """
+        if self._so_far.trained:
+            return
+        most = self.options.max_empty_rounds or _MOST_IN_VAIN
+        if self._so_far.idle + 1 >= most:
+            self._check_trained()
+        logger.warning("%s (After %d such rounds the run ends as failed.)", self._nothing_trained(), most)

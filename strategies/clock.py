@@ -42,8 +42,8 @@ class Clock(Protocol):
     def stops(self, message_id: str) -> float:
         """Return until when, by :meth:`now`, a client's device works on a message; infinite if nobody knows."""
 
-    def comes(self, message_id: str, by: float) -> bool:
-        """Tell whether a reply is known to come by then, were it waited for; no if nobody knows."""
+    def arrives(self, message_id: str) -> float:
+        """Return when, by :meth:`now`, a reply comes, were it waited for; infinite if nobody knows."""
 
     def foresee(self, message_ids: Collection[str]) -> list[str]:
         """Return which of these are answered at all, and let their replies be fetched now; none if nobody knows."""
@@ -89,9 +89,9 @@ class MachineClock:
         """Return infinity: a client does not say."""
         return math.inf
 
-    def comes(self, message_id: str, by: float) -> bool:
-        """Return no: nobody knows."""
-        return False
+    def arrives(self, message_id: str) -> float:
+        """Return infinity: nobody knows."""
+        return math.inf
 
     def foresee(self, message_ids: Collection[str]) -> list[str]:
         """Return none: nobody knows."""

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
+from numpy.typing import NDArray
 
+from aoi_fl.strategies.aggregation.base import Draft
 from aoi_fl.strategies.clock import clock_of
 from aoi_fl.strategies.exchange import Exchange
 from aoi_fl.strategies.patience import EVALUATION, TRAINING
@@ -41,24 +44,26 @@ class Dispatch:
         return SURPLUS if self._exchange.satisfied else "no reply, like the last time, so it was not waited for as long"
 
     def messages(
-        self, kind: str, contents: Mapping[int, RecordDict], terms: Mapping[int, Ask], asleep: Iterable[int] = ()
+        self, kind: str, drafts: Mapping[int, Draft], terms: Mapping[int, Ask], asleep: Iterable[int] = ()
     ) -> list[Message]:
         """Return the messages to nodes, each with our own record; those of equal content share it.
 
         Parameters
         ----------
-        kind : the messages' type
-        contents : what goes to each node, but for our record; a node without is sent nothing
+        kind : what they ask for, to train or to evaluate
+        drafts : what goes to each node, but for our record; a node without is sent nothing
         terms : by node
         asleep : clients that look for no message now, and are not mute if they do not answer
         """
         shared: dict[tuple[int, Ask], RecordDict] = {}
         messages = []
-        for node in (node for node in terms if node in contents):
-            key = id(contents[node]), terms[node]
-            if key not in shared:
-                shared[key] = RecordDict({**contents[node], protocol.AOI: ConfigRecord(terms[node].write())})
-            messages.append(Message(shared[key], node, kind, group_id=str(terms[node].round)))
+        for node in (node for node in terms if node in drafts):
+            content, own = drafts[node].content, terms[node]
+            if (key := (id(content), own)) not in shared:
+                # A strategy may go on changing its configuration while a message still waits for its client.
+                kept = {k: v.copy() if isinstance(v, ConfigRecord) else v for k, v in content.items()}
+                shared[key] = RecordDict({**kept, protocol.AOI: ConfigRecord(own.write())})
+            messages.append(Message(shared[key], node, drafts[node].kind, group_id=str(own.round)))
         self._sent = self._by_client(messages)
         self._kind = TRAINING if kind == protocol.TRAIN else EVALUATION
         self._excused, self._exchange = set(asleep), None
@@ -74,10 +79,16 @@ class Dispatch:
         ordered: bool,
         enough: int | None = None,
         keep: float | None = None,
+        lots: NDArray[np.float64] | None = None,
     ) -> Exchange:
-        """Send messages, ours or those that a subclass has made of them; parameters as of :class:`Exchange`."""
+        """Send messages, ours or those that a subclass has made of them; parameters as of :class:`Exchange`.
+
+        Where some are enough, ``lots``, (n,), say who is first of those that answer at one time.
+        """
         patience = self._roster.patience
         self._sent = self._by_client(messages)
+        if lots is not None:
+            self._sent = {client: self._sent[client] for client in sorted(self._sent, key=lots.__getitem__)}
         self._exchange = Exchange(
             grid, self._sent, timeout, one_by_one=one_by_one, ordered=ordered, enough=enough,
             settled=patience.worth(self._kind, self._sent, clock_of(grid), others=self._roster.others_answer),

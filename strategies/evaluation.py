@@ -39,6 +39,7 @@ class Evaluation:
     Attributes
     ----------
     clients : the numbers of those who evaluate, in order, drawn from all that are connected and not silent of late
+    unable : those whose app failed, as one does that evaluates nothing; one that is late or gone says nothing of that
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Evaluation:
         self._ask, self._ahead = ask, ahead
         self._accepted: dict[int, Message] = {}
         self._dropped: dict[str, list[str]] = {}
-        self._unable = 0
+        self.unable: set[int] = set()
 
     def terms(self, client: int) -> Ask:
         """Return what goes with a client's message."""
@@ -76,7 +77,8 @@ class Evaluation:
         try:
             check_metrics(reply, self._examples_key)
         except Refused as reason:
-            self._unable += reply.has_error() and reply.error.code == CLIENT_APP_RAISED
+            if reply.has_error() and reply.error.code == CLIENT_APP_RAISED:
+                self.unable.add(client)
             self.drop(client, str(reason))
             return False
         if self._ahead is not None and client in self._asked_ahead and protocol.AOI in reply.content:
@@ -94,14 +96,6 @@ class Evaluation:
         """Count and name an evaluation that is not used; what the client did in training stays as it is."""
         self._record.dropped += 1
         self._dropped.setdefault(reason, []).append(self._roster.name(client))
-
-    @property
-    def in_vain(self) -> bool:
-        """Whether the app of every client that was asked failed, as one does that evaluates nothing.
-
-        A client that is late or gone, or sends nonsense, says nothing of the others.
-        """
-        return bool(self.clients) and self._unable == len(self.clients)
 
     def result(self, aggregation: Aggregation) -> MetricRecord | None:
         """Return what the accepted evaluations say together; None if nothing could be used."""

@@ -13,6 +13,7 @@ from flwr.serverapp import Grid
 
 from aoi_fl.flower.grids import uploads
 from aoi_fl.flower.replies import Replies, batched, send
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.clock import MACHINE, Clock, clock_of
 from aoi_fl.strategies.uploads import Uploads
 
@@ -44,7 +45,8 @@ class Exchange:
     Parameters
     ----------
     grid : where to send them
-    messages : the messages by client number; the order of the keys is the order of ``ordered`` replies
+    messages : the messages by client number; the order of the keys is the order of ``ordered`` replies, and of those
+        that come at one time
     timeout : seconds until the deadline; a reply that comes later is left to :meth:`ready`
     one_by_one : pull one reply at a time, so that one update is in memory at once; else all that are ready
     ordered : hand replies out in the order of the messages, each waiting its turn
@@ -87,6 +89,7 @@ class Exchange:
         self._ordered = ordered and enough is None  # else the first that come are wanted
         self._wanted = enough
         self._kept = keep is not None
+        self._read = False
         self._settled = settled
         # A SuperLink forgets a message and its reply when the message's time is up: what came by the deadline must
         # still be there to be fetched, above all the replies that wait for an earlier one which never comes.
@@ -121,7 +124,7 @@ class Exchange:
 
     def coming(self) -> set[int]:
         """Return who is missing and would have answered by the deadline that was given, as far as the clock knows."""
-        return {self._client_of[i] for i in self._pending if self._clock.comes(i, self._latest)}
+        return {self._client_of[i] for i in self._pending if self._clock.arrives(i) <= self._latest}
 
     def foretold(self) -> Iterator[Message]:
         """Yield the replies that come too late, before they do, as far as the clock knows of them."""
@@ -153,7 +156,17 @@ class Exchange:
         """Yield replies until all have come or the deadline has passed; ``missing`` then holds who sent none.
 
         Where some are enough, whoever takes the replies says which of them count: :meth:`counted`.
+
+        Raises
+        ------
+        ConfigError
+            They have been read before, and are not kept.
         """
+        if self._read:
+            raise ConfigError(
+                "replies come one at a time and are not kept, but are read a second time: make a list of them first."
+            )
+        self._read = True
         yield from self._in_time()
         # Else a grid of this process waits for the others to be fetched before it writes down what clients have done.
         give_up = getattr(self._grid, "give_up", None)
@@ -167,8 +180,10 @@ class Exchange:
             # In order, one late reply holds up those behind it until the deadline; then all that are there count.
             last = self._clock.now() >= self._deadline
             before = len(self._pending)
+            if self._wanted is not None:
+                self._pending = dict.fromkeys(sorted(self._pending, key=self._clock.arrives))
             for reply in self.ready(wait=not last):
-                self.took = self._clock.now() - self._begun
+                self.took = max(self.took or 0.0, self._clock.came(reply) - self._begun)
                 yield reply
                 del reply
                 if self.satisfied:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
@@ -13,6 +13,7 @@ from aoi_fl.wire import coding, npy, protocol
 from aoi_fl.wire.protocol import Answer, Record
 
 MAX_EXAMPLES = 10**9  # more than any client trains on in a round; beyond it a claim is an error or an attack
+LARGEST = 1e30  # of any other number that a client tells; products and squares of such numbers stay finite
 R = TypeVar("R", bound=Record)
 _HEADER = 1024  # bytes that NumPy's file header may add to an array
 _FRAME = re.compile(r'^ *File "([^"\n]{1,300})", line (\d{1,9})', re.MULTILINE)
@@ -41,11 +42,12 @@ def some_of(names: Sequence[str]) -> str:
 class Update:
     """A reply that passed: arrays by name, number of examples, mean training loss if told, and the client's answer.
 
+    ``examples`` is a fraction where another metric weighs.
     ``arrays`` is empty where the model is bytes of no constant shape, for the aggregation alone to read.
     """
 
     arrays: dict[str, NDArray[np.generic]]
-    examples: int
+    examples: float
     loss: float | None
     answer: Answer | None
 
@@ -94,13 +96,13 @@ def read_update(
     Raises
     ------
     Refused
-        An error, missing or foreign arrays, another name, shape or type, a NaN or Inf, examples out of range, another
-        code than was asked for, or scales that are none.
+        An error, missing or foreign arrays, another name, shape or type, a NaN or Inf, examples or a loss out of range,
+        another code than was asked for, or scales that are none.
     """
     answer = read_answer(reply)
     examples, metrics = _examples(reply, examples_key)
     loss = loss_of(metrics)
-    if loss is not None and not np.isfinite(loss):
+    if loss is not None and not abs(loss) <= LARGEST:
         raise Refused(f"training loss {loss}")
     # Flower's `array_records` would tie the update into a reference cycle and keep it in memory.
     records = {key: record for key, record in reply.content.items() if isinstance(record, ArrayRecord)}
@@ -127,8 +129,14 @@ def check_metrics(reply: Message, examples_key: str) -> None:
 
 def metrics_of(content: RecordDict, examples_key: str) -> MetricRecord | None:
     """Return the metric record of a reply that counts: the one with the number of examples, else the first."""
-    records = [record for record in content.values() if isinstance(record, MetricRecord)]
-    return next((record for record in records if examples_key in record), records[0] if records else None)
+    key = metrics_key(content, examples_key)
+    return None if key is None else cast(MetricRecord, content[key])
+
+
+def metrics_key(content: RecordDict, examples_key: str) -> str | None:
+    """Return the name of that record."""
+    records = {key: record for key, record in content.items() if isinstance(record, MetricRecord)}
+    return next((key for key, record in records.items() if examples_key in record), next(iter(records), None))
 
 
 def loss_of(metrics: Mapping[str, object]) -> float | None:
@@ -156,23 +164,22 @@ def _last_line(reason: str | None) -> str:
     return lines[-1][:300] if lines else "no reason given"
 
 
-def _examples(reply: Message, key: str) -> tuple[int, Mapping[str, object]]:
+def _examples(reply: Message, key: str) -> tuple[float, Mapping[str, object]]:
     metrics = metrics_of(reply.content, key)
     if metrics is None:
         raise Refused("0 metric records in place of one")
     examples = metrics.get(key)
-    if not isinstance(examples, int | float) or examples % 1 or not 0 < examples <= MAX_EXAMPLES:
-        raise Refused(f"{key} is {examples!r}, not a whole number from 1 to {MAX_EXAMPLES}")
-    return int(examples), metrics
+    if not isinstance(examples, int | float) or not 0 < examples <= MAX_EXAMPLES:
+        raise Refused(f"{key} is {examples!r}, not a number above 0 and up to {MAX_EXAMPLES}")
+    return examples if examples % 1 else int(examples), metrics
 
 
 def _decode(record: ArrayRecord, model: ArrayRecord, compression: str = coding.NONE) -> dict[str, NDArray[Any]]:
-    if list(record) != list(model):
-        strange = set(record) ^ set(model)
-        raise Refused(f"array names differ from the model's: {', '.join(sorted(strange)[:3]) or 'their order'}")
+    if strange := set(record) ^ set(model):
+        raise Refused(f"array names differ from the model's: {', '.join(sorted(strange)[:3])}")
     arrays = {}
-    for name, array in record.items():
-        wanted = model[name]
+    for name, wanted in model.items():
+        array = record[name]
         if len(array.data) > _most_bytes(wanted):
             raise Refused(f"array {name} has {len(array.data)} bytes, the model's has {len(wanted.data)}")
         if not array.data.startswith(_MAGIC):  # NumPy would take an archive for a dict of arrays

@@ -65,10 +65,17 @@ class Joining:
 
         Before the first round, where some of those who were waited for turn out dead, they or others are waited for,
         and the roll is called again.
+
+        Raises
+        ------
+        NodesError
+            Nobody who is there can join a new run.
         """
         self._connected(grid, 1)  # with nobody there, rounds must not rush by empty
         fresh = self._call(grid, ask)
         begun = time.monotonic()
+        if ask.round == self.first == 1 and (why := self._roll.all_refused):
+            raise NodesError(f"{len(self._roll.turned_away)} node(s) are connected, and none can join: {why}")
         if ask.round == self.first:
             for _ in range(_REPEATED_ROLLS):
                 if not self._roll.gone or self._roster.available.sum() >= self._needs:

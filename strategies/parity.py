@@ -75,8 +75,12 @@ def inherited(options: RoundOptions, inner: Strategy) -> RoundOptions:
 
 
 def chain_of(strategy: Strategy) -> list[Strategy]:
-    """Return a strategy and those that it wraps, as Flower's differential-privacy strategies do, outermost first."""
+    """Return a strategy and those that it wraps, in whatever attribute, outermost first."""
     chain = [strategy]
-    while isinstance(wrapped := getattr(chain[-1], "strategy", None), Strategy):
-        chain.append(wrapped)
+    for outer in chain:
+        chain += [
+            held
+            for held in getattr(outer, "__dict__", {}).values()
+            if isinstance(held, Strategy) and not any(held is one for one in chain)
+        ]
     return chain

@@ -23,7 +23,8 @@ class RoundOptions:
 
     Attributes
     ----------
-    run : our own name of the run, sent in every message; by default made from Flower's run id
+    run, token : our own name of the run, sent in every message, by default made from Flower's run id; and what tells it
+        from an earlier one of that name
     seed : key of the server's draws
     min_clients : clients that must be connected before round 1; by default as many as the policy needs
     join_timeout, ask_timeout, train_timeout, evaluate_timeout : deadlines in seconds; without a train or evaluate
@@ -37,7 +38,8 @@ class RoundOptions:
         :mod:`aoi_fl.strategies.stragglers`; 0: none is
     until : seconds of simulated time after which no further round begins; 0: none are counted
     foresight : whether policies whose papers assume it are told what no server can know, where time is simulated
-    max_empty_rounds : rounds in a row without a usable update after which the run stops; 0: it never does
+    max_empty_rounds : rounds in a row without a usable update after which the run stops; 0: it never does, but for a
+        loop of somebody else's that has trained nothing in its first three
     compression : how updates travel, see :mod:`aoi_fl.wire.coding`
     weighted_by_key : the metric in which clients report their number of examples
     arrayrecord_key, configrecord_key : the names under which model and configuration travel
@@ -65,6 +67,7 @@ class RoundOptions:
     weighted_by_key: str = "num-examples"
     arrayrecord_key: str = protocol.ARRAYS
     configrecord_key: str = protocol.CONFIG
+    token: str | None = None
     train_metrics_aggr_fn: AggregateMetrics | None = None
     evaluate_metrics_aggr_fn: AggregateMetrics | None = None
 

@@ -52,7 +52,7 @@ class Participation:
     outcome: str
     age: int | None = None
     weight: float | None = None
-    examples: int | None = None
+    examples: float | None = None
     loss: float | None = None
     forced: bool = False
     refreshed: bool = False

@@ -8,10 +8,10 @@ from typing import TypeAlias
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from aoi_fl.flower.errors import NODE_UNAVAILABLE
+from aoi_fl.flower.errors import NO_HELLO, NODE_UNAVAILABLE
 from aoi_fl.strategies.clock import clock_of
 from aoi_fl.strategies.exchange import ANSWERS_KEPT, Exchange
-from aoi_fl.strategies.guard import MAX_EXAMPLES, Refused, read_record
+from aoi_fl.strategies.guard import LARGEST, MAX_EXAMPLES, Refused, read_record
 from aoi_fl.strategies.records import ClientRecord
 from aoi_fl.strategies.roster import Roster
 from aoi_fl.strategies.silence import Silence
@@ -19,6 +19,7 @@ from aoi_fl.wire import protocol
 from aoi_fl.wire.protocol import Answer, Ask, Introduction
 
 logger = logging.getLogger("flwr")
+_PLAIN_APP = "its ClientApp is Flower's own: `from aoi_fl.client import ClientApp`, or wrap it, `attach(app)`"
 
 # A node, who it is, and what it has decided, if it was asked.
 _Reply: TypeAlias = tuple[int, Introduction, Answer | None]
@@ -47,11 +48,18 @@ class RollCall:
         self._mute = Silence()  # strange nodes that have not said who they are
         self._late: list[Exchange] = []  # roll calls that some node may still answer
         self._complaints: dict[int, str] = {}
+        self._refused: dict[int, str] = {}  # of these, those that have answered the last roll call
 
     @property
     def turned_away(self) -> set[int]:
         """Return the nodes that were asked, and are not gone, but gave no answer that counts."""
         return set(self._complaints)
+
+    @property
+    def all_refused(self) -> str | None:
+        """Why the first of them cannot join, if nobody is there but nodes whose answers do not let them; else None."""
+        only = not self._roster.available.any() and not self.gone and self._complaints.keys() == self._refused.keys()
+        return next(iter(self._refused.values()), None) if only else None
 
     def call(
         self, grid: Grid, ask: Ask, timeout: float, settled: Callable[[int], float | None] = lambda known: None
@@ -87,7 +95,7 @@ class RollCall:
                 return 0.0
             return settled(len(nodes) - len(unknown) + len(strangers) - len(missing))
 
-        self.gone = set()
+        self.gone, self._refused = set(), {}
         if strangers:
             replies += self._hello(grid, strangers, ask, timeout, worth)
             nodes &= set(grid.get_node_ids())  # some may have left meanwhile
@@ -143,7 +151,9 @@ class RollCall:
                 asked = protocol.has_decided(reply.content[protocol.AOI])
                 found.append((node, who, read_record(reply, Answer) if asked else None))
             except Refused as reason:
-                self._complain(node, f"node {node} cannot join: {reason}")
+                why = _PLAIN_APP if NO_HELLO in str(reason) else str(reason)
+                self._refused[node] = text = f"node {node} cannot join: {why}"
+                self._complain(node, text)
         return found
 
     def _complain(self, node: int, text: str) -> None:
@@ -167,6 +177,6 @@ def _checked(who: Introduction) -> Introduction:
     if who.data_age is not None and not 0 <= who.data_age < 2**31:
         raise Refused(f"data-age is {who.data_age}, it must be 0 or more")
     for key, value in (("payment", who.payment), ("sensitivity", who.sensitivity)):
-        if value is not None and value <= 0:
-            raise Refused(f"{key} is {value}, it must be positive")
+        if value is not None and not 1 / LARGEST <= value <= LARGEST:
+            raise Refused(f"{key} is {value}, it must be positive, from {1 / LARGEST:g} to {LARGEST:g}")
     return who

@@ -136,6 +136,7 @@ class Roster:
             available=self.here(round_),
             payments=self.payments,
             sensitivities=self._sensitivities,
+            connected=self.available.copy(),
         )
 
     def _with_mean_sizes(self) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ Flower does: each does its part of the round wherever it is called from.
 """
 
 import logging
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -108,7 +109,7 @@ class AgeAwareStrategy(Steps):
         grid: Grid,
         initial_arrays: ArrayRecord,
         num_rounds: int = 3,
-        timeout: float = 3600,
+        timeout: float | None = 3600,
         train_config: ConfigRecord | None = None,
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
@@ -126,11 +127,13 @@ class AgeAwareStrategy(Steps):
         """
         self.summary()
         if self._last:
-            raise ConfigError(
-                f"this {type(self).__name__} has played a run, and remembers its clients: make a new one for another."
-            )
+            raise self._played()
         result = Result()
         arrays = result.arrays = initial_arrays
+        # One of each for all rounds, as in Flower: a subclass may change it from round to round.
+        train_config = ConfigRecord() if train_config is None else train_config
+        evaluate_config = ConfigRecord() if evaluate_config is None else evaluate_config
+        timeout = math.inf if timeout is None else timeout
         first = 1 if self._resume is None else self._resume.next_round
         self._last = num_rounds
         if first <= num_rounds:
@@ -169,28 +172,38 @@ class AgeAwareStrategy(Steps):
         return result
 
     def _train(
-        self, round_: int, arrays: ArrayRecord, config: ConfigRecord | None, grid: Grid, timeout: float
+        self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, timeout: float
     ) -> tuple[ArrayRecord, MetricRecord | None]:
         timeout = timeout if self.options.train_timeout is None else self.options.train_timeout
-        config = config or ConfigRecord()
         messages: Iterable[Message] = self.configure_train(round_, arrays, config, grid)
         if not self._dispatch.count:
             self._stragglers.wait(self._record, self._clock, timeout)
-        fresh, metrics = self.aggregate_train(round_, self._send(grid, messages, timeout, one_by_one=True))
+        fresh, metrics = self.aggregate_train(round_, self._updates(grid, messages, timeout))
         nobody = fresh is None and self._record.willing == 0 and not self._plan.ask.forced  # in broadcast, known now
         if nobody and (plan := self.rescue(self._ask(round_))) is not None:
             messages = self._train_messages(plan, arrays, config, grid)
-            fresh, metrics = self.aggregate_train(round_, self._send(grid, messages, timeout, one_by_one=True))
+            fresh, metrics = self.aggregate_train(round_, self._updates(grid, messages, timeout))
         self._record.empty = fresh is None
         self._so_far.trained |= fresh is not None  # also where a subclass aggregates by itself
         return (arrays if fresh is None else fresh), metrics
 
+    def _updates(self, grid: Grid, messages: Iterable[Message], timeout: float) -> Iterable[Message]:
+        """Return the round's updates as they come; where some are enough, reading them shows which are the last."""
+        updates = self._send(grid, messages, timeout, one_by_one=True)
+        return updates if _ours(self.aggregate_train) or self.options.enough is not None else list(updates)
+
     def _evaluate(
-        self, round_: int, arrays: ArrayRecord, config: ConfigRecord | None, grid: Grid, timeout: float
+        self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, timeout: float
     ) -> MetricRecord | None:
         timeout = timeout if self.options.evaluate_timeout is None else self.options.evaluate_timeout
-        messages = self.configure_evaluate(round_, arrays, config or ConfigRecord(), grid)
-        return self.aggregate_evaluate(round_, self._send(grid, messages, timeout, one_by_one=False))
+        messages = self.configure_evaluate(round_, arrays, config, grid)
+        replies: Iterable[Message] = self._send(grid, messages, timeout, one_by_one=False)
+        return self.aggregate_evaluate(round_, replies if _ours(self.aggregate_evaluate) else list(replies))
+
+
+def _ours(step: Callable[..., Any]) -> bool:
+    """Tell a step of ours, which reads replies once, from a subclass's, which may expect a list, as from Flower."""
+    return getattr(step, "__module__", "").startswith("aoi_fl.")
 
 
 def _shown(value: object) -> str:

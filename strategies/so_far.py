@@ -6,6 +6,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.science.errors import NothingTrainedError
+from aoi_fl.strategies.records import RoundRecord
+
 
 @dataclass
 class SoFar:
@@ -33,3 +36,22 @@ class SoFar:
         """Return what :meth:`memory` was made of."""
         trained, evaluated, unevaluable, idle = memory.tolist()
         return cls(bool(trained), bool(evaluated), bool(unevaluable), idle)
+
+
+def nothing_trained(last: RoundRecord, withheld: int) -> NothingTrainedError:
+    """Return the error of a run in which no update could be used, with what is known of its last round.
+
+    ``withheld`` is how many clients were sent the model in that, if somebody else plays the rounds and no reply came.
+    """
+    reasons = list(dict.fromkeys(f"{p.name} {p.outcome}: {p.reason}" for p in last.participations))
+    none = "No client was sent the model in the last of them."
+    if withheld:
+        none = (
+            f"In the last of them {withheld} client(s) were sent the model, and no reply was handed on: whoever plays "
+            "the rounds, as a wrapper of Flower's that wants a reply without an error from each client, keeps them to "
+            "itself."
+        )
+    return NothingTrainedError(
+        f"not one update could be used in {last.round} round(s), so the model is the one that the run began with. "
+        f"{'; '.join(reasons[:3]) or none}"
+    )

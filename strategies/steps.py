@@ -15,6 +15,8 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
+from aoi_fl.science import draws
+from aoi_fl.science.clock import FIRST
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.base import Aggregation
@@ -61,13 +63,14 @@ class Steps(Bookkeeping):
                 f"late_rounds is {self.options.late_rounds}, but another loop than {type(self).__name__}.start plays "
                 "the rounds, and hands no late reply on: leave it out, or call start."
             )
+        self._refuse_another_run(server_round)
         self._settle(arrays)
         self._open(server_round, grid)
         with self._record.timed("ask"):
             plan = self.choose(self._ask(server_round), grid)
             if not len(plan.clients):
                 plan = self.rescue(self._ask(server_round)) or plan
-        self._outstanding = not self._last
+        self._outstanding, self._withheld = not self._last, False
         return self._train_messages(plan, arrays, config, grid)
 
     def aggregate_train(
@@ -78,8 +81,8 @@ class Steps(Bookkeeping):
         Raises
         ------
         NothingTrainedError
-            Somebody else plays the rounds, and up to now not one update could be used. (Our own ``start`` knows which
-            round is the last, and goes on until then.)
+            Somebody else plays the rounds, and in several of them, up to now, not one update could be used: three, or
+            ``max_empty_rounds``. (Our own ``start`` knows which round is the last, and goes on until then.)
         """
         collector = Collector(
             self._plan, self._model, self._aggregation, self.weights == weighting.UNBIASED,
@@ -107,7 +110,7 @@ class Steps(Bookkeeping):
         if not self._last:
             self._outstanding, self._unrecorded = False, self._model if arrays is None else arrays
             if not self._record.declined:
-                self._check_trained()
+                self._check_training()
         return arrays, metrics
 
     def configure_evaluate(
@@ -133,9 +136,9 @@ class Steps(Bookkeeping):
             self.hear,
         )
         nodes = {self.roster.node(client): client for client in self._evaluation.clients}
-        contents = self._aggregation.to_evaluate(server_round, arrays, config, list(nodes), grid)
+        drafts = self._aggregation.to_evaluate(server_round, arrays, config, list(nodes), grid)
         terms = {node: self._evaluation.terms(client) for node, client in nodes.items()}
-        return self._dispatch.messages(protocol.EVALUATE, contents, terms)
+        return self._dispatch.messages(protocol.EVALUATE, drafts, terms)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Have the clients' metrics aggregated."""
@@ -144,10 +147,12 @@ class Steps(Bookkeeping):
             for client in self._take(replies, self._evaluation.take):
                 self._evaluation.drop(client, self._dispatch.why_missing)
             metrics = self._evaluation.result(self._aggregation)
-            if self._evaluation.in_vain and not self._so_far.evaluated:
+            self._so_far.evaluated |= metrics is not None
+            self._unable |= self._evaluation.unable
+            here = np.flatnonzero(self.roster.available).tolist()
+            if here and self._unable.issuperset(here) and not self._so_far.evaluated:
                 logger.warning("No client could evaluate the model: none is asked again (fraction_evaluate=0).")
                 self._so_far.unevaluable = True
-            self._so_far.evaluated |= metrics is not None
             self._record.add_seconds("evaluate", time.monotonic() - self._step_begun)
         if metrics is not None:
             self._record.judge("client", metrics)
@@ -176,7 +181,7 @@ class Steps(Bookkeeping):
         extra = {} if self._configure is None else self._configure(plan.ask.round)
         config = ConfigRecord({**config, "server-round": plan.ask.round, **extra})
         nodes = [self.roster.node(client) for client in plan.clients.tolist()]
-        contents = self._aggregation.to_train(plan.ask.round, arrays, config, nodes, grid)
+        drafts = self._aggregation.to_train(plan.ask.round, arrays, config, nodes, grid)
         refresh = [False] * len(nodes) if plan.refresh is None else plan.refresh.tolist()
         asks = [
             replace(self.terms(plan.ask, client), refresh=flag)
@@ -184,14 +189,16 @@ class Steps(Bookkeeping):
         ]
         terms = dict(zip(nodes, asks, strict=True))
         self._sent = self._clock.now()
-        return self._dispatch.messages(protocol.TRAIN, contents, terms, asleep=self.asleep())
+        return self._dispatch.messages(protocol.TRAIN, drafts, terms, asleep=self.asleep())
 
     def _send(self, grid: Grid, messages: Iterable[Message], timeout: float, *, one_by_one: bool) -> Exchange:
         ordered = one_by_one and self.options.deterministic
         enough, late = (self.options.enough, self.options.late_rounds) if one_by_one else (None, 0)
         keep = late * timeout if late else None  # a round takes no longer, but for its question
+        seed, round_, clients = self.options.seed, self._record.round, len(self.roster)
+        lots = None if enough is None else draws.uniforms(seed, round_, FIRST, clients)
         return self._dispatch.send(
-            grid, messages, timeout, one_by_one=one_by_one, ordered=ordered, enough=enough, keep=keep
+            grid, messages, timeout, one_by_one=one_by_one, ordered=ordered, enough=enough, keep=keep, lots=lots
         )
 
     def _take(

@@ -122,7 +122,7 @@ class Stragglers:
             next_round = None if isnan(reserved) else int(reserved)
             known = None if isnan(age) else Answer(self._roster.name(client), True, int(age), next_round)
             changes = {name.removeprefix(prefix): array for name, array in memory.items() if name.startswith(prefix)}
-            update = Update(changes, int(examples), None if isnan(loss) else loss, known)
+            update = Update(changes, examples if examples % 1 else int(examples), None if isnan(loss) else loss, known)
             self._works[client] = Work(client, int(round_), weight, sent, comes, update=update)
 
     def _fetch(self, record: RoundRecord, clock: Clock) -> None:

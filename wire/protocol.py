@@ -34,6 +34,11 @@ BY_SENSITIVITY = ("whittle", "abs")  # the indices that use φ
 _LARGEST = sys.float_info.max
 
 
+def category(message_type: str) -> str:
+    """Return what a message asks for, without the action after it: "train" of "train.personal"."""
+    return message_type.partition(".")[0]
+
+
 class Record:
     """A dataclass that travels as a flat mapping; None and empty lists stay at home."""
 
@@ -106,8 +111,10 @@ class Ask(Record):
     whoever evaluates this round's model whether it takes part in the next round; ``compression`` is how an update is to
     travel (:mod:`aoi_fl.wire.coding`), None: as it is. With a ``rate`` the client takes part systematically
     (:mod:`aoi_fl.science.systematic`), in place of by the table: by that rate, its ``phase`` (None: one that it draws
-    itself) and ``jitter`` (None: 0). ``pace`` is the seconds that a round takes, at least; ``looks`` those between two
-    looks for a message of a client that does not know when the next one comes, None: as it likes.
+    itself), ``jitter`` (None: 0) and the ``shift`` of a rate that has changed (None: 0). ``pace`` is the seconds that a
+    round takes, at least; ``looks`` those between two looks for a message of a client that does not know when the next
+    one comes, None: as it likes. ``token`` tells the run from an earlier one of its name, where clients keep their
+    states out of the server's reach.
     """
 
     run: str
@@ -123,8 +130,10 @@ class Ask(Record):
     rate: float | None = None
     phase: float | None = None
     jitter: float | None = None
+    shift: float | None = None
     pace: float | None = None
     looks: float | None = None
+    token: str | None = None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi_fl.client.device import enroll
+from aoi_fl.client.device.node import check
 from aoi_fl.client.device.rules import Rules, Value
 from aoi_fl.science.errors import ConfigError
 
@@ -84,7 +85,11 @@ def configuration(node: Path | None) -> Iterator[Finding]:
     if "name" not in values or "state-dir" not in values:
         yield Finding("configuration", "fail", f"{node} lacks name or state-dir", "Set both: docs/edge.md.")
         return
-    yield Finding("configuration", "ok", f"{node}, client {values['name']}")
+    try:
+        check(values)
+        yield Finding("configuration", "ok", f"{node}, client {values['name']}")
+    except ConfigError as error:
+        yield Finding("configuration", "fail", f"{node}: {error}", "Mend the file; what it may hold: docs/edge.md.")
     yield rules(values)
     folder = Path(str(values["state-dir"]))
     yield state(folder)

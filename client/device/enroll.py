@@ -26,7 +26,7 @@ from aoi_fl.client.device.reach import split_address
 from aoi_fl.client.device.unit import node_toml, timer, unit
 from aoi_fl.client.state import checked_name
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire.files import write_whole
+from aoi_fl.wire.files import sync, write_whole
 
 KEY, CA, SUPERLINK, NODE = "client.key", "ca.crt", "superlink.env", "node.toml"
 
@@ -150,9 +150,11 @@ def ca_certificates(path: Path) -> list[x509.Certificate]:
 
 
 def _write_new(path: Path, content: bytes) -> None:
-    """Write a file that must not exist, readable to no one else for even a moment, and sync it to the disk."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(handle)
+    """Write a file that must not exist, whole or not at all, readable to no one else for even a moment."""
+    aside = path.with_name(f".{path.name}.new")
+    write_whole(aside, content, 0o600)
+    try:
+        os.link(aside, path)  # which fails where a rename would write over it
+    finally:
+        aside.unlink()
+    sync(path.parent)

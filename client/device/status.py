@@ -10,6 +10,7 @@ from aoi_fl.client import session
 from aoi_fl.client.device import history, power
 from aoi_fl.client.device.enroll import NODE
 from aoi_fl.client.device.history import RunHistory
+from aoi_fl.client.device.node import check
 from aoi_fl.client.device.rules import UNMETERED, Rules
 from aoi_fl.science.errors import ConfigError
 
@@ -22,7 +23,7 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
     Raises
     ------
     ConfigError
-        The folder is not one of a client's, a rule is none, or the client's state cannot be read by this account.
+        The folder is not one of a client's, a key or rule is none, or this account cannot read the client's state.
     """
     now = now or datetime.now()
     path = folder / NODE
@@ -30,7 +31,11 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
         node = tomllib.loads(path.read_text("utf-8"))
         name, state_dir = str(node["name"]), Path(str(node["state-dir"]))
     except (OSError, ValueError, KeyError) as error:
-        raise ConfigError(f"{path} cannot be read as a client's, with name and state-dir: {error}.") from error
+        raise ConfigError(
+            f"{path} cannot be read as a client's, with name and state-dir: {error}. Run aoi enroll first, or give the "
+            "client's folder with --dir."
+        ) from error
+    check(node)
     rule = Rules.read(node).forbids(now)
     unknown = rule == UNMETERED and power.metered() is None
     why = f"{rule} in {path}{', and NetworkManager does not say whether the network is metered' if unknown else ''}"

@@ -14,7 +14,7 @@ from aoi_fl.experiments.harness.stats import interval
 from aoi_fl.experiments.harness.times import earlier
 
 _BASE = "random"
-_TOLD = ("refl:late-rounds=5", "markov-optimal")  # beside random selection, in the headline
+_TOLD = ("random:late-rounds=5", "refl:late-rounds=5", "markov-optimal")  # beside random selection, in the headline
 _LINES, _MARKERS = ("-", "--", ":", "-."), "h8<>PXp*^v"
 
 Runs = Sequence[Mapping[str, Any]]  # a row for each seed of one policy
@@ -36,12 +36,12 @@ def table_of(rows: Sequence[Row], levels: tuple[float, float]) -> Table:
                 _minutes(runs, "reached_lower"),
                 _later(runs, against),
                 _minutes(runs, "reached_upper", against),
-                interval([run["final"] for run in runs]).show(4),
+                interval(_told(runs, "final")).show(4),
                 interval([run["updates"] for run in runs]).show(1),
                 _hours(runs),
                 _wasted(runs),
                 interval([100 * run["never"] for run in runs]).show(1),
-                interval([run["variance"] for run in runs if run["variance"] is not None]).show(1),
+                f"{interval(_told(runs, 'variance')).show(1)} ({_mean(_told(runs, 'interval'))})",
                 interval([run["jain"] for run in runs]).show(3),
                 interval([run["seconds_a_round"] for run in runs]).show(1),
             ]
@@ -52,20 +52,22 @@ def table_of(rows: Sequence[Row], levels: tuple[float, float]) -> Table:
         lines = [[cell.replace(" (one seed)", "") for cell in line] for line in lines]
     head = (
         "policy", f"minutes to {lower}", "later than random", f"to {upper}", "final accuracy", "updates a round",
-        "device-hours", "% wasted", "% never reached", "Var[X]", "Jain's index", "seconds a round",
+        "device-hours", "% wasted (least to most)", "% never reached", "Var[X] (E[X])", "Jain's index",
+        "seconds a round",
     )  # fmt: skip
     return Table(about, head, lines)
 
 
 def headline_of(title: str, rows: Sequence[Row]) -> str:
     """Say what random selection wastes, and what the others that matter waste and how much later they are."""
-    runs = {policy: _runs(rows, policy) for policy in (_BASE, *_TOLD)}
-    if not all(runs.values()):
+    runs = {policy: found for policy in (_BASE, *_TOLD) if (found := _runs(rows, policy))}
+    if _BASE not in runs or len(runs) == 1:
         return ""
     others = (
         f"{called(policy)} {_wasted(runs[policy])} % of {_hours(runs[policy])}, "
         f"{_later(runs[policy], runs[_BASE], ' minutes later')}"
-        for policy in _TOLD
+        for policy in runs
+        if policy != _BASE
     )
     usual_cost = f"{_wasted(runs[_BASE])} % of its {_hours(runs[_BASE])} device-hours"
     return f"{title}: random selection wastes {usual_cost}, {'; '.join(others)}."
@@ -106,11 +108,10 @@ def _policies(rows: Sequence[Row]) -> list[str]:
 
 
 def _minutes(runs: Runs, level: str, usual: Runs = ()) -> str:
-    """Say after how many minutes a level was reached; if not by all, by how many, beside the usual in pairs."""
-    reached = [run[level] / 60 for run in runs if run[level] is not None]
-    if len(reached) < len(runs):
-        return f"{len(reached)} of {len(runs)}{_chance(_pairs(runs, usual, level))}"
-    return interval(reached).show(1)
+    """Say after how many minutes a level was reached, or by how many if not by all; tested beside the usual."""
+    reached = [seconds / 60 for seconds in _told(runs, level)]
+    there = interval(reached).show(1) if len(reached) == len(runs) else f"{len(reached)} of {len(runs)}"
+    return there + _chance(_pairs(runs, usual, level))
 
 
 def _hours(runs: Runs) -> str:
@@ -119,8 +120,14 @@ def _hours(runs: Runs) -> str:
 
 
 def _wasted(runs: Runs) -> str:
-    """Say what share of the device-hours was wasted, in percent."""
-    return interval([100 * run["wasted"] / run["worked"] for run in runs if run["worked"]]).show(1)
+    """Say what share of the device-hours was wasted, in percent: far from normal, so from the least to the most."""
+    shares = [100 * run["wasted"] / run["worked"] for run in runs if run["worked"]]
+    spread = f" ({min(shares):.1f} to {max(shares):.1f})" if len(shares) > 1 else ""
+    return _mean(shares) + spread
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{sum(values) / len(values):.1f}" if values else "–"
 
 
 def _later(runs: Runs, usual: Runs, unit: str = "") -> str:
@@ -130,7 +137,7 @@ def _later(runs: Runs, usual: Runs, unit: str = "") -> str:
         return "–"
     if not np.isfinite(pairs).all():
         return f"not all there{_chance(pairs)}"
-    return interval(_minutes_later(runs, usual)).show(1, unit)
+    return interval(_minutes_later(runs, usual)).show(1, unit) + _chance(pairs)
 
 
 def _minutes_later(runs: Runs, usual: Runs) -> list[float]:
@@ -148,6 +155,11 @@ def _pairs(runs: Runs, usual: Runs, level: str) -> list[tuple[float, float]]:
 def _chance(pairs: Sequence[tuple[float, float]]) -> str:
     """Write the p of the paired test of censored times, for which it takes two pairs."""
     return f", p = {earlier(*np.array(pairs).T).chance:.2g}" if len(pairs) > 1 else ""
+
+
+def _told(runs: Runs, column: str) -> list[float]:
+    """Return a column of the runs that have it."""
+    return [run[column] for run in runs if run.get(column) is not None]
 
 
 def _runs(rows: Sequence[Row], policy: str) -> Runs:

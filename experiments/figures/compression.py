@@ -76,7 +76,7 @@ class Compression(Experiment):
                     f"{sizes[kind] / sizes[NONE]:.3f}",
                     interval((100 * _end(curve)).tolist()).show(2, " %"),
                     "" if own else end.show(2, " points"),
-                    "" if own else mean.show(2, " points"),
+                    "" if own else mean.show(3, " points"),
                 ]
             )
         head = ("code", "an update", "of float32's", "accuracy", "above none at the end", "above none, all rounds")

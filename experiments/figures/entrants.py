@@ -6,9 +6,10 @@ from aoi_fl.science.errors import ConfigError, did_you_mean
 from aoi_fl.strategies.registry import BUDGETED, POLICIES
 
 PLAYABLE = tuple(policy for policy in POLICIES if policy not in BUDGETED)  # those that go by k, not by a budget
-# The ten that the committed tables compare: the papers' policy as it stands, and what this project makes of it.
-TEN = (
-    "random", "oldest-age", "markov-optimal", "markov-optimal:weights=size:absence=learned",
+# Those that the committed tables compare: the papers' policy as it stands, and what this project makes of it; random
+# selection with late updates, so that what REFL gains by them is told from what it gains by whom it selects.
+ENTRANTS = (
+    "random", "random:late-rounds=5", "oldest-age", "markov-optimal", "markov-optimal:weights=size:absence=learned",
     "systematic:weights=size:absence=learned", "rpow-d", "oort", "fedcs", "refl:late-rounds=5", "f3ast",
 )  # fmt: skip
 
@@ -19,12 +20,12 @@ def own_keys(entrant: str, shared: Collection[str]) -> dict[str, str]:
     Parameters
     ----------
     entrant : as written
-    shared : the keys that hold for all
+    shared : the keys that hold for all, or are not an entrant's to set
 
     Raises
     ------
     ConfigError
-        There is no such policy, or a key has another form or is shared.
+        There is no such policy, or a key has another form, is shared, or is given twice.
     """
     policy, *own = entrant.split(":")
     if policy not in PLAYABLE:
@@ -36,6 +37,8 @@ def own_keys(entrant: str, shared: Collection[str]) -> dict[str, str]:
         if not equals or key in {*shared, "policy"}:
             why = "the arena sets it for all" if equals else "write for instance systematic:weights=size"
             raise ConfigError(f"policies has {entrant!r}, and in it {text!r}: {why}.")
+        if key in keys:
+            raise ConfigError(f"policies has {entrant!r}, and in it {key} twice: give it once.")
         keys[key] = value
     return keys
 

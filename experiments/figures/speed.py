@@ -9,7 +9,7 @@ from aoi_fl.experiments.figures.said import HEADLINE, Said
 from aoi_fl.experiments.harness.base import Row, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, interval, paired_curves, ratio
 from aoi_fl.experiments.harness.times import earlier, levels, reached, shift, sooner
-from aoi_fl.experiments.harness.verdicts import joint, side
+from aoi_fl.experiments.harness.verdicts import side
 
 POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing")
 # A control: Markov optimal with m = 0, where a client takes part with probability k/n whatever its age.
@@ -96,10 +96,11 @@ def measured(said: Said, rows: Sequence[Row], model: str) -> tuple[str, Verdict]
     all_there = bool(np.isfinite(times).all() and np.isfinite(others).all())
     if said.kind == "headline":
         return _headline(said, model, times, others) if all_there else None
-    verdict = sooner(ours, base, said.level)
-    if all_there:
-        verdict = joint([verdict, side([interval((times - others).tolist())], -1)])
     moved, span = shift(ours, base, said.level), levels(said.level)
+    if all_there and moved is not None:
+        verdict = side([moved, interval((times - others).tolist())], -1)
+    else:
+        verdict = sooner(ours, base, said.level)
     said_ = [] if moved is None else [f"{span[0]:.1%} to {span[-1]:.1%}: {moved.show(1)} rounds later"]
     if all_there:
         said_.append(f"{said.level:.0%}: {_later(times, others)} against {said.base}'s {others.mean():.1f}")

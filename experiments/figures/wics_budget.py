@@ -181,7 +181,7 @@ def _similar(rows: Sequence[Row]) -> Claim:
         for p in POLICIES
         if p != "wics"
     ]
-    lower, higher = (sum(d.beyond(wanted, len(found)) for d in found) for wanted in (-1, 1))
+    lower, higher = (sum(d.beyond(wanted) for d in found) for wanted in (-1, 1))
     ours = (
         f"at B = {', '.join(map(str, others))}, WICS's loss at the end is lower beyond chance in {lower} of "
         f"{len(found)} comparisons with its rivals, higher in {higher}"

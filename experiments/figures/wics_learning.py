@@ -126,7 +126,7 @@ class WicsLearning(Experiment):
                     + ", ".join(f"{drop.show(4)} over {p}" for p, drop in drops.items())
                 )
                 ahead += [*gains.values(), *(Interval(-drop.mean, drop.half, drop.count) for drop in drops.values())]
-            sure = sum(better.beyond(1, len(ahead)) for better in ahead)
+            sure = sum(better.beyond(1) for better in ahead)
             measured = "; ".join(ours)
             if ahead:
                 measured = (

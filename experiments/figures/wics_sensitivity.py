@@ -30,7 +30,7 @@ _POLICIES: Mapping[str, tuple[str, str | None]] = {
 }
 _ROUNDS = 200
 _THEIRS = "(a) accuracy and (b) loss better than all three (curves)"
-_WHY = {"cnn": "about 20 minutes of one core for each run: `--model cnn`"}
+_WHY = {"cnn": "about 6 minutes of one core for each run: `--model cnn`"}
 
 
 def _claimed(model: str, dataset: str) -> str:

@@ -41,6 +41,8 @@ class Interval:
 
     def show(self, digits: int = 2, unit: str = "") -> str:
         """Write mean and interval, for instance ``1.20 [0.80, 1.60]``."""
+        if not self.count:
+            return "–"
         ends = f" [{self.low:.{digits}f}, {self.high:.{digits}f}]" if math.isfinite(self.half) else " (one seed)"
         return f"{self.mean:.{digits}f}{ends}{unit}"
 

@@ -1,13 +1,20 @@
 """What every aggregation is asked: what goes to the clients, and what becomes of their accepted replies."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
 from aoi_fl.strategies.guard import Update
 from aoi_fl.strategies.records import Memory
+
+
+class Draft(NamedTuple):
+    """What a node is to be sent, but for our own record, and the message's type: "train", or "train.personal"."""
+
+    content: RecordDict
+    kind: str
 
 
 class Aggregation(Protocol):
@@ -23,7 +30,7 @@ class Aggregation(Protocol):
 
     def to_train(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
-    ) -> Mapping[int, RecordDict]:
+    ) -> Mapping[int, Draft]:
         """Return what each of the chosen nodes is sent; a node that is left out is sent nothing."""
 
     def begin(self, round_: int, model: ArrayRecord) -> None:
@@ -37,7 +44,7 @@ class Aggregation(Protocol):
 
     def to_evaluate(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
-    ) -> Mapping[int, RecordDict]:
+    ) -> Mapping[int, Draft]:
         """Return what each of the evaluating nodes is sent."""
 
     def evaluated(self, round_: int, replies: Sequence[Message]) -> MetricRecord | None:

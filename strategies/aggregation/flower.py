@@ -7,24 +7,28 @@ FedAvg all updates of the round at once.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.aggregation import state
+from aoi_fl.strategies.aggregation.base import Draft
 from aoi_fl.strategies.aggregation.mean import cast
 from aoi_fl.strategies.aggregation.metrics import common
-from aoi_fl.strategies.guard import Update, metrics_of
+from aoi_fl.strategies.aggregation.standing import Standing
+from aoi_fl.strategies.guard import Update, metrics_key, metrics_of, one_line, some_of
 from aoi_fl.strategies.parity import chain_of
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.records import Memory
 from aoi_fl.wire import protocol
+from aoi_fl.wire.arrays import model_key
 
 logger = logging.getLogger("flwr")
 
@@ -33,6 +37,7 @@ _EVERYBODY = {
     "fraction_train": 1.0, "fraction_evaluate": 1.0,
     "min_train_nodes": 1, "min_evaluate_nodes": 1, "min_available_nodes": 1,
 }  # fmt: skip
+_STANDING = "aggregation/config/"
 
 
 class ByFlower:
@@ -59,13 +64,14 @@ class ByFlower:
         self._strategy, self._options = strategy, options
         self._round, self._model, self.opaque = 0, ArrayRecord(), False
         self._accepted: dict[int, tuple[Message, float]] = {}
+        self._standing = Standing()
         self._said: set[str] = set()
 
     def to_train(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
-    ) -> dict[int, RecordDict]:
-        """Return the contents of the strategy's own messages to the chosen nodes."""
-        return self._contents("configure_train", round_, arrays, config, nodes, grid)
+    ) -> dict[int, Draft]:
+        """Return the strategy's own messages to the chosen nodes."""
+        return self._drafts(protocol.TRAIN, round_, arrays, self._standing.in_round(round_, config), nodes, grid)
 
     def begin(self, round_: int, model: ArrayRecord) -> None:
         """Begin to gather the round's replies."""
@@ -74,9 +80,8 @@ class ByFlower:
 
     def add(self, client: int, reply: Message, update: Update, weight: float) -> None:
         """Keep a reply, with its arrays in the model's types if they came in others, until all are there."""
-        if update.arrays:
-            key = self._options.arrayrecord_key
-            _keep_one(reply, ArrayRecord, key, ArrayRecord({k: Array(v) for k, v in update.arrays.items()}))
+        if update.arrays and (key := model_key(reply.content, self._options.arrayrecord_key)) is not None:
+            reply.content[key] = ArrayRecord({k: Array(v) for k, v in update.arrays.items()})
         self._accepted[client] = reply, weight
 
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
@@ -91,9 +96,9 @@ class ByFlower:
 
     def to_evaluate(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
-    ) -> dict[int, RecordDict]:
-        """Return the contents of the strategy's own messages to the evaluating nodes."""
-        return self._contents("configure_evaluate", round_, arrays, config, nodes, grid)
+    ) -> dict[int, Draft]:
+        """Return the strategy's own messages to the evaluating nodes."""
+        return self._drafts(protocol.EVALUATE, round_, arrays, config, nodes, grid)
 
     def evaluated(self, round_: int, replies: Sequence[Message]) -> MetricRecord | None:
         """Have the strategy aggregate the accepted evaluations."""
@@ -108,7 +113,8 @@ class ByFlower:
             kept, lost = state.dump(strategy)
             found |= {f"aggregation/{i}/{k}": v for k, v in kept.items()}
             self._say(strategy, lost, "if this run is interrupted and resumed, it begins again as the strategy is made")
-        return found
+        kept, _ = state.dump(self._standing)
+        return found | {f"{_STANDING}{k}": v for k, v in kept.items()}
 
     def recall(self, memory: Memory) -> None:
         """Give the strategy its state back."""
@@ -116,6 +122,7 @@ class ByFlower:
             prefix = f"aggregation/{i}/"
             lost = state.load(strategy, {k.removeprefix(prefix): v for k, v in memory.items() if k.startswith(prefix)})
             self._say(strategy, lost, "this run goes on with it as the strategy is made, not as it was when it stopped")
+        state.load(self._standing, {k.removeprefix(_STANDING): v for k, v in memory.items() if k.startswith(_STANDING)})
 
     def _say(self, strategy: Strategy, lost: Mapping[str, str], meaning: str) -> None:
         """Say once of each attribute that a checkpoint does not hold it, and what that means."""
@@ -137,32 +144,46 @@ class ByFlower:
     def _chain(self) -> list[Strategy]:
         return chain_of(self._strategy)
 
-    def _contents(
-        self, method: str, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
-    ) -> dict[int, RecordDict]:
+    def _drafts(
+        self, kind: str, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
+    ) -> dict[int, Draft]:
         if not nodes:  # sampling from nobody, Flower would wait for somebody
             return {}
         with _everybody(self._chain()):
-            configure = getattr(self._strategy, method)
-            messages = configure(round_, arrays, ConfigRecord({**config}), ChosenNodes(grid, nodes))
-            contents = {message.metadata.dst_node_id: message.content for message in messages}
-        if strangers := contents.keys() - set(nodes):
+            configure = getattr(self._strategy, f"configure_{kind}")
+            messages = list(configure(round_, arrays, config, ChosenNodes(grid, nodes)))
+        drafts = {m.metadata.dst_node_id: Draft(m.content, m.metadata.message_type) for m in messages}
+        if strangers := drafts.keys() - set(nodes):
             raise ConfigError(
                 f"{type(self._strategy).__name__} sends a message to node {min(strangers)}, which was not chosen: as "
                 "aggregation it may write to the nodes that its grid lists. Let it take them from grid.get_node_ids()."
             )
-        return contents
+        for draft in drafts.values():
+            if protocol.category(draft.kind) != kind:
+                raise ConfigError(
+                    f"{type(self._strategy).__name__} sends a message of type {draft.kind!r} to train or evaluate: as "
+                    f"aggregation it may send {kind!r}, or {kind!r} with an action of its own, as '{kind}.mine'."
+                )
+        return drafts
 
     def _ready(self, replies: Sequence[Message], weights: Sequence[float] | None = None) -> list[Message]:
-        """Return replies as Flower's strategies expect them: one record of each kind, the same metrics in each."""
+        """Return replies as Flower's strategies expect them: the same records in each, with the same metrics, and ω."""
         key = next((s.weighted_by_key for s in self._chain() if hasattr(s, "weighted_by_key")), None)
-        found = [metrics_of(reply.content, self._options.weighted_by_key) for reply in replies]
-        metrics = common([MetricRecord() if record is None else record for record in found])
-        for i, (reply, record) in enumerate(zip(replies, metrics, strict=True)):
+        names = [metrics_key(reply.content, self._options.weighted_by_key) for reply in replies]
+        found = [metrics_of(reply.content, self._options.weighted_by_key) or MetricRecord() for reply in replies]
+        lost: list[str] = []
+        for i, (name, reply, record) in enumerate(zip(names, replies, common(found), strict=True)):
+            lost += [f"metric {metric!r}" for metric in found[i].keys() - record.keys()]
+            reply.content[name or protocol.METRICS] = own = record.copy()
             if weights is not None and key is not None:
-                record[key] = weights[i]
-            _keep_one(reply, MetricRecord, protocol.METRICS, record)
+                own[key] = weights[i]
             reply.content.pop(protocol.AOI, None)
+        _call_alike(replies, names)
+        _call_alike(replies, [model_key(reply.content, self._options.arrayrecord_key) for reply in replies])
+        lost += _leave_common(replies)
+        if new := sorted({one_line(what) for what in lost} - self._said):
+            self._said.update(new)
+            logger.warning("Left out, since not every client sends it alike: %s", some_of(new))
         return list(replies)
 
     def _in_its_types(self, arrays: ArrayRecord) -> ArrayRecord:
@@ -193,6 +214,26 @@ def is_opaque(model: ArrayRecord) -> bool:
     return bool(model) and all(array.dtype == "uint8" and len(array.shape) == 1 for array in model.values())
 
 
+def _call_alike(replies: Sequence[Message], names: Sequence[str | None]) -> None:
+    """Give a record of each reply the name that it has in most of them: by it Flower's strategies compare them."""
+    most, _ = Counter(names).most_common(1)[0]
+    for reply, name in zip(replies, names, strict=True):
+        if name is not None and most is not None and name != most:
+            reply.content[most] = reply.content.pop(name)
+
+
+def _leave_common(replies: Sequence[Message]) -> list[str]:
+    """Take arrays and metrics away that not every client sent, for which Flower's would end the run; return them."""
+    held = [{(k, type(v)) for k, v in reply.content.items() if not isinstance(v, ConfigRecord)} for reply in replies]
+    shared = set[tuple[str, type]].intersection(*held)
+    lost = []
+    for reply, own in zip(replies, held, strict=True):
+        for name, _ in own - shared:
+            del reply.content[name]
+            lost.append(f"record {name!r}")
+    return lost
+
+
 @contextmanager
 def _everybody(chain: Sequence[Strategy]) -> Iterator[None]:
     """Have strategies take all nodes that a grid lists."""
@@ -206,11 +247,3 @@ def _everybody(chain: Sequence[Strategy]) -> Iterator[None]:
     finally:
         for strategy, own in before:
             vars(strategy).update(own)
-
-
-def _keep_one(reply: Message, kind: type, key: str, record: Any) -> None:
-    """Put a record in the place of all those of its kind in a reply, under the first one's name."""
-    keys = [k for k, found in reply.content.items() if isinstance(found, kind)]
-    for k in keys:
-        del reply.content[k]
-    reply.content[keys[0] if keys else key] = record

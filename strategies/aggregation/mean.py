@@ -1,5 +1,6 @@
 """A weighted mean that holds one update at a time."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,11 +11,14 @@ from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.refl import late_weights
+from aoi_fl.strategies.aggregation.base import Draft
 from aoi_fl.strategies.aggregation.metrics import aggregate, stripped
-from aoi_fl.strategies.guard import Update
+from aoi_fl.strategies.guard import Update, some_of
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.records import Memory
+from aoi_fl.wire import npy, protocol
 
+logger = logging.getLogger("flwr")
 _BLOCK = 1 << 17  # values added at once: their products, 1 MiB, stay in the processor's cache, and calls are few
 _KINDS = "fiub"  # of NumPy's types: those that have a mean
 
@@ -75,14 +79,24 @@ class RunningMean:
         return np.sqrt(squares)
 
     def result(self) -> ArrayRecord | None:
-        """Return the new model, or None if nothing with a positive weight was added."""
+        """Return the new model, or None if nothing with a positive weight was added.
+
+        Raises
+        ------
+        OverflowError
+            An array of it does not fit its type, as a sum of large updates may not.
+        """
         if self._total <= 0:
             return None
         means = {}
         for name, total in self._sums.items():
             model = self._model[name]
-            mean = total + (1 - self._total) * model.numpy() if self._on_updates else total / self._total
-            means[name] = Array(cast(mean, model.dtype))
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean = total + (1 - self._total) * model.numpy() if self._on_updates else total / self._total
+                new = cast(mean, model.dtype)
+            if not (npy.is_finite(mean) and npy.is_finite(new)):
+                raise OverflowError(f"array {name} does not fit {model.dtype}")
+            means[name] = Array(new)
         return ArrayRecord(means)
 
 
@@ -107,12 +121,12 @@ class Mean:
 
     def __init__(self, options: RoundOptions, on_updates: bool = False) -> None:
         self._options, self._on_updates = options, on_updates
-        self._mean = RunningMean(ArrayRecord())
+        self._round, self._mean = 0, RunningMean(ArrayRecord())
         self._contents: dict[int, RecordDict] = {}
 
     def to_train(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
-    ) -> dict[int, RecordDict]:
+    ) -> dict[int, Draft]:
         """Send every node the model and the configuration, with the round in it as FedAvg has it."""
         for name, array in arrays.items():
             if np.dtype(array.dtype).kind not in _KINDS:
@@ -120,11 +134,11 @@ class Mean:
                     f"array {name!r} of the model is {array.dtype}: a mean takes real numbers, whole numbers and truth "
                     "values. Leave it out of the model, or give a Flower strategy that aggregates it (aggregation=…)."
                 )
-        return self.to_evaluate(round_, arrays, config, nodes, grid)
+        return self._drafts(protocol.TRAIN, round_, arrays, config, nodes)
 
     def begin(self, round_: int, model: ArrayRecord) -> None:
         """Start from nothing."""
-        self._mean, self._contents = RunningMean(model, self._on_updates), {}
+        self._round, self._mean, self._contents = round_, RunningMean(model, self._on_updates), {}
 
     def add(self, client: int, reply: Message, update: Update, weight: float) -> None:
         """Add the arrays to the sum, and keep the rest of the reply."""
@@ -148,24 +162,35 @@ class Mean:
         return given
 
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Return the mean, and the means of the metrics weighted by examples."""
+        """Return the mean, None also where it is beyond its type, and the means of the metrics weighted by examples."""
         contents = [content for _, content in sorted(self._contents.items())]
         options = self._options
-        return self._mean.result(), aggregate(contents, options.weighted_by_key, options.train_metrics_aggr_fn)
+        metrics = aggregate(contents, options.weighted_by_key, options.train_metrics_aggr_fn)
+        try:
+            return self._mean.result(), metrics
+        except OverflowError as error:
+            who = some_of([f"client {client}" for client in sorted(self._contents)])
+            logger.error("Round %d: the model stays, since what %s made of it is none: %s", self._round, who, error)
+            return None, metrics
 
     def to_evaluate(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
-    ) -> dict[int, RecordDict]:
+    ) -> dict[int, Draft]:
         """Send every node the model and the configuration."""
-        config = ConfigRecord({**config, "server-round": round_})
-        content = RecordDict({self._options.arrayrecord_key: arrays, self._options.configrecord_key: config})
-        return dict.fromkeys(nodes, content)
+        return self._drafts(protocol.EVALUATE, round_, arrays, config, nodes)
 
     def evaluated(self, round_: int, replies: Sequence[Message]) -> MetricRecord | None:
         """Return the means of the metrics weighted by examples."""
         options = self._options
         contents = [stripped(reply) for reply in replies]
         return aggregate(contents, options.weighted_by_key, options.evaluate_metrics_aggr_fn)
+
+    def _drafts(
+        self, kind: str, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int]
+    ) -> dict[int, Draft]:
+        config = ConfigRecord({**config, "server-round": round_})
+        content = RecordDict({self._options.arrayrecord_key: arrays, self._options.configrecord_key: config})
+        return dict.fromkeys(nodes, Draft(content, kind))
 
     def memory(self) -> Memory:
         """Return nothing: a mean knows of no other round."""

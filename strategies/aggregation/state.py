@@ -43,7 +43,7 @@ class _Foreign(Exception):
     """A value that is none of those that are kept; the message says which, and where."""
 
 
-def dump(strategy: Strategy) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def dump(strategy: object) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """Return the strategy's state, and what of it cannot be kept.
 
     Returns
@@ -68,7 +68,7 @@ def dump(strategy: Strategy) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     return state | {str(i): array for i, array in enumerate(apart.arrays)}, lost
 
 
-def load(strategy: Strategy, memory: Mapping[str, NDArray[Any]]) -> dict[str, str]:
+def load(strategy: object, memory: Mapping[str, NDArray[Any]]) -> dict[str, str]:
     """Give a strategy the state that :func:`dump` returned; return what that could not keep."""
     if _STRUCTURE not in memory:
         return {}

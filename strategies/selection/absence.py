@@ -19,14 +19,20 @@ logger = logging.getLogger("flwr")
 
 _FIRST = 20  # rounds before anything is said: what is known by then is little
 _MORE = 0.1  # of k: what a shortfall must have grown by to be told again
+_AWAY = ("late", "failed", "refused", "declined")  # outcomes
 
 
 class Absence:
     """Who was there in each round: a client that takes no part in what is asked of it, for whatever reason, was not.
 
     There is who was connected and not found out of reach: whoever did not answer, is therefore not asked for a while,
-    or sent no update that counts, was away. Of who sleeps until its round, by leave of the policy, nothing is known,
-    nor of one that was not waited for as enough others had come.
+    sent no update that counts, or declined by a rule of its owner's, was away. Of who sleeps until its round, by leave
+    of the policy, nothing is known, nor of one that was not waited for as enough others had come.
+
+    Two things are learned in part only. A client that is connected and loses a share d of its work is away just in the
+    rounds in which it tried: a comes out near 1 − r·d for a rate r, not 1 − d, and it stays below its rate. Of one that
+    sleeps, presence is mostly slept through and absence is watched: a comes out too low where absences last, and it
+    takes part too often.
 
     Attributes
     ----------
@@ -39,12 +45,12 @@ class Absence:
         self._noted = 0  # the last round: where nobody volunteers in broadcast, a second batch of its updates comes in
 
     def note(self, roster: Roster, record: RoundRecord, asleep: Iterable[int]) -> None:
-        """Take note of a round, once its updates are in; ``asleep`` are the clients that look for no message now."""
+        """Take note of a round, once its updates are in; ``asleep`` are the clients that were so when it began."""
         if record.round == self._noted:
             return
         self._noted = record.round
         here = roster.available_but(())
-        here[[part.client for part in record.participations if part.outcome in ("late", "failed", "refused")]] = False
+        here[[part.client for part in record.participations if part.outcome in _AWAY]] = False
         here[roster.patience.resting(record.round, QUESTION, TRAINING)] = False
         met = np.zeros(len(here), np.bool_)
         met[list(roster.records)] = True

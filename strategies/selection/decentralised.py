@@ -62,6 +62,7 @@ class DecentralisedParticipation(AgeAwareStrategy):
         self._wire = make_wire(wire)
         self._pace = Pace(round_seconds)
         self._awake_at: dict[int, float] = {}  # by client, monotonic seconds until which it looks for no message
+        self._slept: list[int] = []  # those who looked for none when the round began
 
     @property
     def wire(self) -> str:
@@ -70,10 +71,13 @@ class DecentralisedParticipation(AgeAwareStrategy):
 
     def question(self, ask: Ask) -> Ask:
         """Complete what all clients are asked in a round; what differs from client to client is :meth:`terms`."""
+        return replace(ask, wire=self.wire, pace=self._told_pace())
+
+    def _told_pace(self) -> float | None:
         # Where clients evaluate, any of them may be needed in any round: then nobody sleeps.
         evaluating = self.options.evaluators(1) and not self._so_far.unevaluable
         sleepy = self.wire == protocol.RESERVE and not evaluating
-        return replace(ask, wire=self.wire, pace=self._pace.seconds if sleepy else None)
+        return self._pace.seconds if sleepy else None
 
     def targets(self) -> NDArray[np.float64]:
         """Return (n,) how often each client is to take part: k/n for everybody."""
@@ -124,6 +128,7 @@ class DecentralisedParticipation(AgeAwareStrategy):
     def choose(self, ask: Ask, grid: Grid) -> Plan:
         """Find out who is willing, as the wire has it."""
         self._pace.begin(lambda: self._greet_newcomers(ask.round, grid))
+        self._slept = self.asleep()
         self.issue(ask)
         available, here = self.roster.available_but(()), self.roster.here(ask.round)
         question, record = self.question(ask), self._record
@@ -137,7 +142,7 @@ class DecentralisedParticipation(AgeAwareStrategy):
         to_ask[list(early)] = False
         asked = self._ask_clients(grid, protocol.PARTICIPATE, question, to_ask, Answer)
         for client, answer in chain(early.items(), asked):
-            self.learn(client, answer)
+            self.learn(client, replace(answer, sleeps=None) if answer.takes_part else answer)  # it waits for the model
             willing[client] = answer.takes_part
             if not answer.takes_part:
                 decline(record, client, answer)
@@ -151,7 +156,7 @@ class DecentralisedParticipation(AgeAwareStrategy):
         """Add the updates up, and learn who was there."""
         result = super().aggregate_train(server_round, replies)
         if self._absence is not None:
-            self._absence.note(self.roster, self._record, self.asleep())
+            self._absence.note(self.roster, self._record, self._slept)
             self._absence.warn(self.targets(), self._record)
         return result
 
@@ -187,15 +192,17 @@ class DecentralisedParticipation(AgeAwareStrategy):
         return equal(chosen, replace(self.question(ask), forced=True))
 
     def asleep(self) -> list[int]:
-        """Return the clients that look for no message now."""
-        return [client for client, until in self._awake_at.items() if until > time.monotonic()]
+        """Return the clients that look for no message now; one whose round has come is to look, whatever it said."""
+        now, coming = time.monotonic(), self.roster.next_round > self._record.round
+        return [client for client, until in self._awake_at.items() if until > now and coming[client]]
 
     def learn(self, client: int, answer: Answer | None) -> None:
-        """Note the round that a client has reserved, and until when it sleeps."""
+        """Note the round that a client has reserved, and until when it sleeps: as long as it was told that it may."""
         self.roster.next_round[client] = 0 if answer is None or answer.next_round is None else answer.next_round
         self._awake_at.pop(client, None)
-        if answer is not None and answer.sleeps:
-            self._awake_at[client] = time.monotonic() + answer.sleeps
+        if answer is not None and answer.sleeps and (pace := self._told_pace()):
+            longest = (self.roster.next_round[client] - self._record.round) * pace
+            self._awake_at[client] = time.monotonic() + min(answer.sleeps, longest)
 
     def _soonest(self, clients: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return those of the clients that are awake, or else the one that is so first."""

@@ -33,12 +33,15 @@ class MarkovParticipation(DecentralisedParticipation):
     rates : "equal", "size", or each client's own rate r_i by number, Σ r_i = k; with rates of its own, each client gets
         the optimal table for its mean wait 1/r_i, as long as that needs
     adaptive_dropout : estimate, round after round, the probability d that a willing client's work is lost, and send
-        the optimal table for that d, so that participations that count stay n/k rounds apart in the mean. A change
-        reaches the clients with the next message to them: in reserve mode a reservation that is out stands, and the
-        wait after it is drawn from the new table. See :class:`aoi_fl.science.dropout.DropoutEstimate`
-    absence : "ignored"; or "learned", the same for each client by itself: how often it is there, and how soon it comes
-        back, is learned, and each is sent the table by which it achieves its rate (:mod:`aoi_fl.science.absence`), as
-        large as that needs. How much of the rates is out of reach is said
+        the optimal table for that d, so that participations that count stay n/k rounds apart in the mean. That holds
+        where a client makes no update, being out of reach or failing: of one that is made and then lost, late or
+        refused, the client's age has begun anew, and only a part is made up for. A change reaches the clients with the
+        next message to them: in reserve mode a reservation that is out stands, and the wait after it is drawn from the
+        new table. See :class:`aoi_fl.science.dropout.DropoutEstimate`
+    absence : "ignored"; or "learned", for each client by itself: how often it is there, and how soon it comes back, is
+        learned, and each is sent the table by which it achieves its rate (:mod:`aoi_fl.science.absence`), as large as
+        that needs. How much of the rates is out of reach is said. Work that is lost by who is there is made up for in
+        part only (:class:`aoi_fl.strategies.selection.absence.Absence`)
 
     Attributes
     ----------
@@ -62,7 +65,9 @@ class MarkovParticipation(DecentralisedParticipation):
                 f"{key} alone."
             )
         if adaptive_dropout and absence == "learned":
-            raise ConfigError("absence 'learned' is for each client what adaptive-dropout is for all: leave one out.")
+            raise ConfigError(
+                "absence 'learned' issues tables for who is away, adaptive-dropout for who is lost: leave one out."
+            )
         super().__init__(policy.clients, policy.per_round, absence=absence, **settings)
         self.policy = policy
         self._rule = rates

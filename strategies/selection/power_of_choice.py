@@ -71,8 +71,8 @@ class AskedChoice(ReportedChoice):
     def _losses(self, candidates: NDArray[np.int64], ask: Ask, grid: Grid) -> NDArray[np.float64]:
         found = dict.fromkeys(candidates.tolist(), np.nan)
         nodes = [self.roster.node(client) for client in found]
-        contents = self._aggregation.to_evaluate(ask.round, self._arrays, ConfigRecord(), nodes, grid)
-        messages = self._dispatch.messages(protocol.EVALUATE, contents, dict.fromkeys(nodes, ask))
+        drafts = self._aggregation.to_evaluate(ask.round, self._arrays, ConfigRecord(), nodes, grid)
+        messages = self._dispatch.messages(protocol.EVALUATE, drafts, dict.fromkeys(nodes, ask))
 
         def take(client: int, reply: Message) -> bool:
             try:

@@ -29,7 +29,8 @@ class OwnRates:
     """The clients' rates, found anew whenever somebody comes and says who it is, or has left.
 
     Equal rates and those by size share k out among who is there; who was away for longer than a stride, the n/k rounds
-    in which a client takes part once, has left. It keeps a rate for when it comes back. Rates that are given stay.
+    in which a client takes part once, has left, or will never come. It keeps a rate for when it does. Rates that are
+    given stay.
 
     Parameters
     ----------
@@ -75,6 +76,7 @@ class OwnRates:
         known[list(roster.records)] = True
         if self._leaving and isinstance(self._rule, str):
             members[: len(roster)] = roster.stayed(round_, self._stride)
+            members[len(roster) :] = round_ <= self._stride  # nobody has seen them
         same = np.array_equal(members, self.members) and np.array_equal(known, self.known)
         if same or not members.any():
             return None

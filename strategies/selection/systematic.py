@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from aoi_fl.science.absence import EVERY, retold, told_rates
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import AbsenceRule, PhaseRule
-from aoi_fl.science.phases import make_phases, newcomer_phase, rephased
+from aoi_fl.science.phases import make_phases, newcomer_phase
 from aoi_fl.science.strides import check_jitter
 from aoi_fl.strategies.records import Memory
 from aoi_fl.strategies.selection.decentralised import DecentralisedParticipation
@@ -73,6 +73,7 @@ class SystematicParticipation(DecentralisedParticipation):
         self._shares = OwnRates(rates, clients, per_round, leaving=self._absence is None)
         self._rates = np.zeros(0)
         self._phases = np.zeros(0)
+        self._shifts = np.zeros(0)  # of those whose rates have changed
 
     @classmethod
     def by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> Self:
@@ -100,8 +101,8 @@ class SystematicParticipation(DecentralisedParticipation):
     def memory(self) -> dict[str, NDArray[Any]]:
         """Return what the base does, and rates and phases: newcomers and leavers have changed them."""
         found = {
-            **super().memory(), "rates": self._rates, "phases": self._phases, "members": self._shares.members,
-            "known": self._shares.known,
+            **super().memory(), "rates": self._rates, "phases": self._phases, "shifts": self._shifts,
+            "members": self._shares.members, "known": self._shares.known,
         }  # fmt: skip
         return found if self._absence is None else {**found, "asked": self._asked}
 
@@ -110,6 +111,7 @@ class SystematicParticipation(DecentralisedParticipation):
         super().recall(memory)
         self._rates, self._phases = memory["rates"].copy(), memory["phases"].copy()
         self._asked = memory["asked" if self._absence is not None else "rates"].copy()
+        self._shifts = memory.get("shifts", np.zeros(len(self._rates))).copy()
         everybody = np.ones(len(self._rates), np.bool_)
         self._shares.members = memory.get("members", everybody).copy()
         self._shares.known = memory.get("known", everybody).copy()
@@ -122,20 +124,22 @@ class SystematicParticipation(DecentralisedParticipation):
     def terms(self, ask: Ask, client: int) -> Ask:
         """Add the client's rate and phase; a phase drawn by itself it knows alone."""
         phase = float(self._phases[client]) if self._phase_rule == "spread" else None
-        return replace(ask, rate=float(self._asked[client]), phase=phase, jitter=self.jitter or None)
+        rate, shift = float(self._asked[client]), float(self._shifts[client]) or None
+        return replace(ask, rate=rate, phase=phase, jitter=self.jitter or None, shift=shift)
 
     def _take_in(self, rates: NDArray[np.float64], round_: int) -> None:
         """Give everybody its rate; who was there keeps what it has accrued, a newcomer gets the place of who left."""
         if not len(self._rates):
             self._asked, self._phases = rates, make_phases(self._phase_rule, rates, self.options.seed)
+            self._shifts = np.zeros(len(rates))
         else:
             reached = self._reached(rates)
             self._ask_for(reached[: len(self._asked)], round_ - 1)
             for new in reached[len(self._asked) :].tolist():
                 there = self.roster.available[: len(self._phases)] if self._absence is None else slice(None)
-                phase = newcomer_phase(self._phases[there])
+                phase = newcomer_phase(((self._phases + self._shifts) % 1)[there])
                 self._asked = np.append(self._asked, new)
-                self._phases = np.append(self._phases, phase)
+                self._phases, self._shifts = np.append(self._phases, phase), np.append(self._shifts, 0.0)
         self._rates = rates
 
     def aggregate_train(
@@ -156,7 +160,6 @@ class SystematicParticipation(DecentralisedParticipation):
         return told_rates(rates, presence)
 
     def _ask_for(self, rates: NDArray[np.float64], round_: int) -> None:
-        """Have clients go on at other rates after a round, keeping what they have accrued."""
-        before = zip(self._asked.tolist(), self._phases.tolist(), rates.tolist(), strict=True)
-        self._phases = np.array([u if r == new else rephased(r, u, round_, new) for r, u, new in before])
+        """Have clients go on at other rates after a round, keeping what they have accrued and their count of it."""
+        self._shifts += round_ * (self._asked - rates)
         self._asked = rates

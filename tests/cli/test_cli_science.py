@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from math import sqrt
@@ -60,7 +61,7 @@ def test_simulate_json_is_consistent_with_its_trace(aoi):
     assert set(shown) == {
         "interval_mean", "interval_variance", "interval_counts", "window_deviation", "participation", "weight_variance",
         "weight_dispersion", "empty_rounds", "mean_age", "peak_age", "pairs_met",
-        "round_mean", "round_deviation", "selections",
+        "round_mean", "round_deviation", "clients_never_reached", "selections",
     }  # fmt: skip
     assert set(shown["participation"]) == {"mean", "min", "max", "jain"}
     assert [len(chosen) for chosen in shown["selections"]] == [6] * 50
@@ -90,6 +91,7 @@ def test_policy_is_shown_to_people(aoi):
     status, out, _ = aoi("policy --policy markov-increasing")
     assert status == 0
     assert "10+" in out and "12.684" in out  # Var[X]
+    assert "Theorem 5 as printed" in out  # of empty rounds too, which `aoi simulate` leaves out of its Σ
 
 
 def test_systematic_policy_against_the_closed_forms(aoi):
@@ -210,6 +212,25 @@ def test_ranges_are_those_of_the_run_keys():
                 assert number.least == bounds.get("Ge", number.least) and number.least > bounds.get("Gt", -1)
 
 
+def test_time_that_fits_is_not_refused_for_rounds_that_there_are_not(aoi, monkeypatch):
+    monkeypatch.setattr("aoi_fl.engine.machine.usable_memory", lambda: 500_000.0)
+    line = "simulate --policy random --clients 20 --per-round 5 --clock always --json"
+    status, shown, err = aoi(f"{line} --until 1h")  # rounds of 11 s and not of 1 s
+    assert status == 0 and json.loads(shown)["rounds"] == 328, err
+    status, _, err = aoi(f"{line} --until 8h")
+    assert status == 2 and "GB of memory" in err
+    status, _, err = aoi(f"{line} --rounds 9".replace("always", "bernoulli:0.3").replace("20", "30"))
+    assert status == 2 and "GB of memory" in err  # a week of coins
+
+
+def test_who_is_never_reached_is_said_with_and_without_a_clock(aoi):
+    line = "simulate --policy random --clients 20 --per-round 1 --rounds 5"
+    assert re.search(r"clients never reached +1[5-9] *\n", aoi(line)[1])
+    assert 15 <= json.loads(aoi(f"{line} --json")[1])["clients_never_reached"] < 20
+    shown = aoi(f"{line} --clock always")[1]
+    assert len(re.findall(r"clients never reached +1[5-9] *\n", shown)) == 1
+
+
 def test_start_zero_leaves_the_first_rounds_empty(aoi):
     shown = json.loads(aoi("simulate --policy markov-optimal --start zero --rounds 5 --json")[1])
     assert (shown["empty_rounds"], shown["interval_mean"], shown["peak_age"]) == (5, None, 4)
@@ -287,6 +308,9 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ("simulate --policy proportional --weights unbiased", ["weights unbiased", "times drawn"]),
         ("run --until 0h --clock always", ["until is '0h'", "above 0"]),
         ("run --until 6x --clock always", ["until is '6x'", "s, min, h, d"]),
+        (f"simulate --policy random --clock always --until {'9' * 400}", ["until is '999", "at most 1e+09 s"]),
+        ("simulate --policy random --clock always --until 1000000001", ["until is '1000000001'", "at most 1e+09 s"]),
+        ("simulate --policy random --clock generated --model-bytes 1e6", ["model-bytes is 1e+06", "load in no time"]),
         ("simulate --policy random --max-age 3", ["max-age 3", "policies markov-optimal, markov-increasing"]),
         ("simulate --policy random -c max-age=3", ["max-age 3", "policies markov-optimal, markov-increasing"]),
         ("simulate --policy pow-d --start zero", ["start zero", "policies markov-optimal, markov-increasing"]),

@@ -20,7 +20,7 @@ from aoi_fl.server.config import RunConfig
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.records import PHASES
-from aoi_fl.strategies.registry import POLICIES, users_of
+from aoi_fl.strategies.registry import BUDGETED, POLICIES, users_of
 
 ROOT = Path(__file__).parents[2]
 AOI = (sys.executable, "-m", "aoi_fl.cli.main")
@@ -51,6 +51,8 @@ def keys(images) -> dict[str, object]:
 def command(keys, *more: str) -> list[str]:
     if keys.get("policy") in set(POLICIES) - set(users_of("max-age")):  # which refuse what they do not use
         keys = {k: v for k, v in keys.items() if k != "max-age"}
+    if keys.get("policy") in BUDGETED:
+        keys = {k: v for k, v in keys.items() if k != "clients-per-round"}
     return ["run", *[part for k, v in keys.items() for part in ("-c", f"{k}={v}")], *more]
 
 
@@ -163,6 +165,9 @@ MISTAKES = {
 }
 
 
+RATES = {"policy": "systematic", "rates": "given", "clients-file": "rates.csv", "run-name": "r"}
+
+
 def one_paragraph(status: int, err: str, words: list[str]) -> None:
     assert status == 2, err
     assert "Traceback" not in err
@@ -175,6 +180,28 @@ def test_a_mistake_is_one_paragraph_and_status_2(aoi, keys, tmp_path, changes, w
     status, _, err = aoi(*command(keys | changes))
     one_paragraph(status, err, words)
     assert not list(tmp_path.rglob("*.safetensors"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, ["clients-file ", "rates.csv: cannot be read"]),
+        ("name,size\n" + "a,1\n" * 6, ["clients-file ", "needs one called rate"]),
+        ("rate\n" + "0.5\n" * 5, ["clients-file ", "has 5 clients", "num-clients is 6"]),
+        ("rate\n" + "0.25\n" * 6, ["clients-file ", "add up to 1.5, not to clients-per-round 3: multiply each by 2"]),
+    ],
+)
+def test_given_rates_are_checked_before_there_is_a_folder(aoi, keys, tmp_path, text, words):
+    if text is not None:
+        (tmp_path / "rates.csv").write_text(text)
+    status, _, err = aoi(*command(keys | RATES))
+    one_paragraph(status, err, words)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_budget_says_how_many_take_part(aoi, keys):
+    status, _, err = aoi(*command(keys | {"policy": "wics"}), "--per-round", str(PER_ROUND))
+    one_paragraph(status, err, [f"clients-per-round is {PER_ROUND}", "policy wics", "its budget", "leave it out"])
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from aoi_fl.cli import log
 from aoi_fl.cli.main import EXTRAS
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.ledger import Ledger
+from aoi_fl.strategies.records import Participation, RoundRecord
 
 ROOT = Path(__file__).parents[2]
 SMALL = ["-cnum-clients=4", "-cclients-per-round=2", "-cmodel=lr", "-clocal-epochs=1", "-cnum-server-rounds=2"]
@@ -97,6 +98,33 @@ def test_a_ledger_that_cannot_be_read_is_named(aoi, tmp_path, command, content):
     assert "runs/mine/ledger.sqlite cannot be read: " in err and "bring it back from a copy" in err
 
 
+@pytest.mark.parametrize(
+    ("damage", "commands", "said"),
+    [
+        ("UPDATE rounds SET seconds = 'long'", "report clients", "rounds has 'long' in its column seconds"),
+        ("UPDATE rounds SET test_accuracy = 'x'", "report clients", "rounds has 'x' in its column test_accuracy"),
+        ("DELETE FROM rounds WHERE round = 1", "report", "participations has round 1, which rounds lacks"),
+        ("UPDATE participations SET weight = 'x'", "report", "participations has 'x' in its column weight"),
+        ("UPDATE rounds SET started = 1e400", "report clients", "rounds has inf in its column started"),
+        ("INSERT INTO run VALUES ('initial_loss', '[1]')", "report", "run has [1] as its initial_loss"),
+        ("UPDATE participations SET client = -1", "report", "its clients go from -1 to"),
+    ],
+)
+def test_damaged_content_is_named_too(aoi, tmp_path, damage, commands, said):
+    path = tmp_path / "runs" / "mine" / "ledger.sqlite"
+    path.parent.mkdir(parents=True)
+    ledger = Ledger(path)
+    for t in (1, 2):
+        ledger.add_round(RoundRecord(t, 1.0, 2.0, participations=[Participation(0, "pi", "trained", weight=1.0)]))
+    ledger.close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(damage)
+        db.commit()
+    for command in commands.split():
+        status, out, err = aoi(command, "mine")
+        assert (status, out) == (2, "") and err.count("\n") == 1 and f"cannot be read: {said}" in err
+
+
 def test_a_port_that_is_none_is_refused(aoi):
     status, _, err = aoi("serve", "mine", "--port", "99999")
     assert status == 2 and "99999" in err and "65535" in err
@@ -112,6 +140,33 @@ def test_a_page_that_waits_for_a_run_says_so_and_what_there_is_like_it(tmp_path)
         finally:
             page.terminate()
     assert said == "There is no run markof yet: the page waits for it. Did you mean 'markov'?\n"
+
+
+@pytest.mark.parametrize(("quiet", "shown"), [(False, [0, 1, 2, 3, 4, 5, 6, 7]), (True, [2, 3, 5, 7])])
+def test_the_log_of_other_processes_is_passed_on_as_ones_own(capsys, quiet, shown):
+    lines = [
+        "INFO :      begun",
+        "  more",
+        "WARNING :   lost",
+        "  it",
+        "round 1/9 | 3",
+        "ERROR :     gone",
+        "results in r",
+        '{"time": "now", "level": "warning", "message": "lost"}',
+    ]
+    log.configure(quiet)
+    relay = log.Relay()
+    log.configure()
+    for line in lines:
+        level, colon, rest = line.partition(" :")
+        relay(f"\033[92m{level} \033[0m:{rest}" if colon else line)
+    assert capsys.readouterr().err.splitlines() == [lines[i] for i in shown]
+
+
+def test_ray_takes_no_clock(aoi, tmp_path):
+    status, _, err = aoi("run", *SMALL, "--engine", "ray", "--clock", "always")
+    assert status == 2 and "clock is always, but only --engine local simulates time" in err
+    assert not list(tmp_path.iterdir())
 
 
 def test_quiet_leaves_results(aoi):

@@ -7,7 +7,9 @@ import shutil
 import stat
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -80,6 +82,45 @@ def test_the_node_configuration_holds_no_key_that_the_client_does_not_know(ca: P
     sources = "".join(path.read_text() for path in (Path(__file__).parents[2] / "client").glob("[afil]*.py"))
     assert all(f'"{key}"' in sources for key in values.keys() - set(rules.KEYS))
     assert all(vars(rules.Rules.read(values)).values())  # each of the examples is a rule
+
+
+def cut_off(ca: Path, folder: Path, calls: int) -> bool:
+    """Enrol in a process that dies before so many calls that change the disk; return whether it came so far."""
+    child = os.fork()
+    if child == 0:
+        left = [calls]
+
+        def until(call: Callable[..., Any]) -> Callable[..., Any]:
+            def counted(*arguments: Any, **more: Any) -> Any:
+                left[0] -= 1
+                return call(*arguments, **more) if left[0] else os._exit(9)
+
+            return counted
+
+        try:
+            for name in ("fdopen", "fsync", "replace", "link"):
+                setattr(os, name, until(getattr(os, name)))
+            enroll.enroll("pi-3", "h:9092", ca, folder)
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+
+def test_an_enrolment_that_is_cut_off_anywhere_is_repeated_or_is_done(ca: Path, tmp_path: Path) -> None:
+    calls = 1
+    while cut_off(ca, folder := tmp_path / str(calls), calls):
+        key = folder / "client.key"
+        if not key.exists():
+            enroll.enroll("pi-3", "h:9092", ca, folder)
+        private = serialization.load_ssh_private_key(key.read_bytes(), None)
+        assert private.public_key() == serialization.load_ssh_public_key((folder / "pi-3.pub").read_bytes())
+        assert mode(key) == 0o600
+        calls += 1
+    assert (
+        calls > 20
+        and (folder / "client.key").exists()
+        and not [path.name for path in folder.iterdir() if path.name.startswith(".")]
+    )
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")

@@ -159,7 +159,15 @@ def test_the_longest_nap_needs_a_heartbeat_only_as_often_as_a_superlink_takes_on
         assert interval <= looks.LONGEST_HEARTBEAT and wait < 2 * interval
         now, beats = now + wait, beats + 1
     assert beats <= nap / looks.LONGEST_HEARTBEAT
-    assert client.wait(100.0) == nap - 100 and client.wait(nap + 1) <= looks.LONGEST_LOOK
+    assert client.wait(nap - 100) == 100 and client.wait(nap + 1) <= looks.LONGEST_LOOK
+
+
+def test_a_client_asleep_for_one_run_looks_for_another_at_each_long_heartbeat_and_then_is_awake():
+    client = Looks(0.0)
+    client.answered(0.0, Told(10 * 3600.0, ASLEEP))
+    assert client.wait(100.0) == looks.LONGEST_SILENCE == client.heartbeat(100.0)[1]
+    client.answered(5000.0)  # by an app that tells nothing
+    assert client.wait(5000.0) == looks.SHORTEST_LOOK and client.heartbeat(5000.0)[0] == looks.HEARTBEAT
 
 
 @pytest.mark.parametrize(

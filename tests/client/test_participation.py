@@ -93,6 +93,28 @@ def test_hello_says_who_it_is(app, tmp_path):
     assert (said.num_examples, said.payment, said.last_round) == (77, None, 4)
 
 
+@pytest.mark.parametrize("wire", protocol.WIRES)
+def test_a_run_that_takes_an_earlier_ones_name_finds_no_client_in_the_earlier_ones_state(app, tmp_path, wire):
+    before, new, anew = context_of(tmp_path), Ask("r", 1, wire, TABLE, token="b"), context_of(tmp_path / "new")
+    ask(app, before, "train", Ask("r", 197, wire, TABLE, forced=True, token="a"))
+    assert Introduction.read(app(message_of("query.hello", new), before).content["aoi"]).last_round is None
+    for round_ in range(1, 20):
+        terms = replace(new, round=round_)
+        found = [ask(app, context, "query.participate", terms) for context in (before, anew)]
+        assert found[0] == found[1]
+        if found[0].takes_part:
+            assert ask(app, before, "train", terms) == ask(app, anew, "train", terms)
+    assert 1 <= last(before) == last(anew) < 20
+
+
+def test_a_run_without_a_token_goes_on_with_the_state_that_there_is(app, tmp_path):
+    context = context_of(tmp_path)
+    ask(app, context, "train", Ask("r", 3, token="a"))
+    assert ask(app, context, "train", Ask("r", 6)).age == 2 and last(context) == 6
+    ask(app, context, "train", Ask("r", 7, token="a"))
+    assert last(context) == 7
+
+
 def test_a_clients_name_is_its_own(app, tmp_path):
     context = context_of(tmp_path, partition=None, name="pi-3", **{"state-dir": str(tmp_path / "own")})
     said = Introduction.read(app(message_of("query.hello", Ask("r", 1)), context).content["aoi"])
@@ -158,6 +180,24 @@ def test_age_is_derived_so_missed_rounds_and_old_messages_do_no_harm(app, tmp_pa
     ask(app, context, "train", Ask("r", 3, wire, LAZY, forced=True))
     assert last(context) == 10
     assert ask(app, context, "query.participate", Ask("r", 18, wire, LAZY)).age == 7
+
+
+@pytest.mark.parametrize("wire", protocol.WIRES)
+def test_a_message_with_an_action_of_its_own_is_decided_upon_like_any_other(app, tmp_path, wire):
+    app.train("personal")(lambda message, context: Message(RecordDict(), reply_to=message))
+    app.evaluate("personal")(lambda message, context: Message(RecordDict(), reply_to=message))
+    context, twin = context_of(tmp_path / "personal"), context_of(tmp_path / "twin")
+    took = 0
+    for round_ in range(1, 20):
+        terms = Ask("r", round_, wire, LAZY)
+        declines = app.sits_out(message_of("train.personal", terms), context)
+        found = ask(app, context, "train.personal", terms)
+        assert found == ask(app, twin, "train", terms)
+        assert (declines is None) == (found.takes_part or wire != "broadcast")
+        ahead = ask(app, context, "evaluate.personal", Ask("r", round_, "poll", LAZY, ahead=True))
+        assert ahead == ask(app, twin, "query.participate", Ask("r", round_ + 1, "poll", LAZY))
+        took += found.takes_part
+    assert 0 < took < 19 and last(context) == last(twin)
 
 
 def test_an_evaluation_may_ask_about_the_next_round_and_changes_nothing(app, tmp_path):

@@ -1,8 +1,10 @@
 """An owner's rules come before a yes, cost a client nothing but the round, and are told to server and owner."""
 
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,10 +14,12 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
-from aoi_fl.client.device import history, power, rules
+from aoi_fl.client.device import history, node, power, rules
+from aoi_fl.client.device.checks import configuration
 from aoi_fl.client.device.checks import rules as checked
 from aoi_fl.client.device.rules import Rules
 from aoi_fl.client.device.status import status
+from aoi_fl.client.device.unit import node_toml
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.messages import send
 from aoi_fl.report.runs import ABSENT, load
@@ -327,6 +331,39 @@ def test_a_history_that_cannot_be_written_costs_no_round(client, at, caplog):
     assert "history" in caplog.text and json.loads((client.folder / "pi-3.json").read_text())["age"]["last"] == 1
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('huors = "22:00-06:00"', "huors is no key of node.toml. Did you mean 'hours'?"),
+        ('payment = "dear"', "payment is 'dear': set it to a number above 0"),
+        ("sensitivity = true", "sensitivity is True"),
+        ("round-seconds = 0", "round-seconds is 0"),
+        ('sleep = "yes"', "sleep is 'yes': set it to true or false"),
+        ("weight = 1.0", "now called sensitivity"),
+    ],
+)
+def test_a_key_or_value_that_is_none_is_named_to_the_owner(enrolled, line, said):
+    path = enrolled / "node.toml"
+    path.write_text(path.read_text() + line)
+    (finding,) = [f for f in configuration(path) if f.check == "configuration"]
+    assert finding.status == "fail" and said in finding.found and finding.remedy
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        list(status(enrolled, NOON))
+
+
+def test_the_keys_are_those_of_the_table_and_what_enroll_writes_is_accepted(enrolled):
+    table = (Path(__file__).parents[2] / "docs" / "edge.md").read_text().split("### `node.toml`")[1].split("\n\n")[0]
+    listed = {key for line in table.splitlines() for key in re.findall("`([^`]+)`", line.split(" | ")[0])}
+    assert listed - {"node.toml"} == {*node.KEYS} - {"num-partitions"}
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+    table = page.partition("## A node's own configuration")[2].partition("\n## ")[0]
+    assert all(f"`{key}`" in table for key in {*node.KEYS} - {"num-partitions"})
+    written = node_toml("pi-3", enrolled / "state", enrolled / "data")
+    every = re.sub(r"^# (?=[a-z-]+ = )", "", written, flags=re.MULTILINE)
+    assert len(tomllib.loads(every)) > 12 and node.check(tomllib.loads(every)) is None
+    assert node.check({"num-partitions": 4, "seed": 7}) is None
+
+
 def test_the_command_prints_it_and_names_what_is_wrong(enrolled):
     def aoi(*arguments):
         code = "from aoi_fl.cli.main import main; main()"
@@ -336,3 +373,7 @@ def test_the_command_prints_it_and_names_what_is_wrong(enrolled):
     assert done.returncode == 0 and "pi-3" in done.stdout.splitlines()[0]
     done = aoi("device", "status", "--dir", str(Path(enrolled.parent)))
     assert done.returncode == 2 and "node.toml" in done.stderr and "Traceback" not in done.stderr
+    assert "Run aoi enroll first" in done.stderr
+    (enrolled / "node.toml").write_text((enrolled / "node.toml").read_text() + 'huors = "22:00-06:00"')
+    done = aoi("device", "status", "--dir", str(enrolled))
+    assert (done.returncode, done.stdout) == (2, "") and "Did you mean 'hours'?" in done.stderr

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -27,11 +28,14 @@ from flwr.proto.control_pb2 import ListNodesRequest, ListNodesResponse, Register
 from flwr.proto.control_pb2_grpc import ControlServicer, add_ControlServicer_to_server
 from flwr.proto.node_pb2 import NodeInfo
 
-from aoi_fl.docker import arrivals, client, nodes, pki, requirements, settings
+from aoi_fl.docker import arrivals, client, nodes, pki, requirements, settings, submit
 from aoi_fl.docker.control import Control
 from aoi_fl.flower.control import RunState
 from aoi_fl.science.errors import AoiError, ConfigError, NodesError
 from aoi_fl.server.config import variable
+from aoi_fl.server.folder import LEDGER
+from aoi_fl.server.ledger import Ledger, read
+from aoi_fl.strategies.records import Participation, RoundRecord
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
@@ -49,6 +53,7 @@ def test_the_example_names_only_variables_that_exist() -> None:
     files = [ROOT / "compose.yaml", *(ROOT / "docker").glob("*.yaml")]
     used = {v for file in files for v in re.findall(r"\$\{(AOI_\w+)", file.read_text())}
     assert named and named | used <= known
+    assert {"AOI_IMAGE", "AOI_CLIENT_PREFIX"} <= named and not {variable(key) for key in FIXED} & named
 
 
 def test_variables_become_run_keys_and_empty_ones_none() -> None:
@@ -264,6 +269,46 @@ def test_a_key_of_no_use_is_named_once_and_holds_up_nobody(
         arrivals.enrol(control, folder)
 
 
+def test_nothing_that_a_client_lays_down_is_followed_or_waited_for(
+    superlink: tuple[grpc.Server, Control], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, ledger = tmp_path / "enrolment", tmp_path / "ledger.sqlite"
+    folder.mkdir()
+    ledger.write_text("a run")
+    pki.make_client_key(tmp_path / "key", folder / "a.pub")
+    (folder / "a.registered").symlink_to(ledger)
+    os.mkfifo(folder / "b.pub")
+    (folder / "c.pub").symlink_to(ledger)
+    (folder / "d.pub").write_bytes(b"x" * 10_001)
+    for _ in range(2):
+        arrivals.enrol(superlink[1], folder)
+    enrolled, *passed_over = capsys.readouterr().out.splitlines()
+    assert enrolled == "a is enrolled" and len(passed_over) == 3
+    assert all(
+        f"{name}.pub cannot be read: it is no file of" in said for name, said in zip("bcd", passed_over, strict=True)
+    )
+    assert ledger.read_text() == "a run" and not (folder / "a.registered").is_symlink()
+    assert (folder / "a.registered").read_bytes() == (folder / "a.pub").read_bytes()
+
+
+def test_keys_that_the_superlink_has_lost_are_registered_again_but_for_those_taken_back(
+    superlink: tuple[grpc.Server, Control], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, (_, control) = tmp_path / "enrolment", superlink
+    for name in ("lost", "known", "revoked"):
+        pki.make_client_key(tmp_path / name, folder / f"{name}.pub")
+        (folder / f"{name}.registered").write_bytes((folder / f"{name}.pub").read_bytes())
+    (folder / "revoked.registered").rename(folder / "revoked.revoked")
+    (folder / "broken.registered").mkdir()
+    control.register(folder / "known.pub")
+    arrivals.forget_lost(control, folder)
+    arrivals.enrol(control, folder)
+    assert capsys.readouterr().out == "lost is enrolled\n"
+    assert [control.standing(folder / f"{name}.pub")[0] for name in ("lost", "known", "revoked")] == [
+        "online", "online", "unknown"
+    ]  # fmt: skip
+
+
 def test_the_list_of_clients_survives_a_torn_key_a_misspelt_name_and_a_superlink_that_is_away(
     superlink: tuple[grpc.Server, Control],
     tmp_path: Path,
@@ -289,6 +334,30 @@ def test_the_list_of_clients_survives_a_torn_key_a_misspelt_name_and_a_superlink
     away = f"aoi: the SuperLink at {nodes.CONTROL} does not answer: see `docker compose logs superlink`, and ask again."
     assert capsys.readouterr().out == f"{away}\n"
     assert not (nodes.ENROLMENT / "c.revoked").exists()
+
+
+def test_a_look_at_a_running_run_reads_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+    ledger = Ledger(tmp_path / LEDGER)
+    ledger.note(config={"num-server-rounds": 9}, status="running")
+    for number in range(1, 8):
+        part = Participation(number % 3, f"client-{number % 3}", "trained", age=1)
+        ledger.add_round(RoundRecord(number, seconds=1.0, participations=[part]))
+
+    def counted(path: Path, table: str, *after: int) -> list[dict[str, Any]]:
+        rows = read(path, table, *after)
+        taken.extend([table] * len(rows))
+        return rows
+
+    class Done:
+        def run(self, run_id: int) -> RunState:
+            return RunState(run_id, "finished", "completed", "")
+
+    monkeypatch.setattr(submit, "read", counted)
+    monkeypatch.setattr(submit, "enrol", lambda control: ledger.add_round(RoundRecord(8, participations=[part])))
+    assert submit.follow(Done(), 1, tmp_path).status == "finished"
+    assert taken == ["rounds", "participations"]
+    ledger.close()
 
 
 class Absent:

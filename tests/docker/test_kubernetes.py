@@ -62,6 +62,7 @@ def test_all_files_are_listed_and_the_run_keys_are_known():
     settings.from_environment(keys, settings.defaults(ROOT / "pyproject.toml"))
     (clients,) = [part for part in OBJECTS if part["kind"] == "Deployment" and part["metadata"]["name"] == "client"]
     assert clients["spec"]["replicas"] == int(keys["AOI_NUM_CLIENTS"])
+    assert clients["spec"]["strategy"] == {"type": "Recreate"}  # else an update makes a client that nobody counts on
 
 
 def test_who_is_reached_by_whom():

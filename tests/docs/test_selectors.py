@@ -22,5 +22,6 @@ def test_a_row_says_what_its_command_plays(aoi, row):
     load = shown["participation"]
     assert status == 0
     assert row[1:4] == [f"{shown['interval_variance']:.0f}", f"{load['jain']:.3f}", f"{load['min']} to {load['max']}"]
-    never = 1000 - len(set().union(*shown["selections"]))
+    never = shown["clients_never_reached"]
+    assert never == 1000 - len(set().union(*shown["selections"]))
     assert never / 10 == pytest.approx(int(row[4].removesuffix(" %")), abs=0.5)

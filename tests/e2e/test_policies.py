@@ -14,7 +14,7 @@ import pytest
 from aoi_fl.server.config import variable
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read
-from aoi_fl.strategies.registry import REGISTRY, Policy
+from aoi_fl.strategies.registry import BUDGETED, REGISTRY, Policy
 from aoi_fl.wire.protocol import ASKING, WIRES
 from tests.e2e.cluster import Cluster, start
 
@@ -50,7 +50,8 @@ def test_a_cluster_selects_by_each_policy_whom_one_process_selects(
     assert ledger["run"]["status"] == "completed"
     assert {part["outcome"] for part in ledger["participations"]} == {"trained"}, cluster.logs("submit")
 
-    told = keys | {"num-server-rounds": str(ROUNDS), "num-clients": "4", "clients-per-round": "2", "run-name": run}
+    told = keys | {"num-server-rounds": str(ROUNDS), "num-clients": "4", "run-name": run}
+    told |= {} if keys["policy"] in BUDGETED else {"clients-per-round": "2"}
     status, _, errors = aoi("run", *(part for key, value in told.items() for part in ("-c", f"{key}={value}")))
     assert status == 0, errors
     path, rounds = Path("runs") / run / LEDGER, 1 if keys["policy"] in BY_SECONDS else ROUNDS

@@ -334,3 +334,13 @@ def test_who_is_given_foresight_has_it_from_the_first_round_on(tmp_path):
     )
     late = {row["round"] for row in read(folder / LEDGER, "participations") if row["outcome"] == "late"}
     assert 1 not in late
+
+
+def test_no_round_begins_after_until_while_nobody_is_there(tmp_path):
+    """All leave after a minute and a half, and come back a day later."""
+    trace, of_each = tmp_path / "gap.npz", {"seconds": [0.0, 95.0, 86400.0], "available": [True, False, False]}
+    changes = {key: np.tile(values, 30) for key, values in of_each.items()}
+    np.savez(trace, offsets=3 * np.arange(31), training_seconds=np.full(30, 9.0), **changes)
+    how = {"policy": "random", "clock": str(trace), "until": 600.0, "train-timeout": 30.0, "num-server-rounds": 999}
+    rounds = read(play(tmp_path, "gap", **how) / LEDGER, "rounds")
+    assert 600 <= rounds[-1]["clock"] < 602 and rounds[-1]["trained"] == 0 and rounds[-2]["clock"] < 130

@@ -188,3 +188,24 @@ def test_nobody_is_told_to_raise_a_deadline_that_most_have_kept(tmp_path, caplog
     logging.getLogger("flwr").propagate = True
     play(tmp_path, [9, 9, 9, 999], rounds=2)
     assert not [record for record in caplog.records if "Nobody who was sent the model" in record.getMessage()]
+
+
+def test_of_those_who_are_enough_the_first_count_and_a_lot_decides_between_equals(tmp_path):
+    _, parts = play(tmp_path / "fast", (9.0, 9.0, 9.0, 2.0), rounds=12, enough=2)
+    assert all(part[3] == "trained" for part in parts)  # it comes seven seconds before the others
+    assert {client for part in parts for client in part if part[client] == "trained"} == {0, 1, 2, 3}
+    ends, _ = play(tmp_path / "one", (9.0, 9.0, 9.0, 2.0), rounds=3, enough=2)
+    assert ends == [10.0, 20.0, 30.0]
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_a_mute_one_that_is_alone_gets_as_long_again_as_the_others_took(deterministic, tmp_path):
+    """Also where replies are handed out in order, for which the deadline of the mute one is waited for."""
+
+    class Alone(RandomSelection):
+        def choose(self, ask, grid):
+            who = range(N) if ask.round == 1 else [0]
+            return Plan(np.array(who), np.ones(len(who)), ask)
+
+    ends, _ = play(tmp_path, (LONG, 9.0, 9.0, 9.0), rounds=3, make=Alone, deterministic=deterministic)
+    assert ends == [100.0, 110.0, 120.0]

@@ -91,6 +91,23 @@ def test_what_a_client_writes_into_its_message_stays_with_it(grid):
     assert arrays["w"].numpy().tolist() == [0.0, 0.0] and config["rate"] == 0.5
 
 
+def test_neither_end_finds_in_its_own_what_the_other_wrote_into_what_was_sent(app):
+    @app.train("kept")
+    def train(message, context):
+        context.state.setdefault("mine", MetricRecord({"n": 1, "each": [1, 2]}))
+        message.content["config"]["steps"].append(3)
+        return Message(RecordDict({"mine": context.state["mine"]}), reply_to=message)
+
+    grid, config = LocalGrid(app, {}, 2), ConfigRecord({"steps": [1, 2]})
+    for _ in range(2):
+        replies = list(grid.pull_messages(grid.push_messages(messages(grid, "train.kept", config=config))))
+        assert [dict(reply.content["mine"]) for reply in replies] == [{"n": 1, "each": [1, 2]}] * 2
+        assert config["steps"] == [1, 2]
+        for reply in replies:
+            reply.content["mine"]["n"] = 9
+            reply.content["mine"]["each"].append(3)
+
+
 def _zeros():
     import numpy as np
 

@@ -85,6 +85,9 @@ def test_one_of_fedscales_files_is_enough(tmp_path):
 @pytest.mark.parametrize(
     ("other", "words"),
     [
+        ({"available": [math.nan, 0, 1, 1, 0]}, "client 0: available is nan: 1 is there"),
+        ({"available": [0, 1, 0, 5, 0]}, "client 1: available is 5: 1 is there"),
+        ({"available": [0, -1, 0, 1, 0]}, "client 0: available is -1: 1 is there"),
         ({"seconds": [0, 30, 10, 0, 40]}, "client 0: second 10 follows 30"),
         ({"seconds": [-5, 10, 30, 0, 40]}, "client 0: second -5 is negative"),
         ({"training_seconds": [3.0, -1.0]}, "client 1: its training takes -1 s"),
@@ -118,6 +121,10 @@ def test_wrong_changes_are_named_with_their_file(tmp_path, other, words):
         ({1: BEHAVIOUR[1] | {"active": ["noon"], "inactive": ["six"]}}, "client 1: active and inactive must be rows"),
         ({1: BEHAVIOUR[1] | {"finish_time": math.inf}}, "client 1: finish_time is inf s"),
         ({1: BEHAVIOUR[1] | {"finish_time": 1e-300}}, "client 1: finish_time is 1e-300 s"),
+        (
+            {1: BEHAVIOUR[1] | {"finish_time": 1}, 2: BEHAVIOUR[2] | {"finish_time": 10**12}},
+            r"client 1: finish_time is 1 s, and the longest 1e\+12 s",
+        ),
         ({1: BEHAVIOUR[1] | {"active": [[0, 1]], "inactive": [[1, 2]]}}, "client 1: active and inactive must be rows"),
         ({1: CAPACITY[1] | {"computation": 10**400}}, "client 1: computation is 1000.*, not a number that a float"),
         ({1: CAPACITY[1] | {"communication": math.nan}}, "client 1: communication is nan: it must be finite"),
@@ -132,15 +139,21 @@ def test_wrong_pickles_are_named(tmp_path, value, words):
         read_trace(pickled(tmp_path, "x.pkl", value))
 
 
-@pytest.mark.parametrize("damage", range(60, 400, 20))
-def test_a_damaged_npz_file_is_named(tmp_path, damage):
-    arrays = {name: np.arange(50.0) for name in ("offsets", "seconds", "available", "training_seconds")}
-    np.savez_compressed(tmp_path / "t.npz", **arrays)
-    blob = bytearray((tmp_path / "t.npz").read_bytes())
-    blob[damage] ^= 0xFF
-    (tmp_path / "t.npz").write_bytes(blob)
-    with pytest.raises(ConfigError, match=r"t\.npz"):
-        read_trace(tmp_path / "t.npz")
+@pytest.mark.parametrize("member", ["offsets", "seconds", "available", "training_seconds"])
+@pytest.mark.parametrize("where", [0.0, 0.3, 0.6, 0.9])
+def test_a_damaged_npz_file_is_named(tmp_path, member, where):
+    path = tmp_path / "t.npz"
+    arrays = dict(np.load(changes(tmp_path)))
+    np.savez_compressed(path, **arrays)
+    assert read_trace(path).clients == 2
+    blob = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as file:
+        about = file.getinfo(f"{member}.npy")
+    lengths = np.frombuffer(blob, "<u2", 2, about.header_offset + 26)  # of its name, and of what else stands there
+    blob[about.header_offset + 30 + int(lengths.sum()) + int(where * about.compress_size)] ^= 0xFF
+    path.write_bytes(blob)
+    with pytest.raises(ConfigError, match=r"t\.npz: it is damaged, or holds objects"):
+        read_trace(path)
 
 
 def test_a_member_that_is_no_array_is_named(tmp_path):

@@ -7,9 +7,10 @@ LEVELS = (0.9, 0.95)
 
 def _rows(**reached):
     """Return a row for each run; of a policy the minutes until both levels, None for never, seed by seed."""
-    cost = {"final": 0.9, "seconds_a_round": 9.0, "updates": 15.0, "worked": 3600.0, "wasted": 360.0, "never": 0.1}
+    cost = {"final": 0.9, "seconds_a_round": 9.0, "updates": 15.0, "worked": 3600.0, "never": 0.1, "interval": 5.0}
     return [
         {"seed": seed, "policy": policy.replace("_", "-"), "time": 60.0, "accuracy": 0.5, "variance": 1.0, "jain": 1.0}
+        | {"wasted": 360.0 * seed}
         | cost
         | {key: minutes if minutes is None else 60 * minutes for key in ("reached_lower", "reached_upper")}
         for policy, times in reached.items()
@@ -32,13 +33,35 @@ def test_runs_that_never_get_there_are_no_part_of_a_mean_but_of_a_test():
 
 def test_where_all_get_there_their_means_stand():
     found = _cells(_rows(random=[30.0, 31.0, 32.0], oort=[20.0, 21.0, 22.0], f3ast=[None, 21.0, 22.0]))
-    assert found["oort"] == ["21.0 [18.5, 23.5]", "-10.0 [-10.0, -10.0]", "21.0 [18.5, 23.5]"]
+    assert found["oort"] == ["21.0 [18.5, 23.5]", "-10.0 [-10.0, -10.0], p = 0.25", "21.0 [18.5, 23.5], p = 0.25"]
     assert found["f3ast"][1].startswith("not all there, p = ")
     assert _cells(_rows(random=[None], oort=[9.0]))["oort"] == ["9.0", "not all there", "9.0"]  # of one seed no test
 
 
 def test_the_headline_names_no_minutes_that_are_a_mean_of_survivors():
-    rows = _rows(**{"random": [3.0, 4.0], "refl:late-rounds=5": [2.0, 3.0], "markov-optimal": [None, 9.0]})
+    rows = _rows(
+        **{
+            "random": [3.0, 4.0],
+            "random:late-rounds=5": [3.0, 4.0],
+            "refl:late-rounds=5": [2.0, 3.0],
+            "markov-optimal": [None, 9.0],
+        }
+    )
     told = headline_of("The arena", rows)
-    assert "refl, late-rounds=5 10.0 [10.0, 10.0] % of 1.0 [1.0, 1.0], -1.0 [-1.0, -1.0] minutes later; " in told
+    refl = "refl, late-rounds=5 15.0 (10.0 to 20.0) % of 1.0 [1.0, 1.0], -1.0 [-1.0, -1.0] minutes later, p = 0.5; "
+    assert refl in told
     assert told.endswith("of 1.0 [1.0, 1.0], not all there, p = 0.5.")
+
+
+def test_one_run_that_is_far_later_hides_from_an_interval_and_not_from_the_test():
+    rows = _rows(random=[5.0] * 10, f3ast=[6.6, 7.0, 8.0, 9.0, 7.5, 8.5, 9.5, 6.8, 7.2, 49.3])
+    minutes, later, _ = _cells(rows)["f3ast"]
+    assert minutes.startswith("11.9 [2.5, ") and later.startswith("6.9 [-2.5, ") and later.endswith(", p = 0.002")
+
+
+def test_waste_is_told_with_its_extremes_and_var_x_with_its_mean():
+    rows = _rows(random=[5.0, 6.0, 7.0])
+    (line,) = table_of(rows, LEVELS).rows
+    assert (line[7], line[9]) == ("20.0 (10.0 to 30.0)", "1.0 [1.0, 1.0] (5.0)")
+    unheard = [row | {"interval": None, "variance": None} for row in rows]
+    assert table_of(unheard, LEVELS).rows[0][9] == "– (–)"

@@ -266,9 +266,13 @@ def _budgets(model, leads):
     ]
 
 
-def test_a_lead_at_other_budgets_is_lrs_and_beyond_what_chance_makes_of_nine():
+def test_a_lead_at_other_budgets_is_lrs_and_counted_where_its_intervals_are_clear_of_0():
     cnn = _budgets("cnn", (-1.0, -1.01, -1.02))
-    for leads, verdict, lower in (((1.0, 1.01, 1.02), "holds", 9), ((1.0, 1.1, 1.3, 1.9), "holds", 0)):
+    for leads, verdict, lower in (
+        ((1.0, 1.01, 1.02), "holds", 9),
+        ((1.0, 1.1, 1.3, 1.9), "holds", 9),
+        ((-1.0, 2.0, 0.5), "undecided", 0),
+    ):
         *_, similar = verdicts("wics-budget", _budgets("lr", leads) + cnn).values()
         assert similar.verdict == verdict and f"in {lower} of 9 comparisons" in similar.ours
         assert similar.units == {"model": {"lr"}}

@@ -8,6 +8,7 @@ import threading
 import time
 from types import SimpleNamespace
 
+import flwr.clientapp
 import flwr.serverapp
 import grpc
 import numpy as np
@@ -16,11 +17,12 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
 from aoi_fl.client.looks import HEARTBEAT, LONGEST_HEARTBEAT
 from aoi_fl.flower import messages, supernode, versions
-from aoi_fl.flower.errors import CLIENT_APP_RAISED, NODE_UNAVAILABLE
+from aoi_fl.flower.errors import CLIENT_APP_RAISED, NO_HELLO, NODE_UNAVAILABLE
 from aoi_fl.flower.grids import say_what_ray_needs, uploads
 from aoi_fl.flower.seams import BEATS, SEAMS, WARM
 from aoi_fl.flower.sizes import bytes_of, travelled
 from aoi_fl.flower.versions import FLOWER, Seam
+from aoi_fl.wire.protocol import HELLO
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,12 @@ def test_a_message_gets_what_flower_would_write_into_it():
     assert reply.metadata.message_id == "r" and reply.metadata.reply_to_message_id == "m"
     assert (reply.metadata.src_node_id, reply.metadata.dst_node_id) == (7, 9)
     assert reply.error.code == CLIENT_APP_RAISED != NODE_UNAVAILABLE and "no power" in reply.error.reason
+
+
+def test_an_app_of_flowers_own_knows_no_hello_and_says_so_in_these_words():
+    hello = messages.send(Message(RecordDict(), 7, HELLO), "m")
+    with pytest.raises(ValueError, match=NO_HELLO):
+        flwr.clientapp.ClientApp()(hello, messages.context(1, 7, {}))
 
 
 def test_a_run_of_ones_own_is_one_of_flowers():
@@ -154,7 +162,7 @@ def test_a_supernode_goes_the_plain_way_where_flower_is_another_and_says_so_once
     for name, there in (("LOOP", loop), ("WARM", warm)):
         seam = Seam(name, name, (), f"{name} lost {loop} {warm}", "1.32" if there else "99", None)
         monkeypatch.setattr(supernode, name, seam)
-    supernode.run(waits := SimpleNamespace(sleep=calls.append), calls.append)
+    supernode.run(waits := SimpleNamespace(sleep=calls.append), calls.append, calls.append)
     assert calls == ["flower"]
     assert (start_client_internal.time is waits) is loop
     assert not beats or (connection.HeartbeatSender is not sender) is loop
@@ -186,13 +194,43 @@ def test_heartbeats_name_the_interval_that_they_are_given_and_one_that_is_refuse
     beats = iter([(30.0, 0.01), (600.0, 0.01), (2000.0, 60.0)])
     changed = threading.Event()
     pace = SimpleNamespace(changed=changed, heartbeat=lambda: next(beats, (2000.0, 60.0)))
-    sender = supernode.Heartbeats(send, pace)
+    sender = supernode.Heartbeats(send, pace, pytest.fail)
     sender.start()
     assert done.wait(10) and sender.is_running
     sender.stop()
     assert named == [30.0, 600.0, 2000.0, 30.0] and not sender.is_running
     (said,) = caplog.messages
     assert "refuses heartbeats every 2000 s" in said and "out of bounds" in said
+
+
+class Odd(grpc.RpcError, grpc.Call):
+    """A status that Flower does not take for a SuperLink that is away; the rest of a call nobody asks for."""
+
+    __abstractmethods__ = frozenset()
+
+    def code(self):
+        return grpc.StatusCode.INTERNAL
+
+
+@pytest.mark.skipif(not BEATS.there, reason=f"Flower {FLOWER} has another connection")
+def test_heartbeats_outlive_any_status_and_whatever_else_ends_them_is_said(monkeypatch, caplog):
+    monkeypatch.setattr(supernode, "_FIRST_RETRY", 0.01)
+    outcomes = iter([True, Odd(), Odd(), True])
+    why, ended = [], threading.Event()
+
+    def send():
+        match next(outcomes, RuntimeError("not recognised")):
+            case Exception() as error:
+                raise error
+            case came:
+                return came
+
+    pace = SimpleNamespace(changed=threading.Event(), heartbeat=lambda: (HEARTBEAT, 0.01))
+    sender = supernode.Heartbeats(send, pace, lambda reason: (why.append(reason), ended.set()))
+    sender.start()
+    assert ended.wait(10) and next(outcomes, None) is None
+    assert why == ["its heartbeats have ended: not recognised"]
+    assert caplog.messages == ["a heartbeat has failed (StatusCode.INTERNAL), and is tried again"]
 
 
 def test_bytes_of_a_message_are_those_of_its_arrays_and_a_little_more_whatever_its_ids():

@@ -31,6 +31,7 @@ def test_costs_by_hand():
     assert found.seconds_a_round == pytest.approx(80 / 3)
     assert found.load.participation.max == 2
     assert (found.reaches(0.5), found.reaches(0.6), found.reaches(0.9)) == (30.0, 80.0, None)
+    assert (found.reaches(0.6, by=80.0), found.reaches(0.6, by=79.9)) == (80.0, None)
     assert (found.accuracy_at(29.0), found.accuracy_at(79.0), found.accuracy_at(80.0)) == (None, 0.5, 0.7)
 
 

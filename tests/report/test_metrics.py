@@ -141,3 +141,9 @@ def test_the_dashboard_asks_for_what_is_there(folder: Path) -> None:
     asked = {name for panel in panels for query in panel["targets"] for name in re.findall(r"aoi_\w+", query["expr"])}
     names = {key.split()[0] for key in scraped(exposition(str(folder)).decode())}
     assert len(asked) > 8 and asked <= names
+
+
+def test_the_documentation_lists_each_metric(folder: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
+    listed = set(re.findall(r"\baoi_\w+", page.partition("| metric | what |")[2].partition("\n\n")[0]))
+    assert {key.split()[0] for key in scraped(exposition(str(folder)).decode())} <= listed

@@ -37,6 +37,7 @@ def test_paths_are_not_shown_and_a_foreign_run_has_no_command():
     given = {"dataset": "npz:/home/me/my data.npz", "clients-file": "/home/me/c.csv", "policy": "wics"}
     own = RunConfig.parse(given).flat()
     assert command(run(own)) == "aoi run -c clients-file=c.csv -c 'dataset=npz:my data.npz' -c policy=wics"
+    assert command(run(own | {"clients-per-round": 2})) == command(run(own))  # of a cluster
     assert command(run({"num-server-rounds": 9})) == command(run({"policy": "random", "colour": "red"})) == ""
     assert public("data-dir", "/home/me/data") == "data" and public("model", "2nn") == "2nn"
     columns, rows = provenance([run(own | {"seed": 4}), run({}, None)])

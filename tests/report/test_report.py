@@ -468,6 +468,21 @@ def test_errors_name_the_thing_and_the_remedy(tmp_path: Path) -> None:
         page.write([str(tmp_path / "a")], tmp_path / "a" / "ledger.sqlite" / "page.html")
 
 
+def test_a_file_that_is_no_page_is_not_written_over(tmp_path: Path) -> None:
+    play(tmp_path / "a", rounds=1)
+    ledger = tmp_path / "a" / "ledger.sqlite"
+    notes = tmp_path / "notes.html"
+    notes.write_text("<!DOCTYPE html>\n<title>Mine</title>")
+    for path in (ledger, notes):
+        before = path.read_bytes()
+        with pytest.raises(ConfigError, match=r"is no page of ours.*--output"):
+            page.write([str(tmp_path / "a")], path)
+        assert path.read_bytes() == before
+    (tmp_path / "empty.html").touch()
+    for _ in range(2):  # its own it writes anew
+        assert page.write([str(tmp_path / "a")], tmp_path / "empty.html").stat().st_size > 9999
+
+
 def test_command_prints_the_path(tmp_path: Path) -> None:
     from aoi_fl.cli.main import app
 

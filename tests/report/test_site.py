@@ -1,7 +1,9 @@
 """The wall view and the list of runs: what they say is in the ledger, and no other folder is opened."""
 
 import shutil
+import sqlite3
 import time
+from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -130,6 +132,36 @@ def test_a_run_without_a_ledger_or_with_a_damaged_one_is_seen_too(tmp_path, cont
         (tmp_path / "a" / "ledger.sqlite").write_bytes(content)
     seen = glance(tmp_path / "a")
     assert (seen.name, seen.state.name, seen.shown, seen.spark) == ("a", state, "–", "")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE run SET value = '{' WHERE key = 'config'",
+        "UPDATE run SET value = '[1]' WHERE key = 'config'",
+        "UPDATE rounds SET seconds = 'long' WHERE round = 3",
+        "UPDATE rounds SET test_accuracy = 'good' WHERE round = 3",
+        "UPDATE rounds SET asked = NULL",
+        "UPDATE participations SET weight = x'00'",
+        "DELETE FROM rounds WHERE round = 1",
+    ],
+)
+def test_one_damaged_ledger_leaves_the_others_their_pages(tmp_path, monkeypatch, damage):
+    monkeypatch.chdir(tmp_path)
+    play(tmp_path / "runs/whole")
+    play(tmp_path / "runs/torn", policy={"budget": 4.0})
+    with closing(sqlite3.connect(tmp_path / "runs/torn/ledger.sqlite")) as db:
+        db.execute(damage)
+        db.commit()
+    client = TestClient(site.application(None), raise_server_exceptions=False)
+    listed = client.get("/list")
+    assert listed.status_code == 200 and {"whole", "torn"} <= set(Words(listed.text).words)
+    for view in ("content", "wall/content", "metrics"):
+        assert client.get(f"/run/torn/{view}").status_code == 200, view
+    if "config" in damage:
+        assert glance(tmp_path / "runs/torn").state.name == "unreadable"
+    if "config" in damage or "NULL" in damage:
+        assert 'aoi_run_state{state="unreadable"} 1.0' in client.get("/run/torn/metrics").text
 
 
 def test_many_names_are_counted(tmp_path):

@@ -176,6 +176,12 @@ def test_a_single_payment_is_judged_as_a_sum_is(stop_at_first):
     assert BudgetAccount(0.3).book(price) == 0.0
 
 
+@pytest.mark.parametrize("stop_at_first", [False, True])
+def test_a_number_near_the_largest_is_but_a_payment_that_is_too_large(stop_at_first):
+    payments = np.array([1.0, 1.7e308])
+    assert choose(np.array([2.0, 1.0]), payments, 4.0, False, stop_at_first).tolist() == [0]
+
+
 def test_literal_less_than_starves_where_at_most_does_not():
     payments = np.full(3, 5.0)
     assert choose(np.ones(3), payments, 5.0).tolist() == [0]

@@ -42,6 +42,24 @@ def test_a_round_that_waits_for_no_more_than_are_enough_by_hand():
     assert alike_.play(1, np.ones(3, bool)).sum() == 2 and alike_.wasted == alike_.worked / 3
 
 
+def test_of_those_who_come_at_one_time_a_lot_says_who_is_first():
+    alike_, counts = RoundClock(steady(30).devices(1.0), np.ones(30), enough=15, seed=3), np.zeros(30)
+    for round_ in range(1, 201):
+        counts += alike_.play(round_, np.ones(30, bool))
+    assert counts.sum() == 200 * 15 and counts.min() > 70 and counts.max() < 130  # 100 in the mean, 7 of deviation
+    free = np.full(3, np.inf)
+    fast = RoundClock(DeviceTrace(always(3), np.array([9.0, 9.0, 2.0]), "example", free, free).devices(1.0), np.ones(3))
+    fast.enough = 2
+    assert all(fast.play(round_, np.ones(3, bool))[2] for round_ in range(1, 20))
+
+
+def test_no_round_begins_after_time_is_up_while_nobody_is_there():
+    gone = alike(Availability.from_spells([[(0, 95)]] * 2, 86400.0), 9.0).devices(1.0)
+    gap = RoundClock(gone, np.ones(2), 30.0, until=3600)
+    history = simulate(RandomSelector(1, 1), equals(2), 999, 1, clock=gap)
+    assert gap.now == pytest.approx(3600, abs=2) and not len(history.selection(history.rounds).clients)
+
+
 def test_loading_takes_time_and_time_ends_a_play():
     slow = DeviceTrace(always(2), np.array([4.0, 4.0]), "example", np.array([10.0, 5.0]), np.array([2.0, np.inf]))
     made = RoundClock(slow.devices(1.0), np.ones(2), model=10.0, until=30.0)

@@ -105,6 +105,16 @@ def test_newcomers_count_as_the_mean_and_what_is_not_finite_is_left_out():
         more.sensitivities(stream.sizes)
 
 
+@pytest.mark.parametrize("loss", [1e-200, -1e30, 1e30])
+def test_whatever_loss_is_told_there_is_an_estimate(loss):
+    estimate = SlopeEstimate.of(3)
+    for age in range(30):
+        ages, losses = np.array([age % 3, 1, 1]), np.array([loss * (age % 3), 0.0, 0.0])
+        estimate = estimate.after(np.arange(3), ages, losses)
+    found = estimate.sensitivities(np.array([5, 5, 5]))
+    assert (found > 0).all() and np.isfinite(found).all()
+
+
 def test_nobodys_age_counts_for_nothing():
     estimate = SlopeEstimate.of(2)
     for age in range(30):  # the second client's loss falls as its data age

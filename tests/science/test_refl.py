@@ -54,6 +54,18 @@ def test_learned_absence_and_rest():
     assert selector.select(9, population(4)).clients.tolist() == [1, 3]
 
 
+def test_who_is_busy_or_rests_is_there_all_the_same():
+    refl, nothing = Refl(1, 1), Report(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+    free, everybody = np.array([True, False]), np.ones(2, np.bool_)
+    for round_ in range(1, 20):
+        seen = Population(np.zeros(2, np.int64), np.ones(2, np.int64), free, connected=everybody)
+        free = ~free
+        refl.learn(round_, seen, nothing)
+    assert refl.forecast(seen).tolist() == [1.0, 1.0]
+    refl.learn(20, replace(seen, connected=None, available=np.array([True, False])), nothing)
+    assert refl.forecast(seen)[0] == 1.0 > refl.forecast(seen)[1]
+
+
 def test_clients_that_are_rarely_there_come_more_often_than_by_chance():
     n, k, rounds = 10_000, 200, 100
     rng = np.random.default_rng(6)

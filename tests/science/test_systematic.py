@@ -216,6 +216,21 @@ def test_a_client_whose_rate_changes_keeps_what_it_has_accrued(spells):
             assert -1 - 1e-6 < total - due < 1 + 1e-6
 
 
+@given(st.lists(st.tuples(st.sampled_from([0.1, 0.15, 0.5, 1 / 3, 0.99]), st.integers(1, 40)), min_size=1, max_size=9))
+@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("jitter", [0.0, 0.3])
+def test_the_count_of_participations_goes_on_where_a_rate_changes(jitter, spells):
+    """By the shift: so nobody takes what came before the change a second time, however often rates change."""
+    rate, shift, now, due = spells[0][0], 0.0, 0, 0.3
+    for new_rate, rounds in spells:
+        shift, rate = shift + now * (rate - new_rate), new_rate
+        client = ClientStride(rate, 0.3, jitter, shift=shift)
+        for _ in range(rounds):
+            now, due = now + 1, due + rate
+            assert due - 1 - jitter - 1e-6 < client.count(now) < due + 1e-6
+            assert client.round_of(client.count(now)) <= now < client.round_of(client.count(now) + 1)
+
+
 def test_a_newcomer_gets_the_place_of_who_left():
     phases = (np.arange(20) + 0.5) / 20
     assert newcomer_phase(np.delete(phases, 7)) == pytest.approx(phases[7])

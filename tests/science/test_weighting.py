@@ -45,6 +45,16 @@ def test_unbiased_under_random_selection(k):
     assert spread == pytest.approx(unbiased_weight_variance(SIZES, rates))
 
 
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_unbiased_under_random_selection_where_some_have_no_examples(k):
+    sizes = np.array([4, 0, 7, 0, 5])
+    rates = long_run_rates(RandomSelector(k, 1), population(sizes))
+    assert rates[[1, 3]].tolist() == [0, 0]
+    selections = [RandomSelector(k, 1).select(t, population(sizes)).clients for t in range(1, 4001)]
+    drawn = np.bincount(np.concatenate(selections), minlength=5) / 4000
+    assert drawn == pytest.approx(rates, abs=0.03)
+
+
 def test_unbiased_under_systematic_participation():
     # A whole period of all five strides: ten rounds.
     strides = SystematicPolicy.rated(RATES, "random", seed=3).strides

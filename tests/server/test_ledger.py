@@ -99,6 +99,14 @@ def test_the_documented_tables_and_columns_are_there(ledger, path):
     db.close()
 
 
+def test_rounds_after_one_are_read_without_those_before_it(ledger, path):
+    for number in (1, 2, 3):
+        ledger.add_round(round_of(number))
+    assert [row["round"] for row in read(path, "rounds", after=1)] == [2, 3]
+    assert [row["round"] for row in read(path, "participations", after=2)] == [3] * 3
+    assert read(path, "rounds", after=3) == []
+
+
 def test_a_repeated_round_replaces_itself(ledger, path):
     ledger.add_round(round_of(1))
     ledger.add_round(round_of(1, clients=(5,)))

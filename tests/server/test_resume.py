@@ -37,7 +37,7 @@ from aoi_fl.server.resume import recorded_run
 from aoi_fl.server.terms import write_table
 from aoi_fl.strategies.records import PHASES, Participation, RoundRecord
 from aoi_fl.wire.clients import section5_instance
-from aoi_fl.wire.protocol import CLIENTS_FILE
+from aoi_fl.wire.protocol import CLIENTS_FILE, PARTITION_FILE
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 12
@@ -55,8 +55,14 @@ POLICIES = {
     "reserve": {"policy": "markov-optimal", "wire": "reserve"},
     "random": {"policy": "random", "compression": "int8"},  # what the codes left unsaid goes on too
     "oldest-age": {"policy": "oldest-age"},
-    "wics": {"policy": "wics", "staleness": "mislabelled"},
-    "estimated": {"policy": "wics", "trains": "all", "staleness": "mislabelled", "sensitivities": "estimated"},
+    "wics": {"policy": "wics", "clients-per-round": 15, "staleness": "mislabelled"},  # which goes by its budget
+    "estimated": {
+        "policy": "wics",
+        "clients-per-round": 15,
+        "trains": "all",
+        "staleness": "mislabelled",
+        "sensitivities": "estimated",
+    },
     # Some are away, some leave in mid-training, some are too slow: the time of a resumed run must go on where it was.
     "clock": {
         "policy": "markov-optimal",
@@ -92,6 +98,41 @@ def run_here(values):
 def resume_here(folder):
     about = recorded_run(folder)
     return run_here(about["config"] | {"resume": True, "run-name": folder.name, "runs-dir": str(folder.parent)})
+
+
+class Deployed(LocalGrid):
+    """A grid whose clients keep their states themselves, and the server's part of which may be cut off in a round."""
+
+    def __init__(self, values, folder, cut=None):
+        super().__init__(client_app, values, values["num-clients"])
+        self.cut = cut
+        for context in self._contexts.values():
+            context.node_config["state-dir"] = str(folder / "devices")
+            context.node_config["partition-file"] = str(folder / "r" / PARTITION_FILE)
+
+    def push_messages(self, messages):
+        messages = list(messages)
+        if any(message.content["aoi"]["round"] == self.cut for message in messages):
+            raise KeyboardInterrupt
+        return super().push_messages(messages)
+
+
+@pytest.mark.parametrize("policy", ["poll", "reserve"])
+def test_clients_tell_a_run_from_an_earlier_one_of_its_name_also_when_it_is_resumed(policy, tmp_path, monkeypatch):
+    monkeypatch.setattr("aoi_fl.server.app.uploads", lambda grid: True)
+    values = configuration(policy, tmp_path, "r", **{"evaluate-clients": 0})
+    ledger = play(Deployed(values, tmp_path), RunConfig.parse(values)) / LEDGER
+    first, token = read(ledger, "participations"), read_run(ledger)["token"]
+    shutil.rmtree(ledger.parent)
+    with pytest.raises(KeyboardInterrupt):
+        play(Deployed(values, tmp_path, cut=5), RunConfig.parse(values))
+    again = read_run(ledger)["token"]
+    play(Deployed(values, tmp_path), RunConfig.parse(values | {"resume": True}))
+    assert token != again == read_run(ledger)["token"]
+    alike = ["round", "client", "outcome", "age", "loss", "next_round"]
+    assert [[part[key] for key in alike] for part in read(ledger, "participations")] == [
+        [part[key] for key in alike] for part in first
+    ]
 
 
 def arguments_of(values):

@@ -1,6 +1,7 @@
 """Clients that come and go, played by real clients: what each achieves is its target as far as it is there."""
 
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.server.config import RunConfig
 from aoi_fl.strategies import MarkovParticipation, RoundOptions, SystematicParticipation
+from aoi_fl.strategies.pace import Pace
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.records import SURPLUS, ClientRecord, Participation, RoundRecord
 from aoi_fl.strategies.roster import Roster
+from aoi_fl.strategies.selection import decentralised
 from aoi_fl.strategies.selection.absence import Absence
 from tests.strategies.federation import Notes
 
@@ -61,8 +64,10 @@ class Announcing(Notes):
         self.grid.round_ = record.round + 1
 
 
-def play(folder, make, rounds=ROUNDS, resume=None):
+def play(folder, make, rounds=ROUNDS, resume=None, node=None):
     grid = Coming(App(), {"runs-dir": str(folder), "seed": 5}, N)
+    for context in grid._contexts.values():
+        context.node_config |= node or {}
     grid.round_ = 1 if resume is None else resume.next_round
     notes = Announcing(grid)
     options = RoundOptions(run="r", seed=5, evaluate_clients=0, deterministic=True, join_timeout=0.2)
@@ -153,6 +158,35 @@ def test_of_who_is_not_waited_for_nothing_is_known(tmp_path):
     absence.note(roster, RoundRecord(1, participations=[surplus, late]), [])
     after = absence.presence.reach(3).share
     assert after[0] == before[0] and after[1] < before[1]
+
+
+@pytest.mark.parametrize("name", ["reserve", "systematic"])
+def test_whoever_wakes_up_to_take_part_was_there(name, tmp_path, monkeypatch):
+    """It has gone to sleep again by the time that its update counts."""
+    now = [1000.0]
+    monkeypatch.setattr(decentralised, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def make(**settings):
+        strategy = MAKERS[name](**settings)
+        strategy._pace = Pace(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
+        return strategy
+
+    notes, strategy = play(tmp_path, make, 120, node={"sleep": True})
+    slept = sum(p.next_round is not None and p.next_round > r.round + 1 for r in notes.rounds for p in r.participations)
+    assert slept > 50
+    known = strategy._absence.presence
+    assert (known.there[:5] > 5).all() and known.share[:5] == pytest.approx(1.0)
+    assert known.share[5:9].mean() == pytest.approx(0.4, abs=0.1)
+    late = [client for record in notes.rounds[20:] for client in trained(record)]
+    assert np.isin(late, np.arange(9)).sum() / 9 / 100 == pytest.approx(K / N, abs=0.03)
+
+
+@pytest.mark.parametrize("outcome", ["late", "failed", "refused", "declined"])
+def test_whoever_takes_no_part_was_away_for_whatever_reason(outcome):
+    roster, absence = Roster([ClientRecord(number, f"c{number}", 1) for number in range(3)]), Absence()
+    roster.available[:] = True
+    absence.note(roster, RoundRecord(1, participations=[Participation(1, "c1", outcome)]), [])
+    assert absence.presence.share.tolist() == [1.0, 0.5, 1.0]
 
 
 def test_what_does_not_go_together():

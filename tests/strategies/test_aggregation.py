@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import strategy as flower
-from flwr.serverapp.strategy import strategy_utils
+from flwr.serverapp.strategy import Strategy, strategy_utils
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
 from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, RoundOptions
+from aoi_fl.strategies.aggregation.standing import Standing
+from aoi_fl.strategies.parity import chain_of
+from tests.strategies.federation import Notes
 
 N = 5
 MODEL = {"w": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3), "b": np.array(0.5, np.float32)}
@@ -114,7 +117,7 @@ class Own(RandomSelection):
             fresh, _ = self.aggregate_train(round_, grid.send_and_receive(messages))
             arrays = arrays if fresh is None else fresh
             messages = self.configure_evaluate(round_, arrays, ConfigRecord(), grid)
-            losses.append(self.aggregate_evaluate(round_, grid.send_and_receive(messages))["loss"])
+            losses.append((self.aggregate_evaluate(round_, grid.send_and_receive(messages)) or {}).get("loss"))
         return arrays, losses
 
 
@@ -134,7 +137,7 @@ def test_a_start_of_ones_own_that_has_trained_nobody_is_no_success(tmp_path):
         raise OSError("disk gone")
 
     with pytest.raises(NothingTrainedError, match="not one update could be used"):
-        Own(N).start(grid(tmp_path, app), model(), num_rounds=2)
+        Own(N, fraction_evaluate=0.0).start(grid(tmp_path, app), model(), num_rounds=3)
 
 
 @pytest.mark.parametrize(
@@ -203,9 +206,9 @@ def test_all_metrics_are_aggregated_lists_too(tmp_path):
     assert metrics["scores"] == pytest.approx([q @ np.arange(N), 2.0])
 
 
-def test_a_client_without_a_declared_size_weighs_what_it_reports(tmp_path):
+@pytest.mark.parametrize("sizes", [(10, 20, 30, 40, 50), (0.1, 0.25, 0.5, 1.0, 2.5)])
+def test_a_client_without_a_declared_size_weighs_what_it_reports(sizes, tmp_path):
     """As in FedAvg, of which ours is then the equal."""
-    sizes = (10, 20, 30, 40, 50)
     wanted = flower.FedAvg().start(grid(tmp_path / "plain", app_of(sizes)), model(), 2).arrays
     found = RandomSelection(N).start(grid(tmp_path / "ours", app_of(sizes)), model(), 2).arrays
     for name, array in wanted.items():
@@ -278,6 +281,228 @@ def test_a_strategy_plays_one_run(tmp_path):
     strategy.start(grid(tmp_path), model(), 1)
     with pytest.raises(ConfigError, match=r"this RandomSelection has played a run, .*: make a new one"):
         strategy.start(grid(tmp_path), model(), 1)
+
+
+def test_a_second_strategy_of_an_app_finds_clients_as_the_first_found_them(tmp_path):
+    """Clients keep their ages by the run's name, and Flower's run id is the same for both."""
+    both, trained = LocalGrid(app_of((10,) * 20), {"runs-dir": str(tmp_path), "seed": 1}, 20), []
+    for _ in range(2):
+        notes = Notes()
+        strategy = MarkovParticipation.optimal(20, 4, observer=notes, fraction_evaluate=0.0)
+        strategy.start(both, model(), 8)
+        trained.append([record.trained for record in notes.rounds])
+    assert trained[0] == trained[1]
+    assert strategy.options.run == f"flwr-{both.run.run_id}-2"
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_a_loop_of_ones_own_that_begins_again_is_refused(rounds, tmp_path):
+    strategy = Own(3)
+    strategy.start(grid(tmp_path), model(), rounds)
+    with pytest.raises(ConfigError, match=r"this Own has played a run, .*: make a new one"):
+        strategy.start(grid(tmp_path), model(), rounds)
+
+
+class Halving:
+    """Halves the rate of learning and of evaluation each round, as strategies do that Flower's loop plays."""
+
+    def configure_train(self, server_round, arrays, config, grid):
+        config["lr"] = config.get("lr", 1.0) / 2
+        return super().configure_train(server_round, arrays, config, grid)
+
+    def configure_evaluate(self, server_round, arrays, config, grid):
+        config["lr"] = config.get("lr", 4.0) / 2
+        return super().configure_evaluate(server_round, arrays, config, grid)
+
+
+class HalvingAverage(Halving, flower.FedAvg):
+    pass
+
+
+class HalvingChoice(Halving, RandomSelection):
+    pass
+
+
+@pytest.mark.parametrize("make", [lambda: HalvingChoice(N), lambda: RandomSelection(N, aggregation=HalvingAverage())])
+@pytest.mark.parametrize("given", [None, ConfigRecord(), ConfigRecord({"lr": 8.0})])
+def test_what_a_strategy_writes_into_the_configuration_is_there_a_round_later(make, given, tmp_path):
+    app, seen = app_of(), {"train": [], "evaluate": []}
+
+    class Spy(ClientApp):
+        def __call__(self, message, context):
+            kind = message.metadata.message_type
+            if kind in seen and context.node_config["partition-id"] == 0:
+                seen[kind].append(message.content["config"]["lr"])
+            return app(message, context)
+
+    configs = [None if given is None else given.copy() for _ in range(2)]
+    make().start(grid(tmp_path, Spy()), model(), 3, train_config=configs[0], evaluate_config=configs[1])
+    assert seen["train"] == ([4.0, 2.0, 1.0] if given else [0.5, 0.25, 0.125])
+    assert seen["evaluate"] == ([4.0, 2.0, 1.0] if given else [2.0, 1.0, 0.5])
+
+
+def test_a_standing_configuration_takes_what_is_given_anew_and_is_the_same_when_a_round_is_configured_twice():
+    standing = Standing()
+    for _ in range(2):
+        record = standing.in_round(1, ConfigRecord({"lr": 8.0, "warm": True}))
+        assert dict(record) == {"lr": 8.0, "warm": True}
+        record["lr"] /= 2
+        record["own"] = 1
+    assert dict(standing.in_round(2, ConfigRecord({"lr": 8.0}))) == {"lr": 4.0, "own": 1}
+    assert dict(standing.in_round(3, ConfigRecord({"lr": 6.0}))) == {"lr": 6.0, "own": 1}
+
+
+class Personal(flower.FedAvg):
+    """Its messages are of types of their own."""
+
+    kinds = ("train.personal", "evaluate.personal")
+
+    def configure_train(self, server_round, arrays, config, grid):
+        return self._of(self.kinds[0], super().configure_train(server_round, arrays, config, grid))
+
+    def configure_evaluate(self, server_round, arrays, config, grid):
+        return self._of(self.kinds[1], super().configure_evaluate(server_round, arrays, config, grid))
+
+    def _of(self, kind, messages):
+        return [Message(m.content, m.metadata.dst_node_id, kind) for m in messages]
+
+
+def test_the_strategys_types_of_messages_reach_the_clients_functions(tmp_path):
+    app, seen = app_of(), []
+
+    @app.train("personal")
+    def train(message, context):
+        seen.append("train")
+        arrays, metrics = message.content["arrays"], MetricRecord({"num-examples": 1})
+        return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
+
+    @app.evaluate("personal")
+    def evaluate(message, context):
+        seen.append("evaluate")
+        return Message(RecordDict({"metrics": MetricRecord({"num-examples": 1, "loss": 2.0})}), reply_to=message)
+
+    result = RandomSelection(N, aggregation=Personal()).start(grid(tmp_path, app), model(), 1)
+    assert seen == ["train"] * N + ["evaluate"] * N and result.evaluate_metrics_clientapp[1]["loss"] == 2.0
+
+
+def test_a_type_of_message_that_does_not_train_is_refused(tmp_path):
+    strategy = Personal()
+    strategy.kinds = ("query.personal", "evaluate")
+    with pytest.raises(ConfigError, match=r"Personal sends a message of type 'query.personal' .*'train.mine'"):
+        RandomSelection(N, aggregation=strategy).start(grid(tmp_path), model(), 1)
+
+
+class Scaffold(flower.FedAvg):
+    """Sends a control variate beside the model, and takes the clients' mean of it back, and their time."""
+
+    def __init__(self):
+        super().__init__()
+        self.control, self.seconds, self.names = 0.0, [], []
+
+    def configure_train(self, server_round, arrays, config, grid):
+        messages = list(super().configure_train(server_round, arrays, config, grid))
+        for message in messages:
+            message.content["control"] = ArrayRecord({"c": Array(np.array(self.control))})
+        return messages
+
+    def aggregate_train(self, server_round, replies):
+        replies = [reply for reply in replies if not reply.has_error()]
+        self.names.append([list(reply.content) for reply in replies])
+        self.control = float(np.mean([reply.content.pop("control")["c"].numpy() for reply in replies]))
+        self.seconds += [reply.content.pop("timing")["seconds"] for reply in replies]
+        return super().aggregate_train(server_round, replies)
+
+
+def with_control(spoil=lambda partition, content: None):
+    app = ClientApp()
+
+    @app.train()
+    def train(message, context):
+        control = ArrayRecord({"c": Array(np.asarray(message.content["control"]["c"].numpy() + 0.5))})
+        arrays = ArrayRecord({k: Array(np.asarray(v.numpy() + 1)) for k, v in message.content["arrays"].items()})
+        metrics = {"timing": MetricRecord({"seconds": 1.5}), "metrics": MetricRecord({"num-examples": 10})}
+        content = RecordDict({"control": control, "arrays": arrays, **metrics})
+        spoil(context.node_config["partition-id"], content)
+        return Message(content, reply_to=message)
+
+    return app
+
+
+def test_the_clients_other_records_reach_the_strategy_by_their_own_names(tmp_path):
+    strategy = Scaffold()
+    result = RandomSelection(N, aggregation=strategy, fraction_evaluate=0.0).start(
+        grid(tmp_path, with_control()), model(), 3
+    )
+    assert strategy.control == 1.5 and strategy.seconds == [1.5] * 3 * N
+    assert strategy.names == [[["control", "arrays", "timing", "metrics"]] * N] * 3
+    np.testing.assert_allclose(result.arrays["w"].numpy(), MODEL["w"] + 3, rtol=1e-6)
+
+
+def test_a_record_or_metric_of_one_client_or_under_another_name_does_not_end_the_run(tmp_path, caplog):
+    def spoil(partition, content):
+        if partition == 0:
+            content["extra"] = ArrayRecord({"x": Array(np.zeros(2))})
+            content["metrics"]["rare"] = 1.0
+            content["weights"] = content.pop("metrics")
+
+    strategy = Scaffold()
+    result = RandomSelection(N, aggregation=strategy, fraction_evaluate=0.0).start(
+        grid(tmp_path, with_control(spoil)), model(), 2
+    )
+    np.testing.assert_allclose(result.arrays["w"].numpy(), MODEL["w"] + 2, rtol=1e-6)
+    assert [m for m in caplog.messages if "Left out" in m] == [
+        "Left out, since not every client sends it alike: metric 'rare', record 'extra'"
+    ]
+
+
+class SaveTheBest(Strategy):
+    """A wrapper of somebody's own, which calls what it wraps as it likes."""
+
+    def __init__(self, inner):
+        self.inner = inner
+        for step in ("configure_train", "aggregate_train", "configure_evaluate", "aggregate_evaluate", "summary"):
+            setattr(self, step, getattr(inner, step))
+
+    configure_train = aggregate_train = configure_evaluate = aggregate_evaluate = summary = None
+
+
+def test_a_wrapper_of_ones_own_is_seen_through_whatever_it_calls_what_it_wraps(tmp_path):
+    inner = flower.FedAdam(eta=0.1)
+    assert [type(one) for one in chain_of(SaveTheBest(inner))] == [
+        SaveTheBest,
+        flower.FedAdam,
+    ]  # else it waits for ever
+    RandomSelection(1, aggregation=SaveTheBest(inner)).start(grid(tmp_path), model(), 1)
+    assert inner.min_available_nodes == 2 and inner.m_t
+
+
+class Peeking(RandomSelection):
+    """Reads replies more than once, as one may read the list that Flower hands over."""
+
+    def aggregate_train(self, server_round, replies):
+        self.seen = sum(not reply.has_error() for reply in replies), len(replies)
+        return super().aggregate_train(server_round, replies)
+
+    def aggregate_evaluate(self, server_round, replies):
+        self.judged = sum(not reply.has_error() for reply in replies), len(replies)
+        return super().aggregate_evaluate(server_round, replies)
+
+
+def test_a_subclass_may_read_replies_twice_and_set_no_deadline(tmp_path):
+    strategy = Peeking(N)
+    result = strategy.start(grid(tmp_path / "peeking"), model(), 2, timeout=None)
+    assert strategy.seen == strategy.judged == (N, N)
+    assert bits(result.arrays) == bits(RandomSelection(N).start(grid(tmp_path), model(), 2).arrays)
+
+
+def test_replies_that_are_not_kept_are_not_taken_for_missing(tmp_path):
+    class PeekingTwice(RandomSelection):
+        def aggregate_train(self, server_round, replies):
+            list(replies)
+            return super().aggregate_train(server_round, replies)
+
+    with pytest.raises(ConfigError, match="read a second time: make a list of them first"):
+        PeekingTwice(N, options=RoundOptions(enough=2)).start(grid(tmp_path), model(), 1)
 
 
 def test_whom_only_a_subclass_has_written_to_is_named_and_ends_nothing(tmp_path, caplog):

@@ -96,6 +96,26 @@ def test_generators_queues_sets_and_what_they_hold_outlive_a_break(tmp_path, cap
     assert "checkpoint" not in caplog.text
 
 
+class Halving(flower.FedAvg):
+    """An aggregation that writes into the configuration, which is one for all rounds."""
+
+    def configure_train(self, server_round, arrays, config, grid):
+        config["lr"] = config.get("lr", 1.0) / 2
+        self.sent = config["lr"]
+        return super().configure_train(server_round, arrays, config, grid)
+
+
+def test_what_it_wrote_into_the_configuration_outlives_a_break(tmp_path):
+    made = []
+
+    def make():
+        made.append(Halving())
+        return made[-1]
+
+    interrupted(make, tmp_path, 2, 3)
+    assert [strategy.sent for strategy in made] == [0.25, 0.125]
+
+
 class Opaque:
     """Something that only its own strategy understands."""
 

@@ -2,11 +2,13 @@
 
 import io
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 
+from aoi_fl.strategies import RandomSelection
 from tests.strategies.federation import (
     HOSTILE,
     MODEL,
@@ -18,6 +20,7 @@ from tests.strategies.federation import (
     play_in_vain,
     raises,
     same_model,
+    values,
     with_metrics,
 )
 
@@ -93,7 +96,6 @@ ADVERSARIES = {
     "one array less": (with_arrays(lambda a: {"w": a["w"], "steps": a["steps"]}), "refused", ["names", "b"]),
     "one array more": (with_arrays(lambda a: {**a, "extra": a["b"]}), "refused", ["names", "extra"]),
     "another name": (with_arrays(lambda a: {"w": a["w"], "bias": a["b"], "steps": a["steps"]}), "refused", ["bias"]),
-    "another order": (with_arrays(lambda a: dict(reversed(a.items()))), "refused", ["order"]),
     "endless names": (with_arrays(lambda a: {**a, "\n" * 10**6: a["b"]}), "refused", ["names"]),
     "another shape": (with_arrays(lambda a: {**a, "w": a["w"].T}), "refused", ["array w", "(3, 2)", "(2, 3)"]),
     "another dtype": (with_arrays(lambda a: {**a, "w": a["w"].astype("c8")}), "refused", ["complex64", "float32"]),
@@ -116,11 +118,12 @@ ADVERSARIES = {
     "zero examples": (with_metrics(num_examples=0), "refused", ["num-examples is 0"]),
     "negative examples": (with_metrics(num_examples=-5), "refused", ["num-examples is -5"]),
     "absurd examples": (with_metrics(num_examples=10**12), "refused", ["1000000000000"]),
-    "half an example": (with_metrics(num_examples=1.5), "refused", ["1.5"]),
+    "no number of examples": (with_metrics(num_examples=float("nan")), "refused", ["num-examples is nan"]),
     "a list of examples": (with_metrics(num_examples=[1, 2]), "refused", ["[1, 2]"]),
     "examples as text": (lambda m, act: with_metrics(num_examples="12")(m, act), "failed", ["TypeError"]),
     "examples as truth": (lambda m, act: with_metrics(num_examples=True)(m, act), "failed", ["TypeError"]),
     "NaN loss": (with_metrics(num_examples=3, loss=float("nan")), "refused", ["loss nan"]),
+    "a loss beyond reckoning": (with_metrics(num_examples=3, loss=-1e308), "refused", ["loss -1e+308"]),
     "another's name": (with_answer(name="client-0"), "refused", ["client-0", "not its name"]),
     "a name of control characters": (with_answer(name="\n\ud800"), "refused", ["not its name"]),
     "no name": (with_record("aoi", ConfigRecord({"takes-part": True, "age": 0})), "refused", ["lacks", "name"]),
@@ -151,6 +154,7 @@ def test_a_bad_reply_is_dropped_and_named(spoil, outcome, words, tmp_path, caplo
 
 TOLERATED = {
     "a wider type": with_arrays(lambda a: {**a, "w": a["w"].astype("f8")}),
+    "another order": with_arrays(lambda a: dict(reversed(a.items()))),
     "another byte order": with_arrays(lambda a: {**a, "w": a["w"].astype(">f4")}),
     "two array records": with_record("again", model()),
     "two metric records": with_record("more", MetricRecord({"a": 1})),
@@ -169,6 +173,19 @@ def test_what_flower_would_take_is_taken(spoil, tmp_path):
 def test_with_nobody_left_the_round_is_empty_and_the_model_stays(everyones, tmp_path):
     notes = play_in_vain(everyone, hostile_app(everyones, whom=range(4)), tmp_path)
     assert [(r.empty, r.trained, r.dropped, r.forced) for r in notes.rounds] == [(True, 0, 4, False)] * 2
+
+
+def test_a_mean_beyond_its_type_leaves_the_model_as_it_is_and_is_named(tmp_path, caplog):
+    largest = with_arrays(lambda a: {**a, "w": np.full((2, 3), 3.4e38, np.float32)})
+    make = partial(RandomSelection, 1, weights="unbiased")  # by size and rate, client 2 weighs 1.2 and client 3 1.6
+    notes, result, _ = play(make, hostile_app(largest, whom=(2, 3)), tmp_path, rounds=8)
+    who = [r.participations[0].client for r in notes.rounds]
+    assert [r.empty for r in notes.rounds] == [client > 1 for client in who] and {0, 2, 3} <= set(who)
+    assert all(np.isfinite(array).all() for array in values(result.arrays).values())
+    assert [m for m in caplog.messages if "model stays" in m] == [
+        f"Round {t}: the model stays, since what client {c} made of it is none: array w does not fit float32"
+        for t, c in enumerate(who, 1) if c > 1
+    ]  # fmt: skip
 
 
 def test_all_decline(tmp_path):

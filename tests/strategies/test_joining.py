@@ -4,12 +4,13 @@ import time
 from contextlib import nullcontext
 from functools import partial
 
+import flwr.clientapp
 import pytest
 from flwr.app import Error, Message
 
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.errors import NODE_UNAVAILABLE
-from aoi_fl.science.errors import NodesError
+from aoi_fl.science.errors import NodesError, NothingTrainedError
 from aoi_fl.strategies import RandomSelection
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.records import ClientRecord
@@ -31,6 +32,25 @@ def test_too_few_nodes_by_the_deadline(tmp_path):
     text = str(error.value)
     assert "3 clients are connected" in text and "needs 4" in text
     assert "flwr run . --federation-config 'num-supernodes=4 client-resources-num-cpus=1'" in text
+
+
+def test_clients_whose_app_is_flowers_own_end_the_run_at_once_and_are_told_why(tmp_path):
+    begun = time.monotonic()
+    with pytest.raises(NodesError, match=r"4 node.s. are connected, and none .* ClientApp is Flower's own"):
+        play(everyone, flwr.clientapp.ClientApp(), tmp_path, join_timeout=30)
+    assert time.monotonic() - begun < 20
+
+
+def test_nobody_is_given_up_who_has_not_answered_yet(tmp_path):
+    class Deaf(LocalGrid):
+        def pull_messages(self, message_ids):
+            waiting = [self._waiting[i] for i in message_ids if i in self._waiting]
+            heard = [m for m in waiting if m.metadata.dst_node_id != max(self._contexts)]
+            return super().pull_messages([m.metadata.message_id for m in heard])
+
+    app = hostile_app(raises(OSError("no configuration")), kinds=("query.hello",), whom=range(3))
+    with pytest.raises(NothingTrainedError):
+        play(everyone, app, tmp_path, grid=Deaf, ask_timeout=0.2)
 
 
 class Restarting(LocalGrid):

@@ -2,10 +2,11 @@
 
 import math
 import random
+from functools import partial
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
@@ -331,6 +332,30 @@ def test_who_sleeps_by_leave_of_the_policy_is_not_mute(tmp_path):
     _, (grid,) = play(lambda **settings: Drowsy(N, **settings), tmp_path, script, 5)
     sent = {client: [r for kind, r, c in grid.pushed if (kind, c) == (TRAIN, client)] for client in (2, 3)}
     assert sent == {2: [1, 2, 3, 4, 5], 3: [1, 2, 4]}
+
+
+@pytest.mark.parametrize(
+    ("wire", "no"), [("poll", False), ("reserve", False), ("reserve", True)], ids=["poll", "reserve", "reserve, no"]
+)
+def test_nobody_is_excused_from_training_by_saying_that_it_sleeps(wire, no, tmp_path):
+    def pushed(folder, **lie):
+        class Liar(Slow):
+            def pull_messages(self, ids):
+                replies = super().pull_messages(ids)
+                for kind, round_, client, reply in (
+                    (*self.born[r.metadata.reply_to_message_id][2], r) for r in replies
+                ):
+                    if kind == ASK and client == 1:
+                        said = {"takes-part": not no, "next-round": round_ + no}
+                        reply.content["aoi"] = ConfigRecord({**reply.content["aoi"], **said, **lie})
+                return replies
+
+        make = partial(MarkovParticipation, POLICY, wire=wire, round_seconds=0.01)
+        _, (grid,) = play(make, folder, scripted(c1=(TRAIN, 1, 20, HUNG)), 20, kind=Liar, ask_timeout=1.0)
+        return [round_ for kind, round_, client in grid.pushed if (kind, client) == (TRAIN, 1)]
+
+    honest = pushed(tmp_path / "honest")
+    assert 1 < len(honest) < 8 and pushed(tmp_path / "sleeps", sleeps=1e9) == honest
 
 
 def test_a_surplus_is_not_mute(tmp_path):

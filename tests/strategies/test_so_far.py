@@ -102,6 +102,25 @@ def test_rounds_without_an_update_are_counted_across_a_break(after, tmp_path):
     assert (len(rounds), stopped) == (3, "no usable update came in 2 rounds in a row (max-empty-rounds)")
 
 
+def test_clients_that_cannot_evaluate_speak_for_themselves_alone_until_all_have_failed(tmp_path):
+    class Partly(Failing):
+        def __call__(self, message, context):
+            self.at = {("evaluate", round_) for round_ in range(99 if context.node_config["partition-id"] < 2 else 0)}
+            return super().__call__(message, context)
+
+    rounds, _ = play(Partly(), tmp_path, 12, evaluate_clients=1)
+    judged = [record.client_loss is not None for record in rounds]
+    assert not judged[0] and any(judged)  # by a seed with which one that cannot is drawn first
+
+
+@pytest.mark.parametrize("after", [(), (1,), (2, 3)])
+def test_of_clients_drawn_one_by_one_all_are_asked_before_evaluation_is_given_up(after, tmp_path):
+    app = Failing(("evaluate", round_) for round_ in range(99))
+    play(app, tmp_path, 30, after, evaluate_clients=1)
+    asked = app.rounds("evaluate")
+    assert N <= len(asked) < 30 and asked == list(range(1, len(asked) + 1))
+
+
 class Undecided(flower.FedAvg):
     """An aggregation that makes no model of the updates that it is given."""
 
@@ -151,20 +170,38 @@ def test_a_loop_that_never_evaluates_is_a_success_if_it_trained(make, rounds, tm
     assert [(record.round, record.trained) for record in observer.rounds] == [(r, N) for r in range(1, rounds + 1)]
 
 
-@pytest.mark.parametrize(("make", "rounds"), [(Bare, 1), (Bare, 2), (LOOPS["a wrapper's"], 2)])
+@pytest.mark.parametrize(("make", "rounds"), [(Bare, 3), (LOOPS["a wrapper's"], 4)])
 def test_a_loop_that_never_evaluates_fails_if_it_trained_nobody(make, rounds, tmp_path):
     app = Failing(("train", round_) for round_ in range(9))
-    with pytest.raises(NothingTrainedError, match=r"not one update could be used in \d round"):
+    with pytest.raises(NothingTrainedError, match="not one update could be used in 3 round"):
         make(N).start(LocalGrid(app, {"runs-dir": str(tmp_path)}, N), model(), rounds)
 
 
-def test_a_wrapper_that_keeps_the_replies_of_the_only_round_to_itself_is_a_failure_in_log_and_ledger(tmp_path, caplog):
+def test_how_many_rounds_in_vain_end_a_loop_of_ones_own_can_be_said(tmp_path):
+    app = Failing(("train", round_) for round_ in range(9))
+    strategy = Bare(N, options=RoundOptions(max_empty_rounds=2))
+    with pytest.raises(NothingTrainedError, match="not one update could be used in 2 round"):
+        strategy.start(LocalGrid(app, {"runs-dir": str(tmp_path)}, N), model(), 9)
+
+
+@pytest.mark.parametrize("make", LOOPS.values(), ids=LOOPS)
+def test_a_first_round_in_vain_is_a_warning_to_a_loop_of_ones_own_and_ends_nothing(make, tmp_path, caplog):
+    app = Failing({("train", 1)})
+    arrays = make(N).start(LocalGrid(app, {"runs-dir": str(tmp_path)}, N), model(), 3)
+    np.testing.assert_allclose(arrays["w"].numpy(), [2.0, 2.0], rtol=1e-6)
+    (said,) = [m for m in caplog.messages if "not one update could be used" in m]
+    assert said.endswith("(After 3 such rounds the run ends as failed.)")
+    assert ("client-0 failed: error: OSError" if make is Bare else "3 client(s) were sent the model") in said
+
+
+@pytest.mark.parametrize("make", LOOPS.values(), ids=LOOPS)
+def test_a_loop_whose_only_round_trains_nobody_is_a_failure_in_log_and_ledger(make, tmp_path, caplog):
     """Ours is not called again, so nothing can fail the run itself."""
     recording = record("mine", tmp_path / "runs")
-    wrapper = private(RandomSelection(N, observer=recording))
+    strategy = make(N, observer=recording)
     app = Failing({("train", 1)})
-    wrapper.start(LocalGrid(app, {"runs-dir": str(tmp_path)}, N), model(), 1)
-    wrapper.strategy._leave()  # as the interpreter does at its end
+    strategy.start(LocalGrid(app, {"runs-dir": str(tmp_path)}, N), model(), 1)
+    (strategy if make is Bare else strategy.strategy)._leave()  # as the interpreter does at its end
     assert "not one update could be used in 1 round" in caplog.text
     about = read_run(recording.folder / "ledger.sqlite")
     assert about["status"] == "failed" and "not one update could be used" in about["reason"]

@@ -206,6 +206,25 @@ class Changing(LocalGrid):
         return list(self._contexts)[first : first + N]
 
 
+class Halved(LocalGrid):
+    """Every second node leaves after round 20."""
+
+    def get_node_ids(self):
+        there = list(self._contexts)
+        return there[1::2] if len(self.notes.rounds) >= 20 else there
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_where_k_is_shared_out_anew_nobody_takes_part_twice_for_one_stride(wire, tmp_path):
+    n, k = 40, 4
+    notes, _ = play(partial(SystematicParticipation, n, k, wire=wire), tmp_path, 90, nodes=n, grid=Halved)
+    counts = [len(clients) for clients in trained(notes)]
+    late = 1 if wire == "reserve" else 0  # who has reserved a round hears of its new rate in that round
+    assert counts[:20] == [k] * 20 and max(counts[20:]) <= (2 + late) * k
+    shared = 20 + n // k + 1  # so long after they have left the others have their rates
+    assert np.mean(counts[shared:]) == pytest.approx(k, abs=0.3)
+
+
 @pytest.mark.parametrize("rule", ["equal", "size"])
 @pytest.mark.parametrize("policy", [SystematicParticipation, MarkovParticipation.optimal])
 def test_who_has_left_keeps_nothing_of_k(policy, rule, tmp_path):
@@ -216,6 +235,17 @@ def test_who_has_left_keeps_nothing_of_k(policy, rule, tmp_path):
     assert np.mean(counts[35:]) == pytest.approx(K, abs=0.3)
     if policy is SystematicParticipation and rule == "equal":
         assert max(counts[35:]) - min(counts[35:]) <= 2  # newcomers have taken the places of who left
+
+
+@pytest.mark.parametrize("came", [slice(0, N - 2), slice(2, N), slice(1, N - 1)])
+@pytest.mark.parametrize("policy", [SystematicParticipation, partial(MarkovParticipation.optimal, rates="size")])
+def test_who_never_comes_keeps_nothing_of_k_whatever_its_number(policy, came, tmp_path):
+    class Some(LocalGrid):
+        def get_node_ids(self):
+            return list(self._contexts)[came]
+
+    _, strategy = play(partial(policy, N, K), tmp_path, rounds=6, grid=Some, min_clients=N - 2)
+    assert strategy.rates()[list(strategy.roster.records)].sum() == pytest.approx(K)
 
 
 def test_a_newcomer_without_a_rate_takes_part_as_often_as_the_others_in_the_mean(tmp_path, caplog):

@@ -1,0 +1,31 @@
+"""What a device's ``node.toml`` may hold: a key that is misspelt would be a rule that nobody keeps."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from aoi_fl.client.device import rules
+from aoi_fl.science.errors import ConfigError, did_you_mean
+from aoi_fl.wire.clients import refuse_former
+
+_NUMBERS = ("payment", "sensitivity", "round-seconds")
+_OTHER = ("name", "state-dir", "data-file", "refresh-command", "model-dir", "partition-file", "data-dir", "seed")
+_FLOWERS = ("partition-id", "num-partitions")
+KEYS = (*_OTHER, *_FLOWERS, *_NUMBERS, *rules.KEYS, "sleep")
+
+
+def check(node: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a key that is nearly one of ours or Flower's, or for a value of the wrong kind.
+
+    Others are the ClientApp's own. The values of the owner's rules are :meth:`rules.Rules.read`'s to check.
+    """
+    refuse_former(node, "node.toml has a key")
+    for key in node:
+        if key not in KEYS and (near := did_you_mean(key, KEYS)):
+            raise ConfigError(f"{key} is no key of node.toml.{near} The keys are {', '.join(KEYS)}.")
+    for key in _NUMBERS:
+        value = node.get(key, 1.0)
+        if type(value) not in (int, float) or not 0 < value < math.inf:
+            raise ConfigError(f"{key} is {value!r}: set it to a number above 0.")
+    if not isinstance(node.get("sleep", False), bool):
+        raise ConfigError(f"sleep is {node['sleep']!r}: set it to true or false.")
