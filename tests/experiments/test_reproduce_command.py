@@ -258,7 +258,7 @@ def test_committed_pages_say_what_the_committed_results_show_and_what_plays_them
     for recorded in results.glob("*.json"):
         store, experiment = Store.recorded(results, recorded.stem), find(recorded.stem)
         page = recorded.with_suffix(".md").read_text()
-        assert commands(experiment, store), recorded.stem
+        assert commands(experiment, store) or "(these are of an earlier version" in page, recorded.stem
         assert behind(experiment, store, f"aoi reproduce {recorded.stem}") in page, recorded.stem
         assert experiment.conclude(store.rows, store.settings).paragraph in page, recorded.stem
     copy = shutil.copytree(results, tmp_path / "results")
