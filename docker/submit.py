@@ -140,11 +140,11 @@ def play() -> int:
         chosen.setdefault("run-name", CURRENT.resolve().name)
     config = RunConfig.parse(chosen)
     control = Control(CONTROL, AUTHORITY)
-    going = [run for run in await_superlink(control, config.join_timeout) if run.status != "finished"]
-    if going and CURRENT.exists() and not config.resume:
+    newest = await_superlink(control, config.join_timeout)[-1:]  # an older one that is not finished died in a crash
+    if newest and newest[0].status != "finished" and CURRENT.exists() and not config.resume:
         folder = CURRENT.resolve()
         say(f"run {folder.name} is going; following it")
-        return conclude(control, follow(control, going[-1].run_id, folder), folder)
+        return conclude(control, follow(control, newest[0].run_id, folder), folder)
     name = config.run_name or default_name(config.policy, config.dataset)
     folder, values = RUNS / name, config.flat()
     if config.resume:  # server and clients take every other key from the ledger, not from today's environment

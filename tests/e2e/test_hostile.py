@@ -12,7 +12,7 @@ LIES = {
     "NaN": "holds NaN or Inf",
     "Inf": "holds NaN or Inf",
     "wrong shapes": "the model's is float32 of shape",
-    "10^12 examples": "num-examples is 1000000000000, not a whole number",
+    "10^12 examples": "num-examples is 1000000000000, not a number above 0",
     "a string for a number": "age is 'seven', not of type int",
     "an array far larger than the model": "bytes, the model's has",
     "another client's name": "it calls itself '{other}', which is not its name",
