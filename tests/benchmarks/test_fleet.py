@@ -31,7 +31,7 @@ def test_those_that_sleep_are_there_for_their_round_and_hardly_ask_in_between():
     from benchmarks.fleet.play import play
     from benchmarks.fleet.scenario import Scenario
 
-    found = play(Scenario(40, 4, rounds=9, round_seconds=6.0, behaviour="asleep", seconds=300.0))
+    found = play(Scenario(40, 4, rounds=9, round_seconds=10.0, behaviour="asleep", seconds=300.0))
     assert found.complete and found.lost == 0
     assert found.trained >= 0.8 * 4 * 9  # who oversleeps on a busy machine makes up for it later
     assert found.between < 40 / 3  # what they would ask if they looked every three seconds; on a quiet machine far less
