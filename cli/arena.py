@@ -86,12 +86,12 @@ def arena(
 
 def _check_work(work: Path) -> None:
     """Raise ConfigError where runs cannot be kept; leave nothing behind."""
+    from aoi_fl.wire.files import try_writing
+
     made = [folder for folder in (work, *work.parents) if not folder.exists()]
     try:
         work.mkdir(parents=True, exist_ok=True)
-        probe = work / ".probe"
-        probe.write_bytes(b"")
-        probe.unlink()
+        try_writing(work)
     except OSError as error:
         raise ConfigError(f"--work {work} cannot be written: {error.strerror}. Give another folder.") from error
     finally:

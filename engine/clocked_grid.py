@@ -125,7 +125,7 @@ class ClockedGrid(LocalGrid):
             return []
         devices = self._devices or self._begin()
         clients = np.array([self._number[message.metadata.dst_node_id] for message in messages])
-        if kind.startswith("query"):
+        if protocol.category(kind) == protocol.QUERY:
             return self.clock.depart(messages, clients, devices, devices.seconds(clients, np.zeros(len(clients))))
         sizes = {id(message.content): _bytes(message) for message in messages}  # most share theirs
         down = np.array([sizes[id(message.content)] for message in messages], dtype=np.float64)
@@ -198,7 +198,7 @@ def _greets(message: Message) -> bool:
 
 
 def _trains(message: Message) -> bool:
-    return message.metadata.message_type.startswith("train")
+    return protocol.category(message.metadata.message_type) == protocol.TRAIN
 
 
 def _bytes(message: Message) -> int:

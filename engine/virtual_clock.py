@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.devices import Devices, Foresight
 from aoi_fl.strategies.records import Memory
+from aoi_fl.wire import protocol
 
 logger = logging.getLogger("flwr")
 
@@ -82,9 +83,8 @@ class VirtualClock:
         fates = devices.fates(clients, self._now, seconds)
         for message, arrives, stops in zip(messages, fates.arrives.tolist(), fates.stops.tolist(), strict=True):
             about = message.metadata
-            self._flights[about.message_id] = Flight(
-                self._now, arrives, stops, self._now + about.ttl, about.message_type.startswith("train")
-            )
+            trains = protocol.category(about.message_type) == protocol.TRAIN
+            self._flights[about.message_id] = Flight(self._now, arrives, stops, self._now + about.ttl, trains)
         lost = np.isinf(fates.arrives)
         return [message.metadata.message_id for message, gone in zip(messages, lost, strict=True) if gone]
 

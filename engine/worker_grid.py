@@ -9,6 +9,7 @@ from flwr.clientapp import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.worker_pool import Outcome, Workers
 from aoi_fl.flower.messages import RunValue, failure
+from aoi_fl.wire import protocol
 
 
 class WorkerGrid(LocalGrid):
@@ -41,7 +42,7 @@ class WorkerGrid(LocalGrid):
         self._settle()  # a worker reads what this process wrote
         for message_id in ids:
             message = self._waiting[message_id]
-            if not message.metadata.message_type.startswith("query"):
+            if protocol.category(message.metadata.message_type) != protocol.QUERY:
                 del self._waiting[message_id]
                 expires = time.monotonic() + message.metadata.ttl
                 self._sent[message_id] = (message, expires)

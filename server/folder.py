@@ -10,7 +10,7 @@ from pathlib import Path
 
 from aoi_fl.science.errors import ConfigError, ResumeError, StorageError
 from aoi_fl.server.ledger import make_room, read
-from aoi_fl.wire.files import write_whole
+from aoi_fl.wire.files import try_writing, write_whole
 from aoi_fl.wire.protocol import CLIENTS_FILE, PARTITION_FILE
 
 LEDGER, MODEL, _LOCK = "ledger.sqlite", "model.safetensors", ".lock"
@@ -44,9 +44,7 @@ def make_run_folder(folder: Path) -> None:
             leftover.unlink(missing_ok=True)  # of a start that ended before its first round
         if (folder / STATES).exists():  # what clients remember of it, perhaps under another seed
             shutil.rmtree(folder / STATES)
-        probe = folder / ".probe"
-        probe.write_bytes(b"")
-        probe.unlink()
+        try_writing(folder)
 
 
 def _has_rounds(ledger: Path) -> bool:

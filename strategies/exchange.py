@@ -101,7 +101,8 @@ class Exchange:
         pushed = send(grid, everything, large=one_by_one) if uploads(grid) else set(grid.push_messages(everything))
         self._client_of = {m.metadata.message_id: c for c, m in messages.items() if m.metadata.message_id in pushed}
         self.missing: set[int] = set(messages)
-        self._pending = dict.fromkeys(self._client_of)  # in order, and quick to take from
+        order = self._client_of if enough is None else sorted(self._client_of, key=self._clock.arrives)
+        self._pending = dict.fromkeys(order)  # quick to take from
 
     @property
     def open(self) -> bool:
@@ -180,8 +181,6 @@ class Exchange:
             # In order, one late reply holds up those behind it until the deadline; then all that are there count.
             last = self._clock.now() >= self._deadline
             before = len(self._pending)
-            if self._wanted is not None:
-                self._pending = dict.fromkeys(sorted(self._pending, key=self._clock.arrives))
             for reply in self.ready(wait=not last):
                 self.took = max(self.took or 0.0, self._clock.came(reply) - self._begun)
                 yield reply

@@ -1,6 +1,7 @@
 """Writing a file whole or not at all; here, since every other room may import it."""
 
 import os
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,6 +38,12 @@ def write_whole(path: Path, content: bytes, mode: int | None = None) -> None:
         with suppress(OSError):
             aside.unlink(missing_ok=True)
         raise
+
+
+def try_writing(folder: Path) -> None:
+    """Raise OSError where no file can be made in a folder, or it has no room; nothing is left behind."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(b"0")
 
 
 def sync(path: Path) -> None:

@@ -17,6 +17,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Self, get_args, get_type_hints
 
+QUERY = "query"  # the category of the first three
 HELLO, PARTICIPATE, BID, TRAIN, EVALUATE = "query.hello", "query.participate", "query.bid", "train", "evaluate"
 
 ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"  # Flower's customary record keys

@@ -24,6 +24,7 @@ from aoi_fl.client.device import enroll
 from aoi_fl.client.device.node import check
 from aoi_fl.client.device.rules import Rules, Value
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.wire.files import try_writing
 
 _LEAST_PYTHON = (3, 11)
 _FULL, _TIGHT = 200e6, 1e9  # bytes free on the disk of the client's state
@@ -122,10 +123,8 @@ def state(folder: Path) -> Finding:
     """Check that the client's memory can be kept."""
     if not folder.exists():
         return Finding("state", "ok", f"{folder} is not there yet; the service makes it at its first start")
-    probe = folder / f".probe-{os.getpid()}"
     try:
-        probe.write_bytes(b"0")
-        probe.unlink()
+        try_writing(folder)
     except OSError as error:
         return Finding(
             "state", "fail", f"{folder} cannot be written: {error.strerror}",

@@ -7,7 +7,6 @@ at hand, and rows that the JSON does not vouch for are dropped when the results 
 import csv
 import io
 import json
-import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from typing import Any
 
 from aoi_fl.experiments.harness.base import Row, Unit
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire.files import write_whole
+from aoi_fl.wire.files import try_writing, write_whole
 
 
 class Store:
@@ -87,8 +86,7 @@ class Store:
         """Raise ConfigError if nothing can be written into the folder: before hours are spent on what would be."""
         with _writing(self.table):
             self.table.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.table.parent):
-                pass
+            try_writing(self.table.parent)
 
     def arrange(self, units: Sequence[Unit]) -> None:
         """Put units, and their rows, in the order given, others after them: processes finish in any order."""
