@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov_rates import LONGEST, RatedMarkovPolicy, own_table
-from aoi_fl.science.phases import make_phases, rephased
+from aoi_fl.science.phases import make_phases
 from aoi_fl.science.presence import Presence
 from aoi_fl.science.rates import Floats, check_rates
 from aoi_fl.science.seen import Mask
@@ -179,7 +179,7 @@ class AbsentSystematicPolicy:
     rates : (n,) target rates r_i in (0, 1]
     seed : of the phases, which are spread
     presence : what is known of who is there; it goes on learning
-    asked, phases : (n,) what clients were last told
+    asked, phases, shifts : (n,) the rates clients were last told, with what :class:`Strides` has beside them
     """
 
     rates: Floats
@@ -187,11 +187,13 @@ class AbsentSystematicPolicy:
     presence: Presence = field(default_factory=Presence)
     asked: Floats = field(init=False)
     phases: Floats = field(init=False)
+    shifts: Floats = field(init=False)
 
     def __post_init__(self) -> None:
         check_rates(self.rates)
         self.presence.reach(len(self.rates))
         self.asked, self.phases = self.rates.copy(), make_phases("spread", self.rates, self.seed)
+        self.shifts = np.zeros(len(self.rates))
 
     @property
     def clients(self) -> int:
@@ -210,14 +212,13 @@ class AbsentSystematicPolicy:
             round_ += 1
             yield strides.begin(round_)
             if round_ % EVERY == 0 and self.retell(round_).any():
-                strides = Strides(self.asked, self.phases)
+                strides = Strides(self.asked, self.phases, shift=self.shifts)
 
     def retell(self, round_: int) -> Mask:
         """Bring the rates up to date after a round; return (n,) whose have changed."""
         wanted = told_rates(self.rates, self.presence)
         moved = retold(self.asked, wanted)
-        for i in np.flatnonzero(moved).tolist():
-            self.phases[i] = rephased(float(self.asked[i]), float(self.phases[i]), round_, float(wanted[i]))
+        self.shifts[moved] += round_ * (self.asked - wanted)[moved]
         self.asked[moved] = wanted[moved]
         return moved
 

@@ -91,20 +91,3 @@ def newcomer_phase(phases: Floats) -> float:
     gaps = np.diff(ascending, append=ascending[0] + 1)
     widest = int(np.argmax(gaps))
     return float((ascending[widest] + gaps[widest] / 2) % 1)
-
-
-def rephased(rate: float, phase: float, round_: int, new_rate: float) -> float:
-    """Return the phase with which a client goes on at another rate after a round, keeping what it has accrued.
-
-    A population that grows or shrinks changes everybody's k/n. So changed, a client has at any time taken part as often
-    as the sum of its rates says, to within one.
-
-    >>> round(rephased(0.5, 0.0, 3, 0.25), 6)
-    0.75
-    """
-    old, new = exact(rate), exact(new_rate)
-    ticks = phase * old.denominator
-    tick = min(int(ticks), old.denominator - 1)
-    accrued = round_ * old + (tick + Fraction(min(ticks - tick, 1.0))) / old.denominator
-    tick, within = divmod((accrued - round_ * new) % 1 * new.denominator, 1)
-    return (tick + min(max(float(within), _MARGIN), 1 - _MARGIN)) / new.denominator

@@ -30,7 +30,7 @@ class Strides:
     ----------
     rates, phases : (n,) r in (0, 1] and u in [0, 1)
     jitter : J in [0, 1], the largest share of a stride by which a participation is put off
-    shift : what a client whose rate has changed had accrued by its former rates beyond what this one tells
+    shift : what clients whose rates have changed had accrued by their former ones beyond what these tell
 
     Raises
     ------
@@ -38,7 +38,7 @@ class Strides:
         A rate, phase or the jitter is out of range.
     """
 
-    def __init__(self, rates: Floats, phases: Floats, jitter: float = 0.0, shift: float = 0.0) -> None:
+    def __init__(self, rates: Floats, phases: Floats, jitter: float = 0.0, shift: float | Floats = 0.0) -> None:
         check_rates(rates)
         wrong = np.flatnonzero(~((phases >= 0) & (phases < 1)))
         if wrong.size:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.phases import newcomer_phase, rephased, spread_phases
+from aoi_fl.science.phases import newcomer_phase, spread_phases
 from aoi_fl.science.rates import equal_rates, exact, size_rates
 from aoi_fl.science.stride_laws import interval_law, interval_variance, window_variance
 from aoi_fl.science.strides import ClientStride, Strides
@@ -200,20 +200,6 @@ def test_spread_phases_are_shuffled_by_the_seed_and_nothing_else():
     assert np.array_equal(one, same) and not np.array_equal(one, other)
     neighbours = np.abs(np.diff(one))
     assert np.median(neighbours) > 0.1  # numbers that are neighbours are not neighbours in phase
-
-
-@given(st.lists(st.tuples(st.sampled_from([0.1, 0.15, 0.5, 1 / 3, 0.99]), st.integers(1, 40)), min_size=1, max_size=6))
-@settings(max_examples=60, deadline=None)
-def test_a_client_whose_rate_changes_keeps_what_it_has_accrued(spells):
-    phase, now, rate, total, due = 0.3, 0, spells[0][0], 0, 0.0
-    for new_rate, rounds in spells:
-        phase = rephased(rate, phase, now, new_rate)
-        rate = new_rate
-        client = ClientStride(rate, phase)
-        for _ in range(rounds):
-            now += 1
-            total, due = total + client.takes_part(now), due + rate
-            assert -1 - 1e-6 < total - due < 1 + 1e-6
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.1, 0.15, 0.5, 1 / 3, 0.99]), st.integers(1, 40)), min_size=1, max_size=9))
