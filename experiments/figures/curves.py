@@ -12,7 +12,9 @@ from aoi_fl.experiments.harness.drawing import CROSS, STYLES, legend_below, pair
 from aoi_fl.experiments.harness.stats import interval
 
 
-def draw(figure: Figure, title: str, curves: Mapping[str, Curves], target: float, claims: Sequence[Said]) -> None:
+def draw(
+    figure: Figure, title: str, curves: Mapping[str, Curves], targets: Mapping[str, float], claims: Sequence[Said]
+) -> None:
     """Draw each policy's mean accuracy with the target, and under it what it is above random selection, in pairs.
 
     A round's difference is mostly noise: below are means over a tenth of the rounds, policies side by side. The first
@@ -21,12 +23,12 @@ def draw(figure: Figure, title: str, curves: Mapping[str, Curves], target: float
     Parameters
     ----------
     curves : of each partition that was played
-    target : where the axis ends at the least
+    targets : of each partition; where the axis ends at the least
     claims : whose printed rounds are drawn in
     """
     compared = any(found.keys() != {BASE} for found in curves.values())
     figure.set_size_inches(9, 7.5 if compared else 4.6)
-    ends, late, printed = [0.0], [100 * target], False
+    ends, late, printed = [0.0], [100 * targets[split] for split in curves], False
     panels = figure.subplots(1 + compared, len(curves), sharex=True, sharey="row", squeeze=False)
     above, below = panels[0], panels[-1]
     for top, bottom, (split, found) in zip(above, below, curves.items(), strict=True):
@@ -42,14 +44,14 @@ def draw(figure: Figure, title: str, curves: Mapping[str, Curves], target: float
         for gain in paired_tenths(bottom, x, gains):
             intervals = [interval(values) for values in gain[1:]]
             ends += [end for g in intervals for end in (g.low, g.mean, g.high) if np.isfinite(end)]
-        top.axhline(100 * target, color="#888888", linestyle=":", label=f"target, {100 * target:.0f} %")
+        top.axhline(100 * targets[split], color="#888888", linestyle=":", label="target")
         for said in claims:
             if said.partition == split and said.rounds and max(said.rounds) <= len(x):
                 for policy, rounds in zip((said.policy, said.base), said.rounds, strict=True):
                     top.plot(rounds, 100 * said.target, color=STYLES[policy]["color"], **CROSS)
                 printed = True
                 late.append(100 * said.target)
-        top.set_title(split)
+        top.set_title(f"{split}, target {targets[split]:.0%}")
         bottom.set_xlabel("round")
     figure.suptitle(title, fontsize="medium")
     low, high = min(late), max(late)

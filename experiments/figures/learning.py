@@ -35,7 +35,7 @@ class Learning(Experiment):
     claims : what the papers say
     model, policies, seeds : what is played unless the user says otherwise
     why : the reason for which it has not been played
-    target : accuracy that learning is judged by, where it is not the data set's
+    targets : accuracies that learning is judged by, by a partition's α, where they are not the data set's
     keys : run keys besides
     fixed : when the levels were, over which times are shifted
     """
@@ -54,7 +54,7 @@ class Learning(Experiment):
         policies: Sequence[str] = POLICIES,
         seeds: int = 5,
         why: str = "not played here yet",
-        target: float | None = None,
+        targets: Mapping[float | None, float] | None = None,
         keys: Mapping[str, str] | None = None,
         fixed: str = "beforehand",
     ) -> None:
@@ -63,8 +63,8 @@ class Learning(Experiment):
         self._model, self._policies, self._seeds = model, policies, seeds
         self.quick = model != "cnn"
         self._splits = [partition_name(alpha) for alpha in splits]
-        self._claimed, self._why, self._target, self._keys = tuple(claims), why, target, keys or {}
-        self._fixed = fixed
+        self._claimed, self._why, self._keys, self._fixed = tuple(claims), why, keys or {}, fixed
+        self._targets = {partition_name(alpha): level for alpha, level in (targets or {}).items()}
         self.claims = tuple(self._claim(said, model, self._unplayed(said), "not run") for said in claims)
 
     def datasets(self, options: Options) -> tuple[str, ...]:
@@ -107,9 +107,8 @@ class Learning(Experiment):
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         """Compare times to levels of accuracy with random selection's, in pairs."""
-        target = self._judged_at(settings)
-        curves = self._there(rows)
-        tables = tuple(table_of(split, found, target) for split, found in curves.items())
+        targets, curves = self._judged_at(settings), self._there(rows)
+        tables = tuple(table_of(split, found, targets[split]) for split, found in curves.items())
         missing = [split for split in self._splits if split not in curves]
         model = "" if settings["model"] == "cnn" else "the model is the 2NN, "
         paragraph = (
@@ -134,7 +133,7 @@ class Learning(Experiment):
                 " Markov size and systematic size are Markov optimal and systematic participation, weights by size."
             )
         claims = tuple(self._judged(said, rows, settings) for said in self._claimed)
-        return Conclusion(paragraph, claims, tables, headline_of(str(settings["dataset"]), curves, target))
+        return Conclusion(paragraph, claims, tables, headline_of(str(settings["dataset"]), curves, targets))
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw the curves of every partition that was played."""
@@ -144,9 +143,10 @@ class Learning(Experiment):
             same = settings["dataset"] == self._dataset
             draw(figure, title, curves, self._judged_at(settings), self._claimed if same else ())
 
-    def _judged_at(self, settings: Mapping[str, Any]) -> float:
-        own = self._target if settings["dataset"] == self._dataset else None
-        return own or TARGETS[str(settings["dataset"])]
+    def _judged_at(self, settings: Mapping[str, Any]) -> dict[str, float]:
+        """Return the accuracy that learning is judged by, for each partition."""
+        own = self._targets if settings["dataset"] == self._dataset else {}
+        return {split: own.get(split, TARGETS[str(settings["dataset"])]) for split in self._splits}
 
     def _there(self, rows: Sequence[Row]) -> dict[str, Any]:
         """Return the curves of each partition that was played, random selection's among them."""

@@ -63,19 +63,19 @@ def table_of(split: str, curves: Curves, target: float) -> Table:
     return Table(f"{split}, {len(curves[BASE])} seeds", head, rows)
 
 
-def headline_of(dataset: str, curves: Mapping[str, Curves], target: float) -> str:
+def headline_of(dataset: str, curves: Mapping[str, Curves], targets: Mapping[str, float]) -> str:
     """Say in a sentence how the papers' best policy fares under each partition; nothing where it was not played."""
-    span, policy = levels(target), "markov-optimal"
-    moved = {
-        split: found
-        for split, there in curves.items()
-        if policy in there and (found := shift(there[policy], there[BASE], target)) and found.count > 1
-    }
+    policy, moved = "markov-optimal", []
+    for split, there in curves.items():
+        found = shift(there[policy], there[BASE], targets[split]) if policy in there else None
+        if found and found.count > 1:
+            span = levels(targets[split])
+            moved.append(f"{split} {found.show(1)} ({span[0]:.1%} to {span[-1]:.1%})")
     if not moved:
         return ""
     return (
-        f"Rounds by which {policy} with the paper's equal weights is later than random selection, {dataset}, "
-        f"{span[0]:.1%} to {span[-1]:.1%}: {'; '.join(f'{split} {found.show(1)}' for split, found in moved.items())}."
+        f"Rounds by which {policy} with the paper's equal weights is later than random selection, {dataset}: "
+        f"{'; '.join(moved)}."
     )
 
 

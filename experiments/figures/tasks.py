@@ -66,7 +66,7 @@ LEARNING = (
         model="cnn",
         policies=("random", "markov-optimal", "markov size", "systematic size"),
         seeds=6,
-        target=CIFAR10_TARGET,
+        targets={None: CIFAR10_TARGET},
         fixed="after random selection had been played with seed 1",
         keys={"augment": "crop-flip", "precision": "bfloat16"},
         why="a pilot was played, of random selection; all of it is about 45 hours of one core",
@@ -94,7 +94,7 @@ LEARNING = (
         claims=MNIST_CNN,
         model="cnn",
         policies=("random", "markov-optimal"),
-        target=CNN_TARGET,
+        targets={None: CNN_TARGET},
         fixed="after seed 1 had been played",
     ),
 )
