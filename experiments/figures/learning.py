@@ -38,6 +38,7 @@ class Learning(Experiment):
     targets : accuracies that learning is judged by, by a partition's α, where they are not the data set's
     keys : run keys besides
     fixed : when the levels were, over which times are shifted
+    images : what they were where this was played, if not the originals
     """
 
     def __init__(
@@ -57,13 +58,15 @@ class Learning(Experiment):
         targets: Mapping[float | None, float] | None = None,
         keys: Mapping[str, str] | None = None,
         fixed: str = "beforehand",
+        images: str = "",
     ) -> None:
         self.name, self.title, self.source, self.minutes = name, title, source, minutes
         self._dataset, self._rounds = dataset, rounds
         self._model, self._policies, self._seeds = model, policies, seeds
         self.quick = model != "cnn"
         self._splits = [partition_name(alpha) for alpha in splits]
-        self._claimed, self._why, self._keys, self._fixed = tuple(claims), why, keys or {}, fixed
+        self._claimed, self._why, self._keys = tuple(claims), why, keys or {}
+        self._fixed, self._images = fixed, images
         self._targets = {partition_name(alpha): level for alpha, level in (targets or {}).items()}
         self.claims = tuple(self._claim(said, model, self._unplayed(said), "not run") for said in claims)
 
@@ -121,6 +124,11 @@ class Learning(Experiment):
         )
         if self._keys:
             paragraph += f" Not in the papers: {', '.join(f'{key}={value}' for key, value in self._keys.items())}."
+        if self._images:
+            paragraph += f" The committed results are of {self._images}."
+        sent = sum(row["policy"] == BASE for row in rows) * settings["clients-per-round"]
+        if lost := sent - sum(row["trained"] for row in rows if row["policy"] == BASE):
+            paragraph += f" Of random selection's {sent} updates {lost} were refused, as their training had diverged."
         if missing:
             paragraph += f" Not run: {', '.join(missing)}."
         if any(row["policy"] == MEMORYLESS for row in rows):

@@ -60,7 +60,7 @@ def table_of(split: str, curves: Curves, target: float) -> Table:
                 interval((100 * curve[:, -1]).tolist()).show(2, " %"),
             ]
         )
-    return Table(f"{split}, {len(curves[BASE])} seeds", head, rows)
+    return Table(f"{split}, {len(curves[BASE])} seed{'s' if len(curves[BASE]) > 1 else ''}", head, rows)
 
 
 def headline_of(dataset: str, curves: Mapping[str, Curves], targets: Mapping[str, float]) -> str:

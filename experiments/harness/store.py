@@ -69,7 +69,7 @@ class Store:
         count = Counter(known.get("machine", self._first) for known in self._units)
         if len(count) < 2:
             return next(iter(count), self._first)
-        return "; ".join(f"{number} units on {machine}" for machine, number in count.items())
+        return "; ".join(f"{number} unit{'s' if number > 1 else ''} on {machine}" for machine, number in count.items())
 
     def has(self, unit: Unit) -> bool:
         """Say whether a unit is complete."""

@@ -324,6 +324,25 @@ def test_a_claim_names_its_base_and_is_judged_by_its_pair_alone():
     assert later.verdict == "refuted"
 
 
+def test_updates_that_were_refused_are_told():
+    rows = _learned({"random": 20, "markov-optimal": 20}, seeds=1)
+    experiment = find("cifar10")
+    lost = "Of random selection's 600 updates 2 were refused, as their training had diverged."
+    for few, said in ((15, False), (13, True)):
+        found = [row | ({"trained": few} if row["round"] == 9 and row["policy"] == "random" else {}) for row in rows]
+        assert (lost in experiment.conclude(found, experiment.settings(Options())).paragraph) is said
+
+
+def test_each_partition_is_judged_at_its_own_level():
+    """As ever smaller parts are alike, what is reached under one is not reached under another."""
+    rows = _learned({"random": 20, "markov-optimal": 18}, best=0.72)
+    both = [row | {"partition": split} for split in ("iid", "dirichlet 0.3") for row in rows]
+    experiment = find("cifar10")
+    found = experiment.conclude(both, experiment.settings(Options()))
+    assert [table.head[1] for table in found.tables] == ["rounds to 74%", "rounds to 69%"]
+    assert "(66.0% to 68.9%)" in found.headline and "(71.0%" not in found.headline
+
+
 def test_speed_is_judged_by_the_shift_not_by_the_target_alone():
     """Two rounds earlier at every level below the target, and as late at the target itself."""
     rows = _learned({"random": 20, "markov-optimal": 20}, best=0.75)
@@ -365,7 +384,14 @@ def test_a_target_that_is_not_reached_is_never_said_to_hold():
 @pytest.mark.parametrize(("there", "verdict"), [(44, "holds"), (50, "refuted"), (30, "refuted")])
 def test_the_headline_is_a_share_of_the_rounds(there, verdict):
     rows = [
-        {"seed": s, "partition": "iid", "policy": p, "round": t, "accuracy": 0.8 if t >= at + s % 3 - 1 else 0.5}
+        {
+            "seed": s,
+            "partition": "iid",
+            "policy": p,
+            "round": t,
+            "trained": 15,
+            "accuracy": 0.8 if t >= at + s % 3 - 1 else 0.5,
+        }
         for s in range(1, 7)
         for p, at in (("random", 50), ("markov-optimal", there))
         for t in range(1, 61)

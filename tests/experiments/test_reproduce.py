@@ -220,6 +220,7 @@ def _curves(gains):
                     "partition": "iid",
                     "policy": policy,
                     "round": t,
+                    "trained": 15,
                     "accuracy": 0.98 if t >= start else 0.5,
                 }
                 for t in range(1, 41)

@@ -216,7 +216,7 @@ def test_a_second_machine_is_named(tmp_path):
     store = Store(tmp_path, "x", {}, "a server")
     assert store.machine == "two cores"
     store.add({"seed": 2}, [{"v": 1}], 2)
-    assert Store(tmp_path, "x", {}, "").machine == "1 units on two cores; 1 units on a server"
+    assert Store(tmp_path, "x", {}, "").machine == "1 unit on two cores; 1 unit on a server"
     assert json.loads((tmp_path / "x.json").read_text())["units"][0] == {"unit": {"seed": 1}, "seconds": 1}
 
 
