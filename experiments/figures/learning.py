@@ -38,7 +38,7 @@ class Learning(Experiment):
     targets : accuracies that learning is judged by, by a partition's α, where they are not the data set's
     keys : run keys besides
     fixed : when the levels were, over which times are shifted
-    images : what they were where this was played, if not the originals
+    note : what else is to be known of the committed results
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Learning(Experiment):
         targets: Mapping[float | None, float] | None = None,
         keys: Mapping[str, str] | None = None,
         fixed: str = "beforehand",
-        images: str = "",
+        note: str = "",
     ) -> None:
         self.name, self.title, self.source, self.minutes = name, title, source, minutes
         self._dataset, self._rounds = dataset, rounds
@@ -66,7 +66,7 @@ class Learning(Experiment):
         self.quick = model != "cnn"
         self._splits = [partition_name(alpha) for alpha in splits]
         self._claimed, self._why, self._keys = tuple(claims), why, keys or {}
-        self._fixed, self._images = fixed, images
+        self._fixed, self._note = fixed, note
         self._targets = {partition_name(alpha): level for alpha, level in (targets or {}).items()}
         self.claims = tuple(self._claim(said, model, self._unplayed(said), "not run") for said in claims)
 
@@ -124,8 +124,8 @@ class Learning(Experiment):
         )
         if self._keys:
             paragraph += f" Not in the papers: {', '.join(f'{key}={value}' for key, value in self._keys.items())}."
-        if self._images:
-            paragraph += f" The committed results are of {self._images}."
+        if self._note:
+            paragraph += f" {self._note}"
         sent = sum(row["policy"] == BASE for row in rows) * settings["clients-per-round"]
         if lost := sent - sum(row["trained"] for row in rows if row["policy"] == BASE):
             paragraph += f" Of random selection's {sent} updates {lost} were refused, as their training had diverged."
