@@ -207,7 +207,7 @@ def test_as_many_at_once_as_memory_holds():
 
 
 def test_the_task_trains_its_clients_together_within_float32():
-    task = Task("digits", "unused", "2nn", device="cpu", seed=3)
+    task = Task("digits", "unused", RUN["model"], device="cpu", seed=3)
     start = task.initial_arrays()
     clients = [(task.examples(np.arange(60 * i, 60 * i + n)), 7 * i) for i, n in enumerate([60, 1, 25])]
     how = {"round_": 2, "learning_rate": 0.1, "batch_size": 10, "epochs": 5, "seed": 4}
@@ -222,8 +222,11 @@ def test_the_task_trains_its_clients_together_within_float32():
 
 # Whole runs ---------------------------------------------------------------------------------------------------------
 
-# At rate 0.5 on the digits a start moved by one last bit moves a client's 2NN by up to 7 %, together or alone.
+# Linear, so that its gradient is continuous: at a kink (a rectified unit, a pooling, a margin) the last bit decides which
+# way a step goes. Of the millions of units of a run one or another comes that close to its kink, and then the two ways
+# part by all that one image moves one unit. Which do differs from processor to processor.
 RUN = {
+    "model": "lr",
     "learning-rate": 0.1,
     "num-clients": 12,
     "clients-per-round": 5,
@@ -239,7 +242,8 @@ RUNS = {
     "steps": {"policy": "oldest-age", "model": "svm", "local-steps": 7, "partition": "dirichlet"},
     "wics": {"policy": "wics", "staleness": "mislabelled", "discount": 0.5, "trains": "all", "model": "lr"},
 }
-FLOAT32 = 1e-4  # of the largest value of an array, after four rounds
+FLOAT32 = 1e-4  # of the largest value of an array, and of losses, after four rounds
+A_KINK = 0.05  # the same, where one image may move a unit the other way
 
 
 def play_run(folder, spoil=lambda grid: None, **keys):
@@ -262,7 +266,7 @@ def counted(monkeypatch):
     return found
 
 
-def compare(one, two):
+def compare(one, two, within=FLOAT32):
     """Both runs chose and recorded the same; losses and models agree within float32."""
     inexact = {"loss", "train_loss", "test_loss", "test_accuracy", "client_loss", "client_accuracy"}
     for table in ("clients", "participations", "rounds"):
@@ -272,14 +276,14 @@ def compare(one, two):
             assert a.keys() == b.keys()
             for key in a.keys() - {"seconds", "started", *(f"{phase}_seconds" for phase in PHASES)}:
                 if key in inexact and a[key] is not None:
-                    assert a[key] == pytest.approx(b[key], rel=1e-3, abs=1e-3)
+                    assert a[key] == pytest.approx(b[key], rel=within, abs=max(within, 1e-3))
                 elif key not in inexact:
                     assert a[key] == b[key], key
     states = [{p.name: p.read_bytes() for p in (f / "clients").iterdir()} for f in (one, two)]
     assert states[0] == states[1]
     models_ = [load_file(folder / MODEL) for folder in (one, two)]
     for name, value in models_[0].items():
-        np.testing.assert_allclose(models_[1][name], value, rtol=0, atol=FLOAT32 * np.abs(value).max())
+        np.testing.assert_allclose(models_[1][name], value, rtol=0, atol=within * np.abs(value).max())
 
 
 @pytest.mark.parametrize(
@@ -291,7 +295,7 @@ def test_a_run_is_the_same_together_and_alone(kind, tmp_path, monkeypatch):
     assert programs == []
     both = play_run(tmp_path / "together", **RUNS[kind], **{"train-together": "always"})
     assert max(programs) >= 2 and len(programs) <= RUN["num-server-rounds"]
-    compare(alone, both)
+    compare(alone, both, FLOAT32 if RUNS[kind].get("model", "lr") == "lr" else A_KINK)
 
 
 def test_programs_hold_as_many_clients_as_memory_does(tmp_path, monkeypatch):
@@ -349,7 +353,7 @@ def test_when_the_program_fails_each_trains_alone(tmp_path, monkeypatch, caplog)
 @pytest.fixture
 def small(tmp_path):
     """Return a function that makes a grid of four clients and the content of a message to them."""
-    task = Task("digits", "unused", "2nn", device="cpu", seed=3)
+    task = Task("digits", "unused", RUN["model"], device="cpu", seed=3)
     (tmp_path / "r").mkdir()
     partition.write_index(tmp_path / "r" / "partition.npy", partition.make(task.data.train_y, 4, seed=3))
     model = task.initial_arrays()
