@@ -45,7 +45,8 @@ def arena(
         from aoi_fl.experiments.figures.entrants import ENTRANTS
         from aoi_fl.experiments.harness.base import Options
         from aoi_fl.experiments.runner import reproduce
-        from aoi_fl.server.config import RunConfig, over_selected
+        from aoi_fl.server.config import RunConfig
+        from aoi_fl.server.over_selection import over_selected
     except ImportError as error:
         raise ConfigError(
             f"aoi arena trains and draws with torch and Matplotlib, and {error.name} cannot be imported: "

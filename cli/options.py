@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# The ranges are those of the run keys, where there is one: aoi_fl.server.config.
+# The ranges are those of the run keys, where there is one: aoi_fl.server.keys.
 Clients = Annotated[int, typer.Option(click_type=Number(1, 1_000_000), help="Number of clients n.")]
 PerRound = Annotated[
     int, typer.Option(click_type=Number(1, 1_000_000), help="Clients a round k; in the mean, where clients decide.")

@@ -129,7 +129,7 @@ def simulate(
     from aoi_fl.science.sizes import make_sizes
     from aoi_fl.science.systematic import SystematicPolicy
     from aoi_fl.science.total_budget import BoundedSelector
-    from aoi_fl.server.config import check_over_selection, over_selected
+    from aoi_fl.server.over_selection import check_over_selection, over_selected
 
     reject_misplaced(context, policy, absence)
     end = seconds(until) if until else math.inf

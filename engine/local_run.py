@@ -17,7 +17,7 @@ from aoi_fl.engine.worker_pool import Workers
 from aoi_fl.engine.worker_process import load
 from aoi_fl.flower.messages import SERVER_NODE, RunValue, context
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.server.config import over_selected
+from aoi_fl.server.over_selection import over_selected
 from aoi_fl.strategies.registry import BUDGETED
 
 logger = logging.getLogger("flwr")

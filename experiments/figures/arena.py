@@ -15,7 +15,8 @@ from aoi_fl.experiments.harness.federation import played
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
 from aoi_fl.server.clock_files import digest_of
-from aoi_fl.server.config import RunConfig, over_selected
+from aoi_fl.server.config import RunConfig
+from aoi_fl.server.over_selection import over_selected
 
 # Run keys that have an option of the command, and those that the arena itself decides.
 _OPTIONS = {

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aoi_fl.science.errors import ConfigError, did_you_mean, install
-from aoi_fl.server.config import TRACKERS
+from aoi_fl.server.keys import TRACKERS
 from aoi_fl.server.tracking.base import Tracker
 
 _CLASSES = {"tensorboard": "TensorBoard", "mlflow": "MLflow", "wandb": "WandB"}  # in the module of that name here

@@ -222,9 +222,9 @@ def test_the_task_trains_its_clients_together_within_float32():
 
 # Whole runs ---------------------------------------------------------------------------------------------------------
 
-# Linear, so that its gradient is continuous: at a kink (a rectified unit, a pooling, a margin) the last bit decides which
-# way a step goes. Of the millions of units of a run one or another comes that close to its kink, and then the two ways
-# part by all that one image moves one unit. Which do differs from processor to processor.
+# Linear, so that its gradient is continuous: at a kink (a rectified unit, a pooling, a margin) the last bit decides
+# which way a step goes. Of the millions of units of a run one or another comes that close to its kink, and then the two
+# ways part by all that one image moves one unit. Which do differs from processor to processor.
 RUN = {
     "model": "lr",
     "learning-rate": 0.1,

@@ -7,7 +7,7 @@ import pytest
 from flwr.app import ArrayRecord
 
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.server.config import TRACKERS
+from aoi_fl.server.keys import TRACKERS
 from aoi_fl.server.observe import Recorder
 from aoi_fl.server.record import record
 from aoi_fl.server.tracking import check_installed, together, tracker

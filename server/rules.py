@@ -1,0 +1,133 @@
+"""Which values of run keys do not go together: each rule says what it is that does not, and what to do."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from aoi_fl.server.keys import RunKeys
+from aoi_fl.server.over_selection import check_over_selection
+from aoi_fl.strategies.registry import BUDGETED, KEYS, REGISTRY, users_of
+
+# Keys that belong to a value of another one.
+_BELONGS = (
+    ("alpha", "partition", "dirichlet"),
+    ("mislabel-rate", "staleness", "mislabelled"),
+    ("mislabel-cap", "staleness", "mislabelled"),
+    ("drift-degrees", "staleness", "stream"),
+    ("stream-window", "staleness", "stream"),
+)
+
+
+def conflicts(config: RunKeys) -> Iterator[str]:
+    """Yield what does not go together in a configuration whose values are right each by itself; the first is told.
+
+    Raises
+    ------
+    ConfigError
+        Over-selection is the conflict.
+    """
+    if config.policy not in BUDGETED and config.clients_per_round > config.num_clients:
+        yield (
+            f"clients-per-round is {config.clients_per_round}, more than num-clients, {config.num_clients}: lower the "
+            "one or raise the other"
+        )
+    if not config.resume:  # a run that goes on may have been begun by a version that let it pass
+        yield from _unused(config)
+    if (config.rates == "given") != bool(config.clients_file) and config.policy not in BUDGETED:
+        yield (
+            f"rates is {config.rates} and clients-file is {config.clients_file!r}: rates=given and a clients-file with "
+            "a column rate go together"
+        )
+    if config.round_seconds and config.clock:
+        yield (
+            f"round-seconds is {config.round_seconds:g}, and clock is {config.clock}: in simulated time nobody waits "
+            "for a round to begin; leave one of them out"
+        )
+    if config.staleness_rates == "own" and config.staleness != "mislabelled":
+        yield (
+            f"staleness-rates is own, but staleness is {config.staleness}: only mislabelled data go bad at rates of "
+            "their own; set staleness to mislabelled, or staleness-rates to equal"
+        )
+    if config.candidates and not config.sent <= config.candidates <= config.num_clients:
+        least = "clients-per-round" + (" times over-selection" if config.over_selection > 1 else "")
+        yield (
+            f"candidates is {config.candidates}: give {least}, {config.sent}, to num-clients, {config.num_clients}; 0 "
+            "for twice as many as the former"
+        )
+    if config.absence == "learned" and config.adaptive_dropout:
+        yield (
+            "absence is learned and adaptive-dropout is true: both make up for who is not there; set one of them back"
+        )
+    if config.absence == "learned" and (config.jitter or config.phases != "spread"):
+        yield (
+            f"absence is learned, but jitter is {config.jitter:g} and phases is {config.phases}: set them back to 0 "
+            "and spread, or absence to ignored"
+        )
+    if config.clock_start and not config.clock:
+        yield f"clock-start is {config.clock_start:g}, a second of a trace, but clock is empty: set clock"
+    if config.until and not config.clock:
+        yield f"until is {config.until:g}, in seconds of simulated time, but clock is empty: set clock"
+    if config.foresight and not config.clock:
+        yield ("foresight is true, but clock is empty: only where time is simulated does anybody foresee it")
+    weights = REGISTRY[config.policy].weight if config.weights == "auto" else config.weights
+    if config.late_rounds and (config.policy in BUDGETED or weights == "unbiased"):
+        budgeted = f"policy {config.policy} goes by its budget"
+        why = budgeted if config.policy in BUDGETED else f"weights of {config.policy} is unbiased"
+        yield f"late-rounds is {config.late_rounds}, but {why}: leave one of them out"
+    if config.over_selection > 1:
+        if config.policy in BUDGETED:
+            yield (
+                f"over-selection is {config.over_selection:g}, but policy {config.policy} goes by its budget: leave "
+                "over-selection out"
+            )
+        check_over_selection(config.over_selection, config.clients_per_round, config.num_clients, config.weights)
+    if config.resume and not config.run_name:
+        yield "resume is true, but run-name is empty: say which run is to go on"
+
+
+def _unused(config: RunKeys) -> Iterator[str]:
+    """Yield what has no effect."""
+    for key in sorted(KEYS - REGISTRY[config.policy].keys):
+        name = key.replace("-", "_")
+        value = getattr(config, name)
+        if value != _default(name):
+            yield (
+                f"{key} is {_plain(value)}, but policy {config.policy} does not use it: leave it out, or choose one "
+                f"of the policies that do, {', '.join(users_of(key))}"
+            )
+    for key, other, wanted in _BELONGS:
+        name = key.replace("-", "_")
+        if getattr(config, name) != _default(name) and getattr(config, other) != wanted:
+            yield (
+                f"{key} is {_plain(getattr(config, name))}, but {other} is {getattr(config, other)}, which does not "
+                f"use it: leave it out, or set {other} to {wanted}"
+            )
+    if config.discount and (config.staleness == "none" or config.policy not in BUDGETED):
+        why = "data do not age" if config.staleness == "none" else f"policy {config.policy} refreshes nobody's data"
+        yield (
+            f"discount is {config.discount:g}, but staleness is {config.staleness} and {why}: it weighs what a refresh "
+            "has replaced; leave it out, or set staleness to mislabelled or stream under a budgeted policy"
+        )
+    if config.policy in BUDGETED and (config.partition != "iid" or config.sizes != "equal"):
+        key, value = ("sizes", config.sizes) if config.partition == "iid" else ("partition", config.partition)
+        yield (
+            f"{key} is {value}, but under policy {config.policy} each client has as many images as clients-file or "
+            "the instance that is drawn says, of all classes: leave it out"
+        )
+    if config.sensitivities == "estimated" and config.trains == "selected":
+        yield (
+            "sensitivities is estimated, but trains is selected: whoever trains has just refreshed, and losses on "
+            "fresh data say nothing of age; set trains to all, or sensitivities to staleness or declared"
+        )
+    if (config.rates != "equal" or config.absence == "learned") and config.max_age != _default("max_age"):
+        yield (
+            f"max-age is {config.max_age}, but rates is {config.rates} and absence is {config.absence}: then each "
+            "client has a table of its own, which is as long as it needs to be; leave max-age out"
+        )
+
+
+def _default(name: str) -> Any:
+    return RunKeys.model_fields[name].default
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
