@@ -21,6 +21,7 @@ from aoi_fl.science.weighting import Weighting
 
 _FIRST_SEED = 6  # a pilot, after which the levels of accuracy were chosen, had seeds 1 to 5
 _CLIENTS, _PER_ROUND = setting.CLIENTS, setting.PER_ROUND
+_SEEDS = 10
 _JITTER = 0.2
 _MOST_TELLING = 4  # so many of the policies, random among them, are played everywhere before the others are
 
@@ -89,7 +90,7 @@ class Unequal(Experiment):
 
     def units(self, options: Options) -> list[Unit]:
         """Return a unit for each partition, seed and policy: the most telling policies first, of all partitions."""
-        count = options.seeds or (2 if options.quick else 10)
+        count = options.seeds or (2 if options.quick else _SEEDS)
         named = tuple(POLICIES)
         return [
             {"seed": s, "split": split, "policy": p}
@@ -121,7 +122,7 @@ class Unequal(Experiment):
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         """Compare each policy with random selection, in pairs."""
-        return concluded(rows, settings, tuple(POLICIES), tuple(_SPLITS))
+        return concluded(rows, settings, tuple(POLICIES), tuple(_SPLITS), _SEEDS)
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw each policy's time shift, with its interval."""

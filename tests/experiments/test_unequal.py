@@ -75,11 +75,42 @@ def test_the_page_says_who_is_later_and_by_how_much():
     found = experiment.conclude(_rows(-4), experiment.settings(Options()))
     (table,) = found.tables
     line = next(row for row in table.rows if row[0] == "markov size")
-    assert line[1:3] == ["5", "-4.0 [-4.0, -4.0] rounds"] and "markov size -4.0" in found.headline
+    assert line[1:3] == ["5", "-4.0 [-4.0, -4.0] rounds"]
     short = experiment.conclude([r for r in _rows(-4) if r["round"] <= 60], experiment.settings(Options()))
     assert next(row for row in short.tables[0].rows if row[0] == "markov size")[2] == "not all there"
     base = np.array([[r["accuracy"] for r in _rows(0) if (r["seed"], r["policy"]) == (6, "random")]])
     assert interval(reached(base, levels(0.97)[0]).tolist()).mean == 46
+
+
+def test_the_headline_is_of_what_is_complete_and_says_sooner():
+    settings = Unequal().settings(Options())
+    more = [row | {"policy": "markov equal"} for row in _rows(2, 7) if row["policy"] == "markov size"]
+    headline = Unequal().conclude(_rows(-4, 10) + more, settings).headline
+    assert "MNIST, 10 seeds: markov size 4.0 [4.0, 4.0] (dirichlet 0.3)." in headline and "equal" not in headline
+    assert not Unequal().conclude(_rows(-4, 9), settings).headline
+
+
+def test_the_nearest_to_the_goal_is_never_later_and_has_the_least_variance():
+    """As even as another to two digits, it is the earlier of the two; with less variance, but once later, it is not."""
+    settings = Unequal().settings(Options())
+
+    def played(policy, split, delay, variance):
+        own = {"policy": policy, "split": split, "wait_variance": variance}
+        return [row | own for row in _rows(delay) if row["policy"] == "markov size"]
+
+    rows = [row | {"split": s} for s in ("dirichlet 0.3", "zipf") for row in _rows(0) if row["policy"] == "random"]
+    assert Unequal().conclude(rows, settings).paragraph.endswith("can be played on.")
+    rows += played("markov rates", "dirichlet 0.3", -8, 16.0) + played("markov rates", "zipf", -8, 16.0)
+    rows += played("markov equal", "dirichlet 0.3", -9, 0.1) + played("markov equal", "zipf", 1, 0.1)
+    rows += played("proportional", "zipf", -9, 0.1)  # not under every partition
+    found = Unequal().conclude(rows, settings).paragraph
+    assert "comes markov rates: " in found and "16.00 at most" in found
+    rows += played("markov size", "dirichlet 0.3", -2, 0.221) + played("markov size", "zipf", -1, 0.221)
+    rows += played("systematic size", "dirichlet 0.3", -3, 0.222) + played("systematic size", "zipf", -2, 0.222)
+    found = Unequal().conclude(rows, settings).paragraph
+    assert "comes systematic size: " in found and "Not played yet: dirichlet 0.6, iid." in found
+    assert "sooner by 3.0 [3.0, 3.0] (dirichlet 0.3, 5 seeds), 2.0 [2.0, 2.0] (zipf, 5 seeds) rounds" in found
+    assert "none is never later beyond chance" in Unequal().conclude(_rows(4), settings).paragraph
 
 
 def test_the_variance_on_the_page_is_said_to_leave_out_long_intervals():
