@@ -97,7 +97,7 @@ def rates_by(
             "column rate go together."
         )
     if file is not None:
-        found = read_rates(file, clients)
+        found = read_rates(file, clients, simulated=True)
         names = list(found) if isinstance(found, dict) else [str(i) for i in range(clients)]
         return given_rates(list(found.values()) if isinstance(found, dict) else found, per_round, names), 0
     return make_rates(cast(RateRule, rule), make_sizes(sizes, clients, seed), per_round, most)

@@ -70,7 +70,7 @@ def play(grid: Grid, config: RunConfig) -> Path:
         config.dataset, config.data_dir, config.model, config.device, config.seed, config.zeros, config.model_dir
     )
     check_installed(config.trackers)
-    sources = _checked(config, task, folder)
+    sources = _checked(config, task, folder, simulated=not uploads(grid))
     table, parts = (None, []) if config.resume else _shares(config, task)
     with only_player(folder):
         if config.resume and _is_complete(folder):  # now that the process is gone which has held the folder
@@ -102,7 +102,7 @@ def _is_complete(folder: Path) -> bool:
     return complete
 
 
-def _checked(config: RunConfig, task: Task, folder: Path) -> dict[str, str]:
+def _checked(config: RunConfig, task: Task, folder: Path, *, simulated: bool) -> dict[str, str]:
     """See that model, data and settings go together, and return the digests of one's own model and trace, else ""."""
     sources = {"model_source": task.check(), "clock_source": digest_of(config.clock)}
     if config.resume:
@@ -114,7 +114,8 @@ def _checked(config: RunConfig, task: Task, folder: Path) -> dict[str, str]:
                     f"the run {folder.name!r} was started with {value} from a file with the digest {before[:12]}…, and "
                     f"the file has {now[:12]}… now: bring the former one back, or start a new run."
                 )
-    rates_of(config)  # which raises what is wrong with them
+    # Which raises what is wrong with them; a run that goes on may have been begun by a version that let names pass.
+    rates_of(config, simulated=simulated and not config.resume)
     config.check_form(regression=task.form.regression, images=len(task.form.shape) == 3)
     return sources
 

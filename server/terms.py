@@ -55,18 +55,19 @@ def client_table(config: RunConfig) -> ClientTable:
     return table
 
 
-def rates_of(config: RunConfig) -> dict[str, float] | list[float] | None:
+def rates_of(config: RunConfig, *, simulated: bool = False) -> dict[str, float] | list[float] | None:
     """Return each client's own rate by the configured file, by name or number; None where rates are not given.
 
     Raises
     ------
     ConfigError
-        The file cannot be read, or its rates are not those of ``num-clients`` clients that add up to a round's.
+        The file cannot be read, or its rates are not those of ``num-clients`` clients that add up to a round's; or it
+        names others than there are where clients are ``simulated``.
     """
     if config.rates != "given":
         return None
     try:
-        found = read_rates(Path(config.clients_file), config.num_clients)
+        found = read_rates(Path(config.clients_file), config.num_clients, simulated=simulated)
     except ConfigError as error:
         raise ConfigError(f"clients-file {error}; num-clients is {config.num_clients}.") from error
     rates = found if isinstance(found, dict) else {str(i): rate for i, rate in enumerate(found)}

@@ -5,19 +5,27 @@ from pathlib import Path
 
 from aoi_fl.science.errors import ConfigError
 
+_REMEDY = "give a number above 0, at most 1"
 
-def read_rates(path: Path, clients: int) -> dict[str, float] | list[float]:
+
+def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str, float] | list[float]:
     """Read each client's own rate from the column ``rate`` of a CSV file.
+
+    Parameters
+    ----------
+    path : the file
+    clients : n, and the number of rows
+    simulated : whether the clients are simulated, and so called client-0 to client-(n−1): elsewhere the roll call tells
 
     Returns
     -------
-    Rates by name where there is a column ``name``, else a row a client in order of their numbers; other columns are
-    left alone.
+    Rates by name where there is a column ``name``, in order of their numbers where they are simulated; else a row a
+    client in that order. Other columns are left alone.
 
     Raises
     ------
     ConfigError : naming file, line and value, for a file that cannot be read, without the column, with another number
-        of rows than there are clients, a name twice, or a value that is no rate
+        of rows than there are clients, a name twice, a name that no simulated client has, or a value that is no rate
     """
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
@@ -40,14 +48,27 @@ def read_rates(path: Path, clients: int) -> dict[str, float] | list[float]:
         if name in named:
             raise ConfigError(f"{path}, line {line}, column name: {name!r} is there twice")
         named[str(name)] = rate
-    return named
+    return _in_order(named, path) if simulated else named
+
+
+def _in_order(named: dict[str, float], path: Path) -> dict[str, float]:
+    """Return the rates of simulated clients in order of their numbers."""
+    names = [f"client-{i}" for i in range(len(named))]
+    if lacking := [name for name in names if name not in named]:
+        known = set(names)
+        other = next(name for name in named if name not in known)
+        raise ConfigError(
+            f"{path}, column name: {lacking[0]} has no rate, and {other!r} is no client here: give each of {names[0]} "
+            f"to {names[-1]} a row"
+        )
+    return {name: named[name] for name in names}
 
 
 def _rate(cell: str, where: str) -> float:
     try:
         rate = float(cell)
     except ValueError:
-        raise ConfigError(f"{where}: {cell!r} is not a number") from None
+        raise ConfigError(f"{where}: {cell!r} is not a number, {_REMEDY}") from None
     if not 0 < rate <= 1:
-        raise ConfigError(f"{where}: {cell} is no rate, give a number above 0, at most 1")
+        raise ConfigError(f"{where}: {cell} is no rate, {_REMEDY}")
     return rate

@@ -120,5 +120,9 @@ class OwnRates:
         if new:
             self._rateless |= new
             who = some_of([roster.name(client) for client in sorted(new)])
-            logger.warning("No rate is given to %s: the mean of those given is taken, %.3g.", who, usual)
+            logger.warning(
+                "No rate is given to %s: the mean of those given is taken, %.3g. Give each its own by name (a run: a "
+                "row of clients-file, columns name and rate), so that the rates add up to %d.",
+                who, usual, self._per_round,
+            )  # fmt: skip
         return np.array([usual if rate is None else rate for rate in rates])

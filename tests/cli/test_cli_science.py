@@ -120,7 +120,8 @@ def test_rates_in_proportion_to_size(aoi, policy):
 @pytest.mark.parametrize("policy", ["markov-optimal", "systematic"])
 def test_rates_that_a_file_gives(aoi, tmp_path, policy):
     file = tmp_path / "clients.csv"
-    file.write_text("name,rate,size\na,0.5,9\nb,0.25,1\nc,1,4\nd,0.25,7\n")
+    rows = [f"client-{i},{rate}" for i, rate in enumerate((0.5, 0.25, 1, 0.25))]
+    file.write_text("\n".join(["name,rate", *reversed(rows)]))
     line = f"--policy {policy} --clients 4 --per-round 2 --rates given --clients-file {file} --json"
     assert json.loads(aoi(f"policy {line}")[1])["rates"] == [0.5, 0.25, 1, 0.25]
     played = json.loads(aoi(f"simulate {line} --rounds 400")[1])
@@ -128,6 +129,10 @@ def test_rates_that_a_file_gives(aoi, tmp_path, policy):
     assert played["participation"]["max"] == 400 and played["participation"]["min"] < 130
     keys = f"-c policy={policy} -c num-clients=4 -c clients-per-round=2 -c rates=given -c clients-file={file} --json"
     assert json.loads(aoi(f"simulate {keys} -c num-server-rounds=400")[1]) == played
+    file.write_text("\n".join(["name,rate", *rows[:3], "client-9,0.25"]))
+    for command in ("policy", "simulate"):
+        status, _, err = aoi(f"{command} {line}")
+        assert status == 2 and "column name: client-3 has no rate, and 'client-9' is no client here: give each" in err
 
 
 def test_the_load_that_systematic_participation_promises(aoi):

@@ -189,6 +189,15 @@ def test_a_mistake_is_one_paragraph_and_status_2(aoi, keys, tmp_path, changes, w
         ("name,size\n" + "a,1\n" * 6, ["clients-file ", "needs one called rate"]),
         ("rate\n" + "0.5\n" * 5, ["clients-file ", "has 5 clients", "num-clients is 6"]),
         ("rate\n" + "0.25\n" * 6, ["clients-file ", "add up to 1.5, not to clients-per-round 3: multiply each by 2"]),
+        (
+            "name,rate\n" + "".join(f"client-{i},0.5\n" for i in (0, 1, 2, 4, 5, 9)),
+            [
+                "clients-file ",
+                "rates.csv, column name: client-3 has no rate",
+                "'client-9'",
+                "client-0 to client-5 a row",
+            ],
+        ),
     ],
 )
 def test_given_rates_are_checked_before_there_is_a_folder(aoi, keys, tmp_path, text, words):

@@ -62,7 +62,8 @@ def test_rates_are_read_from_the_clients_file(tmp_path):
     [
         ("name,size\na,1\nb,2\nc,3\n", "needs one called rate"),
         ("rate\n0.5\n0.5\n", "has 2 clients, where there are to be 3"),
-        ("rate\n0.5\nhalf\n0.25\n", "line 3, column rate: 'half' is not a number"),
+        ("rate\n0.5\nhalf\n0.25\n", "line 3, column rate: 'half' is not a number, give a number above 0, at most 1"),
+        ("name,rate\na,0.5\nb,\nc,0.5\n", "line 3, column rate: '' is not a number, give a number above 0"),
         ("rate\n0.5\n0.25\n1.25\n", "line 4, column rate: 1.25 is no rate"),
         ("name,rate\na,0.5\nb,0.25\na,0.25\n", "line 4, column name: 'a' is there twice"),
     ],

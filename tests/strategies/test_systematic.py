@@ -253,6 +253,7 @@ def test_a_newcomer_without_a_rate_takes_part_as_often_as_the_others_in_the_mean
     _, strategy = play(systematic(rates=given), tmp_path, rounds=20, nodes=N + 1)
     assert strategy.rates().tolist() == pytest.approx([*given, K / N])
     assert caplog.text.count("No rate is given to client-10: the mean of those given is taken, 0.3.") == 1
+    assert "a row of clients-file, columns name and rate), so that the rates add up to 3" in caplog.text
 
 
 def test_rates_are_given_by_name(tmp_path):
