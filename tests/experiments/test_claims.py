@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy import stats as scipy_stats
 
 from aoi_fl.experiments.figures import load_variance, windows
+from aoi_fl.experiments.figures.curves import draw
 from aoi_fl.experiments.figures.said import Said
-from aoi_fl.experiments.figures.speed import measured
-from aoi_fl.experiments.harness.base import Options
+from aoi_fl.experiments.figures.speed import curves_of, measured
+from aoi_fl.experiments.harness.base import GLOBECOM, JOURNAL, Options
 from aoi_fl.experiments.harness.stats import Interval, agreement, interval, share
 from aoi_fl.experiments.harness.verdicts import bounded, every, joint, side
 from aoi_fl.experiments.registry import experiments, find
@@ -341,6 +343,24 @@ def test_each_partition_is_judged_at_its_own_level():
     found = experiment.conclude(both, experiment.settings(Options()))
     assert [table.head[1] for table in found.tables] == ["rounds to 74%", "rounds to 69%"]
     assert "(66.0% to 68.9%)" in found.headline and "(71.0%" not in found.headline
+
+
+def test_printed_rounds_beyond_the_axis_are_written_at_its_edge():
+    rows = _learned({"random": 20, "markov-optimal": 18})
+    figure = Figure()
+    claims = [
+        Said(None, "markov-optimal", f"{JOURNAL}, Fig. 6a", "75 % in 39 against 108 rounds", 0.75),
+        Said(None, "markov-increasing", f"{JOURNAL}, Fig. 6a", "75 % in 105 against 108 rounds", 0.75),
+        Said(0.3, "markov-optimal", f"{GLOBECOM}, Fig. 4", "75 % in 7 against 8 rounds", 0.75),
+    ]
+    draw(figure, "", {"iid": curves_of(rows, "iid")}, {"iid": 0.75}, claims)
+    above = figure.axes[0]
+    assert [text.get_text() for text in above.texts] == ["108 →", "105 →"]
+    crosses = [line.get_xydata().tolist() for line in above.lines if line.get_marker() == "+"]
+    assert crosses == [[[39, 75]], []]  # the second is the legend's
+    labels = above.get_legend_handles_labels()[1]
+    assert "markov-increasing, not played" in labels and "printed, beyond the axis" in labels
+    assert f"printed in {JOURNAL}" in labels and f"printed in {GLOBECOM}" not in labels
 
 
 def test_speed_is_judged_by_the_shift_not_by_the_target_alone():
