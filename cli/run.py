@@ -63,7 +63,8 @@ def run(
     The same run in a deployment: flwr run . NAME --run-config 'KEY=VALUE …', or AOI_KEY=VALUE docker compose up.
     """
     from aoi_fl.server.config import RunConfig
-    from aoi_fl.strategies.registry import BUDGETED
+    from aoi_fl.server.rules import of_others
+    from aoi_fl.strategies.registry import BUDGETED, KEYS, REGISTRY
 
     short = {
         "policy": policy,
@@ -87,6 +88,9 @@ def run(
             f"clients-per-round is {chosen.clients_per_round}, but policy {chosen.policy} chooses as many as its "
             "budget pays: leave it out, or change budget."
         )
+    if not chosen.resume:  # what is typed has a meaning, also where it is the default
+        for key in sorted(asked.keys() & KEYS - REGISTRY[chosen.policy].keys):
+            raise ConfigError(f"{of_others(chosen, key)}.")
     log.configure(quiet, verbose)
     from aoi_fl.server.folder import default_name
 

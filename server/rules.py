@@ -88,12 +88,8 @@ def _unused(config: RunKeys) -> Iterator[str]:
     """Yield what has no effect."""
     for key in sorted(KEYS - REGISTRY[config.policy].keys):
         name = key.replace("-", "_")
-        value = getattr(config, name)
-        if value != _default(name):
-            yield (
-                f"{key} is {_plain(value)}, but policy {config.policy} does not use it: leave it out, or choose one "
-                f"of the policies that do, {', '.join(users_of(key))}"
-            )
+        if getattr(config, name) != _default(name):
+            yield of_others(config, key)
     for key, other, wanted in _BELONGS:
         name = key.replace("-", "_")
         if getattr(config, name) != _default(name) and getattr(config, other) != wanted:
@@ -123,6 +119,14 @@ def _unused(config: RunKeys) -> Iterator[str]:
             f"max-age is {config.max_age}, but rates is {config.rates} and absence is {config.absence}: then each "
             "client has a table of its own, which is as long as it needs to be; leave max-age out"
         )
+
+
+def of_others(config: RunKeys, key: str) -> str:
+    """Return what is said of a key that means something to other policies only."""
+    return (
+        f"{key} is {_plain(getattr(config, key.replace('-', '_')))}, but policy {config.policy} does not use it: leave "
+        f"it out, or choose one of the policies that do, {', '.join(users_of(key))}"
+    )
 
 
 def _default(name: str) -> Any:

@@ -49,8 +49,9 @@ def keys(images) -> dict[str, object]:
 
 
 def command(keys, *more: str) -> list[str]:
-    if keys.get("policy") in set(POLICIES) - set(users_of("max-age")):  # which refuse what they do not use
-        keys = {k: v for k, v in keys.items() if k != "max-age"}
+    for key in ("max-age", "wire"):  # a policy refuses what it does not use
+        if keys.get("policy") in set(POLICIES) - set(users_of(key)):
+            keys = {k: v for k, v in keys.items() if k != key}
     if keys.get("policy") in BUDGETED:
         keys = {k: v for k, v in keys.items() if k != "clients-per-round"}
     return ["run", *[part for k, v in keys.items() for part in ("-c", f"{k}={v}")], *more]
@@ -211,6 +212,12 @@ def test_given_rates_are_checked_before_there_is_a_folder(aoi, keys, tmp_path, t
 def test_a_budget_says_how_many_take_part(aoi, keys):
     status, _, err = aoi(*command(keys | {"policy": "wics"}), "--per-round", str(PER_ROUND))
     one_paragraph(status, err, [f"clients-per-round is {PER_ROUND}", "policy wics", "its budget", "leave it out"])
+
+
+def test_a_key_of_other_policies_is_refused_also_where_it_says_the_default(aoi, keys):
+    for key, value in (("budget", RunConfig().budget), ("wire", RunConfig().wire)):
+        status, _, err = aoi(*command(keys | {"policy": "oldest-age"}), "-c", f"{key}={value}")
+        one_paragraph(status, err, [f"{key} is {value}", "policy oldest-age does not use it", *users_of(key)])
 
 
 @pytest.mark.parametrize(

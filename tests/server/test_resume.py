@@ -36,6 +36,7 @@ from aoi_fl.server.ledger import Ledger, read, read_run
 from aoi_fl.server.resume import recorded_run
 from aoi_fl.server.terms import write_table
 from aoi_fl.strategies.records import PHASES, Participation, RoundRecord
+from aoi_fl.strategies.registry import KEYS, REGISTRY
 from aoi_fl.wire.clients import section5_instance
 from aoi_fl.wire.protocol import CLIENTS_FILE, PARTITION_FILE
 
@@ -136,7 +137,8 @@ def test_clients_tell_a_run_from_an_earlier_one_of_its_name_also_when_it_is_resu
 
 
 def arguments_of(values):
-    return ["run", *(f"-c{key}={value}" for key, value in values.items())]
+    others = KEYS - REGISTRY[values["policy"]].keys  # which are refused
+    return ["run", *(f"-c{key}={value}" for key, value in values.items() if key not in others)]
 
 
 def kill(process):
