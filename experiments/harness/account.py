@@ -15,8 +15,8 @@ def seeds(rows: Sequence[Row]) -> list[int]:
 def behind(experiment: Experiment, store: Store, command: str) -> str:
     """Say in a line what plays the units of a store, with seeds, time and machine; ``command`` if nothing known does.
 
-    Where the commands play more than is there, the share that is there is named; where an earlier version has played it
-    under other settings, what is new.
+    Where the experiment's own plan, or these commands, play more than is there, the share that is there is named; where
+    an earlier version has played it under other settings, what is new.
     """
     known = commands(experiment, store)
     shown = " and ".join(f"`{c}`" for c in known or [command])
@@ -24,7 +24,8 @@ def behind(experiment: Experiment, store: Store, command: str) -> str:
     if not known and (new or store.settings.get("version", 1) < experiment.version):
         lacking = f", without {', '.join(new)}" if new else ""
         shown += f" (these are of an earlier version{lacking})"
-    planned = len({key_of(unit) for units in known.values() for unit in units})
+    own = experiment.units(Options()) if plain(experiment.kept_under(Options())) == store.settings else []
+    planned = len({key_of(unit) for units in (own, store.units, *known.values()) for unit in units})
     part = f" · {len(store.units)} of {planned} units" if planned > len(store.units) else ""
     found = seeds(store.rows)
     range_ = "none" if not found else f"{found[0]} to {found[-1]}" if len(found) > 1 else str(found[0])
