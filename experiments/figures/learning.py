@@ -176,9 +176,9 @@ class Learning(Experiment):
         claim = f"{said.policy} reaches {said.target:.0%} before {said.base} {where}"
         if said.kind == "steadiness":
             claim = f"{said.policy} learns more steadily than {said.base} {where}"
-        if said.judged:
-            claim += f", judged at {said.judged:.0%}"
         if said.kind == "headline":
             claim = f"{said.policy} converges faster than {said.base} by 7.5 % to 20 % {where}"
+        if said.judged:
+            claim += f", judged at {said.judged:.0%}"
         behind = {"partition": {said.partition}, "policy": {said.policy, said.base}}
         return Claim(claim, said.paper, said.theirs, ours, verdict, behind)

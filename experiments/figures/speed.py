@@ -94,10 +94,12 @@ def measured(said: Said, rows: Sequence[Row], model: str) -> tuple[str, Verdict]
         return _steadiness(said, model, ours, base)
     times, others = reached(ours, said.level), reached(base, said.level)
     all_there = bool(np.isfinite(times).all() and np.isfinite(others).all())
-    if said.kind == "headline":
-        return _headline(said, model, times, others) if all_there else None
+    if said.kind == "headline" and all_there:
+        return _headline(said, model, times, others)
     moved, span = shift(ours, base, said.level), levels(said.level)
-    if all_there and moved is not None:
+    if said.kind == "headline":  # by which share is not known
+        verdict: Verdict = "undecided" if np.isfinite([times, others]).any() else "not run"
+    elif all_there and moved is not None:
         verdict = side([moved, interval((times - others).tolist())], -1)
     else:
         verdict = sooner(ours, base, said.level)

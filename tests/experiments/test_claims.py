@@ -420,6 +420,20 @@ def test_the_headline_is_a_share_of_the_rounds(there, verdict):
     assert claim.verdict == verdict and "by 7.5 % to 20 %" in claim.claim
 
 
+def test_the_headline_is_open_where_the_target_was_not_always_reached():
+    said = Said(None, "markov-optimal", "p", "t", 0.80, judged=0.75, kind="headline")
+    found = _claimed(said, _learned({"random": None, "markov-optimal": 20}, seeds=6))
+    assert found.verdict == "undecided" and "with 6 of 6 seeds, random with 0 of 6" in found.ours
+    assert found.claim.endswith("by 7.5 % to 20 % (cifar10, iid, cnn), judged at 75%")
+    none = _claimed(said, _learned({"random": None, "markov-optimal": 20}, best=0.7))
+    assert none.verdict == "not run" and "0 of 4 seeds" in none.ours
+
+
+def test_the_papers_share_is_a_claim_on_cifar10_too():
+    claims = [claim for claim in find("cifar10").claims if "by 7.5 % to 20 %" in claim.claim]
+    assert [claim.claim.rpartition(" ")[2] for claim in claims] == ["74%", "69%"]
+
+
 def test_steadiness_is_the_spread_of_the_changes():
     rows = _learned({"random": 1, "markov-optimal": 1})
     rng = np.random.default_rng(2)
