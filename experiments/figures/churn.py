@@ -122,7 +122,8 @@ class Churn(Experiment):
             f"About {setting.CLIENTS} clients are present at a time, k/n is {setting.PER_ROUND / setting.CLIENTS}. "
             f"Measured shares and theory {met}. First ages drawn from the stationary law keep the promised load "
             "whatever the churn, as systematic newcomers do; starting newcomers at age 0 lowers it, and clients that "
-            "return with grown ages, or have a round to make up for, raise it."
+            "return with grown ages, or have a round to make up for, raise it. The increasing policy's p_a is ours, "
+            "since none is printed."
         )
         head = ("policy", "who comes", *(f"{x:g}" for x in _LEAVING), f"clients a round, SD, at {_SPREAD_AT:g}")
         return Conclusion(

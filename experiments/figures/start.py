@@ -88,7 +88,8 @@ class Start(Experiment):
             "n=100, m=10. The number of clients in every round follows its exact binomial law: "
             f"{'agreement' if worst >= limit else 'NO agreement'} at all {len(tests)} rounds at a familywise error of "
             f"{FAMILYWISE:.1%} (smallest p {worst:.1e}, Bonferroni limit {limit:.1e}). Mixed means within 0.05 of the "
-            "stationary law in total variation; where k divides n, everybody moves in step for ever."
+            "stationary law in total variation; where k divides n, everybody moves in step for ever. The "
+            "increasing policy's p_a is ours, since none is printed."
         )
         head = (
             "policy",

@@ -136,8 +136,9 @@ class Theory(Experiment):
             "problem is solved by relative value iteration; instances are those of Section 5 of Xu et al. Federated "
             "averaging is played on 40 quadratics on the line (k=6, K=2 steps, L=2, μ=1, equal sizes), where Γ, Σ, G² "
             "and F* are known; ρ_ and ρ̄ are taken as 1, what E[ω] = q gives. Under the Markov policies that is so on "
-            "average over ages only: given the ages, ρ_ can be 0, and then Theorem 2 says nothing. The ageing data "
-            "are 10 quadratics under N=10, B=40, τ=10, η=0.005. Intervals are 95 % t-intervals over seeds."
+            "average over ages only: given the ages, ρ_ can be 0, and then Theorem 2 says nothing. Ages start from "
+            "the stationary law, and the increasing policy's p_a is ours, since none is printed. The ageing data are "
+            "10 quadratics under N=10, B=40, τ=10, η=0.005. Intervals are 95 % t-intervals over seeds."
         )
         vacuous = [claim.source for claim in claims if claim.verdict == "holds, vacuous"]
         headline = ""

@@ -50,10 +50,11 @@ def concluded(
     paragraph = (
         f"{settings['dataset']}, {settings['model']}, n=100, k=15, m=10, {settings['num-server-rounds']} rounds, seeds "
         "from 6 on; the levels were fixed after a pilot on seeds 1 to 5. Trained along the selections that the "
-        "simulator makes, which are those of a real run with the same seed. Weights: equal is 1/|S|, size d_i/Σ_S d_j, "
-        "unbiased q_i/r_i on updates; rates are in proportion to size, capped at 1; jitter is 0.2 strides. Var[X] is "
-        "over the intervals that began and ended within the rounds, which leaves out long ones: random selection's "
-        f"over many rounds is {stride * (stride - 1):.1f}. What is missing was not reached, and can be played on."
+        "simulator makes, which are those of a real run with the same seed. Ages start from the stationary law, not "
+        "at 0 as in the papers. Weights: equal is 1/|S|, size d_i/Σ_S d_j, unbiased q_i/r_i on updates; rates are in "
+        "proportion to size, capped at 1; jitter is 0.2 strides. Var[X] is over the intervals that began and ended "
+        "within the rounds, which leaves out long ones: random selection's over many rounds is "
+        f"{stride * (stride - 1):.1f}. What is missing was not reached, and can be played on."
         f"{_nearest(rows, moved, splits)}"
     )
     best = [

@@ -123,7 +123,9 @@ class WicsSensitivity(Experiment):
             f"N=10, B=40, {settings['rounds']} rounds, batch 16, 10 local steps, all train. A client's labels go "
             "wrong by 5 % for each round of age times a rate of its own, drawn from U(0, 2); φ is its share of the "
             "data times that rate. *Estimated*: the server starts from the shares and learns the rates from the losses "
-            "that clients report. *Noise*: φ from U(0, 1), as in the paper. Loss is that on test data."
+            "that clients report. *Noise*: φ from U(0, 1), as in the paper. Loss is that on test data, the paper's "
+            "that of training. That the selected alone train, as in Section 5, is not played: they train on fresh "
+            "data, so that wrong labels never show."
         )
         head = ("task", "policy", "mean loss", "WICS's (φ known) below it", "WICS's accuracy above, points")
         tables = (Table("Means over all rounds, 95 % intervals over seeds, in pairs", head, lines),) if lines else ()
