@@ -40,13 +40,11 @@ def arena(
     Run keys hold for every policy. Writes the table; the same command goes on with what was interrupted.
     """
     try:
-        from aoi_fl.engine.traces import make_trace, too_few
+        from aoi_fl.engine.traces import check_foresight, make_trace, too_few
         from aoi_fl.experiments.figures.arena import Arena
-        from aoi_fl.experiments.figures.entrants import ENTRANTS
         from aoi_fl.experiments.harness.base import Options
         from aoi_fl.experiments.runner import reproduce
         from aoi_fl.server.config import RunConfig
-        from aoi_fl.server.over_selection import over_selected
     except ImportError as error:
         raise ConfigError(
             f"aoi arena trains and draws with torch and Matplotlib, and {error.name} cannot be imported: "
@@ -67,14 +65,17 @@ def arena(
     game = Arena()
     options = replace(options, keys=game.shared(pairs(config or []), options))
     entered: dict[str, RunConfig] = {}
-    for entrant in chosen or ENTRANTS:
+    for entrant in game.entrants(options):
         plays = RunConfig.parse(game.keys(entrant, 1, options))
         if twin := next((other for other, keys in entered.items() if keys == plays), None):
             raise ConfigError(f"policies has {entrant!r}, which plays as {twin!r} does: leave one of them out.")
         entered[entrant] = plays
     settings = game.settings(options)
     devices = make_trace(trace, settings["num-clients"], 1)  # which says what is wrong before anything is played
-    if few := too_few(devices, over_selected(settings["clients-per-round"], settings["over-selection"])):
+    for plays in entered.values():
+        if plays.foresight:
+            check_foresight(devices, trace, plays.policy)
+    if few := too_few(devices, settings["clients-per-round"], settings["over-selection"]):
         print(f"aoi: {few}", file=sys.stderr)
     _check_work(work)
     folder = out or Path("runs/arena/quick" if quick else "runs/arena")

@@ -17,7 +17,7 @@ _WICS = "WICS: choosing whose data to refresh under a budget"
 WICS_PAGE = ("wics-learning", "wics-sensitivity", "wics-budget", "wics-ages", "wics-packing", "wics-exact")
 # What the first lines say, and no more than these: ten lines, with the verdicts.
 FRONT = (
-    "theory", "remarks", "windows", "modes", "mnist-dirichlet", "unequal", "arena-generated-dirichlet", "wics-ages",
+    "theory", "remarks", "windows", "modes", "mnist-dirichlet", "unequal", "arena-trace-dirichlet", "wics-ages",
     "wics-sensitivity",
 )  # fmt: skip
 _HEAD = ("claim", "paper", "the paper's figure", "ours, with 95 % interval", "verdict", "seeds", "one core", "command")
@@ -94,14 +94,17 @@ def _row(name: str, store: Store | None, claim: Claim, played: Mapping[str, Sequ
 
 
 def _write_together(out: Path, page: str, title: str, names: Sequence[str], last: str) -> None:
-    """Write experiments that belong together on one page, if any has results."""
+    """Write experiments that belong together on one page, if any has results: what was found, then each of them."""
+    found: list[str] = []
     parts: list[str] = []
     for name in names:
         store = Store.recorded(out, name)
         if store is not None:
             experiment = find(name)
-            shown = written(experiment, experiment.conclude(store.rows, store.settings))
+            conclusion = experiment.conclude(store.rows, store.settings)
+            found += [f"- {conclusion.headline}\n"] if conclusion.headline else []
+            shown = written(experiment, conclusion)
             parts.append(f"## {experiment.title}\n\n{shown}{behind(experiment, store, f'aoi reproduce {name}')}\n")
     if parts:
-        text = f"# {title}\n\n" + "\n".join(parts) + f"\n{last}\n"
+        text = f"# {title}\n\n" + "\n".join(["".join(found), *parts]) + f"\n{last}\n"
         (out / f"{page}.md").write_text(text, encoding="utf-8")

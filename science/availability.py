@@ -206,6 +206,19 @@ class Availability:
         lengths = np.bincount(client, self.ends - self.begins, minlength=self.clients)
         return lengths / self.period
 
+    def shares_by(self, seconds: float) -> Seconds:
+        """Return (n,) the share of the time from the start up to a second that each client is there.
+
+        >>> Availability.from_spells([[(0, 5)], [(8, 10)], []], period=10.0).shares_by(20.0).tolist()
+        [0.5, 0.2, 0.0]
+        """
+        client = np.repeat(np.arange(self.clients), np.diff(self.offsets))
+        periods, rest = (0.0, seconds) if math.isinf(self.period) else divmod(seconds, self.period)
+        lengths = np.minimum(self.ends, rest) - np.minimum(self.begins, rest)
+        if periods:
+            lengths = lengths + periods * (self.ends - self.begins)
+        return np.bincount(client, lengths, minlength=self.clients) / seconds
+
     def _spell(self, when: float | Seconds, clients: Clients | None) -> tuple[Clients, Seconds, Clients]:
         """Return the row of the last spell that has begun (the row before a client's first: none), and the phase.
 

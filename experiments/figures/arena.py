@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
-from aoi_fl.engine.traces import check_files, in_files, read_trace
-from aoi_fl.experiments.figures.arena_found import draw, headline_of, table_of
+from aoi_fl.engine.traces import check_files, in_files, make_trace, read_trace
+from aoi_fl.experiments.figures.arena_found import beside_refl, draw, headline_of, tables_of, within_reach
 from aoi_fl.experiments.figures.entrants import ENTRANTS, called, own_keys
 from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Unit, seeds
 from aoi_fl.experiments.harness.federation import played
@@ -24,6 +25,7 @@ _OPTIONS = {
     "alpha": "--partition dirichlet:ALPHA", "data-dir": "--data-dir", "runs-dir": "--work",
 }  # fmt: skip
 _DECIDED = ("clock-start", "num-server-rounds", "max-empty-rounds", "device", "run-name", "resume")
+_ITS_OWN = {"clients-per-round", "over-selection"}  # what the arena sets for all, and an entrant may set for itself
 _HOUR = 3600.0
 _POINTS = 24  # of a curve
 _REACHED = ("reached_lower", "reached_upper")  # seconds until each level
@@ -94,10 +96,21 @@ class Arena(Experiment):
             "until": 3600.0, **dict(options.keys),
         }  # fmt: skip
 
+    def entrants(self, options: Options) -> tuple[str, ...]:
+        """Return who plays: those that are asked for, else the arena's own, as far as its keys leave them apart."""
+        if options.policies:
+            return options.policies
+        most = self.settings(options)["clients-per-round"]
+        apart: dict[RunConfig, str] = {}
+        for entrant in ENTRANTS:
+            keys = self.keys(entrant, 1, options)
+            if int(keys["clients-per-round"]) <= most:
+                apart.setdefault(RunConfig.parse(keys), entrant)
+        return tuple(apart.values())
+
     def units(self, options: Options) -> list[Unit]:
         """Return a unit for each seed and policy."""
-        policies = options.policies or ENTRANTS
-        return [{"seed": s, "policy": policy} for s in seeds(options, 10, 2) for policy in policies]
+        return [{"seed": s, "policy": policy} for s in seeds(options, 10, 2) for policy in self.entrants(options)]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Play one run, and return its curve, with what it cost in each row."""
@@ -118,6 +131,9 @@ class Arena(Experiment):
         if found is None:
             raise RuntimeError(f"{ledger} has no simulated time")
         end, levels = settings["until"], _LEVELS[settings["dataset"]]  # the last round is over later
+        clients = settings["num-clients"]
+        trace = make_trace(keys["clock"], clients, unit["seed"]).starting(keys.get("clock-start", 0.0))
+        shares = trace.availability.shares_by(end)
         cost = {
             **{key: found.reaches(level, end) for key, level in zip(_REACHED, levels, strict=True)},
             "final": found.accuracy_at(end),
@@ -129,6 +145,8 @@ class Arena(Experiment):
             "interval": found.load.interval_mean,
             "variance": found.load.interval_variance,
             "jain": found.load.participation.jain,
+            "present": int((shares > 0).sum()),
+            "reach": float(np.minimum(_sent(settings) / clients, shares).sum()),
         }
         marks = [end * (i + 1) / _POINTS for i in range(_POINTS)]
         return [{"time": mark, "accuracy": found.accuracy_at(mark), **cost} for mark in marks]
@@ -149,7 +167,7 @@ class Arena(Experiment):
             "device": "cpu",
             "seed": seed,
         }
-        return values | own_keys(entrant, {*values, *_OPTIONS, *_DECIDED})
+        return values | own_keys(entrant, {*values, *_OPTIONS, *_DECIDED} - _ITS_OWN)
 
     def shared(self, asked: Mapping[str, str], options: Options) -> tuple[tuple[str, Any], ...]:
         """Return run keys that are to hold for all entrants, with their values, for the options.
@@ -164,7 +182,7 @@ class Arena(Experiment):
                 raise ConfigError(f"-c {key} is not for the arena: give {_OPTIONS[key]}.")
             if key in _DECIDED:
                 raise ConfigError(f"-c {key} is not for the arena, which decides it: leave it out, or lower until.")
-        first = (options.policies or ENTRANTS)[0]
+        first = self.entrants(options)[0]
         checked = RunConfig.parse(self.keys(first, 1, options) | asked).flat()
         if not checked["until"] >= 1:
             raise ConfigError(f"until is {checked['until']:g}: an arena takes at least a second of simulated time.")
@@ -176,26 +194,33 @@ class Arena(Experiment):
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         """Put the policies beside one another, and beside random selection in pairs of equal seed."""
-        levels = _LEVELS[settings["dataset"]]
-        sent = over_selected(settings["clients-per-round"], settings["over-selection"])
+        levels, sent = _LEVELS[settings["dataset"]], _sent(settings)
         drawn = " Each seed begins at another hour of the trace." if "clock-start" in settings else ""
+        more = "".join(f" {said}" for said in (within_reach(rows, sent), beside_refl(rows)) if said)
         return Conclusion(
             f"{settings['num-clients']} clients by clock={settings['clock']}, {settings['clients-per-round']} a round, "
             f"over-selection {settings['over-selection']:g}, deadline {settings['train-timeout']:g} s, "
             f"{settings['until'] / 3600:g} h of simulated time; {settings['model']} on {settings['dataset']}, "
-            f"{settings['partition']}. Wasted is the work of devices whose update was lost, late or not waited for; "
-            "Var[X] and E[X] are of the rounds between two updates that counted, both within the time; *later than "
-            "random* is in minutes, in pairs of runs of one seed, and p is of the paired test of times, censored where "
-            f"a level was not reached, against random selection. The server chooses {sent} of those who are there; "
-            f"where clients decide, each takes part at a rate of {sent} in {settings['num-clients']}, if it is there, "
-            f"so that fewer train.{drawn}{self._settled}",
-            tables=(table_of(rows, levels),),
+            f"{settings['partition']}. Wasted is the work of devices whose update was lost, late or not waited for, "
+            "that in the last round included; Var[X] and E[X] are of the rounds between two updates that counted, both "
+            "within the time; *later than random* is in minutes, in pairs of runs of one seed, and p is of the paired "
+            "test of times, censored where a level was not reached, against random selection; each is a comparison by "
+            f"itself. The server chooses {sent} of those who are there, or as many as an entrant's own keys say; where "
+            f"clients decide, each takes part at a rate of {sent} in {settings['num-clients']}, if it is there, so "
+            f"that fewer train.{more} The learning rate falls from round to round, so that whose rounds are short ends "
+            f"with a lower one.{drawn}{self._settled}",
+            tables=tables_of(rows, levels, settings["num-clients"]),
             headline=headline_of(self.title, rows),
         )
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw accuracy against simulated time, and the work done against how much later than random a policy is."""
         draw(rows, _LEVELS[settings["dataset"]], figure)
+
+
+def _sent(settings: Mapping[str, Any]) -> int:
+    """Return how many clients are sent the model in a round, unless an entrant's own keys say otherwise."""
+    return over_selected(settings["clients-per-round"], settings["over-selection"])
 
 
 _SETTLED = " The lower level and the entrants' keys were settled after a first look at seed 1."

@@ -5,57 +5,92 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from aoi_fl.experiments.figures.entrants import called
 from aoi_fl.experiments.harness.base import Row, Table
 from aoi_fl.experiments.harness.drawing import COLOURS, STYLES, legend_below
-from aoi_fl.experiments.harness.stats import interval
+from aoi_fl.experiments.harness.stats import Interval, interval
 from aoi_fl.experiments.harness.times import earlier
 
 _BASE = "random"
-_TOLD = ("random:late-rounds=5", "refl:late-rounds=5", "markov-optimal")  # beside random selection, in the headline
+_LATE = ("refl:late-rounds=5", "random:late-rounds=5")
+_TOLD = (*reversed(_LATE), "markov-optimal")  # beside random selection, in the headline
+_NONE = "–"
+_ABOVE = "points above random"
+_WORK = (
+    "policy", "updates a round", "device-hours", "% wasted (least to most)", "% never reached of those there",
+    "Var[X] (E[X]; √Var[X]/E[X])", "Jain's index", "seconds a round",
+)  # fmt: skip
+_BELOW = 0.05  # the lower level, in accuracy: what lies further down is no part of the picture
+_DWARFS = 5  # times the median interval
 _LINES, _MARKERS = ("-", "--", ":", "-."), "h8<>PXp*^v"
 
 Runs = Sequence[Mapping[str, Any]]  # a row for each seed of one policy
 
 
-def table_of(rows: Sequence[Row], levels: tuple[float, float]) -> Table:
-    """Return a line for each policy, beside random selection in pairs of equal seed.
+def tables_of(rows: Sequence[Row], levels: tuple[float, float], clients: int) -> tuple[Table, Table]:
+    """Return how fast each policy learns, beside random selection in pairs of equal seed, and what work and load it is.
 
-    ``levels`` are the accuracies to which ``reached_lower`` and ``reached_upper`` count the seconds.
+    Parameters
+    ----------
+    rows : of the runs
+    levels : the accuracies to which ``reached_lower`` and ``reached_upper`` count the seconds
+    clients : n, the devices, there or not
     """
     lower, upper = (f"{100 * level:g} %" for level in levels)
-    usual = _runs(rows, _BASE)
-    lines = []
+    usual, there = _runs(rows, _BASE), _there(rows)
+    learning, work = [], []
     for policy in _policies(rows):
         runs, against = _runs(rows, policy), () if policy == _BASE else usual
-        lines.append(
+        learning.append(
             [
                 called(policy),
                 _minutes(runs, "reached_lower"),
                 _later(runs, against),
                 _minutes(runs, "reached_upper", against),
                 interval(_told(runs, "final")).show(4),
+                interval(_above(runs, against)).show(2),
+            ]
+        )
+        work.append(
+            [
+                called(policy),
                 interval([run["updates"] for run in runs]).show(1),
                 _hours(runs),
                 _wasted(runs),
-                interval([100 * run["never"] for run in runs]).show(1),
-                f"{interval(_told(runs, 'variance')).show(1)} ({_mean(_told(runs, 'interval'))})",
+                interval([_missed(run, clients, there) for run in runs if run["seed"] in there]).show(1),
+                _waits(runs),
                 interval([run["jain"] for run in runs]).show(3),
                 interval([run["seconds_a_round"] for run in runs]).show(1),
             ]
         )
-    about = "Means over seeds with 95 % intervals"
+    about = ", means over seeds with 95 % intervals"
     if len({row["seed"] for row in rows}) == 1:
-        about = "One seed, a first look without intervals"
-        lines = [[cell.replace(" (one seed)", "") for cell in line] for line in lines]
-    head = (
-        "policy", f"minutes to {lower}", "later than random", f"to {upper}", "final accuracy", "updates a round",
-        "device-hours", "% wasted (least to most)", "% never reached", "Var[X] (E[X])", "Jain's index",
-        "seconds a round",
-    )  # fmt: skip
-    return Table(about, head, lines)
+        about = ", one seed, a first look without intervals"
+        learning, work = ([[cell.replace(" (one seed)", "") for cell in line] for line in t] for t in (learning, work))
+    reached = ("policy", f"minutes to {lower}", "later than random", f"to {upper}", "final accuracy", _ABOVE)
+    return Table(f"Learning{about}", reached, learning), Table(f"Work and load{about}", _WORK, work)
+
+
+def beside_refl(rows: Sequence[Row]) -> str:
+    """Say how much later REFL is than random selection that has late updates too, which is what its choice is worth."""
+    later = _later(*(_runs(rows, policy) for policy in _LATE), " minutes")
+    return "" if later == _NONE else f"Than random selection with late updates too, REFL is later by {later}."
+
+
+def within_reach(rows: Sequence[Row], sent: int) -> str:
+    """Say how many devices are there at all, and how much of each one's share of the rounds it can take."""
+    there, reach = _there(rows), {row["seed"]: row["reach"] for row in rows if row.get("reach") is not None}
+    if not there:
+        return ""
+    return (
+        f"Within the time {_mean(list(there.values()), 0)} of the devices ({min(there.values())} to "
+        f"{max(there.values())}) are ever there, and {_mean(list(reach.values()))} of {sent} clients a round "
+        f"({min(reach.values()):.1f} to {max(reach.values()):.1f}) are all that can take part where each has the same "
+        "rate: Σ min(rate, share of the time that it is there)."
+    )
 
 
 def headline_of(title: str, rows: Sequence[Row]) -> str:
@@ -63,14 +98,12 @@ def headline_of(title: str, rows: Sequence[Row]) -> str:
     runs = {policy: found for policy in (_BASE, *_TOLD) if (found := _runs(rows, policy))}
     if _BASE not in runs or len(runs) == 1:
         return ""
-    others = (
-        f"{called(policy)} {_wasted(runs[policy])} % of {_hours(runs[policy])}, "
-        f"{_later(runs[policy], runs[_BASE], ' minutes later')}"
-        for policy in runs
-        if policy != _BASE
+    said = (
+        f"*{called(policy)}* {_wasted(of)} % of {_hours(of)}"
+        + ("" if policy == _BASE else f", {_later(of, runs[_BASE], ' minutes later')}")
+        for policy, of in runs.items()
     )
-    usual_cost = f"{_wasted(runs[_BASE])} % of its {_hours(runs[_BASE])} device-hours"
-    return f"{title}: random selection wastes {usual_cost}, {'; '.join(others)}."
+    return f"{title}, device-hours wasted, and how much later than random: {'; '.join(said)}."
 
 
 def draw(rows: Sequence[Row], levels: tuple[float, float], figure: Figure) -> None:
@@ -81,6 +114,7 @@ def draw(rows: Sequence[Row], levels: tuple[float, float], figure: Figure) -> No
         if row["accuracy"] is not None:
             known.setdefault((row["policy"], row["time"]), []).append(row["accuracy"])
     usual = _runs(rows, _BASE)
+    places: dict[str, tuple[Interval, Interval]] = {}
     for i, policy in enumerate(_policies(rows)):
         points = [(mark / 60, sum(a) / len(a)) for (whose, mark), a in sorted(known.items()) if whose == policy]
         style = STYLES.get(policy) or {
@@ -90,17 +124,36 @@ def draw(rows: Sequence[Row], levels: tuple[float, float], figure: Figure) -> No
         left.plot(*zip(*points, strict=True), label=called(policy), linestyle=line, markevery=4, **style)
         runs = _runs(rows, policy)
         if later := _minutes_later(runs, usual):
-            x, y = interval(later), interval([run["worked"] / 3600 for run in runs])
-            bars = [half if math.isfinite(half) else 0.0 for half in (x.half, y.half)]
-            right.errorbar(x.mean, y.mean, xerr=bars[0], yerr=bars[1], capsize=2, elinewidth=1.2, **style)
+            x, y = places[policy] = interval(later), interval([run["worked"] / 3600 for run in runs])
+            right.errorbar(x.mean, y.mean, xerr=_bar(x), yerr=_bar(y), capsize=2, elinewidth=1.2, **style)
+    _keep_in_sight(right, places)
     for level in levels:
         left.axhline(level, color="#999999", linewidth=1)
     right.axvline(0.0, color="#999999", linewidth=1)
-    left.set(xlabel="minutes of simulated time", ylabel="test accuracy")
+    left.set(xlabel="minutes of simulated time", ylabel="test accuracy", ylim=(levels[0] - _BELOW, None))
     right.set(
         xlabel=f"minutes later than random at {100 * levels[0]:g} %", ylabel="device-hours of work", ylim=(0, None)
     )
     legend_below(figure, left, 2)  # names with keys of their own are long
+
+
+def _bar(of: Interval) -> float:
+    """Return what to draw of an interval: of one seed nothing."""
+    return of.half if math.isfinite(of.half) else 0.0
+
+
+def _keep_in_sight(axes: Axes, places: Mapping[str, tuple[Interval, Interval]]) -> None:
+    """Let a policy whose interval dwarfs the others' not squeeze them: where it lies beyond, an arrow says where."""
+    if not places:
+        return
+    usual = float(np.median([_bar(x) for x, _ in places.values()]))
+    ends = [x.mean + side * _bar(x) for x, _ in places.values() if _bar(x) <= _DWARFS * usual for side in (-1, 1)]
+    room = 0.06 * (max(ends) - min(ends)) or 1.0
+    low, high = min(ends) - room, max(ends) + room
+    axes.set_xlim(low, high)
+    for policy, (x, y) in places.items():
+        if x.mean > high:
+            axes.text(high, y.mean, f"{called(policy)} {x.mean:.0f} →", ha="right", va="bottom", fontsize="small")
 
 
 def _policies(rows: Sequence[Row]) -> list[str]:
@@ -108,9 +161,11 @@ def _policies(rows: Sequence[Row]) -> list[str]:
 
 
 def _minutes(runs: Runs, level: str, usual: Runs = ()) -> str:
-    """Say after how many minutes a level was reached, or by how many if not by all; tested beside the usual."""
+    """Say after how many minutes a level was reached, or by how many, if not by all; tested beside the usual."""
     reached = [seconds / 60 for seconds in _told(runs, level)]
     there = interval(reached).show(1) if len(reached) == len(runs) else f"{len(reached)} of {len(runs)}"
+    if len(runs) / 2 < len(reached) < len(runs):
+        there += f", median {np.median([*reached, *[math.inf] * (len(runs) - len(reached))]):.1f}"
     return there + _chance(_pairs(runs, usual, level))
 
 
@@ -126,15 +181,37 @@ def _wasted(runs: Runs) -> str:
     return _mean(shares) + spread
 
 
-def _mean(values: Sequence[float]) -> str:
-    return f"{sum(values) / len(values):.1f}" if values else "–"
+def _waits(runs: Runs) -> str:
+    """Say how X, the rounds between two updates of a client, varies, also beside its mean, which falls with k."""
+    spread = [math.sqrt(run["variance"]) / run["interval"] for run in runs if run.get("interval")]
+    return f"{interval(_told(runs, 'variance')).show(1)} ({_mean(_told(runs, 'interval'))}; {_mean(spread, 2)})"
+
+
+def _mean(values: Sequence[float], digits: int = 1) -> str:
+    return f"{sum(values) / len(values):.{digits}f}" if values else _NONE
+
+
+def _there(rows: Sequence[Row]) -> dict[int, int]:
+    """Return of each seed how many devices are ever there, as far as any of its runs tells."""
+    return {row["seed"]: row["present"] for row in rows if row.get("present") is not None}
+
+
+def _missed(run: Mapping[str, Any], clients: int, there: Mapping[int, int]) -> float:
+    """Return which share of the devices that were there was never reached, in percent."""
+    return 100 * (1 - (1 - run["never"]) * clients / there[run["seed"]])
+
+
+def _above(runs: Runs, usual: Runs) -> list[float]:
+    """Return by how many points of accuracy runs end above the usual of the same seed."""
+    finals, theirs = ({run["seed"]: run["final"] for run in of if run["final"] is not None} for of in (runs, usual))
+    return [100 * (finals[seed] - theirs[seed]) for seed in finals if seed in theirs]
 
 
 def _later(runs: Runs, usual: Runs, unit: str = "") -> str:
     """Say how many minutes later than the usual of the same seed the lower level was reached."""
     pairs = _pairs(runs, usual, "reached_lower")
     if not pairs:
-        return "–"
+        return _NONE
     if not np.isfinite(pairs).all():
         return f"not all there{_chance(pairs)}"
     return interval(_minutes_later(runs, usual)).show(1, unit) + _chance(pairs)

@@ -1,6 +1,7 @@
 """``aoi arena``: what it plays and what it refuses."""
 
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -52,6 +53,16 @@ def test_what_makes_no_sense_is_refused_before_anything_is_played(aoi, arguments
     assert not list(tmp_path.iterdir())
 
 
+def test_foresight_that_a_trace_does_not_give_is_refused_before_others_play(aoi, tmp_path):
+    told = {i: {"active": [0], "inactive": [50], "finish_time": 100} for i in range(20)}
+    (tmp_path / "b.pkl").write_bytes(pickle.dumps(told))
+    policies = ["--policies", "random,refl:foresight=true", "--clock", "b.pkl", "-c", "num-clients=20"]
+    status, out, err = aoi("arena", "--quick", "--quiet", *policies)
+    assert (status, out) == (2, "")
+    assert "b.pkl says nothing of the devices' speed, which policy refl would be told" in " ".join(err.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["b.pkl"]
+
+
 def test_selection_is_played_in_simulated_time(tmp_path):
     command = [*PLAY[:-1], "simulate", "--policy", "random", "--clock", "generated", "--deadline", "30", "--json"]
     found = json.loads(subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout)
@@ -89,6 +100,21 @@ def test_selection_is_played_in_simulated_time(tmp_path):
 def test_run_keys_that_cannot_hold_for_all_are_refused(asked, words):
     with pytest.raises(ConfigError, match=re.escape(words)):
         Arena().shared(asked, Options(quick=True))
+
+
+@pytest.mark.parametrize(
+    ("keys", "few"),
+    [
+        ({}, ["random:clients-per-round=4", "random:clients-per-round=4:over-selection=1"]),
+        ({"over-selection": 1.0}, ["random:clients-per-round=4"]),  # the other would be the same
+        ({"clients-per-round": 4}, ["random:clients-per-round=4:over-selection=1"]),
+        ({"clients-per-round": 3}, []),
+    ],
+)
+def test_of_its_own_entrants_those_play_that_differ_under_the_keys_of_all(keys, few):
+    found = Arena().entrants(Options(quick=True, keys=tuple(keys.items())))
+    assert [entrant for entrant in found if "clients-per-round" in entrant] == few
+    assert len({entrant.partition(":")[0] for entrant in found}) == 10
 
 
 def test_run_keys_hold_for_all_and_results_under_others_are_not_mixed(aoi, tmp_path):

@@ -1,6 +1,6 @@
 """The arena's table where runs do not reach a level: how many did, and a test that counts those that did not."""
 
-from aoi_fl.experiments.figures.arena_found import headline_of, table_of
+from aoi_fl.experiments.figures.arena_found import beside_refl, headline_of, tables_of, within_reach
 
 LEVELS = (0.9, 0.95)
 
@@ -20,14 +20,14 @@ def _rows(**reached):
 
 def _cells(rows):
     """Return each policy's minutes to the lower level, those later than random, and the minutes to the upper."""
-    return {row[0]: list(row[1:4]) for row in table_of(rows, LEVELS).rows}
+    return {row[0]: list(row[1:4]) for row in tables_of(rows, LEVELS, 100)[0].rows}
 
 
 def test_runs_that_never_get_there_are_no_part_of_a_mean_but_of_a_test():
     found = _cells(_rows(random=[30.0, None, 31, 32, 33, 34], oort=[5.0, 6, 7, 8, None, 9], f3ast=[None] * 6))
-    assert found["random"] == ["5 of 6", "–", "5 of 6"]
+    assert found["random"] == ["5 of 6, median 32.5", "–", "5 of 6, median 32.5"]  # of six, the sixth infinite
     # Of the pairs' ranks, 5, 9.5, 4, 4, -2.5 and 5 apart: four of 2⁶ signs give a sum of 25 or more.
-    assert found["oort"] == ["5 of 6", "not all there, p = 0.062", "5 of 6, p = 0.062"]
+    assert found["oort"] == ["5 of 6, median 7.5", "not all there, p = 0.062", "5 of 6, median 7.5, p = 0.062"]
     assert found["f3ast"] == ["0 of 6", "not all there, p = 0.062", "0 of 6, p = 0.062"]  # 2/2⁵: one pair is tied
 
 
@@ -48,7 +48,7 @@ def test_the_headline_names_no_minutes_that_are_a_mean_of_survivors():
         }
     )
     told = headline_of("The arena", rows)
-    refl = "refl, late-rounds=5 15.0 (10.0 to 20.0) % of 1.0 [1.0, 1.0], -1.0 [-1.0, -1.0] minutes later, p = 0.5; "
+    refl = "*refl, late-rounds=5* 15.0 (10.0 to 20.0) % of 1.0 [1.0, 1.0], -1.0 [-1.0, -1.0] minutes later, p = 0.5; "
     assert refl in told
     assert told.endswith("of 1.0 [1.0, 1.0], not all there, p = 0.5.")
 
@@ -59,9 +59,33 @@ def test_one_run_that_is_far_later_hides_from_an_interval_and_not_from_the_test(
     assert minutes.startswith("11.9 [2.5, ") and later.startswith("6.9 [-2.5, ") and later.endswith(", p = 0.002")
 
 
-def test_waste_is_told_with_its_extremes_and_var_x_with_its_mean():
-    rows = _rows(random=[5.0, 6.0, 7.0])
-    (line,) = table_of(rows, LEVELS).rows
-    assert (line[7], line[9]) == ("20.0 (10.0 to 30.0)", "1.0 [1.0, 1.0] (5.0)")
+def test_work_is_told_beside_what_there_was_to_reach():
+    rows = _rows(random=[5.0, 6.0, 7.0], oort=[5.0, 6.0, 7.0])
+    (_, work) = tables_of(rows, LEVELS, 100)
+    assert work.rows[0][3:6] == ["20.0 (10.0 to 30.0)", "–", "1.0 [1.0, 1.0] (5.0; 0.20)"]
     unheard = [row | {"interval": None, "variance": None} for row in rows]
-    assert table_of(unheard, LEVELS).rows[0][9] == "– (–)"
+    assert tables_of(unheard, LEVELS, 100)[1].rows[0][5] == "– (–; –)"
+    assert within_reach(rows, 20) == ""
+    # 90 of 100 were reached; of the 95 that were ever there by seed 1 all but 5. One run tells it for all of its seed.
+    told = [
+        row | {"present": 95, "reach": 12.5} if row["policy"] == "oort" and row["seed"] == 1 else row for row in rows
+    ]
+    found = tables_of(told, LEVELS, 100)[1].rows
+    assert [row[4] for row in found] == ["5.3 (one seed)", "5.3 (one seed)"]
+    assert "95 of the devices (95 to 95)" in within_reach(told, 20)
+    assert "12.5 of 20 clients a round" in within_reach(told, 20)
+
+
+def test_final_accuracies_are_compared_in_pairs():
+    rows = _rows(random=[5.0] * 3, oort=[5.0] * 3, f3ast=[5.0] * 2)
+    ends = {"random": [0.5, 0.7, 0.9], "oort": [0.51, 0.71, 0.91], "f3ast": [0.48, 0.68]}
+    rows = [row | {"final": ends[row["policy"]][row["seed"] - 1]} for row in rows]
+    assert [row[5] for row in tables_of(rows, LEVELS, 100)[0].rows] == [
+        "–", "1.00 [1.00, 1.00]", "-2.00 [-2.00, -2.00]"
+    ]  # fmt: skip
+
+
+def test_refl_is_put_beside_random_selection_that_has_late_updates_too():
+    rows = _rows(**{"random": [9.0, 9.0], "random:late-rounds=5": [3.0, 4.0], "refl:late-rounds=5": [4.0, 5.0]})
+    assert beside_refl(rows).endswith("REFL is later by 1.0 [1.0, 1.0] minutes, p = 0.5.")
+    assert beside_refl(_rows(random=[9.0])) == ""

@@ -8,6 +8,7 @@ import pytest
 from aoi_fl.science.availability import Availability, always, bernoulli
 from aoi_fl.science.devices import DeviceTrace, alike, steady
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.habits import Habits
 
 # Client 0 is there at both ends of the period of 100 s, client 1 in its middle, client 2 never, client 3 always.
 BY_HAND = Availability.from_spells([[(0, 10), (40, 60), (90, 100)], [(30, 50)], [], [(0, 100)]], 100)
@@ -132,3 +133,12 @@ def test_work_takes_loading_and_training_and_is_lost_with_its_device():
 def test_a_training_of_mean_length_takes_what_the_trace_says():
     devices = alike(always(2), 12.0).devices(work=300.0, round_trip=0.0)
     assert devices.seconds(np.array([0, 1]), np.array([300.0, 600.0])).tolist() == [12.0, 24.0]
+
+
+@pytest.mark.parametrize(("begin", "seconds"), [(0.0, 3600.0), (5000.0, 3600.0), (80_000.0, 250_000.0)])
+def test_shares_of_a_time_are_those_of_its_moments(begin, seconds):
+    availability = Habits().trace(40, 3).availability.starting(begin)
+    moments = (np.arange(20_000) + 0.5) * seconds / 20_000
+    there = np.mean([availability.here(moment) for moment in moments], axis=0)
+    np.testing.assert_allclose(availability.shares_by(seconds), there, atol=0.01)
+    assert (always(3).shares_by(seconds) == 1).all()
