@@ -11,8 +11,12 @@ if TYPE_CHECKING:
     from aoi_fl.science.staleness import Freshness
 
 
-def show_load(metrics: LoadMetrics, title: str, never: int) -> None:
-    """Show the load metric, how even the load is and who has none, and what happens over longer windows."""
+def show_load(metrics: LoadMetrics, title: str, never: int, beyond: float | None = None) -> None:
+    """Show the load metric, how even the load is and who has none, and what happens over longer windows.
+
+    ``beyond`` is how many participations a round are out of reach: of clients that are to take part more often than
+    they are there.
+    """
     count = sum(metrics.interval_counts.values())
     most = max(metrics.interval_counts.values(), default=0)
     part = metrics.participation
@@ -23,6 +27,7 @@ def show_load(metrics: LoadMetrics, title: str, never: int) -> None:
             ("Var[X]", metrics.interval_variance),
             ("clients a round, mean", metrics.round_mean),
             ("clients a round, standard deviation", metrics.round_deviation),
+            *([] if beyond is None else [("out of reach of clients that are away, a round", beyond)]),
             ("participations a client, mean", part.mean),
             ("participations a client, least to most", f"{part.min} to {part.max}"),
             ("clients never reached", never),

@@ -12,7 +12,7 @@ import typer
 
 from aoi_fl.cli.keys import Config, Number, given
 from aoi_fl.cli.load import show_freshness, show_load
-from aoi_fl.cli.misplaced import reject_misplaced
+from aoi_fl.cli.misplaced import RATED, reject_misplaced
 from aoi_fl.cli.options import (
     Clients,
     Exponent,
@@ -122,7 +122,7 @@ def simulate(
 
     from aoi_fl.science import draws
     from aoi_fl.science import simulate as simulation
-    from aoi_fl.science.absence import AbsentMarkovPolicy, AbsentSystematicPolicy
+    from aoi_fl.science.absence import AbsentMarkovPolicy, AbsentSystematicPolicy, achievable
     from aoi_fl.science.load import measure
     from aoi_fl.science.markov_rates import RatedMarkovPolicy
     from aoi_fl.science.selection import Population
@@ -184,9 +184,9 @@ def simulate(
     with waiting(f"Playing {rounds} rounds"):
         ticking = None
         if clock is not None:
-            how = {"deadline": deadline, "until": end, "model": model_bytes}
-            enough = wanted if over_selection > 1 else None
-            ticking = _clock(clock, population, None if table else per_round, seed, enough=enough, **how)
+            how: dict[str, Any] = {"deadline": deadline, "until": end, "model": model_bytes}
+            how["enough"] = wanted if over_selection > 1 else None
+            ticking = _clock(clock, population, None if table else (wanted, over_selection), seed, **how)
             if until:  # in a round that lasts no longer than a question nobody takes part
                 quickest = max(1.0, min(float(ticking.seconds.min()), deadline))
                 check_memory(len(population.ages), min(rounds, end / quickest) * a_round, clock)
@@ -201,6 +201,10 @@ def simulate(
             clock=ticking,
         )
         metrics, never = measure(history), int((history.counts == 0).sum())
+    beyond = None
+    if policy in RATED and (there < 1 or ticking is not None):
+        share = np.full(clients, there) if ticking is None else ticking.there / history.rounds
+        beyond = float((own - achievable(own, share)).sum())
     freshness = None
     if table and isinstance(player, BoundedSelector):
         costs, paid = cast(Ageing, ageing), player.account
@@ -216,10 +220,11 @@ def simulate(
         fresh = asdict(freshness) if freshness else {}
         fresh |= {"rounds": history.rounds} if total_budget or until else {}
         fresh |= {"clients_never_reached": never}
+        fresh |= {} if beyond is None else {"out_of_reach": beyond}
         fresh |= {} if ticking is None else _cost(ticking, history)
         print_json(asdict(metrics) | fresh | ({"selections": selections} if trace else {}))
         return
-    show_load(metrics, title, never)
+    show_load(metrics, title, never, beyond)
     if freshness:
         show_freshness(freshness, ageing)
     if ticking is not None:
@@ -230,7 +235,7 @@ def simulate(
         )
 
 
-def _clock(clock: str, population: Population, wanted: int | None, seed: int, **how: Any) -> RoundClock:
+def _clock(clock: str, population: Population, wanted: tuple[int, float] | None, seed: int, **how: Any) -> RoundClock:
     """Return the devices' time; a local training of mean length passes through as many examples as clients have."""
     import numpy as np
 
@@ -246,7 +251,7 @@ def _clock(clock: str, population: Population, wanted: int | None, seed: int, **
         )
     made = RoundClock(trace.devices(float(sizes.mean())), sizes, seed=seed, **how)
     fastest = float(made.seconds.min())
-    if wanted and (few := too_few(trace, wanted)):
+    if wanted and (few := too_few(trace, *wanted)):
         print(f"aoi: {few}", file=sys.stderr)
     if fastest > made.deadline:
         why = f"the deadline is {made.deadline:g} s, and the fastest of the clients takes {fastest:.4g} s"

@@ -18,6 +18,7 @@ from aoi_fl.science.errors import ConfigError
 
 _TRAINING = 3.0  # of an inference: the backward pass takes two more, as FedScale counts
 _KBIT = 1024 / 8  # bytes, as FedScale counts
+_SHOWN = 20  # bytes of a file that is no pickle
 _MOST = 1e6  # spells of a client that goes through its own again and again
 
 
@@ -33,12 +34,15 @@ def unpickled(path: Path) -> Mapping[Any, Any]:
     """Return what a file holds: a dict for each client; raises ConfigError for anything else."""
     try:
         with path.open("rb") as file:
+            begins = file.read(_SHOWN)
+            file.seek(0)
             found = _Plain(file).load()
     except OSError:
         raise
     except Exception as error:  # of a file that is no pickle, anything
+        why = error if begins[:1] == pickle.PROTO else f"it begins with {begins!r}"
         raise ConfigError(
-            f"it is neither an npz file nor a pickle of plain values: {error}. The forms that are read are named in "
+            f"it is neither an npz file nor a pickle of plain values: {why}. The forms that are read are named in "
             "docs/clock.md."
         ) from None
     if not isinstance(found, dict) or not found or not all(isinstance(entry, dict) for entry in found.values()):
@@ -49,7 +53,7 @@ def unpickled(path: Path) -> Mapping[Any, Any]:
     return found
 
 
-def kind(path: Path, clients: Mapping[Any, Any]) -> str:
+def kind(clients: Mapping[Any, Any]) -> str:
     """Return what a file is about, ``availability`` or ``capacity``; raises ConfigError where it is neither."""
     keys = next(iter(clients.values())).keys()
     if {"active", "inactive", "finish_time"} <= keys:
@@ -57,7 +61,7 @@ def kind(path: Path, clients: Mapping[Any, Any]) -> str:
     if {"computation", "communication"} <= keys:
         return "capacity"
     raise ConfigError(
-        f"{path} gives each client {', '.join(map(str, keys))}, neither active, inactive and finish_time "
+        f"it gives each client {', '.join(map(str, keys))}, neither active, inactive and finish_time "
         "(availability) nor computation and communication (capacity)."
     )
 

@@ -11,18 +11,16 @@ from aoi_fl.client.state import written_together
 from aoi_fl.engine.clocked_grid import ClockedGrid
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.machine import check
-from aoi_fl.engine.traces import make_trace, too_few
+from aoi_fl.engine.traces import check_foresight, make_trace, too_few, too_few_decide
 from aoi_fl.engine.worker_grid import WorkerGrid
 from aoi_fl.engine.worker_pool import Workers
 from aoi_fl.engine.worker_process import load
 from aoi_fl.flower.messages import SERVER_NODE, RunValue, context
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.over_selection import over_selected
-from aoi_fl.strategies.registry import BUDGETED
+from aoi_fl.strategies.registry import BUDGETED, users_of
 
 logger = logging.getLogger("flwr")
-
-_FORESEEN = {"oort": ("speed",), "fedcs": ("speed",), "refl": ("availability", "speed")}  # what each goes by
 
 
 def run_local(
@@ -60,14 +58,14 @@ def run_local(
     trace = make_trace(clock, nodes, int(run_config.get("seed", 0))) if clock else None
     if trace is not None:
         trace = trace.starting(float(run_config.get("clock-start", 0.0)))
-        if run_config.get("foresight") and trace.untold in _FORESEEN.get(str(run_config.get("policy")), ()):
-            raise ConfigError(
-                f"foresight is true, but {clock} says nothing of the devices' {trace.untold}, which policy "
-                f"{run_config['policy']} would be told: give a trace that does, or leave foresight out."
-            )
-        factor = float(run_config.get("over-selection", 1.0))
-        wanted = over_selected(int(run_config.get("clients-per-round", 0)), factor)
-        if run_config.get("policy") not in BUDGETED and (few := too_few(trace, wanted)):
+        policy = str(run_config.get("policy"))
+        if run_config.get("foresight"):
+            check_foresight(trace, clock, policy)
+        per_round, factor = int(run_config.get("clients-per-round", 0)), float(run_config.get("over-selection", 1.0))
+        if policy not in BUDGETED and (few := too_few(trace, per_round, factor)):
+            logger.warning("%s", few)
+        decide = policy in users_of("wire") and run_config.get("absence") != "learned"
+        if decide and (few := too_few_decide(trace, over_selected(per_round, factor))):
             logger.warning("%s", few)
     app = load(client_app) if isinstance(client_app, str) else client_app
     with ExitStack() as stack:

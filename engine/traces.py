@@ -24,9 +24,13 @@ from aoi_fl.science.availability import Availability, bernoulli
 from aoi_fl.science.devices import DeviceTrace, alike, steady
 from aoi_fl.science.errors import ConfigError, did_you_mean
 from aoi_fl.science.habits import Habits
+from aoi_fl.server.over_selection import over_selected
+from aoi_fl.strategies.registry import users_of
 
 ALWAYS, BERNOULLI, GENERATED = "always", "bernoulli", "generated"
 
+_FORESEEN = {"oort": ("speed",), "fedcs": ("speed",), "refl": ("availability", "speed")}  # what each goes by
+_MOSTLY = 0.9  # of the time
 _CHANGES = ("offsets", "seconds", "available", "training_seconds")
 
 
@@ -75,15 +79,41 @@ def make_trace(clock: str, clients: int, seed: int) -> DeviceTrace:
         raise ConfigError(f"{clock}: {error}") from None
 
 
-def too_few(trace: DeviceTrace, wanted: float) -> str | None:
+def too_few(trace: DeviceTrace, per_round: int, over_selection: float = 1.0) -> str | None:
     """Return what is to be said where a round wants more clients than are there on average; else None."""
-    present = float(trace.availability.shares.sum())
+    wanted, present = over_selected(per_round, over_selection), float(trace.availability.shares.sum())
     if wanted <= present:
         return None
+    factor = f" ({per_round} times over-selection {over_selection:g})" if over_selection > 1 else ""
     return (
-        f"a round wants {wanted:g} clients, and of {trace.clients} there are {present:.1f} on average: rounds will "
-        "have fewer. Ask for fewer, or take more clients."
+        f"a round wants {wanted} clients, and of {trace.clients} there are {present:.1f} on average: rounds will "
+        f"have fewer. Lower clients-per-round{factor}, or take more clients."
     )
+
+
+def too_few_decide(trace: DeviceTrace, wanted: int) -> str | None:
+    """Return what is to be said where clients of equal rates decide as if they were always there; None if most are.
+
+    Who stays away for longer than its waits takes part in its rate times its share of the time; sooner back, it makes
+    up for a part of what it missed.
+    """
+    share = float(trace.availability.shares.mean())
+    if share > _MOSTLY:
+        return None
+    return (
+        f"clients decide as if they were always there, and are for {100 * share:.1f} % of the time on average: where "
+        f"they stay away for many rounds, about {wanted * share:.1f} of {wanted} will take part in one. With "
+        f"absence=learned ({', '.join(users_of('absence'))}) they make up for it, as far as they are there."
+    )
+
+
+def check_foresight(trace: DeviceTrace, clock: str, policy: str) -> None:
+    """Raise ConfigError where a policy that is given foresight would be told what the trace does not tell."""
+    if trace.untold in _FORESEEN.get(policy, ()):
+        raise ConfigError(
+            f"foresight is true, but {clock} says nothing of the devices' {trace.untold}, which policy {policy} would "
+            "be told: give a trace that does, or leave foresight out."
+        )
 
 
 def read_trace(*paths: Path) -> DeviceTrace:
@@ -104,7 +134,7 @@ def read_trace(*paths: Path) -> DeviceTrace:
         found: dict[str, Mapping[Any, Any]] = {}
         for path in paths:
             clients = fedscale.unpickled(path)
-            found[fedscale.kind(path, clients)] = clients
+            found[fedscale.kind(clients)] = clients
         if len(found) < len(paths):
             raise ConfigError("two files of one kind: give one with availability, and one with capacity.")
         return fedscale.devices(found.get("availability"), found.get("capacity"))

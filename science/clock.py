@@ -35,6 +35,7 @@ class RoundClock:
     ends : when each round ended
     worked, wasted : device-seconds, and those of them that were in vain
     seconds : (n,) float64, how long a training takes, loading included
+    there : (n,) int64, when how many rounds began each client was there
 
     Raises
     ------
@@ -64,6 +65,7 @@ class RoundClock:
         if math.isinf(self.devices.availability.period):
             self.until = min(self.until, float(self.devices.availability.ends.max()))
         self.seconds = self.devices.seconds(np.arange(len(self.work)), self.work, self.model, self.model)
+        self.there = np.zeros(len(self.work), np.int64)
         self._here: tuple[int, NDArray[np.bool_]] = 0, np.zeros(0, np.bool_)
 
     def here(self, round_: int) -> NDArray[np.bool_]:
@@ -72,6 +74,7 @@ class RoundClock:
             when, there = self.devices.availability.next_present(self.now)
             self.now = min(when, max(self.now, self.until))
             self._here = round_, there & (when <= self.now)
+            self.there += self._here[1]
         return self._here[1]
 
     def play(self, round_: int, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:

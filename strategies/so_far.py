@@ -44,6 +44,7 @@ def nothing_trained(last: RoundRecord, withheld: int) -> NothingTrainedError:
     ``withheld`` is how many clients were sent the model in that, if somebody else plays the rounds and no reply came.
     """
     reasons = list(dict.fromkeys(f"{p.name} {p.outcome}: {p.reason}" for p in last.participations))
+    remedy = ". Raise train-timeout" if {p.outcome for p in last.participations} == {"late"} else ""
     none = "No client was sent the model in the last of them."
     if withheld:
         none = (
@@ -53,5 +54,5 @@ def nothing_trained(last: RoundRecord, withheld: int) -> NothingTrainedError:
         )
     return NothingTrainedError(
         f"not one update could be used in {last.round} round(s), so the model is the one that the run began with. "
-        f"{'; '.join(reasons[:3]) or none}"
+        f"{'; '.join(reasons[:3]) or none}{remedy}"
     )

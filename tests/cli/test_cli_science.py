@@ -135,6 +135,20 @@ def test_rates_that_a_file_gives(aoi, tmp_path, policy):
         assert status == 2 and "column name: client-3 has no rate, and 'client-9' is no client here: give each" in err
 
 
+@pytest.mark.parametrize("policy", ["markov-optimal", "systematic"])
+def test_how_much_of_the_rates_is_out_of_reach(aoi, policy):
+    line = f"simulate --policy {policy} --clients 30 --per-round 12 --rounds 300"
+    assert "out_of_reach" not in json.loads(aoi(f"{line} --json")[1])
+    beyond = 30 * (0.4 - 0.1)
+    for rule in ("ignored", "learned"):
+        shown = json.loads(aoi(f"{line} --there 0.1 --absence {rule} --json")[1])
+        assert shown["out_of_reach"] == pytest.approx(beyond)
+    assert shown["round_mean"] == pytest.approx(12 - beyond, abs=0.3)
+    assert "out of reach of clients that are away" in aoi(f"{line} --there 0.1")[1]
+    shown = json.loads(aoi(f"{line} --clock bernoulli:0.1 --deadline 600 --absence learned --json")[1])
+    assert shown["out_of_reach"] == pytest.approx(12 - shown["round_mean"], abs=1.0)
+
+
 def test_the_load_that_systematic_participation_promises(aoi):
     """n = 100, k = 15, 6000 rounds, beside Markov optimal: least Var[X], a load that never drifts, k in every round."""
     line = "simulate --clients 100 --per-round 15 --rounds 6000 --json --policy"

@@ -310,6 +310,19 @@ def test_more_clients_a_round_than_are_there_is_said(tmp_path, caplog):
     )
 
 
+@pytest.mark.parametrize(("how", "told"), [({}, True), ({"absence": "learned"}, False), ({"policy": "random"}, False)])
+def test_how_many_take_part_where_clients_decide_is_said(how, told, tmp_path, caplog):
+    logging.getLogger("flwr").propagate = True
+    how = {"policy": "systematic", "clock": "bernoulli:0.5"} | how
+    play(tmp_path, "decide", **how, **{"num-server-rounds": 1})
+    assert told == ("clients decide as if they were always there" in caplog.text)
+
+
+def test_a_run_that_nobody_finishes_in_time_says_what_to_raise(tmp_path):
+    with pytest.raises(NothingTrainedError, match=r"no reply by the deadline.*Raise train-timeout"):
+        play(tmp_path, "slow", policy="random", clock="always", **{"train-timeout": 1.5, "num-server-rounds": 1})
+
+
 def test_who_was_late_is_known_to_take_as_long_as_it_was_waited_for(tmp_path):
     folder = play(tmp_path, "late", policy="oort", clock="generated", **{"train-timeout": 10.0, "over-selection": 1.5})
     rows = read(folder / LEDGER, "participations")

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import re
 import zipfile
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 
 from aoi_fl.engine.local_run import run_local
-from aoi_fl.engine.traces import make_trace, read_trace
+from aoi_fl.engine.traces import make_trace, read_trace, too_few, too_few_decide
+from aoi_fl.science.availability import Availability
+from aoi_fl.science.devices import alike, steady
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.habits import Habits
 from aoi_fl.server.config import RunConfig
@@ -117,7 +120,7 @@ def test_wrong_changes_are_named_with_their_file(tmp_path, other, words):
         ({1: BEHAVIOUR[1] | {"active": [0, 3], "inactive": [4, 6]}}, "client 1: spell 1 begins at 3 s"),
         ({1: BEHAVIOUR[1] | {"active": [7]}}, "client 1: spell 0 ends at 5 s, where it began at 7 s"),
         ({1: BEHAVIOUR[1] | {"inactive": []}}, "client 1: active has 1 seconds, inactive 0"),
-        ({1: {"speed": 3}}, "gives each client speed, neither active"),
+        ({1: {"speed": 3}}, r"x\.pkl: it gives each client speed, neither active"),
         ({1: BEHAVIOUR[1] | {"active": ["noon"], "inactive": ["six"]}}, "client 1: active and inactive must be rows"),
         ({1: BEHAVIOUR[1] | {"finish_time": math.inf}}, "client 1: finish_time is inf s"),
         ({1: BEHAVIOUR[1] | {"finish_time": 1e-300}}, "client 1: finish_time is 1e-300 s"),
@@ -175,11 +178,42 @@ def test_a_pickle_cannot_run_code(tmp_path, capsys):
     assert "has been run" not in capsys.readouterr().out
 
 
-def test_another_format_is_named(tmp_path):
-    path = tmp_path / "trace.csv"
-    path.write_text("client,begin,end\n0,0,5\n")
-    with pytest.raises(ConfigError, match="neither an npz file nor a pickle"):
+@pytest.mark.parametrize(
+    ("held", "begins"),
+    [
+        (b"client,begin,end\n0,0,5\n", b"client,begin,end\n0,0"),
+        (b'{"1": {"active": [0, 5]}}', b'{"1": {"active": [0,'),
+        (b"\x93NUMPY\x01\x00v\x00{'descr'}", b"\x93NUMPY\x01\x00v\x00{'descr'}"),
+        (b"", b""),
+    ],
+)
+def test_another_format_is_named_by_what_the_file_begins_with(held, begins, tmp_path):
+    path = tmp_path / "trace"
+    path.write_bytes(held)
+    said = f"{path}: it is neither an npz file nor a pickle of plain values: it begins with {begins!r}. The forms"
+    with pytest.raises(ConfigError, match=re.escape(said)):
         read_trace(path)
+
+
+def test_pickles_of_the_oldest_protocol_are_read(tmp_path):
+    path = tmp_path / "b.pkl"
+    path.write_bytes(pickle.dumps(BEHAVIOUR, protocol=0))
+    assert read_trace(path).clients == 2
+    path.write_bytes(pickle.dumps({1: {"active": Trap()}}, protocol=0))
+    with pytest.raises(ConfigError, match="nor a pickle of plain values: it begins with"):
+        read_trace(path)
+
+
+def test_what_a_trace_has_for_a_round_is_told_with_the_key_and_where_clients_decide(tmp_path):
+    day = [[(0.0, 50.0)], [(0.0, 100.0)], [(0.0, 30.0)]]
+    trace = alike(Availability.from_spells(day, 100.0))
+    assert too_few(trace, 1) is None and too_few_decide(steady(3), 3) is None
+    assert "a round wants 2 clients, and of 3 there are 1.8" in too_few(trace, 2)
+    assert "Lower clients-per-round (2 times over-selection 1.3), or" in too_few(trace, 2, 1.3)
+    told = "for 60.0 % of the time on average: where they stay away for many rounds, about 1.2 of 2 will take part"
+    assert told in too_few_decide(trace, 2) and "absence=learned (markov-optimal, systematic)" in too_few_decide(
+        trace, 2
+    )
 
 
 @pytest.mark.parametrize(
