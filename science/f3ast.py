@@ -1,7 +1,8 @@
 """F3AST: learns rates that clients can keep up, and takes those whose rate lags most behind what the variance asks for.
 
-With q_i = d_i/Σd and r_i the rate at which client i takes part, the weights q_i/r_i on updates are unbiased, and their
-variance grows with H(r) = Σ q_i²/r_i. Of those available, the k with the steepest −∂H/∂r_i = q_i²/r_i² are taken, and
+With q_i = d_i/Σd and r_i the rate at which client i takes part, the weights q_i/r_i on updates are unbiased as far as
+r_i is known (it is learned with a step β, just after an update it is too high, and of a client that comes every X
+rounds the weights are (1 − (1−β)^X)/(βX) of q_i: 0.91 for X = 20), and their variance grows with H(r) = Σ q_i²/r_i. Of those available, the k with the steepest −∂H/∂r_i = q_i²/r_i² are taken, and
 the rates move on: r ← (1−β)r + β·1_S. They so approach the least H that the clients' availability allows, whatever it
 is, without knowing it.
 
@@ -37,10 +38,13 @@ class F3ast(LearningSelector):
     Attributes
     ----------
     step : β in (0, 1): an update's rate remembers some 1/β rounds
-    rates : (n,) r_i; newcomers begin with k/n, as if all took turns
+    wanted : how many updates of a round count, where more clients are chosen than that; 0: all of them
+    rates : (n,) r_i; newcomers begin with as much as if all took turns, which is this project's choice (the authors'
+        code takes q_i, or 1/n), and the others make room for them
     """
 
     step: float = STEP
+    wanted: int = field(default=0, kw_only=True)
     rates: Floats = field(default_factory=lambda: np.zeros(0), init=False)
 
     def __post_init__(self) -> None:
@@ -84,4 +88,5 @@ class F3ast(LearningSelector):
     def _reach(self, clients: int) -> None:
         more = clients - len(self.rates)
         if more > 0:
-            self.rates = np.append(self.rates, np.full(more, min(1.0, self.per_round / clients)))
+            usual = min(1.0, (self.wanted or self.per_round) / clients)
+            self.rates = np.append(self.rates * (len(self.rates) / clients), np.full(more, usual))

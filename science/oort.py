@@ -132,8 +132,8 @@ class OortSelector(LearningSelector):
         return np.asarray((scaled + bonus) * self.slowness(self.seen.durations[tried]))
 
     def worth(self, tried: Clients, sizes: NDArray[np.int64]) -> Floats:
-        """Return the statistical utility |B_i| · loss_i; who told no loss has the mean of those told."""
-        losses = self.seen.losses[tried]
+        """Return the statistical utility |B_i| · |loss_i|; who told no loss has the mean of those told."""
+        losses = np.abs(self.seen.losses[tried])
         known = ~np.isnan(losses)
         return np.asarray(sizes[tried] * np.where(known, losses, losses[known].mean() if known.any() else 1.0))
 

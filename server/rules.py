@@ -79,7 +79,10 @@ def conflicts(config: RunKeys) -> Iterator[str]:
                 f"over-selection is {config.over_selection:g}, but policy {config.policy} goes by its budget: leave "
                 "over-selection out"
             )
-        check_over_selection(config.over_selection, config.clients_per_round, config.num_clients, config.weights)
+        learned = weights == REGISTRY[config.policy].weight  # where its own are unbiased, by rates of what counted
+        check_over_selection(
+            config.over_selection, config.clients_per_round, config.num_clients, "auto" if learned else weights
+        )
     if config.resume and not config.run_name:
         yield "resume is true, but run-name is empty: say which run is to go on"
 

@@ -4,8 +4,10 @@ auto      the policy's own: data sizes, times drawn, or equal
 equal     ω_i = 1
 size      ω_i = d_i, the number of examples; of a client that declared none in the roll call, the number that it reports
 unbiased  ω_i = q_i / r_i on updates, with r_i the rate at which client i takes part, and q_i = d_i / Σ_j d_j over those
-          among whom the rates are shared: who is there, or has not left, or all. E[ω_i] = q_i exactly, whatever the
-          rates are; in a round they need not sum to 1 (Horvitz-Thompson).
+          among whom the rates are shared: who is there, or has not left, or all. E[ω_i] = q_i exactly where r_i is the
+          rate that the client achieves; in a round they need not sum to 1 (Horvitz-Thompson). Where clients come and go
+          that takes ``absence=learned`` of those who decide for themselves, and it does not hold for oldest-age, which
+          takes at once who was away; f3ast learns its rates, see :mod:`aoi_fl.science.f3ast`.
 
 All but the last are divided by their sum over the updates that count.
 """

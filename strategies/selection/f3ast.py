@@ -30,6 +30,7 @@ class F3astSelection(LearnedSelection):
         if settings.get("weights", AUTO) == AUTO:
             settings["weights"] = UNBIASED
         super().__init__(F3ast(per_round, seed_of(settings)), **settings)
+        self.selector.wanted = self.options.enough or 0
         self._rates: NDArray[np.float64] | None = None
 
     def rates(self) -> NDArray[np.float64] | None:

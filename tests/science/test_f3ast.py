@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.f3ast import F3ast
+from aoi_fl.science.seen import Report
 from aoi_fl.science.simulate import simulate
 from tests.science.populations import population
 
@@ -60,6 +61,25 @@ def test_a_resumed_selector_and_newcomers():
     assert again.rates == pytest.approx(whole.rates, abs=0)
     again.select(51, population(np.arange(1, 26)))
     assert again.rates[20:].tolist() == [3 / 25] * 5
+    assert again.rates[:20] == pytest.approx(whole.rates * 20 / 25)  # the others make room
+
+
+def test_who_came_first_is_not_passed_over_for_having_come_alone():
+    """Five of whom all take part in round 1, and 45 who come after it: all then take their turns."""
+    n, k, rounds = 50, 5, 400
+    selector, taken = F3ast(k, 1), np.zeros(n, int)
+    for t in range(1, rounds + 1):
+        there = population(np.ones(k if t == 1 else n, int))
+        chosen = selector.select(t, there).clients
+        selector.learn(t, there, Report(chosen, np.ones(len(chosen)), np.ones(len(chosen))))
+        taken[chosen] += 1
+    assert taken[:k].mean() == pytest.approx(taken[k:].mean(), rel=0.1)
+
+
+def test_rates_begin_with_the_updates_that_count_and_not_with_all_that_are_sent():
+    sent = F3ast(20, 1, wanted=15)
+    sent.select(1, population(np.ones(300, int)))
+    assert sent.rates.tolist() == [15 / 300] * 300
 
 
 @pytest.mark.parametrize("step", [0.0, 1.0, -0.1, float("nan")])

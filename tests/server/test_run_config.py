@@ -120,3 +120,10 @@ def test_clients_read_the_task_out_of_the_run_and_ignore_the_rest():
     config = RunConfig.parse({"dataset": "mnist", "model": "lr", "policy": "oldest-age"})
     task = TaskSettings.model_validate(config.flat())
     assert (task.dataset, task.model, task.batch_size) == ("mnist", "lr", config.batch_size)
+
+
+def test_weights_that_are_a_policys_own_may_be_named():
+    keys = {"policy": "f3ast", "over-selection": 1.3}
+    assert RunConfig.parse(keys | {"weights": "unbiased"}).over_selection == RunConfig.parse(keys).over_selection
+    with pytest.raises(ConfigError, match="who is fast would count too much"):
+        RunConfig.parse({"policy": "markov-optimal", "over-selection": 1.3, "weights": "unbiased"})
