@@ -2,9 +2,9 @@
 
 With q_i = d_i/Σd and r_i the rate at which client i takes part, the weights q_i/r_i on updates are unbiased as far as
 r_i is known (it is learned with a step β, just after an update it is too high, and of a client that comes every X
-rounds the weights are (1 − (1−β)^X)/(βX) of q_i: 0.91 for X = 20), and their variance grows with H(r) = Σ q_i²/r_i. Of those available, the k with the steepest −∂H/∂r_i = q_i²/r_i² are taken, and
-the rates move on: r ← (1−β)r + β·1_S. They so approach the least H that the clients' availability allows, whatever it
-is, without knowing it.
+rounds the weights are (1 − (1−β)^X)/(βX) of q_i: 0.91 for X = 20), and their variance grows with H(r) = Σ q_i²/r_i. Of
+those available, the k with the steepest −∂H/∂r_i = q_i²/r_i² are taken, and the rates move on: r ← (1−β)r + β·1_S. They
+so approach the least H that the clients' availability allows, whatever it is, without knowing it.
 
 References
 ----------

@@ -9,8 +9,8 @@ PLAYABLE = tuple(policy for policy in POLICIES if policy not in BUDGETED)  # tho
 # Those that the committed tables compare: the papers' policy as it stands, and what this project makes of it. Random
 # selection plays four times: as usual; with late updates, so that what REFL gains by them is told from what it gains by
 # whom it selects; and with as few clients a round as come where clients decide, so that what these save by being few is
-# told from what they save by being asked in their turn. F3AST plays with weights by size too, since its own add up to less
-# than 1 where many never come, so that its model takes shorter steps.
+# told from what they save by being asked in their turn. F3AST plays with weights by size too, since its own add up to
+# less than 1 where many never come, so that its model takes shorter steps.
 ENTRANTS = (
     "random", "random:late-rounds=5", "random:clients-per-round=4", "random:clients-per-round=4:over-selection=1",
     "oldest-age", "markov-optimal", "markov-optimal:weights=size:absence=learned",
