@@ -122,24 +122,24 @@ class Learning(Experiment):
             f"Other than in the papers, {model}ages start from the stationary law, and the increasing policy's p_a is "
             "ours, since none is printed."
         )
+        beside = [self._note] if self._note else []
         if self._keys:
-            paragraph += f" Not in the papers: {', '.join(f'{key}={value}' for key, value in self._keys.items())}."
-        if self._note:
-            paragraph += f" {self._note}"
+            beside.insert(0, f"Not in the papers: {', '.join(f'{key}={value}' for key, value in self._keys.items())}.")
         sent = sum(row["policy"] == BASE for row in rows) * settings["clients-per-round"]
         if lost := sent - sum(row["trained"] for row in rows if row["policy"] == BASE):
-            paragraph += f" Of random selection's {sent} updates {lost} were refused, as their training had diverged."
+            beside.append(f"Of random selection's {sent} updates {lost} were refused, as their training had diverged.")
         if missing:
-            paragraph += f" Not run: {', '.join(missing)}."
+            beside.append(f"Not run: {', '.join(missing)}.")
         if any(row["policy"] == MEMORYLESS for row in rows):
-            paragraph += (
-                " The control, memoryless, is Markov optimal with m=0: it differs from random selection by its equal "
+            beside.append(
+                "The control, memoryless, is Markov optimal with m=0: it differs from random selection by its equal "
                 "weights and by how many take part, about k, and the other Markov policies from it by ages alone."
             )
         if any(row["policy"] in OURS for row in rows):
-            paragraph += (
-                " Markov size and systematic size are Markov optimal and systematic participation, weights by size."
+            beside.append(
+                "Markov size and systematic size are Markov optimal and systematic participation, weights by size."
             )
+        paragraph += "\n" * bool(beside) + "".join(f"\n- {line}" for line in beside)
         claims = tuple(self._judged(said, rows, settings) for said in self._claimed)
         return Conclusion(paragraph, claims, tables, headline_of(str(settings["dataset"]), curves, targets))
 

@@ -73,8 +73,7 @@ LEARNING = (
         note=(
             "The committed results are of JPEG copies of the images, at about 30 dB PSNR. In float32 the first 20 "
             "rounds of seed 1, IID, are 0.13 points above (`aoi run -c dataset=cifar10 -c policy=random -c "
-            "augment=crop-flip -c num-clients=100 -c clients-per-round=15 -c num-server-rounds=20 -c seed=1`, and "
-            "the same with `-c precision=bfloat16`)."
+            "augment=crop-flip -c num-server-rounds=20 -c seed=1`, and with `-c precision=bfloat16`)."
         ),
     ),
     Learning(
