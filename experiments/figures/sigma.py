@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from aoi_fl.experiments.harness.base import JOURNAL, Claim, Conclusion, Experiment, Options, Row, Table, Unit
 from aoi_fl.experiments.harness.drawing import STYLES, error_bars, legend_below
 from aoi_fl.experiments.harness.stats import interval, ratio
-from aoi_fl.experiments.harness.verdicts import side
+from aoi_fl.experiments.harness.verdicts import side, tally
 from aoi_fl.experiments.oracles.quadratic import POLICIES, RATES, federated_averaging, weight_variance
 
 _BATCH = 500  # seeds a unit, of which the mean is kept
@@ -73,7 +73,7 @@ class Sigma(Experiment):
                 if not own:
                     judged.append(interval((_errors(rows, policy, rate) - base).tolist()))
         seeds = len({row["seed"] for row in rows}) * settings["seeds a batch"]
-        said = "; ".join(f"{p} (Σ = {s}) {more} at the {r} rate" for p, s, r, more in lines if more)
+        said = [f"{p} (Σ = {s}) {more} at the {r} rate" for p, s, r, more in lines if more]
         claim = self.claims[0]
         return Conclusion(
             f"40 quadratics on the line of equal sizes, k=6, K=2 steps; {seeds:,} seeds, in batches of "
@@ -86,7 +86,8 @@ class Sigma(Experiment):
                     claim.claim,
                     claim.source,
                     claim.theirs,
-                    f"with equal sizes, error after {_ROUNDS} rounds above random's (Σ = {sigma[_BASE]:.4f}): {said}",
+                    f"with equal sizes, error after {_ROUNDS} rounds above random's (Σ = {sigma[_BASE]:.4f}) "
+                    f"{tally(list(zip(said, judged, strict=True)), 1)}",
                     side(judged, 1),
                 ),
             ),

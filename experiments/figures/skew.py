@@ -22,7 +22,7 @@ from aoi_fl.experiments.harness.base import (
 )
 from aoi_fl.experiments.harness.drawing import STYLES
 from aoi_fl.experiments.harness.stats import Interval, interval
-from aoi_fl.experiments.harness.verdicts import side
+from aoi_fl.experiments.harness.verdicts import side, tally
 from aoi_fl.experiments.oracles.skew_problem import Problem
 from aoi_fl.science.skew import objective_gap, selection_skew
 
@@ -129,8 +129,11 @@ class Skew(Experiment):
                 least, mean = (interval(_by_seed(rows, split, policy, "along", how)) for how in (np.min, np.mean))
                 most = interval(_by_seed(rows, split, policy, "final", np.max))
                 theirs = f"{_THEIRS[self._dataset][policy]:g}"
-                lines.append([split, policy, least.show(2), mean.show(3), most.show(2), theirs])
-                above.setdefault(policy, {})[split] = [_above(rows, split, policy, how) for how in (np.min, np.mean)]
+                more = [_above(rows, split, policy, how) for how in (np.min, np.mean)]
+                above.setdefault(policy, {})[split] = more
+                shown = ["" if policy == "random" else m.show(2) for m in more]
+                bias = interval(_bias(rows, split, policy)).show(4)
+                lines.append([split, policy, least.show(2), mean.show(3), *shown, most.show(2), bias, theirs])
         gaps = {
             split: interval(_by_seed(rows, split, "random", "gap", np.mean)).show(3)
             for split in above.get("random", {})
@@ -144,15 +147,19 @@ class Skew(Experiment):
             "round's ρ scatters, so its least falls with the number of rounds. Ages start from the stationary law, and "
             "the increasing policy's p_a is ours, since none is printed."
         )
-        head = ("partition", "policy", "least ρ", "mean ρ", "largest ρ at the last model", "paper's Table II")
+        head = (
+            "partition", "policy", "least ρ", "mean ρ", "least ρ above random's", "mean ρ above random's",
+            "largest ρ at the last model", "Γ(ρ̄/ρ_ − 1)", "paper's Table II",
+        )  # fmt: skip
         tables = (Table("ρ along training", head, lines),) if lines else ()
         claims = []
         for claim, policies, wanted in ((_LARGER, _MARKOV, 1), (_SMALLER, ("proportional",), -1)):
             found = [(f"{split}, {p}", more) for p in policies for split, more in above.get(p, {}).items()]
-            ours = "least ρ of a round above random's, in pairs, and mean ρ: " + "; ".join(
-                f"{name} {least.show(2)}, {mean.show(2)}" for name, (least, mean) in found
+            least = [(f"{name} {more.show(2)}", more) for name, (more, _) in found]
+            ours = f"least ρ of a round {'above' if wanted > 0 else 'below'} random's, in pairs, " + (
+                tally(least, wanted) if least else ""
             )
-            verdict = side([least for _, (least, _) in found], wanted)
+            verdict = side([more for _, more in least], wanted)
             if not found or settings["dataset"] != self._dataset:
                 verdict, ours = "not run", f"played on {settings['dataset']}; {ours}" if found else self._why
             claims.append(self._claim(claim, policies, ours, verdict))
@@ -169,10 +176,10 @@ class Skew(Experiment):
         }
         if not found or settings["dataset"] != self._dataset:
             return self._why, "not run"
-        text = "; ".join(f"{name}: {bias.show(3)}" for name, bias in found.items())
+        name, most = max(found.items(), key=lambda of: of[1].mean)
         return (
-            f"Γ(ρ̄/ρ_ − 1): {text}; the factor KL/((K−1)μ), above 1, is unknown of a network: only "
-            f"values above {_NEAR} would decide",
+            f"Γ(ρ̄/ρ_ − 1) is {most.show(4)} at most ({name}); the factor KL/((K−1)μ), above 1, is unknown of a "
+            f"network: only values above {_NEAR} would decide",
             _possible(list(found.values())),
         )
 

@@ -1,6 +1,7 @@
 """Accuracy under a budget: the four policies of Xu et al. on two data sets and three models, with paired seeds."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from aoi_fl.experiments.harness.base import WICS, Claim, Conclusion, Experiment,
 from aoi_fl.experiments.harness.drawing import STYLES, legend_below, paired_tenths
 from aoi_fl.experiments.harness.federation import play_run
 from aoi_fl.experiments.harness.stats import Interval, interval, paired_curves
-from aoi_fl.experiments.harness.verdicts import side
+from aoi_fl.experiments.harness.verdicts import side, tally
 
 POLICIES = ("wics", "abs", "maxpack", "random-budget")
 _MODELS = {"lr": 0.005, "svm": 0.005, "cnn": 0.01}  # and their learning rates
@@ -101,7 +102,7 @@ class WicsLearning(Experiment):
         lines: list[list[str]] = []
         for (model, dataset), figure in FIGURES.items():
             ours: list[str] = []
-            ahead: list[Interval] = []
+            ahead: list[tuple[str, Interval]] = []
             for trains in _TRAINS:
                 curves = _curves(rows, model, dataset, trains)
                 losses = _curves(rows, model, dataset, trains, "loss")
@@ -121,22 +122,24 @@ class WicsLearning(Experiment):
                     ]
                     for p, c in curves.items()
                 ]
-                ours.append(
-                    f"{_who(trains)}: accuracy {', '.join(f'{g.show(3)} over {p}' for p, g in gains.items())}; loss "
-                    + ", ".join(f"{drop.show(4)} over {p}" for p, drop in drops.items())
-                )
-                ahead += [*gains.values(), *(Interval(-drop.mean, drop.half, drop.count) for drop in drops.values())]
-            sure = sum(better.beyond(1) for better in ahead)
-            measured = "; ".join(ours)
+                shown = f"({_who(trains)})"
+                ahead += [(f"{g.show(3)} points of mean accuracy above {p}'s {shown}", g) for p, g in gains.items()]
+                ahead += [
+                    (f"mean loss {drop.show(4)} above {p}'s {shown}", replace(drop, mean=-drop.mean))
+                    for p, drop in drops.items()
+                ]
             if ahead:
-                measured = (
-                    f"points of mean accuracy, and mean loss, {measured}; better beyond chance in {sure} of "
-                    f"{len(ahead)} comparisons"
-                )
+                ours.insert(0, f"better {tally(ahead, 1)}")
+            measured = "; ".join(ours)
             behind = {"model": {model}, "dataset": {dataset}}
             claims.append(
                 Claim(
-                    f"{_CLAIMED} ({model}, {dataset})", f"{WICS}, {figure}", _THEIRS, measured, side(ahead, 1), behind
+                    f"{_CLAIMED} ({model}, {dataset})",
+                    f"{WICS}, {figure}",
+                    _THEIRS,
+                    measured,
+                    side([d for _, d in ahead], 1),
+                    behind,
                 )
             )
         paragraph = (

@@ -17,6 +17,7 @@ from aoi_fl.experiments.harness.base import Verdict
 from aoi_fl.experiments.harness.stats import Interval
 
 _VACUOUS = 1e6  # times the error from which on a bound says nothing, wherever training starts
+_TINY = 1e-12  # of a half width, where all seeds agree
 
 
 def side(differences: Sequence[Interval], wanted: int) -> Verdict:
@@ -37,6 +38,19 @@ def side(differences: Sequence[Interval], wanted: int) -> Verdict:
     if all(d.beyond(wanted) for d in differences):
         return "holds"
     return "holds weakly" if any(d.beyond(wanted, len(differences)) for d in differences) else "undecided"
+
+
+def tally(differences: Sequence[tuple[str, Interval]], wanted: int) -> str:
+    """Say how many of some differences, each with what is said of it, are on a side beyond chance, and which is worst.
+
+    The worst is furthest on the other side, counted in half widths of its interval.
+
+    >>> tally([("a +1", Interval(1.0, 0.5, 9)), ("b -2", Interval(-2.0, 3.0, 9))], 1)
+    'beyond chance in 1 of 2 comparisons, the other way in 0; at worst b -2'
+    """
+    sure, against = (sum(d.beyond(way) for _, d in differences) for way in (wanted, -wanted))
+    worst, _ = min(differences, key=lambda of: wanted * of[1].mean / max(of[1].half, _TINY))
+    return f"beyond chance in {sure} of {len(differences)} comparisons, the other way in {against}; at worst {worst}"
 
 
 def joint(parts: Sequence[Verdict]) -> Verdict:

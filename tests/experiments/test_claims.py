@@ -16,7 +16,7 @@ from aoi_fl.experiments.figures.said import Said
 from aoi_fl.experiments.figures.speed import curves_of, measured
 from aoi_fl.experiments.harness.base import GLOBECOM, JOURNAL, Options
 from aoi_fl.experiments.harness.stats import Interval, agreement, interval, share
-from aoi_fl.experiments.harness.verdicts import bounded, every, joint, side
+from aoi_fl.experiments.harness.verdicts import bounded, every, joint, side, tally
 from aoi_fl.experiments.registry import experiments, find
 from aoi_fl.experiments.runner import reproduce
 from aoi_fl.experiments.summary import write_summary
@@ -85,6 +85,14 @@ def test_a_claim_of_parts(parts, verdict):
 
 def test_an_exact_counterexample_refutes():
     assert [every(3, 3), every(2, 3), every(0, 0)] == ["holds", "refuted", "not run"]
+
+
+def test_comparisons_are_counted_and_the_worst_is_named():
+    better, worse, unclear = Interval(3, 1, 10), Interval(-3, 1, 10), Interval(-5, 9, 10)
+    named = [("better", better), ("worse", worse), ("unclear", unclear)]
+    assert tally(named, 1) == "beyond chance in 1 of 3 comparisons, the other way in 1; at worst worse"
+    assert tally(named, -1).endswith("; at worst better")
+    assert tally([("even", interval([3.0])), ("sure", interval([-1.0, -1.0]))], 1).endswith("at worst sure")
 
 
 def test_a_bound_that_no_training_meets_is_vacuous():
@@ -237,7 +245,10 @@ def _wics_rows(accuracy, loss):
 def test_better_means_accuracy_and_loss(accuracy, loss, verdict):
     found = [c for c in verdicts("wics-learning", _wics_rows(accuracy, loss)).values() if "(lr" in c.claim]
     assert [c.verdict for c in found] == [verdict, verdict]
-    assert f"loss {loss + 2e-4:.4f} [" in found[0].ours
+    sure = 6 * ((accuracy > 0) + (loss < 0))
+    assert f"better beyond chance in {sure} of 12 comparisons, the other way in {12 - sure}; " in found[0].ours
+    if loss > 0:
+        assert f"at worst mean loss {loss + 2e-4:.4f} [" in found[0].ours
 
 
 def test_what_was_not_run_says_why():
@@ -497,7 +508,12 @@ def test_the_bias_term_is_judged_by_the_extremes_of_the_skew(gap, verdict):
         for t, (along, final) in enumerate([(1.0, 3.0), (0.5, 0.2), (2.0, 1.0)], 1)
     ]
     found = next(claim for name, claim in verdicts("skew", rows).items() if "bias term" in name)
-    assert found.verdict == verdict and f"iid, random: {5 * gap:.3f}" in found.ours and "is unknown" in found.ours
+    assert (
+        found.verdict == verdict
+        and f"is {5 * gap:.4f} [" in found.ours
+        and "at most (iid, random)" in found.ours
+        and "is unknown" in found.ours
+    )
 
 
 def test_a_claim_is_judged_where_policies_can_be_told_apart():
