@@ -347,7 +347,11 @@ CELLS = {
     "broadcast": {"policy": "markov-optimal", "wire": "broadcast"},
     "ahead": {"policy": "markov-increasing", "wire": "poll", "evaluate-clients": 4},
     "int8": {"policy": "random", "max-age": 10, "evaluate-clients": 2, "compression": "int8"},
-}
+    "systematic": {
+        "policy": "systematic", "max-age": 10, "wire": "reserve", "rates": "size", "sizes": "zipf:1.5",
+        "weights": "unbiased", "jitter": 0.2,
+    },
+}  # fmt: skip
 
 
 @pytest.mark.slow

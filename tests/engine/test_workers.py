@@ -258,15 +258,22 @@ def test_cuda_where_there_is_none_is_one_paragraph(aoi, tmp_path):
 
 
 KEYS = [
-    "num-clients=12", "clients-per-round=5", "max-age=4", "num-server-rounds=6", "local-epochs=5",
-    "evaluate-clients=3", "seed=5", "device=cpu",
+    "num-clients=12", "clients-per-round=5", "num-server-rounds=6", "local-epochs=5", "evaluate-clients=3", "seed=5",
+    "device=cpu",
 ]  # fmt: skip
+POLICIES = {
+    "markov-optimal": ["max-age=4"],
+    "systematic": [
+        "policy=systematic", "wire=reserve", "rates=size", "sizes=zipf:1.5", "weights=unbiased", "jitter=0.2",
+    ],
+}  # fmt: skip
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(usable_cores() < 2, reason="two workers need two cores")
-def test_begun_by_workers_and_ended_without_a_run_equals_one_of_one_process(aoi, tmp_path):
-    command = ["run", *[part for key in KEYS for part in ("-c", key)]]
+@pytest.mark.parametrize("more", POLICIES.values(), ids=POLICIES)
+def test_begun_by_workers_and_ended_without_a_run_equals_one_of_one_process(aoi, more, tmp_path):
+    command = ["run", *[part for key in [*KEYS, *more] for part in ("-c", key)]]
     status, _, err = aoi(*command, "-c", "run-name=one")
     assert status == 0, err
     run = subprocess.Popen(
