@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import JOURNAL, Claim, Conclusion, Options, Row, Table, Unit
-from aoi_fl.experiments.harness.drawing import STYLES
+from aoi_fl.experiments.harness.drawing import CROSS, STYLES
 from aoi_fl.experiments.harness.stats import agreement, interval
 from aoi_fl.experiments.harness.verdicts import joint, side
 from aoi_fl.science.load import interval_counts
@@ -138,6 +138,9 @@ class Intervals(setting.PolicyFigure):
             total = _table(rows, policy, settings["rounds"]).sum()
             axes.bar(x, found / total, color=STYLES[policy]["color"], alpha=0.55, width=0.85, label="measured")
             axes.plot(x, (exact / exact.sum())[:_SHOWN], "k.", markersize=6, label="exact")
+            if policy == "markov-optimal":  # of which the paper tells the place, and no height
+                height = (exact / exact.sum()).max()
+                axes.plot(_CLAIMED_PEAK, height, color="black", label="paper's peak", **CROSS)
             axes.set(title=policy)
             axes.legend()
         for axes in panels.flat[len(there) :]:

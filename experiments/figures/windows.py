@@ -151,7 +151,9 @@ class Windows(setting.PolicyFigure):
             if even:
                 lowest = axes.get_xaxis_transform()
                 axes.plot(even, [0.0] * len(even), transform=lowest, linestyle="", clip_on=False, zorder=3, **style)
-                axes.text(even[0], 0.02, "0: ", transform=lowest, ha="right", va="bottom", color=style["color"])
+                axes.text(
+                    even[0], 0.02, f"{policy}: 0 ", transform=lowest, ha="right", va="bottom", color=style["color"]
+                )
         axes.set(
             xscale="log", yscale="log", xlabel="window T, rounds", ylabel="√Var(Y)/T, points: measured; lines: exact"
         )
