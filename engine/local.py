@@ -9,7 +9,7 @@ import itertools
 import secrets
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from flwr.app import ArrayRecord, Context, Message, RecordDict
@@ -54,6 +54,7 @@ class LocalGrid(Grid):
         self._ids = map(str, itertools.count(1))
         # Of clients that trained together with one pulled before, or have declined; None: it is to be asked alone.
         self._early: dict[str, Message | None] = {}
+        self._alone: Collection[str] = ()
 
     def set_run(self, run: flower.Run) -> None:
         """Set the run that messages belong to."""
@@ -95,6 +96,10 @@ class LocalGrid(Grid):
             self._settle()
         return replies
 
+    def train_alone(self, message_ids: Iterable[str]) -> None:
+        """Let those whom these messages are for, and who may not be wanted, train as they are fetched, not with others."""
+        self._alone = frozenset(message_ids)
+
     def give_up(self, message_ids: Iterable[str]) -> None:
         """Forget messages whose replies nobody fetches, and write down what the others have come to."""
         for message_id in message_ids:
@@ -121,7 +126,7 @@ class LocalGrid(Grid):
         As many replies exist then as the app takes at once; a client that gets none is asked alone, in its turn.
         """
         first = self._waiting[message_id]
-        if message_id in self._early or not isinstance(self._app, AgeAwareApp):
+        if message_id in self._early or message_id in self._alone or not isinstance(self._app, AgeAwareApp):
             return
         most = self._app.at_once(first, self._contexts[first.metadata.dst_node_id])
         if most < 2:
@@ -130,7 +135,8 @@ class LocalGrid(Grid):
         after = (
             m
             for i, m in self._waiting.items()
-            if i != message_id and i not in self._early and m.metadata.message_type == kind and self._has_come(i)
+            if i != message_id and m.metadata.message_type == kind and self._has_come(i)
+            if i not in self._early and i not in self._alone
         )
         group = [first, *itertools.islice(after, most - 1)]
         handed = [self._hand_over(message) for message in group]

@@ -101,8 +101,11 @@ class Exchange:
         pushed = send(grid, everything, large=one_by_one) if uploads(grid) else set(grid.push_messages(everything))
         self._client_of = {m.metadata.message_id: c for c, m in messages.items() if m.metadata.message_id in pushed}
         self.missing: set[int] = set(messages)
-        order = self._client_of if enough is None else sorted(self._client_of, key=self._clock.arrives)
+        order = list(self._client_of) if enough is None else sorted(self._client_of, key=self._clock.arrives)
         self._pending = dict.fromkeys(order)  # quick to take from
+        train_alone = getattr(grid, "train_alone", None)
+        if enough is not None and train_alone is not None:
+            train_alone(order[enough:])
 
     @property
     def open(self) -> bool:

@@ -238,6 +238,7 @@ RUNS = {
     "poll": {"policy": "markov-optimal", "sizes": "zipf:1.5"},
     "broadcast": {"policy": "markov-optimal", "wire": "broadcast"},
     "reserve": {"policy": "markov-optimal", "wire": "reserve"},
+    "surplus": {"policy": "markov-optimal", "over-selection": 1.6},  # who is not waited for keeps its age
     "random": {"policy": "random", "model": "cnn", "local-epochs": 1},
     "steps": {"policy": "oldest-age", "model": "svm", "local-steps": 7, "partition": "dirichlet"},
     "wics": {"policy": "wics", "staleness": "mislabelled", "discount": 0.5, "trains": "all", "model": "lr"},
