@@ -97,7 +97,7 @@ class LocalGrid(Grid):
         return replies
 
     def train_alone(self, message_ids: Iterable[str]) -> None:
-        """Let those whom these messages are for, and who may not be wanted, train as they are fetched, not with others."""
+        """Let the clients of these messages, who may not be wanted, train as they are fetched, and not with others."""
         self._alone = frozenset(message_ids)
 
     def give_up(self, message_ids: Iterable[str]) -> None:
