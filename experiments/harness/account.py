@@ -24,7 +24,7 @@ def behind(experiment: Experiment, store: Store, command: str) -> str:
     if not known and (new or store.settings.get("version", 1) < experiment.version):
         lacking = f", without {', '.join(new)}" if new else ""
         shown += f" (these are of an earlier version{lacking})"
-    asked = not command.startswith("aoi reproduce")  # an arena of the user's own is no more than what it was asked for
+    asked = command.startswith("aoi arena")  # an arena of the user's own is no more than what it was asked for
     fits = plain(experiment.kept_under(Options())) == store.settings
     own = experiment.units(Options()) if fits and not asked else []
     planned = len({key_of(unit) for units in (own, store.units, *known.values()) for unit in units})
