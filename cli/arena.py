@@ -26,7 +26,7 @@ def arena(
     clock: Annotated[str, typer.Option(help="The devices: generated, always, bernoulli:P or a trace.")] = "generated",
     partition: Annotated[str, typer.Option(help="The clients' data: iid or dirichlet:ALPHA.")] = "iid",
     quick: Annotated[
-        bool, typer.Option("--quick", help="Digits, ten minutes of simulated time, in under three minutes.")
+        bool, typer.Option("--quick", help="Digits, twenty minutes of simulated time, in under three minutes.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder of table and page: runs/arena, or runs/arena/quick.")] = None,
     data_dir: Annotated[Path, typer.Option(help="Where the data sets lie.")] = Path("data"),

@@ -88,7 +88,7 @@ class Arena(Experiment):
         }
         if options.quick:
             return shared | {
-                "dataset": "digits", "model": "lr", "num-clients": 100, "clients-per-round": 8, "until": 600.0,
+                "dataset": "digits", "model": "lr", "num-clients": 100, "clients-per-round": 8, "until": 1200.0,
                 "learning-rate": 0.1, "batch-size": 10, "local-epochs": 2, **dict(options.keys),
             }  # fmt: skip
         return shared | {
