@@ -14,6 +14,7 @@ from aoi_fl.experiments.figures.entrants import ENTRANTS, called, own_keys
 from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Unit, seeds
 from aoi_fl.experiments.harness.federation import played
 from aoi_fl.science import draws
+from aoi_fl.science.absence import achievable
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
 from aoi_fl.server.clock_files import digest_of
 from aoi_fl.server.config import RunConfig
@@ -110,7 +111,8 @@ class Arena(Experiment):
 
     def units(self, options: Options) -> list[Unit]:
         """Return a unit for each seed and policy."""
-        return [{"seed": s, "policy": policy} for s in seeds(options, 10, 2) for policy in self.entrants(options)]
+        policies = self.entrants(options)
+        return [{"seed": s, "policy": policy} for s in seeds(options, 10, 2) for policy in policies]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Play one run, and return its curve, with what it cost in each row."""
@@ -146,7 +148,7 @@ class Arena(Experiment):
             "variance": found.load.interval_variance,
             "jain": found.load.participation.jain,
             "present": int((shares > 0).sum()),
-            "reach": float(np.minimum(_sent(settings) / clients, shares).sum()),
+            "reach": float(achievable(np.full(clients, _sent(settings) / clients), shares).sum()),
         }
         marks = [end * (i + 1) / _POINTS for i in range(_POINTS)]
         return [{"time": mark, "accuracy": found.accuracy_at(mark), **cost} for mark in marks]
