@@ -101,12 +101,14 @@ class Arena(Experiment):
         """Return who plays: those that are asked for, else the arena's own, as far as its keys leave them apart."""
         if options.policies:
             return options.policies
-        most = self.settings(options)["clients-per-round"]
-        apart: dict[RunConfig, str] = {}
-        for entrant in ENTRANTS:
-            keys = self.keys(entrant, 1, options)
-            if int(keys["clients-per-round"]) <= most:
-                apart.setdefault(RunConfig.parse(keys), entrant)
+        shared = self.settings(options)
+        apart: dict[frozenset[tuple[str, str]], str] = {}
+        for entrant in ENTRANTS:  # by the keys alone: a trace need not be there
+            keys = {**shared, **own_keys(entrant, ())}
+            if int(keys["clients-per-round"]) <= shared["clients-per-round"]:
+                apart.setdefault(
+                    frozenset((key, f"{float(v):g}" if key in _ITS_OWN else str(v)) for key, v in keys.items()), entrant
+                )
         return tuple(apart.values())
 
     def units(self, options: Options) -> list[Unit]:
