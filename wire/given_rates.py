@@ -25,7 +25,8 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
     Raises
     ------
     ConfigError : naming file, line and value, for a file that cannot be read, without the column, with another number
-        of rows than there are clients, a name twice, a name that no simulated client has, or a value that is no rate
+        of rows than there are clients, a name twice or missing where others have one, a name that no simulated client
+        has, or a value that is no rate
     """
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
@@ -41,8 +42,12 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
     if len(rows) != clients:
         raise ConfigError(f"{path} has {len(rows)} clients, where there are to be {clients}: make them equal")
     rates = [_rate(cell, f"{path}, line {line}, column rate") for line, _, cell in rows]
-    if not all(name for _, name, _ in rows):
+    if not any(name for _, name, _ in rows):
         return rates
+    if nameless := next((line for line, name, _ in rows if not name), None):
+        raise ConfigError(
+            f"{path}, line {nameless}, column name: it is empty, and other rows have one: give each a name"
+        )
     named: dict[str, float] = {}
     for (line, name, _), rate in zip(rows, rates, strict=True):
         if name in named:

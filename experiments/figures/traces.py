@@ -17,7 +17,8 @@ from aoi_fl.science.habits import Habits
 
 FILE = "availability_300.npz"  # in the data folder
 _TRACE, _GENERATED = "trace", "generated"
-_QUANTILES = (5, 10, 25, 50, 75, 90, 95, 99)
+_QUANTILES = (0, 5, 10, 25, 50, 75, 90, 95, 99, 100)
+_ENDS = {0: "least", 100: "most"}
 _HOURS = 24
 _SPELLS = {
     "presence": "seconds of a spell of presence",
@@ -35,6 +36,7 @@ class Traces(Experiment):
     title = "Devices that come and go: the generator beside a trace of 300 phones"
     source = "Not in the papers. The trace is of the public repository dhruvsgarg/flame, derived there from FedScale's"
     minutes = 1
+    version = 2
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return how many clients are generated."""
@@ -55,13 +57,13 @@ class Traces(Experiment):
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         """Put quantiles side by side."""
-        tables = []
+        tables, head = [], ("", *(_ENDS.get(q, f"{q} %") for q in _QUANTILES))
         for what, about in _SPELLS.items():
             digits = 3 if what == "share" else 1
             lines = [
                 [of, *(f"{_mean(rows, of, what, q):.{digits}f}" for q in _QUANTILES)] for of in (_TRACE, _GENERATED)
             ]
-            tables.append(Table(about[0].upper() + about[1:], ("", *(f"{q} %" for q in _QUANTILES)), lines))
+            tables.append(Table(about[0].upper() + about[1:], head, lines))
         present = {
             of: 100 * np.mean([_mean(rows, of, "hour", h) for h in range(_HOURS)]) for of in (_TRACE, _GENERATED)
         }

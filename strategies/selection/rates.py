@@ -98,12 +98,12 @@ class OwnRates:
             sizes[: len(told)] = told
         there, k = int(members.sum()), self._per_round
         if there < self._clients:
-            k = max(1, min(k, math.floor(there * self._most)))
-        own, capped = make_rates(rule, sizes[members], k, self._most)
+            k = min(k, math.floor(there * self._most))
+        own, capped = make_rates(rule, sizes[members], k, self._most) if k else (np.full(there, self._most), 0)
         if capped:
             logger.warning("%d clients have so much data that their rate is the largest, %g.", capped, self._most)
         rates = np.empty(len(members))
-        rates[~members] = np.minimum(k / sizes[members].sum() * sizes[~members], self._most)
+        rates[~members] = np.minimum((k or own.sum()) / sizes[members].sum() * sizes[~members], self._most)
         rates[members] = own
         return rates
 

@@ -66,6 +66,7 @@ def test_rates_are_read_from_the_clients_file(tmp_path):
         ("name,rate\na,0.5\nb,\nc,0.5\n", "line 3, column rate: '' is not a number, give a number above 0"),
         ("rate\n0.5\n0.25\n1.25\n", "line 4, column rate: 1.25 is no rate"),
         ("name,rate\na,0.5\nb,0.25\na,0.25\n", "line 4, column name: 'a' is there twice"),
+        ("name,rate\na,0.5\n,0.25\nb,0.25\n", "line 3, column name: it is empty, and other rows have one"),
     ],
 )
 def test_a_clients_file_without_usable_rates_is_refused(text, words, tmp_path):

@@ -9,6 +9,7 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import size_rates
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
@@ -246,6 +247,21 @@ def test_who_never_comes_keeps_nothing_of_k_whatever_its_number(policy, came, tm
 
     _, strategy = play(partial(policy, N, K), tmp_path, rounds=6, grid=Some, min_clients=N - 2)
     assert strategy.rates()[list(strategy.roster.records)].sum() == pytest.approx(K)
+
+
+class TwoStay(LocalGrid):
+    """Of its ten nodes there are the first two from the sixth round on."""
+
+    def get_node_ids(self):
+        return list(self._contexts)[: 2 if len(self.notes.rounds) >= 5 else N]
+
+
+def test_so_few_that_not_one_can_be_asked_for_each_come_as_often_as_they_can(tmp_path):
+    most = 0.3  # of ten rounds seven are lost, and two clients come to no whole participation a round
+    policy = MarkovPolicy.optimal(N, K, 10, dropout=1 - most)
+    notes, strategy = play(partial(MarkovParticipation, policy, rates="size"), tmp_path, rounds=40, grid=TwoStay)
+    assert len(notes.rounds) == 40
+    assert strategy.rates()[:2].tolist() == pytest.approx([most, most])
 
 
 def test_a_newcomer_without_a_rate_takes_part_as_often_as_the_others_in_the_mean(tmp_path, caplog):
