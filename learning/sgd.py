@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from aoi_fl.learning import written_out
 from aoi_fl.science.errors import ConfigError
 
 Loss = Callable[..., Tensor]
@@ -96,21 +97,13 @@ def fit(
         raise ValueError(f"batch_size={batch_size} with {len(x)} images: both must be at least 1")
     scale = None if weights is None else torch.from_numpy(scaled(weights, len(x))).to(x)
     left = number_of_steps(len(x), batch_size, epochs, steps)
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    take = None if low else written_out.step_of(model, loss, learning_rate)
+    take = take or _step_by_autograd(model, loss, learning_rate, low=low)
     model.train()
     losses, sizes = [], []
     while left > 0:
         for images, labels, factor in _batches(x, y, scale, order, batch_size):
-            shown = images if change is None else change(images)
-            outputs = _outputs_in_bfloat16(model, shown) if low else model(shown)
-            if factor is None:
-                value = loss(outputs, labels)
-            else:
-                value = (loss(outputs, labels, reduction="none") * factor).mean()
-            gradients = torch.autograd.grad(value, parameters)
-            with torch.no_grad():
-                torch._foreach_add_(tuple(parameters), gradients, alpha=-learning_rate)
-            losses.append(value.detach())
+            losses.append(take(images if change is None else change(images), labels, factor))
             sizes.append(len(labels))
             left -= 1
             if left == 0:
@@ -119,6 +112,21 @@ def fit(
         return float("nan")
     # One transfer at the end: asking for each value would make a GPU wait for it.
     return float(np.average(torch.stack(losses).double().cpu().numpy(), weights=sizes))
+
+
+def _step_by_autograd(model: nn.Module, loss: Loss, learning_rate: float, *, low: bool) -> written_out.Step:
+    """Return what takes a step with any model, its products in bfloat16 where that is ``low``."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+    def step(images: Tensor, labels: Tensor, factor: Tensor | None) -> Tensor:
+        outputs = _outputs_in_bfloat16(model, images) if low else model(images)
+        value = written_out.mean(loss, outputs, labels, factor)
+        gradients = torch.autograd.grad(value, parameters)
+        with torch.no_grad():
+            torch._foreach_add_(tuple(parameters), gradients, alpha=-learning_rate)
+        return value.detach()
+
+    return step
 
 
 def _outputs_in_bfloat16(model: nn.Module, x: Tensor) -> Tensor:
