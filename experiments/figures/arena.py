@@ -9,7 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.engine.traces import check_files, in_files, make_trace, read_trace
-from aoi_fl.experiments.figures.arena_found import beside_refl, draw, headline_of, tables_of, within_reach
+from aoi_fl.experiments.figures.arena_drawn import draw
+from aoi_fl.experiments.figures.arena_found import beside_refl, headline_of, tables_of, within_reach
 from aoi_fl.experiments.figures.entrants import ENTRANTS, called, own_keys
 from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Unit, seeds
 from aoi_fl.experiments.harness.federation import played
@@ -218,7 +219,7 @@ class Arena(Experiment):
         )
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw accuracy against simulated time, and the work done against how much later than random a policy is."""
+        """Draw accuracy against simulated time, and each policy beside random selection."""
         draw(rows, _LEVELS[settings["dataset"]], figure)
 
 

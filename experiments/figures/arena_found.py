@@ -5,27 +5,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from aoi_fl.experiments.figures.entrants import called
 from aoi_fl.experiments.harness.base import Row, Table
-from aoi_fl.experiments.harness.drawing import COLOURS, STYLES, legend_below
-from aoi_fl.experiments.harness.stats import Interval, interval
+from aoi_fl.experiments.harness.stats import interval
 from aoi_fl.experiments.harness.times import earlier
 
-_BASE = "random"
+BASE = "random"
 _LATE = ("refl:late-rounds=5", "random:late-rounds=5")
-_TOLD = (*reversed(_LATE), "markov-optimal")  # beside random selection, in the headline
+_TOLD = (_LATE[1], "random:clients-per-round=4", "markov-optimal")  # beside random selection, in the headline
 _NONE = "–"
 _ABOVE = "points above random"
 _WORK = (
     "policy", "updates a round", "device-hours", "% wasted (least to most)", "% never reached of those there",
     "Var[X] (E[X]; √Var[X]/E[X])", "Jain's index", "seconds a round",
 )  # fmt: skip
-_BELOW = 0.05  # the lower level, in accuracy: what lies further down is no part of the picture
-_DWARFS = 5  # times the median interval
-_LINES, _MARKERS = ("-", "--", ":", "-."), "h8<>PXp*^v"
 
 Runs = Sequence[Mapping[str, Any]]  # a row for each seed of one policy
 
@@ -40,10 +34,10 @@ def tables_of(rows: Sequence[Row], levels: tuple[float, float], clients: int) ->
     clients : n, the devices, there or not
     """
     lower, upper = (f"{100 * level:g} %" for level in levels)
-    usual, there = _runs(rows, _BASE), _there(rows)
+    usual, there = runs_of(rows, BASE), _there(rows)
     learning, work = [], []
-    for policy in _policies(rows):
-        runs, against = _runs(rows, policy), () if policy == _BASE else usual
+    for policy in policies_of(rows):
+        runs, against = runs_of(rows, policy), () if policy == BASE else usual
         learning.append(
             [
                 called(policy),
@@ -51,7 +45,7 @@ def tables_of(rows: Sequence[Row], levels: tuple[float, float], clients: int) ->
                 _later(runs, against),
                 _minutes(runs, "reached_upper", against),
                 interval(_told(runs, "final")).show(4),
-                interval(_above(runs, against)).show(2),
+                interval(points_above(runs, against)).show(2),
             ]
         )
         work.append(
@@ -76,7 +70,7 @@ def tables_of(rows: Sequence[Row], levels: tuple[float, float], clients: int) ->
 
 def beside_refl(rows: Sequence[Row]) -> str:
     """Say how much later REFL is than random selection that has late updates too, which is what its choice is worth."""
-    later = _later(*(_runs(rows, policy) for policy in _LATE), " minutes")
+    later = _later(*(runs_of(rows, policy) for policy in _LATE), " minutes")
     return "" if later == _NONE else f"Than random selection with late updates too, REFL is later by {later}."
 
 
@@ -95,68 +89,19 @@ def within_reach(rows: Sequence[Row], sent: int) -> str:
 
 def headline_of(title: str, rows: Sequence[Row]) -> str:
     """Say what random selection wastes, and what the others that matter waste and how much later they are."""
-    runs = {policy: found for policy in (_BASE, *_TOLD) if (found := _runs(rows, policy))}
-    if _BASE not in runs or len(runs) == 1:
+    runs = {policy: found for policy in (BASE, *_TOLD) if (found := runs_of(rows, policy))}
+    if BASE not in runs or len(runs) == 1:
         return ""
     said = (
-        f"*{called(policy)}* {_wasted(of)} % of {_hours(of)}"
-        + ("" if policy == _BASE else f", {_later(of, runs[_BASE], ' minutes later')}")
+        f"*{called(policy)}* {_mean(_shares_wasted(of))} % of {_mean([run['worked'] / 3600 for run in of])}"
+        + ("" if policy == BASE else f", {_later(of, runs[BASE], ' minutes later')}")
         for policy, of in runs.items()
     )
     return f"{title}, device-hours wasted, and how much later than random: {'; '.join(said)}."
 
 
-def draw(rows: Sequence[Row], levels: tuple[float, float], figure: Figure) -> None:
-    """Draw accuracy against simulated time, and the work done against how much later than random a policy is."""
-    left, right = figure.subplots(1, 2)
-    known: dict[tuple[str, float], list[float]] = {}
-    for row in rows:
-        if row["accuracy"] is not None:
-            known.setdefault((row["policy"], row["time"]), []).append(row["accuracy"])
-    usual = _runs(rows, _BASE)
-    places: dict[str, tuple[Interval, Interval]] = {}
-    for i, policy in enumerate(_policies(rows)):
-        points = [(mark / 60, sum(a) / len(a)) for (whose, mark), a in sorted(known.items()) if whose == policy]
-        style = STYLES.get(policy) or {
-            "color": COLOURS[i % len(COLOURS)], "marker": _MARKERS[i % len(_MARKERS)], "markerfacecolor": "white"
-        }  # fmt: skip
-        line = _LINES[i // 3 % len(_LINES)]
-        left.plot(*zip(*points, strict=True), label=called(policy), linestyle=line, markevery=4, **style)
-        runs = _runs(rows, policy)
-        if later := _minutes_later(runs, usual):
-            x, y = places[policy] = interval(later), interval([run["worked"] / 3600 for run in runs])
-            right.errorbar(x.mean, y.mean, xerr=_bar(x), yerr=_bar(y), capsize=2, elinewidth=1.2, **style)
-    _keep_in_sight(right, places)
-    for level in levels:
-        left.axhline(level, color="#999999", linewidth=1)
-    right.axvline(0.0, color="#999999", linewidth=1)
-    left.set(xlabel="minutes of simulated time", ylabel="test accuracy", ylim=(levels[0] - _BELOW, None))
-    right.set(
-        xlabel=f"minutes later than random at {100 * levels[0]:g} %", ylabel="device-hours of work", ylim=(0, None)
-    )
-    legend_below(figure, left, 2)  # names with keys of their own are long
-
-
-def _bar(of: Interval) -> float:
-    """Return what to draw of an interval: of one seed nothing."""
-    return of.half if math.isfinite(of.half) else 0.0
-
-
-def _keep_in_sight(axes: Axes, places: Mapping[str, tuple[Interval, Interval]]) -> None:
-    """Let a policy whose interval dwarfs the others' not squeeze them: where it lies beyond, an arrow says where."""
-    if not places:
-        return
-    usual = float(np.median([_bar(x) for x, _ in places.values()]))
-    ends = [x.mean + side * _bar(x) for x, _ in places.values() if _bar(x) <= _DWARFS * usual for side in (-1, 1)]
-    room = 0.06 * (max(ends) - min(ends)) or 1.0
-    low, high = min(ends) - room, max(ends) + room
-    axes.set_xlim(low, high)
-    for policy, (x, y) in places.items():
-        if x.mean > high:
-            axes.text(high, y.mean, f"{called(policy)} {x.mean:.0f} →", ha="right", va="bottom", fontsize="small")
-
-
-def _policies(rows: Sequence[Row]) -> list[str]:
+def policies_of(rows: Sequence[Row]) -> list[str]:
+    """Return who played, in order."""
     return list(dict.fromkeys(row["policy"] for row in rows))
 
 
@@ -176,9 +121,13 @@ def _hours(runs: Runs) -> str:
 
 def _wasted(runs: Runs) -> str:
     """Say what share of the device-hours was wasted, in percent: far from normal, so from the least to the most."""
-    shares = [100 * run["wasted"] / run["worked"] for run in runs if run["worked"]]
+    shares = _shares_wasted(runs)
     spread = f" ({min(shares):.1f} to {max(shares):.1f})" if len(shares) > 1 else ""
     return _mean(shares) + spread
+
+
+def _shares_wasted(runs: Runs) -> list[float]:
+    return [100 * run["wasted"] / run["worked"] for run in runs if run["worked"]]
 
 
 def _waits(runs: Runs) -> str:
@@ -201,7 +150,7 @@ def _missed(run: Mapping[str, Any], clients: int, there: Mapping[int, int]) -> f
     return 100 * (1 - (1 - run["never"]) * clients / there[run["seed"]])
 
 
-def _above(runs: Runs, usual: Runs) -> list[float]:
+def points_above(runs: Runs, usual: Runs) -> list[float]:
     """Return by how many points of accuracy runs end above the usual of the same seed."""
     finals, theirs = ({run["seed"]: run["final"] for run in of if run["final"] is not None} for of in (runs, usual))
     return [100 * (finals[seed] - theirs[seed]) for seed in finals if seed in theirs]
@@ -214,10 +163,10 @@ def _later(runs: Runs, usual: Runs, unit: str = "") -> str:
         return _NONE
     if not np.isfinite(pairs).all():
         return f"not all there{_chance(pairs)}"
-    return interval(_minutes_later(runs, usual)).show(1, unit) + _chance(pairs)
+    return interval(minutes_later(runs, usual)).show(1, unit) + _chance(pairs)
 
 
-def _minutes_later(runs: Runs, usual: Runs) -> list[float]:
+def minutes_later(runs: Runs, usual: Runs) -> list[float]:
     """Return by how many minutes, in the pairs that both reached the lower level."""
     pairs = _pairs(runs, usual, "reached_lower")
     return [(ours - theirs) / 60 for ours, theirs in pairs if math.isfinite(ours) and math.isfinite(theirs)]
@@ -239,7 +188,7 @@ def _told(runs: Runs, column: str) -> list[float]:
     return [run[column] for run in runs if run.get(column) is not None]
 
 
-def _runs(rows: Sequence[Row], policy: str) -> Runs:
+def runs_of(rows: Sequence[Row], policy: str) -> Runs:
     """Return a row for each run of a policy."""
     found = {row["seed"]: row for row in rows if row["policy"] == policy}
     return [found[seed] for seed in sorted(found)]

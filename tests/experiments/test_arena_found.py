@@ -1,5 +1,10 @@
 """The arena's table where runs do not reach a level: how many did, and a test that counts those that did not."""
 
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from aoi_fl.experiments.figures.arena_drawn import draw
 from aoi_fl.experiments.figures.arena_found import beside_refl, headline_of, tables_of, within_reach
 
 LEVELS = (0.9, 0.95)
@@ -43,14 +48,27 @@ def test_the_headline_names_no_minutes_that_are_a_mean_of_survivors():
         **{
             "random": [3.0, 4.0],
             "random:late-rounds=5": [3.0, 4.0],
-            "refl:late-rounds=5": [2.0, 3.0],
+            "random:clients-per-round=4": [2.0, 3.0],
             "markov-optimal": [None, 9.0],
         }
     )
     told = headline_of("The arena", rows)
-    refl = "*refl, late-rounds=5* 15.0 (10.0 to 20.0) % of 1.0 [1.0, 1.0], -1.0 [-1.0, -1.0] minutes later, p = 0.5; "
-    assert refl in told
-    assert told.endswith("of 1.0 [1.0, 1.0], not all there, p = 0.5.")
+    assert "*random, clients-per-round=4* 15.0 % of 1.0, -1.0 [-1.0, -1.0] minutes later, p = 0.5; " in told
+    assert told.endswith("*markov-optimal* 15.0 % of 1.0, not all there, p = 0.5.")
+
+
+def test_the_picture_has_each_policys_mean_in_sight_and_names_it(tmp_path):
+    rows = _rows(random=[5.0, 6.0, 7.0], oort=[4.0, 5.0, 6.5], refl=[5.5, 6.5, 7.0], f3ast=[6.0, 9.0, 65.0])
+    figure = Figure()
+    FigureCanvasAgg(figure)
+    draw(rows, LEVELS, figure)
+    curves, later, _, work = figure.get_axes()
+    assert [label.get_text() for label in later.get_yticklabels()] == ["random", "oort", "refl", "f3ast"]
+    middles = [found[0].get_xdata()[0] for found in later.containers]
+    assert middles == pytest.approx([-5 / 6, 1 / 3, 62 / 3])
+    low, high = later.get_xlim()
+    assert low < min(middles) and max(middles) < high < 65 - 7  # the last one's interval goes on
+    assert len(curves.get_lines()) == 4 + len(LEVELS) and len(work.patches) == 2 * 4
 
 
 def test_one_run_that_is_far_later_hides_from_an_interval_and_not_from_the_test():
