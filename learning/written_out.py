@@ -14,6 +14,7 @@ from torch.nn import functional
 Step: TypeAlias = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 """Takes a step on images (b, …), labels (b,), factors of their losses (b,) or None; returns the mean loss before it."""
 
+# Where torch keeps what others have hung on a layer or a parameter: it has no public name to ask for that.
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 
 
@@ -58,9 +59,9 @@ def _layers(model: nn.Module) -> list[nn.Linear] | None:
     )
     parameters = [parameter for part in linear for parameter in part.parameters()]
     own = len({id(parameter) for parameter in parameters}) == 2 * len(linear)
-    hooked = any(getattr(part, hooks, None) for part in (model, *parts) for hooks in _HOOKS)
-    free = all(parameter.requires_grad and not parameter._backward_hooks for parameter in parameters)
-    return linear if alike and own and free and not hooked else None  # type: ignore[return-value]
+    trained = all(parameter.requires_grad for parameter in parameters)
+    hooked = any(getattr(part, hooks, None) for part in (model, *parts, *parameters) for hooks in _HOOKS)
+    return linear if alike and own and trained and not hooked else None  # type: ignore[return-value]
 
 
 def _of_cross_entropy(outputs: Tensor, labels: Tensor, factor: Tensor | None) -> tuple[Tensor, Tensor]:
