@@ -1,13 +1,14 @@
 """The pages over all results: what was found, every claim of the papers with its verdict, WICS, and the arena."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
 from aoi_fl.experiments.figures.arena import ARENAS
+from aoi_fl.experiments.figures.arena_found import side_by_side
 from aoi_fl.experiments.harness.account import behind, commands, hours, seeds
-from aoi_fl.experiments.harness.base import Claim, Conclusion, Experiment, Unit, Verdict
+from aoi_fl.experiments.harness.base import Claim, Conclusion, Experiment, Row, Table, Unit, Verdict
 from aoi_fl.experiments.harness.pages import table, written
 from aoi_fl.experiments.harness.store import Store, rests_on
 from aoi_fl.experiments.registry import find, known
@@ -64,7 +65,7 @@ def write_summary(out: Path) -> Path:
     )  # fmt: skip
     _write_together(
         out, "arena", "The arena: selection policies in simulated time", ARENA_PAGE,
-        "Each goes on with what was interrupted; policies, devices and data of one's own: `aoi arena`.",
+        "Each goes on with what was interrupted; policies, devices and data of one's own: `aoi arena`.", side_by_side,
     )  # fmt: skip
     return page
 
@@ -93,18 +94,33 @@ def _row(name: str, store: Store | None, claim: Claim, played: Mapping[str, Sequ
     return cells
 
 
-def _write_together(out: Path, page: str, title: str, names: Sequence[str], last: str) -> None:
-    """Write experiments that belong together on one page, if any has results: what was found, then each of them."""
+def _write_together(
+    out: Path,
+    page: str,
+    title: str,
+    names: Sequence[str],
+    last: str,
+    beside: Callable[[Mapping[str, Sequence[Row]]], Table] | None = None,
+) -> None:
+    """Write experiments that belong together on one page, if any has results: what was found, then each of them.
+
+    ``beside`` puts their rows, by title, side by side, in place of what each has found.
+    """
     found: list[str] = []
     parts: list[str] = []
+    rows: dict[str, Sequence[Row]] = {}
     for name in names:
         store = Store.recorded(out, name)
         if store is not None:
             experiment = find(name)
             conclusion = experiment.conclude(store.rows, store.settings)
             found += [f"- {conclusion.headline}\n"] if conclusion.headline else []
+            rows[experiment.title.rpartition(": ")[2]] = store.rows
             shown = written(experiment, conclusion)
             parts.append(f"## {experiment.title}\n\n{shown}{behind(experiment, store, f'aoi reproduce {name}')}\n")
     if parts:
+        if beside is not None:
+            both = beside(rows)
+            found = [f"{both.caption}:\n\n{table(both.head, both.rows)}\n"]
         text = f"# {title}\n\n" + "\n".join(["".join(found), *parts]) + f"\n{last}\n"
         (out / f"{page}.md").write_text(text, encoding="utf-8")

@@ -14,6 +14,7 @@ from aoi_fl.experiments.harness.times import earlier
 BASE = "random"
 _LATE = ("refl:late-rounds=5", "random:late-rounds=5")
 _TOLD = (_LATE[1], "random:clients-per-round=4", "markov-optimal")  # beside random selection, in the headline
+_TELLING = (BASE, *_TOLD, "random:clients-per-round=4:over-selection=1", "systematic:weights=size:absence=learned")
 _NONE = "–"
 _ABOVE = "points above random"
 _WORK = (
@@ -98,6 +99,26 @@ def headline_of(title: str, rows: Sequence[Row]) -> str:
         for policy, of in runs.items()
     )
     return f"{title}, device-hours wasted, and how much later than random: {'; '.join(said)}."
+
+
+def side_by_side(arenas: Mapping[str, Sequence[Row]]) -> Table:
+    """Return the policies that tell most in several arenas: how much later than random, and at what work.
+
+    Parameters
+    ----------
+    arenas : the rows of each, by what it is called
+    """
+    lines = []
+    for policy in sorted({p for rows in arenas.values() for p in policies_of(rows)} & {*_TELLING}, key=_TELLING.index):
+        line = [called(policy)]
+        for rows in arenas.values():
+            runs, usual = runs_of(rows, policy), runs_of(rows, BASE)
+            later = _minutes(runs, "reached_lower") if policy == BASE else _later(runs, usual).partition(", p")[0]
+            hours, wasted = (_mean(of) for of in ([run["worked"] / 3600 for run in runs], _shares_wasted(runs)))
+            line.append(f"{later}; {hours} h, {wasted} % in vain" if runs else _NONE)
+        lines.append(line)
+    about = "Minutes until the lower level, of the others how much later than random, and device-hours of work"
+    return Table(about, ("policy", *arenas), lines)
 
 
 def policies_of(rows: Sequence[Row]) -> list[str]:

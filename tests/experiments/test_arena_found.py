@@ -5,7 +5,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from aoi_fl.experiments.figures.arena_drawn import draw
-from aoi_fl.experiments.figures.arena_found import beside_refl, headline_of, tables_of, within_reach
+from aoi_fl.experiments.figures.arena_found import beside_refl, headline_of, side_by_side, tables_of, within_reach
 
 LEVELS = (0.9, 0.95)
 
@@ -69,6 +69,19 @@ def test_the_picture_has_each_policys_mean_in_sight_and_names_it(tmp_path):
     low, high = later.get_xlim()
     assert low < min(middles) and max(middles) < high < 65 - 7  # the last one's interval goes on
     assert len(curves.get_lines()) == 4 + len(LEVELS) and len(work.patches) == 2 * 4
+
+
+def test_arenas_side_by_side_have_who_tells_most_and_a_dash_for_who_did_not_play():
+    one = _rows(random=[5.0, 6.0], oort=[4.0, 5.0], **{"markov-optimal": [7.0, 9.0]})
+    other = _rows(random=[5.0, 6.0], **{"random:late-rounds=5": [4.0, None]})
+    found = side_by_side({"here": one, "there": other})
+    assert found.head == ("policy", "here", "there")
+    usual, work = "5.5 [-0.9, 11.9]", "1.0 h, 15.0 % in vain"
+    assert found.rows == [
+        ["random", f"{usual}; {work}", f"{usual}; {work}"],
+        ["random, late-rounds=5", "–", f"not all there; {work}"],
+        ["markov-optimal", f"2.5 [-3.9, 8.9]; {work}", "–"],
+    ]
 
 
 def test_one_run_that_is_far_later_hides_from_an_interval_and_not_from_the_test():
