@@ -107,9 +107,8 @@ class Arena(Experiment):
         for entrant in ENTRANTS:  # by the keys alone: a trace need not be there
             keys = {**shared, **own_keys(entrant, ())}
             if int(keys["clients-per-round"]) <= shared["clients-per-round"]:
-                apart.setdefault(
-                    frozenset((key, f"{float(v):g}" if key in _ITS_OWN else str(v)) for key, v in keys.items()), entrant
-                )
+                plays = frozenset((k, f"{float(v):g}" if k in _ITS_OWN else str(v)) for k, v in keys.items())
+                apart.setdefault(plays, entrant)
         return tuple(apart.values())
 
     def units(self, options: Options) -> list[Unit]:
