@@ -67,10 +67,7 @@ def _layers(model: nn.Module) -> list[nn.Linear] | None:
 def _of_cross_entropy(outputs: Tensor, labels: Tensor, factor: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return the mean cross entropy of outputs (b, classes), and its gradient by them."""
     logs = functional.log_softmax(outputs, dim=1)
-    if factor is None:
-        value = functional.nll_loss(logs, labels)
-    else:
-        value = (functional.nll_loss(logs, labels, reduction="none") * factor).mean()
+    value = mean(functional.nll_loss, logs, labels, factor)
     right = labels.unsqueeze(1) == torch.arange(outputs.shape[1], device=labels.device)
     slope = logs.exp_().sub_(right.to(logs)).div_(len(labels))
     return value, slope if factor is None else slope.mul_(factor.unsqueeze(1))

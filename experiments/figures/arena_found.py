@@ -94,7 +94,7 @@ def headline_of(title: str, rows: Sequence[Row]) -> str:
     if BASE not in runs or len(runs) == 1:
         return ""
     said = (
-        f"*{called(policy)}* {_mean(_shares_wasted(of))} % of {_mean([run['worked'] / 3600 for run in of])}"
+        f"*{called(policy)}* {_mean(_shares_wasted(of))} % of {_mean(_worked(of))}"
         + ("" if policy == BASE else f", {_later(of, runs[BASE], ' minutes later')}")
         for policy, of in runs.items()
     )
@@ -113,9 +113,9 @@ def side_by_side(arenas: Mapping[str, Sequence[Row]]) -> Table:
         line = [called(policy)]
         for rows in arenas.values():
             runs, usual = runs_of(rows, policy), runs_of(rows, BASE)
-            later = _minutes(runs, "reached_lower") if policy == BASE else _later(runs, usual).partition(", p")[0]
-            hours, wasted = (_mean(of) for of in ([run["worked"] / 3600 for run in runs], _shares_wasted(runs)))
-            line.append(f"{later}; {hours} h, {wasted} % in vain" if runs else _NONE)
+            later = _minutes(runs, "reached_lower") if policy == BASE else _later_by(runs, usual)
+            work = f"{_mean(_worked(runs))} h, {_mean(_shares_wasted(runs))} % in vain"
+            line.append(f"{later}; {work}" if runs else _NONE)
         lines.append(line)
     about = "Minutes until the lower level, of the others how much later than random, and device-hours of work"
     return Table(about, ("policy", *arenas), lines)
@@ -137,7 +137,7 @@ def _minutes(runs: Runs, level: str, usual: Runs = ()) -> str:
 
 def _hours(runs: Runs) -> str:
     """Say how many device-hours were worked."""
-    return interval([run["worked"] / 3600 for run in runs]).show(1)
+    return interval(_worked(runs)).show(1)
 
 
 def _wasted(runs: Runs) -> str:
@@ -145,6 +145,10 @@ def _wasted(runs: Runs) -> str:
     shares = _shares_wasted(runs)
     spread = f" ({min(shares):.1f} to {max(shares):.1f})" if len(shares) > 1 else ""
     return _mean(shares) + spread
+
+
+def _worked(runs: Runs) -> list[float]:
+    return [run["worked"] / 3600 for run in runs]
 
 
 def _shares_wasted(runs: Runs) -> list[float]:
@@ -178,13 +182,16 @@ def points_above(runs: Runs, usual: Runs) -> list[float]:
 
 
 def _later(runs: Runs, usual: Runs, unit: str = "") -> str:
+    """Say how many minutes later than the usual of the same seed the lower level was reached, and test it."""
+    return _later_by(runs, usual, unit) + _chance(_pairs(runs, usual, "reached_lower"))
+
+
+def _later_by(runs: Runs, usual: Runs, unit: str = "") -> str:
     """Say how many minutes later than the usual of the same seed the lower level was reached."""
     pairs = _pairs(runs, usual, "reached_lower")
     if not pairs:
         return _NONE
-    if not np.isfinite(pairs).all():
-        return f"not all there{_chance(pairs)}"
-    return interval(minutes_later(runs, usual)).show(1, unit) + _chance(pairs)
+    return interval(minutes_later(runs, usual)).show(1, unit) if np.isfinite(pairs).all() else "not all there"
 
 
 def minutes_later(runs: Runs, usual: Runs) -> list[float]:

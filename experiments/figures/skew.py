@@ -189,10 +189,8 @@ class Skew(Experiment):
             for x, policy in enumerate(setting.POLICIES):
                 found = [interval(_by_seed(rows, split, policy, "along", how)) for how in (np.mean, np.min)]
                 style = STYLES[policy]
-                axes.errorbar([x], [found[0].mean], [_finite(found[0].half)], linestyle="", label="mean", **style)
-                axes.errorbar(
-                    [x], [found[1].mean], [_finite(found[1].half)], linestyle="", markerfacecolor="none", **style
-                )
+                axes.errorbar([x], [found[0].mean], [found[0].bar], linestyle="", label="mean", **style)
+                axes.errorbar([x], [found[1].mean], [found[1].bar], linestyle="", markerfacecolor="none", **style)
                 axes.plot([x - 0.25, x + 0.25], [_THEIRS[self._dataset][policy]] * 2, color="#888888", linestyle=":")
             axes.axhline(1, color="#888888", linewidth=0.8)
             axes.set_xticks(range(len(setting.POLICIES)), [p.replace("-", "\n") for p in setting.POLICIES])
@@ -230,10 +228,6 @@ def _above(rows: Sequence[Row], split: str, policy: str, how: Any) -> Interval:
     both = [row for row in rows if row["seed"] in found[0] & found[1]]
     pairs = zip(*(_by_seed(both, split, p, "along", how) for p in (policy, "random")), strict=True)
     return interval([a - b for a, b in pairs])
-
-
-def _finite(half: float) -> float:
-    return half if np.isfinite(half) else 0.0
 
 
 # Of the CNN, as in the learning experiments: 27 to 54 s for a round of CIFAR; all clients' losses after each round, and

@@ -83,10 +83,10 @@ def drawn(
             mean = _shift(found[split].get(policy, {}), base)
             if mean is None:
                 continue
-            colour, half = COLOURS[place % len(COLOURS)], mean.half if np.isfinite(mean.half) else 0.0
+            colour = COLOURS[place % len(COLOURS)]
             late = shifts(*_pairs(found[split][policy], base), _TARGET)
             axes.plot(late, np.full(len(late), place + 0.2), ".", color=colour, alpha=0.6)
-            axes.errorbar([mean.mean], [place], xerr=[half], capsize=3, marker="o", color=colour)
+            axes.errorbar([mean.mean], [place], xerr=[mean.bar], capsize=3, marker="o", color=colour)
         axes.set_title(split)
     panels[0].set_yticks(range(len(names)), names)
     panels[0].set_ylim(len(names) - 0.5, -0.5)

@@ -119,8 +119,7 @@ class WicsPacking(Experiment):
         for i, (policy, style) in enumerate(styles.items()):
             found = [_above(rows, policy, b) for b in BUDGETS]
             apart = [b + i - 2.5 for b in BUDGETS]
-            half = [f.half if np.isfinite(f.half) else 0.0 for f in found]
-            axes.errorbar(apart, [f.mean for f in found], half, label=policy, **style)
+            axes.errorbar(apart, [f.mean for f in found], [f.bar for f in found], label=policy, **style)
         axes.set(
             xlabel="budget B (95 % intervals over instances)", xticks=BUDGETS, ylabel="P2 above the packing bound, %"
         )

@@ -141,8 +141,7 @@ class WicsSensitivity(Experiment):
             others = [policy for policy in losses if policy != _KNOWN]
             for i, policy in enumerate(others):
                 found = interval((losses[policy] - losses[_KNOWN]).tolist())
-                half = found.half if np.isfinite(found.half) else 0.0
-                axes.errorbar(found.mean, i, xerr=half, color=COLOURS[i], marker="o", capsize=3)
+                axes.errorbar(found.mean, i, xerr=found.bar, color=COLOURS[i], marker="o", capsize=3)
             axes.axvline(0, color="#404040")
             axes.set(yticks=range(len(others)), yticklabels=others, title=", ".join(task))
             axes.invert_yaxis()

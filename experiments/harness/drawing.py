@@ -1,6 +1,5 @@
 """How the pictures look: legible in a README of either colour, and without telling red from green."""
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -76,8 +75,7 @@ def error_bars(axes: Axes, x: Sequence[float], values: Sequence[Sequence[float]]
     values : for each x, one value a seed
     """
     found = [interval(v) for v in values]
-    halves = [f.half if math.isfinite(f.half) else 0.0 for f in found]
-    axes.errorbar(x, [f.mean for f in found], halves, capsize=2, elinewidth=1.2, **style)
+    axes.errorbar(x, [f.mean for f in found], [f.bar for f in found], capsize=2, elinewidth=1.2, **style)
 
 
 def paired_tenths(axes: Axes, x: Sequence[float], above: Mapping[str, NDArray[np.float64]]) -> list[list[list[float]]]:

@@ -32,6 +32,11 @@ class Interval:
         """The upper end."""
         return self.mean + self.half
 
+    @property
+    def bar(self) -> float:
+        """What to draw to either side of the mean: of a single seed nothing."""
+        return self.half if math.isfinite(self.half) else 0.0
+
     def beyond(self, wanted: int, comparisons: int = 1) -> bool:
         """Say whether it lies above 0 (``wanted`` 1) or below (−1), for one of so many comparisons (Bonferroni)."""
         if not math.isfinite(self.half):

@@ -57,7 +57,7 @@ def test_the_headline_names_no_minutes_that_are_a_mean_of_survivors():
     assert told.endswith("*markov-optimal* 15.0 % of 1.0, not all there, p = 0.5.")
 
 
-def test_the_picture_has_each_policys_mean_in_sight_and_names_it(tmp_path):
+def test_the_picture_has_each_policys_mean_in_sight_and_names_it():
     rows = _rows(random=[5.0, 6.0, 7.0], oort=[4.0, 5.0, 6.5], refl=[5.5, 6.5, 7.0], f3ast=[6.0, 9.0, 65.0])
     figure = Figure()
     FigureCanvasAgg(figure)
