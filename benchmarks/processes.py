@@ -8,7 +8,7 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -98,9 +98,8 @@ class Programs:
             return file.read().decode(errors="replace")
 
     def end(self) -> None:
-        """End all programs, and what they have started."""
+        """End all programs, and what they have started: nothing writes into the folder any more."""
         alive = [process for process in self._started if process.poll() is None]
-        children = [child for process in alive for child in _children(process.pid)]
         for process in alive:
             process.terminate()
         for process in alive:
@@ -109,9 +108,21 @@ class Programs:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        for child in children:
-            if child.is_running():  # the same process, not another that has its number by now
-                child.kill()
+        deadline = time.monotonic() + _END
+        while (left := self._left()) and time.monotonic() < deadline:
+            for process in left:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            time.sleep(0.05)
+
+    def _left(self) -> list[psutil.Process]:
+        """Return what has this home of Flower's: children of the programs, and of processes that are gone."""
+        left = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):  # ended meanwhile, or another user's
+                if process.environ().get("FLWR_HOME") == str(self.folder):
+                    left.append(process)
+        return left
 
 
 @contextmanager
@@ -123,10 +134,3 @@ def programs(**settings: str) -> Iterator[Programs]:
             yield made
         finally:
             made.end()
-
-
-def _children(pid: int) -> list[psutil.Process]:
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []

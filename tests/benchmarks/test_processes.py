@@ -1,0 +1,22 @@
+"""Flower's programs beside a benchmark: nothing outlives their folder, whoever has started it."""
+
+import sys
+import time
+
+import psutil
+
+from benchmarks.processes import programs
+
+WRITES = "import itertools, pathlib, sys; [pathlib.Path(sys.argv[1], f'{i}').touch() for i in itertools.count()]"
+ORPHAN = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {WRITES!r}, sys.argv[1]]).pid)"
+
+
+def test_what_a_program_has_left_behind_ends_too_and_writes_no_more():
+    with programs() as running:
+        running.start(sys.executable, "-c", ORPHAN, str(running.folder)).wait()
+        while not (running.folder / "0").exists():
+            time.sleep(0.01)
+        orphan = psutil.Process(int(running.said()))
+        assert orphan.is_running()
+    assert not running.folder.exists()
+    assert not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE
