@@ -28,10 +28,7 @@ SHAPE, CLASSES = (1, 8, 8), 5
 SIZES = [7, 1, 23, 4, 23]  # one client has a single image
 TOLERANCE = 1e-9  # of the largest value, float64
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    sgd.threads(1)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def problem(name, sizes=SIZES, weighted=False, device="cpu"):

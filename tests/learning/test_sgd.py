@@ -9,10 +9,7 @@ from aoi_fl.learning.form import Form
 from aoi_fl.learning.task import Task
 from aoi_fl.science.errors import ConfigError
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    sgd.threads(1)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture

@@ -9,10 +9,7 @@ from torch.nn import functional
 from aoi_fl.learning import models, sgd, written_out
 from aoi_fl.learning.form import Form
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    sgd.threads(1)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def layers(outputs=4, last=()):
