@@ -14,6 +14,7 @@ from aoi_fl.experiments.figures.arena_found import beside_refl, headline_of, tab
 from aoi_fl.experiments.figures.entrants import ENTRANTS, called, own_keys
 from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Unit, seeds
 from aoi_fl.experiments.harness.federation import played
+from aoi_fl.experiments.harness.pages import listed
 from aoi_fl.science import draws
 from aoi_fl.science.absence import achievable
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
@@ -199,20 +200,27 @@ class Arena(Experiment):
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         """Put the policies beside one another, and beside random selection in pairs of equal seed."""
         levels, sent = _LEVELS[settings["dataset"]], _sent(settings)
-        drawn = " Each seed begins at another hour of the trace." if "clock-start" in settings else ""
-        more = "".join(f" {said}" for said in (within_reach(rows, sent), beside_refl(rows)) if said)
-        return Conclusion(
+        sentences = (
             f"{settings['num-clients']} clients by clock={settings['clock']}, {settings['clients-per-round']} a round, "
             f"over-selection {settings['over-selection']:g}, deadline {settings['train-timeout']:g} s, "
             f"{settings['until'] / 3600:g} h of simulated time; {settings['model']} on {settings['dataset']}, "
-            f"{settings['partition']}. Wasted is the work of devices whose update was lost, late or not waited for, "
-            "that in the last round included; Var[X] and E[X] are of the rounds between two updates that counted, both "
-            "within the time; *later than random* is in minutes, in pairs of runs of one seed, and p is of the paired "
-            "test of times, censored where a level was not reached, against random selection; each is a comparison by "
-            f"itself. The server chooses {sent} of those who are there, or as many as an entrant's own keys say; where "
-            f"clients decide, each takes part at a rate of {sent} in {settings['num-clients']}, if it is there, so "
-            f"that fewer train.{more} The learning rate falls from round to round, so that whose rounds are short ends "
-            f"with a lower one.{drawn}{self._settled}",
+            f"{settings['partition']}. {beside_refl(rows)}"
+        ).rstrip()
+        points = (
+            "*Later than random* is in minutes, in pairs of runs of one seed; p is of the paired test of times, "
+            "censored where a level was not reached, against random selection. Each is a comparison by itself.",
+            "Wasted is the work of devices whose update was lost, late or not waited for, that in the last round "
+            "included; Var[X] and E[X] are of the rounds between two updates that counted, both within the time.",
+            f"The server chooses {sent} of those who are there, or as many as an entrant's own keys say; where clients "
+            f"decide, each takes part at a rate of {sent} in {settings['num-clients']}, if it is there, so that fewer "
+            "train.",
+            within_reach(rows, sent),
+            "The learning rate falls from round to round, so that whose rounds are short ends with a lower one.",
+            "Each seed begins at another hour of the trace." if "clock-start" in settings else "",
+            self._settled,
+        )
+        return Conclusion(
+            listed(sentences, [point for point in points if point]),
             tables=tables_of(rows, levels, settings["num-clients"]),
             headline=headline_of(self.title, rows),
         )
@@ -227,7 +235,7 @@ def _sent(settings: Mapping[str, Any]) -> int:
     return over_selected(settings["clients-per-round"], settings["over-selection"])
 
 
-_SETTLED = " The lower level and the entrants' keys were settled after a first look at seed 1."
+_SETTLED = "The lower level and the entrants' keys were settled after a first look at seed 1."
 _SPLITS = {"dirichlet": ("dirichlet:0.3", "unequal data"), "iid": ("iid", "equal data")}
 _DEVICES = {
     "trace": ("availability_300.npz", "300 devices of a trace"),

@@ -20,6 +20,7 @@ from aoi_fl.experiments.figures.speed import (
 )
 from aoi_fl.experiments.harness.base import Claim, Conclusion, Experiment, Options, Row, Unit, Verdict, seeds
 from aoi_fl.experiments.harness.federation import play_run
+from aoi_fl.experiments.harness.pages import listed
 
 # One target a data set, where the papers give one; Fashion-MNIST's and the digits' are ours.
 TARGETS = {"mnist": 0.97, "fashion-mnist": 0.85, "cifar10": 0.75, "cifar100": 0.30, "digits": 0.90}
@@ -34,6 +35,7 @@ class Learning(Experiment):
     splits : α of Dirichlet partitions, None for IID
     claims : what the papers say
     model, policies, seeds : what is played unless the user says otherwise
+    first : of the seeds; those below were a pilot's, after which the levels were fixed
     why : the reason for which it has not been played
     targets : accuracies that learning is judged by, by a partition's α, where they are not the data set's
     keys : run keys besides
@@ -54,6 +56,7 @@ class Learning(Experiment):
         model: str = "2nn",
         policies: Sequence[str] = POLICIES,
         seeds: int = 5,
+        first: int = 1,
         why: str = "not played here yet",
         targets: Mapping[float | None, float] | None = None,
         keys: Mapping[str, str] | None = None,
@@ -62,7 +65,8 @@ class Learning(Experiment):
     ) -> None:
         self.name, self.title, self.source, self.minutes = name, title, source, minutes
         self._dataset, self._rounds = dataset, rounds
-        self._model, self._policies, self._seeds = model, policies, seeds
+        self._model, self._policies, self._seeds, self._first = model, policies, seeds, first
+        self.version = 1 if first == 1 else 2  # the pilot's results are of the first version
         self.quick = model != "cnn"
         self._splits = [partition_name(alpha) for alpha in splits]
         self._claimed, self._why, self._keys = tuple(claims), why, keys or {}
@@ -96,7 +100,7 @@ class Learning(Experiment):
         """Return a unit for each seed, partition and policy."""
         return [
             {"seed": s, "partition": split, "policy": p}
-            for s in seeds(options, self._seeds, min(self._seeds, 2))
+            for s in seeds(options, self._seeds, min(self._seeds, 2), self._first)
             for split in self._splits
             for p in self._policies
         ]
@@ -139,9 +143,10 @@ class Learning(Experiment):
             beside.append(
                 "Markov size and systematic size are Markov optimal and systematic participation, weights by size."
             )
-        paragraph += "\n" * bool(beside) + "".join(f"\n- {line}" for line in beside)
         claims = tuple(self._judged(said, rows, settings) for said in self._claimed)
-        return Conclusion(paragraph, claims, tables, headline_of(str(settings["dataset"]), curves, targets))
+        return Conclusion(
+            listed(paragraph, beside), claims, tables, headline_of(str(settings["dataset"]), curves, targets)
+        )
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw the curves of every partition that was played."""

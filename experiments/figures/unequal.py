@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.experiments.figures.unequal_found import concluded, drawn
 from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Unit
+from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Unit, seeds
 from aoi_fl.experiments.harness.replay import dealt
 from aoi_fl.science.history import History
 from aoi_fl.science.markov_rates import RatedMarkovPolicy
@@ -90,13 +90,12 @@ class Unequal(Experiment):
 
     def units(self, options: Options) -> list[Unit]:
         """Return a unit for each partition, seed and policy: the most telling policies first, of all partitions."""
-        count = options.seeds or (2 if options.quick else _SEEDS)
         named = tuple(POLICIES)
         return [
             {"seed": s, "split": split, "policy": p}
             for policies in (named[:_MOST_TELLING], named[_MOST_TELLING:])
             for split in _SPLITS
-            for s in range(_FIRST_SEED, _FIRST_SEED + count)
+            for s in seeds(options, _SEEDS, 2, _FIRST_SEED)
             for p in policies
         ]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Conclusion, Row, Table
 from aoi_fl.experiments.harness.drawing import COLOURS, SIZE
+from aoi_fl.experiments.harness.pages import listed
 from aoi_fl.experiments.harness.stats import Interval, interval, ratio
 from aoi_fl.experiments.harness.times import earlier, levels, reached, shift, shifts
 
@@ -47,16 +48,20 @@ def concluded(
         if told := {p: m for p, m in moves.items() if m and p != _BASE and np.isfinite(m.half)}:
             moved[split] = told
     stride = setting.CLIENTS / setting.PER_ROUND
-    paragraph = (
+    sentences = (
         f"{settings['dataset']}, {settings['model']}, n=100, k=15, m=10, {settings['num-server-rounds']} rounds, seeds "
-        "from 6 on; the levels were fixed after a pilot on seeds 1 to 5. Trained along the selections that the "
-        "simulator makes, which are those of a real run with the same seed. Ages start from the stationary law, not "
-        "at 0 as in the papers. Weights: equal is 1/|S|, size d_i/Σ_S d_j, unbiased q_i/r_i on updates; rates are in "
-        "proportion to size, capped at 1; jitter is 0.2 strides. Var[X] is over the intervals that began and ended "
-        "within the rounds, which leaves out long ones: random selection's over many rounds is "
-        f"{stride * (stride - 1):.1f}. What is missing was not reached, and can be played on."
-        f"{_nearest(rows, moved, splits)}"
+        f"from 6 on; the levels were fixed after a pilot on seeds 1 to 5.{_nearest(rows, moved, splits)}"
     )
+    points = [
+        "Trained along the selections that the simulator makes, which are those of a real run with the same seed. Ages "
+        "start from the stationary law, not at 0 as in the papers.",
+        "Weights: equal is 1/|S|, size d_i/Σ_S d_j, unbiased q_i/r_i on updates. Rates are in proportion to size, "
+        "capped at 1; jitter is 0.2 strides.",
+        "Var[X] is over the intervals that began and ended within the rounds, which leaves out long ones: random "
+        f"selection's over many rounds is {stride * (stride - 1):.1f}.",
+    ]
+    if any(len(_curves(rows, split, policy)) < seeds for split in splits for policy in policies):
+        points.append("What is missing was not reached, and can be played on.")
     best = [
         f"{', '.join(complete)} ({split})"
         for split, told in moved.items()
@@ -65,7 +70,7 @@ def concluded(
     headline = ""
     if best:
         headline = f"Rounds sooner than random selection at the same accuracy, MNIST, {seeds} seeds: {'; '.join(best)}."
-    return Conclusion(paragraph, (), tuple(tables), headline)
+    return Conclusion(listed(sentences, points), (), tuple(tables), headline)
 
 
 def drawn(

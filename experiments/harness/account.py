@@ -72,7 +72,8 @@ def _options(store: Store) -> list[Options]:
     """Return what the user may have chosen."""
     models = {unit["model"] for unit in store.units if "model" in unit} | {store.settings.get("model")}
     rounds = store.settings.get("num-server-rounds", store.settings.get("rounds"))
-    most = max(seeds(store.rows), default=None)
+    found = seeds(store.rows)
+    most = found[-1] - found[0] + 1 if found else None
     return [
         Options(seeds=s, rounds=r, model=m, quick=quick)
         for quick, s, r, m in product(

@@ -152,6 +152,6 @@ class Experiment(ABC):
         """Draw the rows of all units."""
 
 
-def seeds(options: Options, full: int, quick: int) -> range:
-    """Return the seeds to play: as many as the user asked for, from 1."""
-    return range(1, (options.seeds or (quick if options.quick else full)) + 1)
+def seeds(options: Options, full: int, quick: int, first: int = 1) -> range:
+    """Return the seeds to play: as many as the user asked for, from 1, or from the first after a pilot's."""
+    return range(first, first + (options.seeds or (quick if options.quick else full)))

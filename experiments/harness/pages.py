@@ -14,6 +14,11 @@ def written(experiment: Experiment, found: Conclusion) -> str:
     return "".join(f"{part}\n\n" for part in (*parts, found.paragraph) if part)
 
 
+def listed(sentences: str, points: Sequence[str]) -> str:
+    """Return a paragraph's sentences, and below them a point for each thing that is to be known besides."""
+    return sentences + "\n" * bool(points) + "".join(f"\n- {point}" for point in points)
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Write a table; a cell's line breaks and bars, as in |t|, would end it, and are taken out or escaped."""
     lines = [head, ["---"] * len(head), *rows]
