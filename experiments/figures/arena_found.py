@@ -19,7 +19,7 @@ _NONE = "–"
 _ABOVE = "points above random"
 _WORK = (
     "policy", "updates a round", "device-hours", "% wasted (least to most)", "% never reached of those there",
-    "Var[X] (E[X]; √Var[X]/E[X])", "Jain's index", "seconds a round",
+    "Var[X] (E[X]; √Var[X]/E[X])", "Jain's index of those there", "seconds a round",
 )  # fmt: skip
 
 Runs = Sequence[Mapping[str, Any]]  # a row for each seed of one policy
@@ -57,7 +57,7 @@ def tables_of(rows: Sequence[Row], levels: tuple[float, float], clients: int) ->
                 _wasted(runs),
                 interval([_missed(run, clients, there) for run in runs if run["seed"] in there]).show(1),
                 _waits(runs),
-                interval([run["jain"] for run in runs]).show(3),
+                interval([run["jain"] * clients / there[run["seed"]] for run in runs if run["seed"] in there]).show(2),
                 interval([run["seconds_a_round"] for run in runs]).show(1),
             ]
         )

@@ -103,6 +103,7 @@ def test_work_is_told_beside_what_there_was_to_reach():
     ]
     found = tables_of(told, LEVELS, 100)[1].rows
     assert [row[4] for row in found] == ["5.3 (one seed)", "5.3 (one seed)"]
+    assert [row[6] for row in found] == ["1.05 (one seed)", "1.05 (one seed)"]  # (Σx)²/(95·Σx²), given as over 100
     assert "95 of the devices (95 to 95)" in within_reach(told, 20)
     assert "12.5 of 20 clients a round" in within_reach(told, 20)
 
