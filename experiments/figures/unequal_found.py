@@ -127,14 +127,18 @@ def _nearest(rows: Sequence[Row], moved: Mapping[str, Mapping[str, Interval]], s
     )
     unplayed = [split for split in splits if split not in moved]
     rest = f" Not played yet: {', '.join(unplayed)}." if unplayed else ""
-    goal = "no later than random selection under any partition, earlier under the unequal ones, at the least Var[X]"
+    goal = (
+        " The goal is a policy that is no later than random selection under any partition, earlier under the unequal "
+        "ones, at the least Var[X]."
+    )
     if not ranked:
-        return f" The goal is {goal}: none is never later beyond chance.{rest}"
+        return f"{goal} Each is later beyond chance under one of those played.{rest}"
     variance, _, policy = ranked[0]
     shown = ", ".join(f"{_sooner(told[policy]).show(1)} ({s}, {told[policy].count} seeds)" for s, told in moved.items())
     return (
-        f" Nearest to the goal, {goal}, comes {policy}: of those never later beyond chance none has a smaller Var[X], "
-        f"{variance:.2f} at most, or is earlier at the same. It is sooner by {shown} rounds.{rest}"
+        f"{goal} Nearest comes {policy}: of those that are later beyond chance under none of those played it has the "
+        f"least Var[X], {variance:.2f} at most, and is the soonest of those with as little. It is sooner by {shown} "
+        f"rounds.{rest}"
     )
 
 
