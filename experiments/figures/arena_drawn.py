@@ -68,7 +68,7 @@ def _curves(axes: Axes, rows: Sequence[Row], levels: tuple[float, float], styles
 def _beside(axes: Axes, found: Mapping[str, Interval], styles: Mapping[str, _Style]) -> None:
     """Draw what policies differ by from random selection, each in its place, with intervals, of one seed without.
 
-    An interval that dwarfs the others does not squeeze them: its mean is in the picture, and not its ends.
+    An interval that dwarfs the others does not squeeze them: its mean is in the picture, and an arrow where it goes on.
     """
     axes.axvline(0.0, color="#404040", linewidth=1.2)
     usual, kept = float(np.median([of.bar for of in found.values()] or [0.0])), [0.0]
@@ -78,7 +78,12 @@ def _beside(axes: Axes, found: Mapping[str, Interval], styles: Mapping[str, _Sty
         axes.errorbar(of.mean, places.index(policy), xerr=of.bar, capsize=3, elinewidth=1.4, **style)
         kept += [of.mean - of.bar, of.mean + of.bar] if of.bar <= _DWARFS * usual else [of.mean]
     room = 0.06 * (max(kept) - min(kept)) or 1.0
-    axes.set_xlim(min(kept) - room, max(kept) + room)
+    low, high = axes.set_xlim(min(kept) - room, max(kept) + room)
+    for policy, of in found.items():
+        for edge, arrow, goes_on in ((low, "left", of.mean - of.bar < low), (high, "right", of.mean + of.bar > high)):
+            if goes_on:
+                look = {"marker": rf"$\{arrow}arrow$", "markersize": 12, "color": styles[policy]["color"]}
+                axes.plot(edge, places.index(policy), clip_on=False, **look)
 
 
 def _style(policy: str, place: int) -> _Style:
