@@ -90,7 +90,7 @@ def test_the_headline_is_of_what_is_complete_and_says_sooner():
     assert not Unequal().conclude(_rows(-4, 9), settings).headline
 
 
-def test_the_nearest_to_the_goal_is_never_later_and_has_the_least_variance():
+def test_near_to_the_goal_are_who_is_earlier_wherever_data_are_unequal_and_who_is_never_later_at_the_least_variance():
     """As even as another to two digits, it is the earlier of the two; with less variance, but once later, it is not."""
     settings = Unequal().settings(Options())
 
@@ -98,19 +98,29 @@ def test_the_nearest_to_the_goal_is_never_later_and_has_the_least_variance():
         own = {"policy": policy, "split": split, "wait_variance": variance}
         return [row | own for row in _rows(delay) if row["policy"] == "markov size"]
 
+    def said():
+        return Unequal().conclude(rows, settings).paragraph
+
     rows = [row | {"split": s} for s in ("dirichlet 0.3", "zipf") for row in _rows(0) if row["policy"] == "random"]
-    assert "Nearest" not in Unequal().conclude(rows, settings).paragraph
+    assert "The goal" not in said()
     rows += played("markov rates", "dirichlet 0.3", -8, 16.0) + played("markov rates", "zipf", -8, 16.0)
     rows += played("markov equal", "dirichlet 0.3", -9, 0.1) + played("markov equal", "zipf", 1, 0.1)
     rows += played("proportional", "zipf", -9, 0.1)  # not under every partition
-    found = Unequal().conclude(rows, settings).paragraph
-    assert "comes markov rates: " in found and "16.00 at most" in found
+    assert "Earlier wherever data are unequal, beyond chance, is markov rates (Var[X] 16.00 at most; " in said()
+    assert "Later nowhere" not in said() and "Not played yet: dirichlet 0.6, iid." in said()
+    unclear = [row | {"accuracy": row["accuracy"] + 0.002 * (row["seed"] - 8)} for row in played("x", "zipf", 0, 0.3)]
+    rows += played("markov unbiased", "dirichlet 0.3", -1, 0.3) + [r | {"policy": "markov unbiased"} for r in unclear]
+    assert "is markov rates (" in said()
+    assert "Later nowhere beyond chance, with the least Var[X], is markov unbiased (Var[X] 0.30 at most; " in said()
     rows += played("markov size", "dirichlet 0.3", -2, 0.221) + played("markov size", "zipf", -1, 0.221)
     rows += played("systematic size", "dirichlet 0.3", -3, 0.222) + played("systematic size", "zipf", -2, 0.222)
-    found = Unequal().conclude(rows, settings).paragraph
-    assert "comes systematic size: " in found and "Not played yet: dirichlet 0.6, iid." in found
-    assert "sooner by 3.0 [3.0, 3.0] (dirichlet 0.3, 5 seeds), 2.0 [2.0, 2.0] (zipf, 5 seeds) rounds" in found
-    assert "Each is later beyond chance" in Unequal().conclude(_rows(4), settings).paragraph
+    assert "beyond chance, is systematic size (Var[X] 0.22 at most; rounds sooner than random: " in said()
+    assert "3.0 [3.0, 3.0] (dirichlet 0.3, 5 seeds), 2.0 [2.0, 2.0] (zipf, 5 seeds))" in said()
+    assert "Later nowhere" not in said()
+    rows = _rows(4)
+    assert "Each is later beyond chance" in said()
+    rows = [row | {"split": "iid"} for row in _rows(-4)]
+    assert "Later nowhere beyond chance, with the least Var[X], is markov size" in said() and "Earlier" not in said()
 
 
 def test_the_variance_on_the_page_is_said_to_leave_out_long_intervals():
