@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from aoi_fl.science.staleness import Freshness
 
 
-def show_load(metrics: LoadMetrics, title: str, never: int, beyond: float | None = None) -> None:
+def show_load(metrics: LoadMetrics, title: str, never: int, work: float, beyond: float | None = None) -> None:
     """Show the load metric, how even the load is and who has none, and what happens over longer windows.
 
-    ``beyond`` is how many participations a round are out of reach: of clients that are to take part more often than
-    they are there.
+    ``work`` is how many examples a participation trains on, in parts of an average client's, and ``beyond`` how many
+    participations a round are out of reach: of clients that are to take part more often than they are there.
     """
     count = sum(metrics.interval_counts.values())
     most = max(metrics.interval_counts.values(), default=0)
@@ -31,6 +31,7 @@ def show_load(metrics: LoadMetrics, title: str, never: int, beyond: float | None
             ("participations a client, mean", part.mean),
             ("participations a client, least to most", f"{part.min} to {part.max}"),
             ("clients never reached", never),
+            ("data a participation, an average client's is 1", work),
             ("Jain's fairness index", part.jain),
             ("Σ Var[ω], weight variance", metrics.weight_variance),
             ("mean of Σω² − 1/n, weight dispersion", metrics.weight_dispersion),

@@ -201,6 +201,8 @@ def simulate(
             clock=ticking,
         )
         metrics, never = measure(history), int((history.counts == 0).sum())
+        data = float(history.counts @ population.sizes) / max(int(history.counts.sum()), 1)
+        work = data / float(population.sizes.mean())
     beyond = None
     if policy in RATED and (there < 1 or ticking is not None):
         share = np.full(clients, there) if ticking is None else ticking.there / history.rounds
@@ -219,12 +221,12 @@ def simulate(
     if as_json:
         fresh = asdict(freshness) if freshness else {}
         fresh |= {"rounds": history.rounds} if total_budget or until else {}
-        fresh |= {"clients_never_reached": never}
+        fresh |= {"clients_never_reached": never, "data_a_participation": work}
         fresh |= {} if beyond is None else {"out_of_reach": beyond}
         fresh |= {} if ticking is None else _cost(ticking, history)
         print_json(asdict(metrics) | fresh | ({"selections": selections} if trace else {}))
         return
-    show_load(metrics, title, never, beyond)
+    show_load(metrics, title, never, work, beyond)
     if freshness:
         show_freshness(freshness, ageing)
     if ticking is not None:

@@ -12,6 +12,7 @@ from aoi_fl.cli import simulate
 from aoi_fl.cli.keys import SHORT
 from aoi_fl.cli.main import DECIDED, PLAYED, app, main
 from aoi_fl.cli.policy import POLICIES as POLICIES_SHOWN
+from aoi_fl.science.sizes import make_sizes
 from aoi_fl.server.config import RunConfig
 from aoi_fl.strategies.registry import BUDGETED, POLICIES, users_of
 
@@ -61,13 +62,15 @@ def test_simulate_json_is_consistent_with_its_trace(aoi):
     assert set(shown) == {
         "interval_mean", "interval_variance", "interval_counts", "window_deviation", "participation", "weight_variance",
         "weight_dispersion", "empty_rounds", "mean_age", "peak_age", "pairs_met",
-        "round_mean", "round_deviation", "clients_never_reached", "selections",
+        "round_mean", "round_deviation", "clients_never_reached", "data_a_participation", "selections",
     }  # fmt: skip
     assert set(shown["participation"]) == {"mean", "min", "max", "jain"}
     assert [len(chosen) for chosen in shown["selections"]] == [6] * 50
     taken = np.zeros((50, 20), dtype=bool)
     for t, chosen in enumerate(shown["selections"]):
         taken[t, chosen] = True
+    sizes = make_sizes("uniform:1:9", 20, 3)
+    assert shown["data_a_participation"] == pytest.approx((taken * sizes).sum() / taken.sum() / sizes.mean())
     intervals = np.concatenate([np.diff(np.flatnonzero(column)) for column in taken.T])
     assert shown["interval_mean"] == pytest.approx(intervals.mean())
     assert shown["interval_variance"] == pytest.approx(intervals.var())
