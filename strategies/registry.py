@@ -104,7 +104,8 @@ _ROWS = (
     ),
     Policy(
         "f3ast", "f3ast:F3astSelection.by_keys", frozenset(),
-        "the k whose rate lags most behind the least variance that their availability allows", "unbiased",
+        "the k furthest below their target rates, which their availability allows and which let updates vary least",
+        "unbiased",
         "Ribero et al. 2022, Algorithm 1",
     ),
     Policy(
