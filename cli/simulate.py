@@ -123,7 +123,7 @@ def simulate(
     from aoi_fl.science import draws
     from aoi_fl.science import simulate as simulation
     from aoi_fl.science.absence import AbsentMarkovPolicy, AbsentSystematicPolicy, achievable
-    from aoi_fl.science.load import measure
+    from aoi_fl.science.load import data_a_participation, measure
     from aoi_fl.science.markov_rates import RatedMarkovPolicy
     from aoi_fl.science.selection import Population
     from aoi_fl.science.sizes import make_sizes
@@ -201,8 +201,7 @@ def simulate(
             clock=ticking,
         )
         metrics, never = measure(history), int((history.counts == 0).sum())
-        data = float(history.counts @ population.sizes) / max(int(history.counts.sum()), 1)
-        work = data / float(population.sizes.mean())
+        work = data_a_participation(history, population.sizes)
     beyond = None
     if policy in RATED and (there < 1 or ticking is not None):
         share = np.full(clients, there) if ticking is None else ticking.there / history.rounds

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aoi_fl.science.history import History
 from aoi_fl.science.meetings import pairs_met
@@ -100,6 +101,11 @@ def participation(history: History) -> Counts:
     total, squares = int(counts.sum()), int(counts @ counts)
     jain = total**2 / (history.clients * squares) if squares else 1.0
     return Counts(total / history.clients, int(counts.min()), int(counts.max()), jain)
+
+
+def data_a_participation(history: History, sizes: NDArray[np.int64]) -> float:
+    """Return how many examples a participation trains on, in parts of an average client's; ``sizes`` are (n,)."""
+    return float(history.counts @ sizes) / max(int(history.counts.sum()), 1) / float(sizes.mean())
 
 
 def window_deviation(history: History) -> dict[int, float]:

@@ -105,8 +105,7 @@ _ROWS = (
     Policy(
         "f3ast", "f3ast:F3astSelection.by_keys", frozenset(),
         "the k furthest below their target rates, which their availability allows and which let updates vary least",
-        "unbiased",
-        "Ribero et al. 2022, Algorithm 1",
+        "unbiased", "Ribero et al. 2022, Algorithm 1",
     ),
     Policy(
         "wics", "budgeted:BudgetedRefresh.by_keys", _SENSITIVE | {"ageing"},

@@ -1,7 +1,5 @@
 """The learning figures of both papers, data set by data set."""
 
-from typing import Any
-
 from aoi_fl.experiments.figures.learning import Learning
 from aoi_fl.experiments.figures.said import (
     CIFAR10,
@@ -17,7 +15,6 @@ from aoi_fl.experiments.figures.speed import MEMORYLESS, POLICIES
 from aoi_fl.experiments.harness.base import GLOBECOM, JOURNAL
 
 _SEEN = "after seeds 1 to 5 had been played"
-_FRESH: dict[str, Any] = {"first": 6, "fixed": "beforehand, after a pilot on seeds 1 to 5"}
 # Estimates for one core: a round of the CNN takes 22 to 45 s on MNIST here; of CIFAR's larger images and smaller parts
 # it multiplies and adds 1.2 times as often.
 _GPU = "needs a GPU: about {} hours of one core with the papers' CNN (`--model 2nn` plays the 2NN)"
@@ -31,7 +28,8 @@ LEARNING = (
         rounds=100,
         minutes=32,
         claims=MNIST_IID + MNIST_MORE,
-        **_FRESH,
+        first=6,
+        fixed="beforehand, after a pilot on seeds 1 to 5",
     ),
     Learning(
         "mnist-dirichlet",

@@ -40,8 +40,8 @@ def concluded(
     """
     tables = []
     moved: dict[str, dict[str, Interval]] = {}
-    for split in splits:
-        found = {policy: _curves(rows, split, policy) for policy in policies}
+    played = {split: {policy: _curves(rows, split, policy) for policy in policies} for split in splits}
+    for split, found in played.items():
         if not found[_BASE]:
             continue
         moves = {policy: _shift(found[policy], found[_BASE]) for policy in policies}
@@ -52,8 +52,8 @@ def concluded(
     stride = setting.CLIENTS / setting.PER_ROUND
     sentences = (
         f"{settings['dataset']}, {settings['model']}, n=100, k=15, m=10, {settings['num-server-rounds']} rounds, seeds "
-        f"from 6 on; the levels were fixed after a pilot on seeds 1 to 5.{_nearest(rows, moved, splits)}"
-    )
+        f"from 6 on; the levels were fixed after a pilot on seeds 1 to 5. {_nearest(rows, moved, splits)}"
+    ).rstrip()
     points = [
         "Trained along the selections that the simulator makes, which are those of a real run with the same seed. Ages "
         "start from the stationary law, not at 0 as in the papers.",
@@ -62,7 +62,7 @@ def concluded(
         "Var[X] is over the intervals that began and ended within the rounds, which leaves out long ones: random "
         f"selection's over many rounds is {stride * (stride - 1):.1f}.",
     ]
-    if any(len(_curves(rows, split, policy)) < seeds for split in splits for policy in policies):
+    if any(len(curves) < seeds for found in played.values() for curves in found.values()):
         points.append("What is missing was not reached, and can be played on.")
     best = [
         f"{', '.join(complete)} ({split})"
@@ -133,7 +133,7 @@ def _nearest(rows: Sequence[Row], moved: Mapping[str, Mapping[str, Interval]], s
     unequal = [told for split, told in moved.items() if split != _EQUAL]
     sooner = [p for p in never_later if unequal and all(told[p].beyond(-1) for told in unequal)]
     said = [
-        " The goal is a policy that is no later than random selection under any partition, earlier under the unequal "
+        "The goal is a policy that is no later than random selection under any partition, earlier under the unequal "
         "ones, at the least Var[X]."
     ]
     if sooner:
