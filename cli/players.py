@@ -1,10 +1,12 @@
-"""What a simulation without learning plays, by a policy's name, other than those that are bound by a budget.
+"""What a simulation without learning plays, by a policy's name; under a budget, the clients that are paid.
 
 The policies that come with this project are made without waiting for Flower.
 """
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from aoi_fl.cli.options import pick
@@ -12,8 +14,13 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.registry import REGISTRY
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from aoi_fl.science.names import PhaseRule
     from aoi_fl.science.selection import Selector
     from aoi_fl.science.simulate import Decentralised
+    from aoi_fl.wire.clients import ClientTable
 
 _DEADLINE = 2.0  # seconds, for fedcs without a clock, where the median client takes 1
 
@@ -89,3 +96,59 @@ def _selector(policy: str, per_round: int, seed: int) -> Selector:
             "aoi run, or say in cli/players.py what decides."
         )
     return strategy.selector
+
+
+def make_rated(
+    policy: str,
+    rates: NDArray[np.float64],
+    learned: bool,
+    phases: PhaseRule,
+    jitter: float,
+    max_age: int | None,
+    seed: int,
+) -> Decentralised:
+    """Return the policy, Markov optimal or systematic, of clients that have rates of their own.
+
+    Parameters
+    ----------
+    policy : its name
+    rates : participations a round of each client, (n,)
+    learned : whether clients learn how often they are there, and make up for it
+    phases, jitter : of systematic participation
+    max_age : m of a Markov policy; None: each client's own, as large as its table needs
+    seed : of its draws
+
+    Raises
+    ------
+    ConfigError
+        A rate is not in (0, 1], or none of this m, phases or jitter.
+    """
+    from aoi_fl.science.absence import AbsentMarkovPolicy, AbsentSystematicPolicy
+    from aoi_fl.science.markov_rates import RatedMarkovPolicy
+    from aoi_fl.science.systematic import SystematicPolicy
+
+    if policy == "systematic":
+        return AbsentSystematicPolicy(rates, seed) if learned else SystematicPolicy.rated(rates, phases, jitter, seed)
+    return AbsentMarkovPolicy(rates) if learned else RatedMarkovPolicy(rates, max_age)
+
+
+def required_budget(policy: str, budget: float | None) -> float:
+    """Return the budget of a round, or raise ConfigError if there is none or none that is positive."""
+    from aoi_fl.science.purse import check_budget
+
+    if budget is None:
+        raise ConfigError(f"policy {policy!r} needs --budget: give what a round may spend, for instance 40")
+    check_budget(budget)
+    return budget
+
+
+def budgeted_clients(
+    file: Path | None, clients: int, budget: float, seed: int, strict: bool, total: float
+) -> ClientTable:
+    """Return the clients of a file, or those of Xu et al. (2024), Section 5.1, and warn of any that is never chosen."""
+    from aoi_fl.wire.clients import check_clients, read_clients_file, section5_instance
+
+    table = read_clients_file(file) if file else section5_instance(clients, seed)
+    for warning in check_clients(table.payments, table.sensitivities, budget, table.names, strict, total):
+        print(f"aoi: {warning}", file=sys.stderr)
+    return table

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -29,19 +28,16 @@ from aoi_fl.cli.options import (
     reject,
 )
 from aoi_fl.cli.output import print_facts, print_json, print_table
-from aoi_fl.cli.players import make_player
+from aoi_fl.cli.players import budgeted_clients, make_player, make_rated, required_budget
 from aoi_fl.cli.run import seconds
+from aoi_fl.cli.simulated_time import cost_of, make_clock
 from aoi_fl.cli.wait import waiting
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import Ageing, PhaseRule, Start, Weighting
 from aoi_fl.strategies.registry import BUDGETED, POLICIES
 
 if TYPE_CHECKING:
-    from aoi_fl.science.clock import RoundClock
-    from aoi_fl.science.history import History
-    from aoi_fl.science.selection import Population, Selector
+    from aoi_fl.science.selection import Selector
     from aoi_fl.science.simulate import Decentralised
-    from aoi_fl.wire.clients import ClientTable
 
 
 def simulate(
@@ -122,12 +118,10 @@ def simulate(
 
     from aoi_fl.science import draws
     from aoi_fl.science import simulate as simulation
-    from aoi_fl.science.absence import AbsentMarkovPolicy, AbsentSystematicPolicy, achievable
+    from aoi_fl.science.absence import achievable
     from aoi_fl.science.load import data_a_participation, measure
-    from aoi_fl.science.markov_rates import RatedMarkovPolicy
     from aoi_fl.science.selection import Population
     from aoi_fl.science.sizes import make_sizes
-    from aoi_fl.science.systematic import SystematicPolicy
     from aoi_fl.science.total_budget import BoundedSelector
     from aoi_fl.server.over_selection import check_over_selection, over_selected
 
@@ -145,8 +139,8 @@ def simulate(
         from aoi_fl.science.staleness import measure_freshness
         from aoi_fl.science.total_budget import BoundedSelector
 
-        budget, total = _required_budget(policy, budget), total_budget or np.inf
-        table = _budgeted_clients(clients_file, clients, budget, seed, strict_budget, total)
+        budget, total = required_budget(policy, budget), total_budget or np.inf
+        table = budgeted_clients(clients_file, clients, budget, seed, strict_budget, total)
         a_round = min(len(table.names), budget / float(np.mean(table.payments)))
         check_memory(len(table.names), 0 if until else rounds * a_round, clock)
         chooser = BudgetedSelector(budget, BUDGETED[policy], seed, strict_budget, stop_at_first, cast(Ageing, ageing))
@@ -158,12 +152,9 @@ def simulate(
         a_round = per_round
         check_memory(clients, 0 if until else rounds * a_round, clock)
         own, capped = rates_by(rates, sizes, clients_file, clients, per_round, seed)
-        if absence == "learned":
-            player = AbsentMarkovPolicy(own) if policy == "markov-optimal" else AbsentSystematicPolicy(own, seed)
-        elif policy == "systematic":
-            player = SystematicPolicy.rated(own, cast(PhaseRule, phases), jitter, seed)
-        elif rates != "equal":
-            player = RatedMarkovPolicy(own, max_age if given(context, "max_age") else None)
+        if absence == "learned" or policy == "systematic" or rates != "equal":
+            oldest = max_age if given(context, "max_age") else None
+            player = make_rated(policy, own, absence == "learned", cast(PhaseRule, phases), jitter, oldest, seed)
         else:
             limit = deadline if clock else None
             player = make_player(policy, clients, per_round, max_age, exponent, candidates, limit, seed)
@@ -186,7 +177,7 @@ def simulate(
         if clock is not None:
             how: dict[str, Any] = {"deadline": deadline, "until": end, "model": model_bytes}
             how["enough"] = wanted if over_selection > 1 else None
-            ticking = _clock(clock, population, None if table else (wanted, over_selection), seed, **how)
+            ticking = make_clock(clock, population, None if table else (wanted, over_selection), seed, **how)
             if until:  # in a round that lasts no longer than a question nobody takes part
                 quickest = max(1.0, min(float(ticking.seconds.min()), deadline))
                 check_memory(len(population.ages), min(rounds, end / quickest) * a_round, clock)
@@ -222,68 +213,15 @@ def simulate(
         fresh |= {"rounds": history.rounds} if total_budget or until else {}
         fresh |= {"clients_never_reached": never, "data_a_participation": work}
         fresh |= {} if beyond is None else {"out_of_reach": beyond}
-        fresh |= {} if ticking is None else _cost(ticking, history)
+        fresh |= {} if ticking is None else cost_of(ticking, history)
         print_json(asdict(metrics) | fresh | ({"selections": selections} if trace else {}))
         return
     show_load(metrics, title, never, work, beyond)
     if freshness:
         show_freshness(freshness, ageing)
     if ticking is not None:
-        print_facts("In simulated time", [(name.replace("_", " "), v) for name, v in _cost(ticking, history).items()])
+        print_facts("In simulated time", [(name.replace("_", " "), v) for name, v in cost_of(ticking, history).items()])
     if trace:
         print_table(
             "Selections", ["round", "clients"], [(t, " ".join(map(str, s))) for t, s in enumerate(selections, 1)]
         )
-
-
-def _clock(clock: str, population: Population, wanted: tuple[int, float] | None, seed: int, **how: Any) -> RoundClock:
-    """Return the devices' time; a local training of mean length passes through as many examples as clients have."""
-    import numpy as np
-
-    from aoi_fl.engine.traces import make_trace, too_few
-    from aoi_fl.science.clock import RoundClock
-
-    sizes = population.sizes.astype(float)
-    trace = make_trace(clock, len(sizes), seed)
-    if how["model"] and np.isinf(trace.download).all() and np.isinf(trace.upload).all():
-        raise ConfigError(
-            f"model-bytes is {how['model']:g}, but the devices of clock {clock} load in no time: leave it out, or give "
-            "a trace that has bandwidths."
-        )
-    made = RoundClock(trace.devices(float(sizes.mean())), sizes, seed=seed, **how)
-    fastest = float(made.seconds.min())
-    if wanted and (few := too_few(trace, *wanted)):
-        print(f"aoi: {few}", file=sys.stderr)
-    if fastest > made.deadline:
-        why = f"the deadline is {made.deadline:g} s, and the fastest of the clients takes {fastest:.4g} s"
-        print(f"aoi: {why}: nobody can meet it. Raise it.", file=sys.stderr)
-    return made
-
-
-def _cost(clock: RoundClock, history: History) -> dict[str, float]:
-    return {
-        "simulated_hours": clock.now / 3600,
-        "seconds_a_round": clock.now / history.rounds,
-        "device_hours": clock.worked / 3600,
-        "device_hours_in_vain": clock.wasted / 3600,
-    }
-
-
-def _required_budget(policy: str, budget: float | None) -> float:
-    from aoi_fl.science.purse import check_budget
-
-    if budget is None:
-        raise ConfigError(f"policy {policy!r} needs --budget: give what a round may spend, for instance 40")
-    check_budget(budget)
-    return budget
-
-
-def _budgeted_clients(
-    file: Path | None, clients: int, budget: float, seed: int, strict: bool, total: float
-) -> ClientTable:
-    from aoi_fl.wire.clients import check_clients, read_clients_file, section5_instance
-
-    table = read_clients_file(file) if file else section5_instance(clients, seed)
-    for warning in check_clients(table.payments, table.sensitivities, budget, table.names, strict, total):
-        print(f"aoi: {warning}", file=sys.stderr)
-    return table
