@@ -18,6 +18,7 @@ from aoi_fl.science.stride_laws import interval_law, interval_variance, window_v
 
 _RANDOM = ("random", "RandomSelection")
 _STEADY = (None, "", "always")  # clocks on which everybody is there
+_LONGEST_WAIT = 10**6  # rounds: a client that takes part more rarely has a law too long to be worked out
 
 
 class OneLaw(Protocol):
@@ -139,8 +140,9 @@ def law(run: Run) -> MarkovPolicy | MixedLaw | None:
 
     Random selection of k out of n is geometric in X with rate k/n (Javani & Wang 2024, eq. 5), for one client the same
     as a table that has k/n at every age. Rates of the clients' own are in the record when the run is over; where
-    absence or dropout is learned, tables follow what was learned, and have no law here. Nor has a run in which who is
-    chosen may not count: with over-selection, or by a clock on which devices come and go.
+    absence or dropout is learned, tables and strides follow what was learned, and have no law here. Nor has a run in
+    which rates have changed, as some clients left or never came, or in which who is chosen may not count: with
+    over-selection, or by a clock on which devices come and go.
     """
     policy = run.policy
     clients = policy.get("clients") or run.size
@@ -149,10 +151,11 @@ def law(run: Run) -> MarkovPolicy | MixedLaw | None:
     try:
         if float(run.config.get("over-selection") or 1) > 1 or run.config.get("clock") not in _STEADY:
             return None
+        if policy.get("absence", "ignored") != "ignored" or policy.get("adaptive_dropout"):
+            return None
         if policy.get("probabilities") and rates != "equal":
-            if policy.get("absence", "ignored") != "ignored" or policy.get("adaptive_dropout"):
-                return None
-            return MixedLaw(_checked(rates), lambda rate: TableLaw(_own(rate, dropout)))
+            each = _checked(rates, per_round)
+            return MixedLaw(each, lambda rate: TableLaw(_own(rate, dropout)))
         if policy.get("probabilities"):
             table = tuple(float(p) for p in policy["probabilities"])
             return MarkovPolicy(table, clients, per_round, str(policy.get("kind")), dropout)
@@ -160,16 +163,19 @@ def law(run: Run) -> MarkovPolicy | MixedLaw | None:
             return MarkovPolicy.uniform(clients, per_round, 0)
         if policy.get("kind") == "systematic":
             jitter = float(policy.get("jitter") or 0)
-            each = equal_rates(clients, per_round) if rates == "equal" else _checked(rates)
+            each = equal_rates(clients, per_round) if rates == "equal" else _checked(rates, per_round)
             return MixedLaw(each, lambda rate: StrideLaw(rate, jitter))
     except (ConfigError, TypeError, ValueError):  # what a ledger says of a policy need not make sense: then no theory
         return None
     return None
 
 
-def _checked(rates: Any) -> NDArray[np.float64]:
+def _checked(rates: Any, per_round: float) -> NDArray[np.float64]:
+    """Return rates by which k take part in a round, so that they are those of the whole run, and none too rare."""
     found = np.asarray(rates, dtype=np.float64)
     check_rates(found)
+    if abs(found.sum() - per_round) > 1e-3 or found.min() * _LONGEST_WAIT < 1:
+        raise ConfigError("not the rates of k clients a round, or waits too long to be shown")
     return found
 
 

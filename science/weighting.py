@@ -32,7 +32,7 @@ def weigh(
     clients : (s,) their numbers
     sizes : (n,) examples d_i of all clients
     rates : (n,) r_i, how often a client takes part (or is drawn) in a round, in the mean; only ``unbiased`` needs it
-    draws : (s,) how often each was drawn, where that is with replacement; each draw counts. By default once
+    draws : (s,) how often each was drawn, where that is with replacement; ``unbiased`` counts each draw. By default once
 
     Raises
     ------
@@ -47,7 +47,7 @@ def weigh(
     >>> weigh("unbiased", who, sizes, rates).round(6).tolist()
     [0.333333, 0.5]
     """
-    parts: Floats = np.ones(len(clients)) if draws is None else draws.astype(np.float64)
+    parts: Floats = np.ones(len(clients))
     match weighting:
         case "equal":
             parts /= max(parts.sum(), 1.0)
@@ -59,7 +59,7 @@ def weigh(
         case "unbiased":
             if len(clients) and not sizes.sum() > 0:
                 raise ConfigError("unbiased weights need examples, and no client has any: choose equal ones")
-            parts *= sizes[clients] / sizes.sum() / _known(rates, clients)
+            parts *= (1 if draws is None else draws) * sizes[clients] / sizes.sum() / _known(rates, clients)
         case _:
             known = get_args(Weighting)
             near = did_you_mean(weighting, known)

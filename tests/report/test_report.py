@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from aoi_fl.report import page, theory
 from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import Run, load_all
-from aoi_fl.report.summary import sentence
+from aoi_fl.report.summary import key_numbers, sentence
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
@@ -170,11 +170,35 @@ def test_tables_of_the_clients_own_show_their_law(tmp_path: Path) -> None:
     shows_its_law(RatedMarkovPolicy(np.repeat(rates, 1000)), theory.law(load_all([str(folder)])[0]))
 
 
-@pytest.mark.parametrize("what", [{"rates": "size"}, {"rates": [0.5, 0.5, 0.25, 0.75], "absence": "learned"}])
-def test_tables_that_are_not_in_the_record_show_no_law(tmp_path: Path, what: dict[str, object]) -> None:
-    notes = {"kind": "markov-optimal", "clients": 4, "per_round": 2, "probabilities": [0.0, 1.0], **what}
-    folder = record(tmp_path / "m", [RoundRecord(1)], [], policy=notes, config={"policy": "markov-optimal"})
-    assert theory.law(load_all([str(folder)])[0]) is None
+_OWN = [0.5, 0.5, 0.25, 0.75]
+
+
+@pytest.mark.parametrize("kind", ["markov-optimal", "systematic"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        {"rates": "size"},
+        {"rates": _OWN, "absence": "learned"},
+        {"rates": "equal", "absence": "learned"},
+        {"rates": [*_OWN, 0.5, 0.5]},  # two have left, and the others share k out: rates have not always been these
+        {"rates": [1.0, 1 - 1e-9, 1e-9, 1e-15]},
+    ],
+)
+def test_rates_that_are_not_those_of_the_whole_run_show_no_law(
+    tmp_path: Path, kind: str, what: dict[str, object]
+) -> None:
+    of_tables = {"probabilities": [0.0, 1.0]} if kind == "markov-optimal" else {"jitter": 0.0}
+    notes = {"kind": kind, "clients": 4, "per_round": 2, **of_tables}
+    record(tmp_path / "m", [RoundRecord(1)], [], policy=notes | what, config={"policy": kind})
+    record(tmp_path / "all", [RoundRecord(1)], [], policy=notes | {"rates": _OWN}, config={"policy": kind})
+    changing, steady = load_all([str(tmp_path / "m"), str(tmp_path / "all")])
+    assert theory.law(changing) is None and theory.law(steady) is not None
+
+
+def test_a_dropout_that_is_learned_shows_no_law(tmp_path: Path) -> None:
+    notes = {"kind": "markov-optimal", "clients": 4, "per_round": 2, "probabilities": [0.0, 1.0], "rates": "equal"}
+    record(tmp_path / "m", [RoundRecord(1)], [], policy=notes | {"adaptive_dropout": True}, config={})
+    assert theory.law(load_all([str(tmp_path / "m")])[0]) is None
 
 
 @pytest.mark.parametrize("policy", ["markov", "random"])
@@ -328,6 +352,14 @@ def test_summary_sentence_says_what_ran(tmp_path: Path) -> None:
     assert f"fairness of the load {jain:.3f}" in said
     met = {pair for who in chosen for pair in product(who, who) if pair[0] < pair[1]}
     assert f"pairs of clients that have trained together{len(met) / (N * (N - 1) / 2):.1%}" in "".join(said.split("\n"))
+
+
+def test_pairs_of_those_who_refresh_are_none_that_train_together_where_all_train(tmp_path: Path) -> None:
+    runs = load_all([str(budgeted_run(tmp_path / name)) for name in ("all", "selected")])
+    for run, trains in zip(runs, ("all", "selected"), strict=True):
+        run.policy["trains"] = trains
+    (row,) = [row for row in key_numbers(runs)[1] if row[0].startswith("pairs of clients")]
+    assert row[1] == "" and row[2].endswith("%")
 
 
 def test_a_run_without_rounds_and_one_still_going(tmp_path: Path) -> None:

@@ -11,12 +11,13 @@ from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import size_rates
-from aoi_fl.science.selection import Population
+from aoi_fl.science.selection import Population, ProportionalSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions, SystematicParticipation
 from aoi_fl.strategies.pace import Pace
 from aoi_fl.strategies.plan import Resume
+from aoi_fl.strategies.selection.central import ProportionalSelection
 from aoi_fl.strategies.selection.f3ast import F3astSelection
 
 N, K, SEED, ROUNDS = 10, 3, 4, 60
@@ -128,6 +129,20 @@ def test_unbiased_weights_of_random_selection_sum_to_the_mean_in_expectation(tmp
         assert {p.client: p.weight for p in record.participations} == pytest.approx(
             {p.client: q[p.client] * N / K for p in record.participations}
         )
+
+
+@pytest.mark.parametrize("weights", ["equal", "size"])
+def test_who_is_drawn_more_than_once_has_the_weight_that_the_simulator_gives(weights, tmp_path):
+    notes, _ = play(lambda **s: ProportionalSelection(K, weights=weights, **s), tmp_path, rounds=8)
+    everyone = Population(np.zeros(N, np.int64), SIZES, np.ones(N, np.bool_))
+    history = simulate(ProportionalSelector(K, SEED), everyone, 8, SEED, weighting=weights)
+    assert history.draws.max() > 1
+    for t, record in enumerate(notes.rounds, 1):
+        found, wanted = {p.client: p.weight for p in record.participations}, history.selection(t)
+        share = np.array([found[client] for client in wanted.clients.tolist()])
+        np.testing.assert_allclose(share / share.sum(), wanted.weights)
+        parts = SIZES[wanted.clients] if weights == "size" else np.ones(len(share))
+        np.testing.assert_allclose(wanted.weights, parts / parts.sum())
 
 
 class HalfLeave(LocalGrid):
