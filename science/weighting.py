@@ -32,7 +32,7 @@ def weigh(
     clients : (s,) their numbers
     sizes : (n,) examples d_i of all clients
     rates : (n,) r_i, how often a client takes part (or is drawn) in a round, in the mean; only ``unbiased`` needs it
-    draws : (s,) how often each was drawn, where that is with replacement; ``unbiased`` counts each draw. By default once
+    draws : (s,) how often each was drawn, where that is with replacement, for ``unbiased``; by default once
 
     Raises
     ------
