@@ -35,8 +35,8 @@ class RunKeys(TaskSettings):
     total_budget : what all rounds together may spend; where it pays nobody more, the run is complete; 0: no bound
     budget, index_source, trains, strict_budget, stop_at_first : the budgeted policies, see
         :class:`strategies.BudgetedRefresh` and :class:`aoi_fl.science.budget.BudgetedSelector`
-    sensitivities : φ: ``declared`` by the clients or their table, by their sizes and rates of ``staleness``, or
-        ``estimated`` while the run goes on
+    sensitivities : φ: ``declared`` by the clients or their table, by their sizes and rates of ``staleness``, by the
+        ``bound`` of Xu et al. 2024, or ``estimated`` while the run goes on
     ageing : what an age costs, for WICS: ``linear``, as in the paper, ``quadratic`` or ``root``
     staleness_rates : whether each client's data go bad at its ``own`` rate, the table's, or all alike
     clients_file : CSV of :data:`aoi_fl.wire.clients.COLUMNS`; without it they are drawn as in Xu et al. 2024
@@ -82,7 +82,7 @@ class RunKeys(TaskSettings):
     total_budget: float = Field(0.0, ge=0, le=1e18)
     index_source: Literal["server", "bid"] = "server"
     trains: Literal["selected", "all"] = "selected"
-    sensitivities: Literal["declared", "staleness", "estimated"] = "declared"
+    sensitivities: Literal["declared", "staleness", "bound", "estimated"] = "declared"
     staleness_rates: Literal["equal", "own"] = "equal"
     strict_budget: bool = False
     stop_at_first: bool = False

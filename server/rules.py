@@ -47,6 +47,16 @@ def conflicts(config: RunKeys) -> Iterator[str]:
             f"staleness-rates is own, but staleness is {config.staleness}: only mislabelled data go bad at rates of "
             "their own; set staleness to mislabelled, or staleness-rates to equal"
         )
+    if config.sensitivities in ("staleness", "bound") and config.staleness == "none":
+        yield (
+            f"sensitivities is {config.sensitivities}, but staleness is none: no data go bad here; set staleness to "
+            "mislabelled, or sensitivities to declared"
+        )
+    if config.sensitivities == "bound" and not config.local_steps:
+        yield (
+            "sensitivities is bound, but local-steps is 0: eq. (10) is of clients that make equally many steps; set "
+            "local-steps, or sensitivities to staleness"
+        )
     if config.candidates and not config.sent <= config.candidates <= config.num_clients:
         least = "clients-per-round" + (" times over-selection" if config.over_selection > 1 else "")
         yield (

@@ -11,6 +11,7 @@ import numpy as np
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rates import given_rates
+from aoi_fl.science.sensitivity import ConvergenceConstants, sensitivities
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import keep
 from aoi_fl.wire.clients import COLUMNS, ClientTable, check_clients, read_clients_file, section5_instance
@@ -24,7 +25,10 @@ def client_table(config: RunConfig) -> ClientTable:
 
     Data go bad alike unless ``staleness-rates`` is ``own``. With ``sensitivities`` set to ``staleness``, φ_i is the
     client's share of the data times its rate, 1 in the mean of clients that are alike: what an error in its data does
-    to the model, in the spirit of eq. (10), where φ_i is as σ_i², the growth of the gradient's bound.
+    to the model. With ``bound`` it is eq. (10) of Xu et al. 2024 but for a factor that all share, 1 in the mean: α_i
+    σ_i², where α_i goes for the most part by the square of the client's share as soon as it makes more than a step, and
+    σ_i², the growth of the squared gradient's bound with age, by the rate at which its labels go wrong. The convexity
+    μ, which nobody knows, is taken as 1: with 10 steps of 0.005 any smaller one changes no φ_i by a part in 10,000.
 
     Raises
     ------
@@ -35,7 +39,7 @@ def client_table(config: RunConfig) -> ClientTable:
     if not config.clients_file:
         table = section5_instance(config.num_clients, config.seed)
     else:
-        table = read_clients_file(Path(config.clients_file))
+        table = read_clients_file(Path(config.clients_file), own_staleness=config.staleness_rates == "own")
         if len(table.names) != config.num_clients:
             raise ConfigError(
                 f"clients-file {config.clients_file} has {len(table.names)} clients, num-clients is "
@@ -45,6 +49,10 @@ def client_table(config: RunConfig) -> ClientTable:
         table = replace(table, staleness=np.ones(config.num_clients))
     if config.sensitivities == "staleness":
         table = replace(table, sensitivities=table.sizes / table.sizes.mean() * table.staleness)
+    elif config.sensitivities == "bound":
+        constants = ConvergenceConstants(1.0, 1.0, config.learning_rate, config.local_steps)
+        growing = sensitivities(table.sizes, table.staleness, constants, 1)
+        table = replace(table, sensitivities=growing / growing.mean())
     total = config.total_budget or math.inf
     warnings = check_clients(
         table.payments, table.sensitivities, config.budget, table.names, config.strict_budget, total

@@ -144,11 +144,11 @@ def _name(text: str) -> str:
     return text
 
 
-def read_clients_file(path: Path) -> ClientTable:
+def read_clients_file(path: Path, *, own_staleness: bool = False) -> ClientTable:
     """Read clients from a CSV file with the columns name, size, payment, sensitivity, age and staleness.
 
-    Age may be left out where all start at 0, and staleness where all data go bad alike. Columns may come in any order;
-    blank lines are skipped, and so is a column rate.
+    Age may be left out where all start at 0, and staleness where all data go bad alike: not where each client's are to
+    go bad at a rate of its own. Columns may come in any order; blank lines are skipped, and so is a column rate.
 
     Raises
     ------
@@ -169,6 +169,11 @@ def read_clients_file(path: Path) -> ClientTable:
             reader = csv.reader(file)
             header = [title.strip() for title in next(reader, [])]
             _check_header(path, header)
+            if own_staleness and "staleness" not in header:
+                raise ConfigError(
+                    f"{path}, line 1: the columns are {','.join(header)}, and staleness-rates is own: give each client "
+                    "a rate in a column staleness, or set staleness-rates to equal"
+                )
             for cells in reader:
                 if not any(cell.strip() for cell in cells):
                     continue

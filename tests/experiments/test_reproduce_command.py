@@ -283,7 +283,7 @@ def test_the_share_that_is_there_is_of_the_plan_and_what_goes_beyond_it_is_added
     ):
         assert shown in behind(learning, _recorded(tmp_path / case, "mnist-iid", options, few), ""), case
     cnn = _recorded(tmp_path / "on demand", "wics-sensitivity", Options(model="cnn"), lambda unit: unit["seed"] == 1)
-    assert "--model cnn` · 12 of 252 units · " in behind(find("wics-sensitivity"), cnn, "")
+    assert "--model cnn` · 12 of 292 units · " in behind(find("wics-sensitivity"), cnn, "")
 
 
 def test_results_of_other_settings_than_the_command_s_name_what_is_new(tmp_path):

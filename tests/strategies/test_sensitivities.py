@@ -79,6 +79,20 @@ def test_the_table_says_how_fast_data_go_bad_and_what_that_makes_of_sensitivitie
     np.testing.assert_allclose(alike.sensitivities, drawn.sensitivities)
 
 
+def test_sensitivities_by_the_bound_are_those_of_equation_10(tmp_path):
+    """φ_i = α_i σ_i² βNT/2 as printed, with α_i from the appendix, up to what all have in common."""
+    drawn, eta, tau, mu = section5_instance(8, RUN["seed"]), 0.05, 10, 1.0
+    found = read_clients_file(
+        play(tmp_path, sensitivities="bound", **{"local-steps": tau, "learning-rate": eta}) / "clients.csv"
+    ).sensitivities
+    s = drawn.sizes / drawn.sizes.sum()
+    alpha = eta * s / mu + 8 * eta * (tau**2 * eta + 2 * (tau - 1) ** 2 / mu) * s**2
+    assert (found / (alpha * drawn.staleness)).std() < 1e-12 * found.mean() / (alpha * drawn.staleness).mean()
+    assert found.mean() == pytest.approx(1)
+    by_share = s * drawn.staleness
+    assert np.ptp(found / by_share) > 0.5 * np.mean(found / by_share)  # which is another thing
+
+
 def test_labels_go_wrong_at_each_client_s_own_rate(tmp_path):
     """Two clients alike but for their rates, whose only round is played with data of age 10."""
     file = tmp_path / "clients.csv"
@@ -108,6 +122,19 @@ def test_costs_of_age_that_are_not_linear_do_not_go_with_what_takes_them_to_be_s
         BudgetedRefresh(BudgetedSelector(40.0, ageing="root"), 3, **how)
 
 
+def test_a_table_that_does_not_say_how_fast_data_go_bad_is_refused_where_each_client_s_do(tmp_path):
+    file = tmp_path / "clients.csv"
+    file.write_text("name,size,payment,sensitivity\na,100,20,1\nb,100,20,1\n")
+    keys = {"clients-file": str(file), "num-clients": 2, "num-server-rounds": 1}
+    with pytest.raises(ConfigError, match="line 1: the columns are name,size,payment,sensitivity, and staleness-rates"):
+        play(tmp_path / "own", **keys)
+    assert not (tmp_path / "own").exists()
+    assert (
+        read_clients_file(play(tmp_path / "alike", **keys, **{"staleness-rates": "equal"}) / "clients.csv").staleness
+        == 1
+    ).all()
+
+
 def test_what_makes_no_sense_is_refused():
     with pytest.raises(ConfigError, match="index-source is 'bid': the server estimates"):
         BudgetedRefresh(BudgetedSelector(40.0), 4, source="bid", sensitivities="estimated", trains="all")
@@ -119,5 +146,10 @@ def test_what_makes_no_sense_is_refused():
         BudgetedRefresh(BudgetedSelector(40.0), 4, sensitivities="guessed")
     with pytest.raises(ConfigError, match="staleness-rates is own, but staleness is stream"):
         RunConfig.parse(RUN | {"staleness": "stream"})
+    with pytest.raises(ConfigError, match=r"sensitivities is bound, but local-steps is 0: .* set local-steps"):
+        RunConfig.parse(RUN | {"sensitivities": "bound", "local-steps": 0})
+    for kind in ("staleness", "bound"):
+        with pytest.raises(ConfigError, match=f"sensitivities is {kind}, but staleness is none: .* to declared"):
+            RunConfig.parse({"policy": "wics", "sensitivities": kind, "local-steps": 5})
     with pytest.raises(ConfigError, match="sensitivities is estimated, but policy maxpack does not use it"):
         RunConfig.parse(RUN | {"policy": "maxpack", "sensitivities": "estimated"})
