@@ -24,12 +24,13 @@ FRONT = (
 _HEAD = ("claim", "paper", "the paper's figure", "ours, with 95 % interval", "verdict", "seeds", "one core", "command")
 _RULES = (
     "*Holds*: every comparison that a claim makes comes out its way beyond chance (95 % intervals over paired seeds). "
-    "*Holds weakly*: some do, and none the other way. *Holds, vacuous*: a bound that says less than no training. "
-    "*Undecided*: chance may explain it, and more seeds may tell, or what was measured decides nothing. *Refuted*: a "
-    "comparison comes out the other way beyond what chance makes of so many (Bonferroni), or a counterexample is "
-    "exact; one rival ahead refutes a superlative. "
-    "Seeds are those that a claim rests on (instances, where no federation is played), and the time is what these "
-    "took of one core. All pages: `aoi reproduce summary`, from the CSV files in this folder."
+    "*Holds weakly*: one does beyond what chance makes of so many (Bonferroni), and none the other way. *Holds, "
+    "vacuous*: a bound that says less than no training. *Undecided*: chance may explain it, and more seeds may tell, "
+    "or what was measured decides nothing. *Refuted*: a comparison comes out the other way beyond what chance makes of "
+    "so many, or a counterexample is exact; one rival ahead refutes a superlative. The 7.5 to 20 % of an abstract hold "
+    "where the interval lies within them, and are refuted where it lies without. Seeds are those that a claim rests on "
+    "(instances, where no federation is played), and the time is what these took of one core. All pages: `aoi "
+    "reproduce summary`, from the CSV files in this folder."
 )
 
 

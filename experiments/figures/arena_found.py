@@ -14,7 +14,7 @@ from aoi_fl.experiments.harness.times import earlier
 BASE = "random"
 _LATE = ("refl:late-rounds=5", "random:late-rounds=5")
 _TOLD = (_LATE[1], "random:clients-per-round=4", "markov-optimal")  # beside random selection, in the headline
-_TELLING = (BASE, *_TOLD, "random:clients-per-round=4:over-selection=1", "systematic:weights=size:absence=learned")
+TELLING = (BASE, *_TOLD, "random:clients-per-round=4:over-selection=1", "systematic:weights=size:absence=learned")
 _NONE = "–"
 _ABOVE = "points above random"
 _WORK = (
@@ -109,7 +109,7 @@ def side_by_side(arenas: Mapping[str, Sequence[Row]]) -> Table:
     arenas : the rows of each, by what it is called
     """
     lines = []
-    for policy in sorted({p for rows in arenas.values() for p in policies_of(rows)} & {*_TELLING}, key=_TELLING.index):
+    for policy in sorted({p for rows in arenas.values() for p in policies_of(rows)} & {*TELLING}, key=TELLING.index):
         line = [called(policy)]
         for rows in arenas.values():
             runs, usual = runs_of(rows, policy), runs_of(rows, BASE)

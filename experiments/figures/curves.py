@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from aoi_fl.experiments.figures.said import Said
 from aoi_fl.experiments.figures.speed import BASE, Curves
 from aoi_fl.experiments.harness.base import GLOBECOM, JOURNAL
-from aoi_fl.experiments.harness.drawing import CROSS, STYLES, legend_below, paired_tenths
-from aoi_fl.experiments.harness.stats import interval
+from aoi_fl.experiments.harness.drawing import CROSS, STYLES, error_bars, goes_on, legend_below
+from aoi_fl.experiments.harness.stats import Interval, interval
 
 _CROSSES: Mapping[str, dict[str, Any]] = {GLOBECOM: {**CROSS}, JOURNAL: {**CROSS, "marker": "+", "markersize": 12}}
-_WIDTH = 46  # points, of a number of rounds written at the edge
+_ARROW, _WIDTH = 12, 25  # points: of an arrow, and of a number of rounds, written beside the edge
 
 
 def draw(
@@ -24,8 +24,8 @@ def draw(
     """Draw each policy's mean accuracy with the target, and under it what it is above random selection, in pairs.
 
     A round's difference is mostly noise: below are means over a tenth of the rounds, policies side by side. The first
-    rounds, where little is learnt yet, set neither scale. Crosses are what the papers print, the rounds to a target; at
-    the right edge, with an arrow, are those that lie beyond it.
+    rounds, where little is learnt yet, set neither scale; arrows show where an interval goes on. Crosses are what the
+    papers print, the rounds to a target; beside the right edge, after an arrow, are those that lie beyond it.
 
     Parameters
     ----------
@@ -34,23 +34,23 @@ def draw(
     claims : whose printed rounds are drawn in
     """
     compared = any(found.keys() != {BASE} for found in curves.values())
+    many = any(len(curve) > 1 for found in curves.values() for curve in found.values())
     figure.set_size_inches(9, 7.5 if compared else 4.6)
-    ends, late, printed = [0.0], [100 * targets[split] for split in curves], set[_Printed]()
+    late, printed = [100 * targets[split] for split in curves], set[_Printed]()
     panels = figure.subplots(1 + compared, len(curves), sharex=True, sharey="row", squeeze=False)
     above, below = panels[0], panels[-1]
+    tenths: list[tuple[Axes, str, list[_Point]]] = []
     for top, bottom, (split, found) in zip(above, below, curves.items(), strict=True):
         percents = {policy: 100 * curve for policy, curve in found.items()}
         for policy, curve in percents.items():
             x = np.arange(1, curve.shape[1] + 1)
             style: dict[str, Any] = {**STYLES[policy], "markevery": max(1, len(x) // 8)}
             top.plot(x, curve.mean(axis=0), label=policy, **style)
-            late += curve.mean(axis=0)[4:].tolist()
+            late += curve.mean(axis=0)[min(4, len(x) - 1) :].tolist()
         if compared:
             bottom.axhline(0, color=STYLES[BASE]["color"])
         gains = {p: c - percents[BASE] for p, c in percents.items() if p != BASE}
-        for gain in paired_tenths(bottom, x, gains):
-            intervals = [interval(values) for values in gain[1:]]
-            ends += [end for g in intervals for end in (g.low, g.mean, g.high) if np.isfinite(end)]
+        tenths += [(bottom, policy, points) for policy, points in _tenths(bottom, gains).items()]
         top.axhline(100 * targets[split], color="#888888", linestyle=":", label="target")
         found_in = _printed(split, claims)
         _mark(top, found_in, len(x))
@@ -61,11 +61,12 @@ def draw(
     figure.suptitle(title, fontsize="medium")
     low, high = min(late), max(late)
     above[0].set_ylim(low - 0.03 * (high - low), high + 0.05 * (high - low))
-    if margin := 0.08 * (max(ends) - min(ends)):
-        below[0].set_ylim(min(ends) - margin, max(ends) + margin)
+    above[0].set_ylabel(f"test accuracy in %,\n{'mean over seeds' if many else 'one seed'}")
     if compared:
-        below[0].set_ylabel("points above random, 95 % interval,\nmeans of a tenth of the rounds")
-    above[0].set_ylabel("test accuracy in %, mean over seeds")
+        _scale(below[0], tenths)
+        spread = "95 % interval" if many else "one seed"
+        below[0].set_ylabel(f"points above random, {spread},\nmeans of a tenth of the rounds")
+        figure.align_ylabels()
     played = set().union(*curves.values())
     for policy in [p for p in STYLES if p not in played and any(point.policy == p for point in printed)]:
         above[0].plot([], [], color=STYLES[policy]["color"], linestyle="-", label=f"{policy}, not played")
@@ -77,6 +78,35 @@ def draw(
             [], [], color="black", label="printed, beyond the axis", linestyle="", marker="$→$", markersize=13
         )
     legend_below(figure, above[0], 3)
+
+
+class _Point(NamedTuple):
+    round: float
+    gain: Interval
+
+
+def _tenths(axes: Axes, gains: Curves) -> dict[str, list[_Point]]:
+    """Draw (seeds, rounds) differences as means over a tenth of the rounds, policies side by side; return the means."""
+    found = {}
+    for i, (policy, gain) in enumerate(gains.items()):
+        rounds = gain.shape[1]
+        stretches = np.array_split(np.arange(rounds), min(10, rounds))
+        aside = 1 + (i - (len(gains) - 1) / 2) * rounds / 10 / (len(gains) + 1)
+        places = [float(stretch.mean()) + aside for stretch in stretches]
+        means = [gain[:, stretch].mean(axis=1).tolist() for stretch in stretches]
+        error_bars(axes, places, means, linestyle="", **STYLES[policy])
+        found[policy] = [_Point(place, interval(of)) for place, of in zip(places, means, strict=True)]
+    return found
+
+
+def _scale(axes: Axes, tenths: Sequence[tuple[Axes, str, list[_Point]]]) -> None:
+    """Scale the panels, which share y, by all tenths but the first; draw arrows where one goes on beyond."""
+    ends = [0.0, *(g.mean + side * g.bar for *_, points in tenths for _, g in points[1:] for side in (-1, 1))]
+    margin = 0.08 * (max(ends) - min(ends)) or 1.0
+    axes.set_ylim(min(ends) - margin, max(ends) + margin)
+    for panel, policy, points in tenths:
+        for place, gain in points:
+            goes_on(panel, "y", place, gain, STYLES[policy]["color"])
 
 
 class _Printed(NamedTuple):
@@ -97,20 +127,21 @@ def _printed(split: str, claims: Sequence[Said]) -> set[_Printed]:
 
 
 def _mark(axes: Axes, printed: set[_Printed], last: int) -> None:
-    """Draw a cross for each that is within the rounds, and write the others at the right edge, the latest outermost."""
+    """Draw a cross for each that is within the rounds, and write the others beside the edge, the earliest first."""
     beyond: Counter[float] = Counter()
-    for point in sorted(printed, reverse=True):
-        colour = STYLES[point.policy]["color"]
+    for point in sorted(printed):
+        colour, place = STYLES[point.policy]["color"], beyond[point.target]
         if point.rounds <= last:
             axes.plot(point.rounds, 100 * point.target, color=colour, **_CROSSES[point.paper])
             continue
         axes.annotate(
-            f"{point.rounds} →",
+            f"{point.rounds}" if place else f"→ {point.rounds}",
             (1, 100 * point.target),
-            (-_WIDTH * beyond[point.target], 9),
+            (3 + _WIDTH * place + _ARROW * (place > 0), 0),
             xycoords=axes.get_yaxis_transform(),
             textcoords="offset points",
-            horizontalalignment="right",
+            verticalalignment="center",
+            fontsize="small",
             color=colour,
         )
         beyond[point.target] += 1

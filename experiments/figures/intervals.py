@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import JOURNAL, Claim, Conclusion, Options, Row, Table, Unit
-from aoi_fl.experiments.harness.drawing import CROSS, STYLES
+from aoi_fl.experiments.harness.drawing import STYLES
 from aoi_fl.experiments.harness.stats import agreement, interval
 from aoi_fl.experiments.harness.verdicts import joint, side
 from aoi_fl.science.load import interval_counts
 from aoi_fl.science.stride_laws import interval_law
 
 _SHOWN = 30  # waits that the picture shows one by one
+_TOLD = 0.001  # of the waits: so many longer ones are told
 _CLAIMED_PEAK = 6  # rounds; of rounds missed it is the same peak, a round earlier
 _LEAST = 25.0  # waits expected over all seeds, below which lengths are put together: the t-test needs that many
 
@@ -136,13 +137,12 @@ class Intervals(setting.PolicyFigure):
             exact = expected_counts(policy, settings["rounds"])
             x = np.arange(1, _SHOWN + 1)
             total = _table(rows, policy, settings["rounds"]).sum()
-            axes.bar(x, found / total, color=STYLES[policy]["color"], alpha=0.55, width=0.85, label="measured")
+            axes.bar(x, found / total, color=STYLES[policy]["color"], alpha=0.55, width=0.85, label="measured, bars")
             axes.plot(x, (exact / exact.sum())[:_SHOWN], "k.", markersize=6, label="exact")
             if policy == "markov-optimal":  # of which the paper tells the place, and no height
-                height = (exact / exact.sum()).max()
-                axes.plot(_CLAIMED_PEAK, height, color="black", label="paper's peak", **CROSS)
-            axes.set(title=policy)
-            axes.legend()
+                axes.axvline(_CLAIMED_PEAK, color="black", linestyle=":", label=f"paper's peak, around {_CLAIMED_PEAK}")
+            beyond = exact[_SHOWN:].sum() / exact.sum()
+            axes.set(title=policy + (f" ({100 * beyond:.1f} % > {_SHOWN})" if beyond > _TOLD else ""))
         for axes in panels.flat[len(there) :]:
             axes.remove()
         for axes in panels.flat[len(there) - panels.shape[1] : len(there)]:  # the lowest ones
@@ -150,6 +150,8 @@ class Intervals(setting.PolicyFigure):
             axes.tick_params(labelbottom=True)
         for axes in panels[:, 0]:
             axes.set_ylabel("share")
+        shown = {name: of for axes in figure.axes for of, name in zip(*axes.get_legend_handles_labels(), strict=True)}
+        figure.legend(shown.values(), shown, loc="outside lower center", ncols=len(shown))
 
 
 def _table(rows: Sequence[Row], policy: str, rounds: int) -> NDArray[np.float64]:

@@ -163,6 +163,12 @@ class Skew(Experiment):
             if not found or settings["dataset"] != self._dataset:
                 verdict, ours = "not run", f"played on {settings['dataset']}; {ours}" if found else self._why
             claims.append(self._claim(claim, policies, ours, verdict))
+        halves = [least.half for policy in above if policy != "random" for least, _ in above[policy].values()]
+        if halves and any(claim.verdict == "undecided" for claim in claims):
+            paragraph += (
+                f" {len({row['seed'] for row in rows})} seeds are too few to decide: by how much the least ρ is above "
+                f"random's they tell to ±{min(halves):.2f} at best and to ±{max(halves):.2f} at worst."
+            )
         claims.append(self._unbiased(*self._judge_bias(rows, settings)))
         return Conclusion(paragraph, tuple(claims), tables)
 

@@ -172,7 +172,7 @@ def _draw_load(axes: Axes, rows: Sequence[Row]) -> None:
     axes.plot(m, [r["printed"] for r in shown], color=COLOURS[0], label="Theorem 2")
     axes.plot(m, [r["programme"] for r in shown], "ko", label="linear programme")
     axes.plot(m, [r["random"] for r in shown], color=STYLES["random"]["color"], linestyle="--", label="random")
-    axes.set(xlabel="largest age m", ylabel="least Var[X]", title=f"n={_SHOWN[0]}, k={_SHOWN[1]}")
+    axes.set(xlabel="largest age m, rounds", ylabel="least Var[X], rounds²", title=f"n={_SHOWN[0]}, k={_SHOWN[1]}")
     axes.set_ylim(bottom=0)
     axes.legend()
 
@@ -183,7 +183,9 @@ def _draw_index(axes: Axes, rows: Sequence[Row]) -> None:
     grid = np.linspace(0, top, 400)
     axes.plot(grid, np.floor(grid), color=COLOURS[0], linewidth=1.2, label="floor")
     axes.plot([r["root"] for r in shown], [r["optimal"] for r in shown], "k.", label="value iteration")
-    axes.set(xlabel="eq. (25) without its bracket", ylabel="refreshed from age", title="WICS, Theorem 2")
+    axes.set(
+        xlabel="eq. (25) without its bracket, rounds", ylabel="refreshed from age, rounds", title="WICS, Theorem 2"
+    )
     axes.legend()
 
 

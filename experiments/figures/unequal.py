@@ -7,13 +7,15 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from aoi_fl.experiments.figures.unequal_found import concluded, drawn
+from aoi_fl.experiments.figures.unequal_drawn import drawn
+from aoi_fl.experiments.figures.unequal_found import CLAIMS, concluded
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Unit, seeds
 from aoi_fl.experiments.harness.replay import dealt
 from aoi_fl.science.history import History
+from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.markov_rates import RatedMarkovPolicy
-from aoi_fl.science.rates import size_rates
+from aoi_fl.science.rates import pooled_variance, size_rates
 from aoi_fl.science.selection import Population, ProportionalSelector, RandomSelector, Selector
 from aoi_fl.science.simulate import Decentralised, simulate
 from aoi_fl.science.systematic import SystematicPolicy
@@ -69,6 +71,9 @@ class Unequal(Experiment):
     title = "Unequal data: weights, rates and phases, MNIST"
     source = "Not in the papers; the setting of their MNIST"
     minutes = 800
+    ours = True
+    version = 2
+    claims = CLAIMS
 
     def datasets(self, options: Options) -> tuple[str, ...]:
         """Return MNIST; a quick look takes the digits."""
@@ -109,12 +114,14 @@ class Unequal(Experiment):
         everyone = Population(np.zeros(_CLIENTS, np.int64), there.sizes, np.ones(_CLIENTS, np.bool_))
         policy = make(there.sizes, seed)
         history = simulate(policy, everyone, chosen["num-server-rounds"], seed, weighting=weighting)
-        loads = _loads(history)
+        loads = _loads(history, there.sizes)
+        about = {"variance": round(law_variance(policy, there.sizes), 3)}
+        about["largest"] = round(float(there.sizes.max() / there.sizes.sum()), 4)
         rows: list[Row] = []
         for t, model in enumerate(there.models(history)):
             if t:
                 loss, accuracy = there.task.evaluate_test(model)
-                rows.append({"round": t, "accuracy": accuracy, "loss": loss, **loads[t - 1]})
+                rows.append({"round": t, "accuracy": accuracy, "loss": loss, **loads[t - 1], **about})
                 if options.watch:
                     options.watch.tell(t, history.rounds)
         return rows
@@ -125,15 +132,27 @@ class Unequal(Experiment):
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw each policy's time shift, with its interval."""
-        drawn(rows, settings, figure, tuple(POLICIES), tuple(_SPLITS))
+        drawn(rows, figure, tuple(POLICIES), tuple(_SPLITS))
 
 
-def _loads(history: History) -> list[Row]:
+def law_variance(policy: Decentralised | Selector, sizes: Sizes) -> float:
+    """Return Var[X] of all clients' intervals together, in rounds², as the policy's law has it over many rounds."""
+    if isinstance(policy, MarkovPolicy):
+        return policy.interval_variance
+    if isinstance(policy, RatedMarkovPolicy | SystematicPolicy):
+        return pooled_variance(policy.rates, policy.interval_variances())
+    drawn_ = isinstance(policy, ProportionalSelector)
+    rates = 1 - (1 - sizes / sizes.sum()) ** _PER_ROUND if drawn_ else np.full(len(sizes), _PER_ROUND / len(sizes))
+    return pooled_variance(rates, (1 - rates) / rates**2)  # by a coin of its own in every round
+
+
+def _loads(history: History, sizes: Sizes) -> list[Row]:
     """Return, for each round, what the load up to it was.
 
-    ``trained`` is how many took part, ``met`` the share of the pairs of clients that have trained in a same round;
-    ``waits``, ``wait_mean`` and ``wait_variance`` are the number and the moments (ddof = 0) of the intervals X that
-    have ended; long ones are rarer among them than among all.
+    ``trained`` is how many took part, ``data`` on how much they trained, where 1 is what k average clients have, and
+    ``met`` the share of the pairs of clients that have trained in a same round; ``waits``, ``wait_mean`` and
+    ``wait_variance`` are the number and the moments (ddof = 0) of the intervals X that have ended; long ones are rarer
+    among them than among all.
     """
     met = np.zeros((history.clients, history.clients), dtype=np.bool_)
     last = np.zeros(history.clients, dtype=np.int64)
@@ -150,6 +169,7 @@ def _loads(history: History) -> list[Row]:
         rows.append(
             {
                 "trained": len(these),
+                "data": round(float(sizes[these].sum() / sizes.mean() / _PER_ROUND), 4),
                 "met": float((met.sum() - np.trace(met)) / pairs),
                 "waits": count,
                 "wait_mean": mean,

@@ -1,33 +1,49 @@
-"""What the runs on unequal data show: who is later or earlier than random selection, and at what load."""
+"""What the runs on unequal data show: who is later or earlier than random selection, on how much data, at what load."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import Conclusion, Row, Table
-from aoi_fl.experiments.harness.drawing import COLOURS, SIZE
+from aoi_fl.experiments.harness.base import Claim, Conclusion, Row, Table
 from aoi_fl.experiments.harness.pages import listed
 from aoi_fl.experiments.harness.stats import Interval, interval, ratio
-from aoi_fl.experiments.harness.times import earlier, levels, reached, shift, shifts
+from aoi_fl.experiments.harness.times import Floats, earlier, levels, reached, shift, shifts
+from aoi_fl.experiments.harness.verdicts import side
 
-_BASE = "random"
+Runs: TypeAlias = Mapping[int, Sequence[Row]]
+"""The rows of a policy under a partition, round by round, by seed."""
+
+BASE = "random"
 _TARGET = 0.97  # the levels below it, 94 to 96.9 %, were fixed after a pilot on other seeds
 _EQUAL = "iid"  # the partition whose data are equal
-_PANEL = 4.0  # inches that a panel is high
 _HEAD = (
     "policy and weights",
     "seeds",
-    "later than random at 94.0 % to 96.9 %",
-    "against random at 97 %",
+    "rounds later than random at 94.0 % to 96.9 %",
+    "data a round, of 15 average clients",
+    "later at equal data, in such rounds",
+    "rounds to 97 % against random",
     "accuracy at the end above random",
-    "Var[X] of intervals within the rounds, rounds²",
+    "Var[X], rounds²",
     "clients a round, SD",
     "pairs that met",
+)
+_RATES, _EVEN, _PAPERS = "systematic rates", "systematic size", "markov equal"
+_WHATEVER = "learns in fewer rounds than random selection, whatever the partition"
+# What is claimed; of which policy, whether at equal data, whether where data are unequal alone, and on which side of 0.
+_CLAIMED: Mapping[str, tuple[str, bool, bool, int]] = {
+    f"Systematic participation at rates by size, with unbiased weights, {_WHATEVER}": (_RATES, False, False, -1),
+    "At those rates and weights it learns from less data, too, where data are unequal": (_RATES, True, True, -1),
+    f"Systematic participation at one rate for all, with weights by size, {_WHATEVER}": (_EVEN, False, False, -1),
+    "With equal weights, the papers', Markov optimal needs more rounds than random selection, where data are unequal": (
+        _PAPERS, False, True, 1,
+    ),
+}  # fmt: skip
+CLAIMS = tuple(
+    Claim(claimed, "Ours, in the setting of their MNIST", "–", "not played", "not run", {"policy": {BASE, policy}})
+    for claimed, (policy, *_) in _CLAIMED.items()
 )
 
 
@@ -36,75 +52,98 @@ def concluded(
 ) -> Conclusion:
     """Return a table for each partition; each policy is compared over the seeds that it and random have finished.
 
-    The headline is of those of which all ``seeds`` that are planned have been played, under a partition.
+    The headline is there when all ``seeds`` that are planned have been played under each partition.
     """
     tables = []
     moved: dict[str, dict[str, Interval]] = {}
-    played = {split: {policy: _curves(rows, split, policy) for policy in policies} for split in splits}
+    played = {split: {policy: runs(rows, split, policy) for policy in policies} for split in splits}
     for split, found in played.items():
-        if not found[_BASE]:
+        if not found[BASE]:
             continue
-        moves = {policy: _shift(found[policy], found[_BASE]) for policy in policies}
-        lines = [_line(rows, split, p, found[p], found[_BASE], moves[p]) for p in policies if found[p]]
-        tables.append(Table(split, _HEAD, lines))
-        if told := {p: m for p, m in moves.items() if m and p != _BASE and np.isfinite(m.half)}:
+        tables.append(Table(split, _HEAD, [_line(p, found[p], found[BASE]) for p in policies if found[p]]))
+        moves = {policy: later(found[policy], found[BASE]) for policy in policies if policy != BASE}
+        if told := {policy: m for policy, m in moves.items() if m and np.isfinite(m.half)}:
             moved[split] = told
-    stride = setting.CLIENTS / setting.PER_ROUND
     sentences = (
         f"{settings['dataset']}, {settings['model']}, n=100, k=15, m=10, {settings['num-server-rounds']} rounds, seeds "
-        f"from 6 on; the levels were fixed after a pilot on seeds 1 to 5. {_nearest(rows, moved, splits)}"
+        f"from 6 on; the levels were fixed after a pilot on seeds 1 to 5. {_nearest(played, moved, splits)}"
     ).rstrip()
     points = [
         "Trained along the selections that the simulator makes, which are those of a real run with the same seed. Ages "
         "start from the stationary law, not at 0 as in the papers.",
         "Weights: equal is 1/|S|, size d_i/Σ_S d_j, unbiased q_i/r_i on updates. Rates are in proportion to size, "
         "capped at 1; jitter is 0.2 strides.",
-        "Var[X] is over the intervals that began and ended within the rounds, which leaves out long ones: random "
-        f"selection's over many rounds is {stride * (stride - 1):.1f}.",
+        "Rates by size have those train more often who have more data, so that a round is more work: at equal data "
+        "compares after as many examples trained on, in the rounds that 15 average clients would make of them.",
+        "Var[X] is over all clients' intervals together, by the policy's law for many rounds.",
+        *_largest(played.get("zipf", {}).get(BASE, {})),
+        "Equal weights let who has few examples count for as much as who has many, and so lead elsewhere than to what "
+        "fits all the data.",
     ]
-    if any(len(curves) < seeds for found in played.values() for curves in found.values()):
+    if any(len(found) < seeds for of in played.values() for found in of.values()):
         points.append("What is missing was not reached, and can be played on.")
-    best = [
-        f"{', '.join(complete)} ({split})"
-        for split, told in moved.items()
-        if (complete := [f"{p} {_sooner(m).show(1)}" for p, m in told.items() if m.count >= seeds])
-    ]
-    headline = ""
-    if best:
-        headline = f"Rounds sooner than random selection at the same accuracy, MNIST, {seeds} seeds: {'; '.join(best)}."
-    return Conclusion(listed(sentences, points), (), tuple(tables), headline)
+    return Conclusion(listed(sentences, points), _judged(played), tuple(tables), _headline(played, seeds))
 
 
-def drawn(
-    rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure, policies: Sequence[str], splits: Sequence[str]
-) -> None:
-    """Draw each policy's time shift with its interval, and each seed's as a dot, a panel for each partition."""
-    found = {split: {p: c for p in policies if (c := _curves(rows, split, p))} for split in splits}
-    there = [split for split in splits if _BASE in found[split]]
-    names = [p for p in policies if p != _BASE and any(p in found[split] for split in there)]
-    lines = max(1, -(-len(there) // 2))
-    figure.set_figheight(_PANEL * lines)
-    panels = figure.subplots(lines, min(len(there), 2) or 1, sharex=True, sharey=True, squeeze=False).ravel()
-    for axes in panels[len(there) :]:
-        axes.set_visible(False)
-    for axes, split in zip(panels, there, strict=False):
-        base = found[split][_BASE]
-        axes.axvline(0, color="#404040", linewidth=1.2)
-        for place, policy in enumerate(names):
-            mean = _shift(found[split].get(policy, {}), base)
-            if mean is None:
-                continue
-            colour = COLOURS[place % len(COLOURS)]
-            late = shifts(*_pairs(found[split][policy], base), _TARGET)
-            axes.plot(late, np.full(len(late), place + 0.2), ".", color=colour, alpha=0.6)
-            axes.errorbar([mean.mean], [place], xerr=[mean.bar], capsize=3, marker="o", color=colour)
-        axes.set_title(split)
-    panels[0].set_yticks(range(len(names)), names)
-    panels[0].set_ylim(len(names) - 0.5, -0.5)
-    figure.supxlabel("rounds later than random at 94 to 96.9 %, 95 % interval; dots: seeds", fontsize=SIZE)
+def runs(rows: Sequence[Row], split: str, policy: str) -> dict[int, list[Row]]:
+    """Return the runs of a policy under a partition, by seed in ascending order."""
+    found: dict[int, list[Row]] = {}
+    for row in rows:
+        if (row["split"], row["policy"]) == (split, policy):
+            found.setdefault(row["seed"], []).append(row)
+    return dict(sorted(found.items()))
 
 
-def _nearest(rows: Sequence[Row], moved: Mapping[str, Mapping[str, Interval]], splits: Sequence[str]) -> str:
+def later(ours: Runs, base: Runs, *, at_equal_data: bool = False) -> Interval | None:
+    """Return how many rounds later than the base's runs ours are, in pairs; None if a level is never reached.
+
+    ``at_equal_data`` counts what was trained on in place of rounds, in units of what k average clients have.
+    """
+    if not _pairs(ours, base) or len(next(iter(ours.values()))) < len(levels(_TARGET)):
+        return None
+    return shift(*_curves(ours, base), _TARGET, _trained(ours, base) if at_equal_data else None)
+
+
+def each(ours: Runs, base: Runs) -> Floats:
+    """Return (seeds,) how many rounds later each of our runs is than the base's with its seed."""
+    return shifts(*_curves(ours, base), _TARGET)
+
+
+def _judged(played: Mapping[str, Mapping[str, Runs]]) -> tuple[Claim, ...]:
+    """Judge what is claimed, over the partitions of which there are two seeds or more."""
+    claims = []
+    for claim, (policy, at_equal_data, unequal, wanted) in zip(CLAIMS, _CLAIMED.values(), strict=True):
+        found = {
+            split: moved
+            for split, of in played.items()
+            if not (unequal and split == _EQUAL)
+            and (moved := later(of[policy], of[BASE], at_equal_data=at_equal_data))
+            and np.isfinite(moved.half)
+        }
+        what = "rounds' data later" if at_equal_data else "rounds later"
+        shown = f"{what}: {', '.join(f'{moved.show(1)} ({split})' for split, moved in found.items())}"
+        verdict = side(list(found.values()), wanted)
+        claims.append(replace(claim, ours=shown, verdict=verdict) if found else claim)
+    return tuple(claims)
+
+
+def _headline(played: Mapping[str, Mapping[str, Runs]], seeds: int) -> str:
+    """Say how many rounds fewer the two that most is claimed of take, and on how much data, if all has been played."""
+    said = []
+    for policy in (_EVEN, _RATES):
+        moved = {split: later(of[policy], of[BASE]) for split, of in played.items()}
+        if not all(move and move.count >= seeds for move in moved.values()):
+            return ""
+        fewer = (f"{replace(move, mean=-move.mean).show(1)} ({split})" for split, move in moved.items() if move)
+        work = [float(np.mean(_a_round(of[policy]))) for of in played.values()]
+        span = f"{min(work):.1f}" + (f" to {max(work):.1f}" if max(work) > min(work) + 0.05 else "")
+        said.append(f"{policy} {', '.join(fewer)} on {span} times the data a round")
+    return f"Rounds fewer than random selection at the same accuracy, {seeds} seeds: {'; '.join(said)}."
+
+
+def _nearest(
+    played: Mapping[str, Mapping[str, Runs]], moved: Mapping[str, Mapping[str, Interval]], splits: Sequence[str]
+) -> str:
     """Say who comes near to the goal: no later than random anywhere, earlier on unequal data, the load even.
 
     Of those that were played under every partition there is and are later under none beyond chance, the one with the
@@ -119,88 +158,102 @@ def _nearest(rows: Sequence[Row], moved: Mapping[str, Mapping[str, Interval]], s
         return ""
 
     def variance(policy: str) -> float:
-        return round(max(interval(_ends(rows, split, policy, "wait_variance")).mean for split in moved), 2)
+        return round(max(interval(_ends(played[split][policy], "variance")).mean for split in moved), 2)
 
     def rank(policy: str) -> tuple[float, float]:
         return variance(policy), sum(told[policy].mean for told in moved.values())
-
-    def shown(policy: str) -> str:
-        each = (f"{_sooner(told[policy]).show(1)} ({s}, {told[policy].count} seeds)" for s, told in moved.items())
-        return f"Var[X] {variance(policy):.2f} at most; rounds sooner than random: {', '.join(each)}"
 
     everywhere = sorted(set.intersection(*(set(told) for told in moved.values())))
     never_later = [policy for policy in everywhere if not any(told[policy].beyond(1) for told in moved.values())]
     unequal = [told for split, told in moved.items() if split != _EQUAL]
     sooner = [p for p in never_later if unequal and all(told[p].beyond(-1) for told in unequal)]
     said = [
-        "The goal is a policy that is no later than random selection under any partition, earlier under the unequal "
-        "ones, at the least Var[X]."
+        "The goal is a policy that needs no more rounds than random selection under any partition, fewer under the "
+        "unequal ones, at the least Var[X]."
     ]
     if sooner:
         soonest = min(sooner, key=rank)
-        said.append(f"Earlier wherever data are unequal, beyond chance, is {soonest} ({shown(soonest)}).")
+        more = [split for split in moved if _needs_more(played[split], soonest)]
+        price = f", on more data beyond chance ({', '.join(more)})" if more else ""
+        said.append(
+            f"Fewer wherever data are unequal, beyond chance, needs {soonest} (Var[X] {variance(soonest):.2f} at most)"
+            f"{price}."
+        )
     if never_later and (evenest := min(never_later, key=rank)) not in sooner:
-        said.append(f"Later nowhere beyond chance, with the least Var[X], is {evenest} ({shown(evenest)}).")
+        said.append(f"More nowhere beyond chance, at the least Var[X], {variance(evenest):.2f}, needs {evenest}.")
     if not never_later:
-        said.append("Each is later beyond chance under one of those played.")
+        said.append("Each needs more beyond chance under one of those played.")
     if unplayed := [split for split in splits if split not in moved]:
         said.append(f"Not played yet: {', '.join(unplayed)}.")
     return " ".join(said)
 
 
-def _line(
-    rows: Sequence[Row], split: str, policy: str, ours: "_Curves", base: "_Curves", moved: Interval | None
-) -> list[str]:
-    own, theirs = _pairs(ours, base)
+def _needs_more(of: Mapping[str, Runs], policy: str) -> bool:
+    moved = later(of[policy], of[BASE], at_equal_data=True)
+    return moved is not None and moved.beyond(1)
+
+
+def _largest(base: Runs) -> list[str]:
+    """Say why a shift with Zipf sizes is hardly one of learning: one client can have most of the data."""
+    if not base:
+        return []
+    shares = sorted(100 * share for share in _ends(base, "largest"))
+    curves, _ = _curves(base, base)
+    passed = interval(np.mean([reached(curves, level) for level in levels(_TARGET)], axis=0).tolist())
+    return [
+        f"With Zipf sizes the largest client has {shares[0]:.0f} to {shares[-1]:.0f} % of the data, by seed, and "
+        f"random selection passes the levels at round {passed.show(1)}: there a shift says for the most part when that "
+        "client first takes part."
+    ]
+
+
+def _line(policy: str, ours: Runs, base: Runs) -> list[str]:
+    own, theirs = _curves(ours, base)
     times, others = reached(own, _TARGET), reached(theirs, _TARGET)
     all_there = np.isfinite(times).all() and np.isfinite(others).all()
     at = ratio(times, others).percent() if all_there else f"not all there, p = {earlier(times, others).chance:.2g}"
     end = interval((100 * (own[:, -1] - theirs[:, -1])).tolist())
-    spread = [float(np.std([r["trained"] for r in rows if _is(r, split, policy, seed)])) for seed in ours]
-    same = policy == _BASE
+    moves = [later(ours, base), later(ours, base, at_equal_data=True)]
+    shown = [f"{moved.show(1)}" if moved else "not all there" for moved in moves]
+    spread = [float(np.std([row["trained"] for row in run])) for run in ours.values()]
+    same = policy == BASE
     return [
         policy,
         str(len(ours)),
-        "" if same else "not all there" if moved is None else f"{moved.show(1)} rounds",
+        "" if same else shown[0],
+        interval(_a_round(ours)).show(2),
+        "" if same else shown[1],
         "" if same else at,
         "" if same else end.show(2, " points"),
-        interval(_ends(rows, split, policy, "wait_variance")).show(2),
+        interval(_ends(ours, "variance")).show(2),
         interval(spread).show(1),
-        interval([100 * met for met in _ends(rows, split, policy, "met")]).show(0, " %"),
+        interval([100 * met for met in _ends(ours, "met")]).show(0, " %"),
     ]
 
 
-_Curves = Mapping[int, NDArray[np.float64]]
+def _pairs(ours: Runs, base: Runs) -> list[int]:
+    return [seed for seed in ours if seed in base]
 
 
-def _curves(rows: Sequence[Row], split: str, policy: str) -> dict[int, NDArray[np.float64]]:
-    """Return each seed's accuracies."""
-    found: dict[int, list[float]] = {}
-    for row in rows:
-        if (row["split"], row["policy"]) == (split, policy):
-            found.setdefault(row["seed"], []).append(row["accuracy"])
-    return {seed: np.array(curve) for seed, curve in sorted(found.items())}
+def _curves(ours: Runs, base: Runs) -> tuple[Floats, Floats]:
+    """Return the accuracies of the seeds that both have, (seeds, rounds) each."""
+    both = _pairs(ours, base)
+    own, theirs = (np.array([[row["accuracy"] for row in of[seed]] for seed in both]) for of in (ours, base))
+    return own, theirs
 
 
-def _pairs(ours: _Curves, base: _Curves) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the curves of the seeds that both have, (seeds, rounds) each."""
-    both = [seed for seed in ours if seed in base]
-    return np.array([ours[s] for s in both]), np.array([base[s] for s in both])
+def _trained(ours: Runs, base: Runs) -> tuple[Floats, Floats]:
+    """Return on how much had been trained after each round, of the seeds that both have, (seeds, rounds) each."""
+    both = _pairs(ours, base)
+    own, theirs = (np.cumsum([[row["data"] for row in of[seed]] for seed in both], axis=1) for of in (ours, base))
+    return own, theirs
 
 
-def _shift(ours: _Curves, base: _Curves) -> Interval | None:
-    own, theirs = _pairs(ours, base)
-    return shift(own, theirs, _TARGET) if len(own) and own.shape[1] >= len(levels(_TARGET)) else None
+def _a_round(of: Runs) -> list[float]:
+    """Return on how much a round trained, seed by seed."""
+    return [float(np.mean([row["data"] for row in run])) for run in of.values()]
 
 
-def _sooner(late: Interval) -> Interval:
-    return replace(late, mean=-late.mean)
-
-
-def _is(row: Row, split: str, policy: str, seed: int) -> bool:
-    return bool((row["split"], row["policy"], row["seed"]) == (split, policy, seed))
-
-
-def _ends(rows: Sequence[Row], split: str, policy: str, column: str) -> list[float]:
+def _ends(of: Runs, column: str) -> list[float]:
     """Return a column's value after the last round, seed by seed."""
-    return list({row["seed"]: row[column] for row in rows if (row["split"], row["policy"]) == (split, policy)}.values())
+    return [run[-1][column] for run in of.values()]

@@ -167,7 +167,8 @@ class WicsAges(Experiment):
             f"{len(rows) // len(cells)} instances for each N in {CLIENTS} and B in {BUDGETS}, {settings['rounds']} "
             f"rounds. Summed over settings, WICS's P2 is {interval(above_floor(rows)).show(1, ' %')} above the "
             "Lagrangian floor of as many rounds. WICS minimises P2, which weights ages by φ; Fig. 10 weights them by "
-            "data size, and with payments in proportion to size the index of that objective is MaxPack's."
+            "data size, and with payments in proportion to size the index of that objective is MaxPack's. Sizes are "
+            "whole numbers drawn from 500 to 1500, which the paper does not state, payments 5 to 15 in proportion."
         )
         costs = [
             [f"{ageing}, f(j) = {formula}", sums(rows, ageing, "linear", ageing).percent()]
@@ -202,7 +203,7 @@ class WicsAges(Experiment):
                     axes.plot(CLIENTS, floors, "k:", label="Lagrangian floor")
                 axes.set(title=f"B = {budget}", xticks=CLIENTS)
                 axes.set_ylim(bottom=0)
-            line[0].set_ylabel(title)
+            line[0].set_ylabel(f"{title},\nrounds")
         for axes in panels[1]:
             axes.set_xlabel("clients N")
         legend_below(figure, panels[0, 0], 5)

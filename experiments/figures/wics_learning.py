@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness.base import WICS, Claim, Conclusion, Experiment, Options, Row, Table, Unit, seeds
-from aoi_fl.experiments.harness.drawing import STYLES, legend_below, paired_tenths
+from aoi_fl.experiments.harness.drawing import STYLES, error_bars, legend_below
 from aoi_fl.experiments.harness.federation import play_run
 from aoi_fl.experiments.harness.stats import Interval, interval, paired_curves
 from aoi_fl.experiments.harness.verdicts import side, tally
@@ -60,7 +61,7 @@ class WicsLearning(Experiment):
     """Figs. 3 to 8."""
 
     name = "wics-learning"
-    title = "WICS against ABS, MaxPack and Random: accuracy"
+    title = "WICS against ABS, MaxPack and Random: accuracy and loss"
     source = f"{WICS}, Figs. 3–8"
     minutes = 105
     claims = tuple(
@@ -162,32 +163,38 @@ class WicsLearning(Experiment):
         return Conclusion(paragraph, tuple(claims), (table,) if lines else ())
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw what WICS's loss is above its rivals', in pairs, by tenths of the rounds, where it was played."""
-        found = {
-            (m, d, t): losses
-            for m in _MODELS
-            for d in DATASETS
-            for t in _TRAINS
-            if len(losses := _curves(rows, m, d, t, "loss")) == len(POLICIES)
-        }
-        columns = 2
-        lines = max(1, -(-len(found) // columns))
-        figure.set_size_inches(9, 2.7 * lines + 0.8)
-        panels = figure.subplots(lines, columns, squeeze=False).flat
-        for axes, ((model, dataset, trains), losses) in zip(panels, found.items(), strict=False):
-            x = sorted({r["round"] for r in rows if r["model"] == model})
-            paired_tenths(axes, x, {p: losses["wics"] - loss for p, loss in losses.items() if p != "wics"})
-            axes.axhline(0, color=STYLES["wics"]["color"])
-            axes.set_title(f"{model}, {dataset}, {_who(trains)}", fontsize="medium")
-            axes.set_xlim(0, settings["rounds"])
-        for axes in figure.axes[len(found) :]:
-            axes.remove()
-        figure.supylabel("WICS's loss above its rivals', 95 % interval", fontsize="medium")
-        for axes in figure.axes[-columns:]:
-            axes.set_xlabel("round")
-        for policy in POLICIES[1:]:
-            figure.axes[0].plot([], [], label=policy, linestyle="", **STYLES[policy])
-        legend_below(figure, figure.axes[0])
+        """Draw by what WICS's mean accuracy and loss over all rounds are above its rivals', task by task, in pairs."""
+        found: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        for model, dataset in FIGURES:
+            for trains in _TRAINS:
+                if len(_curves(rows, model, dataset, trains)) == len(POLICIES):
+                    found.setdefault(("cnn" if model == "cnn" else "lr, svm", trains), []).append((model, dataset))
+        if not found:
+            return
+        columns = sorted(found, key=lambda of: (of[0] == "cnn", of[1]))
+        figure.set_size_inches(9, 6.5)
+        panels = figure.subplots(
+            2, len(columns), sharex="col", squeeze=False, width_ratios=[1 + len(found[c]) for c in columns]
+        )
+        for (upper, lower), column in zip(panels.T, columns, strict=True):
+            tasks = found[column]
+            for axes, measure in ((upper, "accuracy"), (lower, "loss")):
+                axes.axhline(0, color=STYLES["wics"]["color"])
+                curves = [_curves(rows, *task, column[1], measure) for task in tasks]
+                for i, rival in enumerate(POLICIES[1:]):
+                    apart = [(c["wics"] - c[rival]).mean(axis=1) for c in curves]
+                    scale = [100 / c[rival].mean() if measure == "loss" else 100 for c in curves]
+                    places = [place + (i - 1) / 4 for place in range(len(tasks))]
+                    values = [(s * a).tolist() for s, a in zip(scale, apart, strict=True)]
+                    error_bars(axes, places, values, linestyle="", label=rival, **STYLES[rival])
+            upper.set_title(fill(_who(column[1]), 18))
+            lower.set_xticks(range(len(tasks)), [f"{m}\n{d.removesuffix('-mnist')}" for m, d in tasks])
+            lower.set_xlim(-0.5, len(tasks) - 0.5)
+        panels[0, 0].set_ylabel("WICS's accuracy above,\npoints, 95 % interval")
+        panels[1, 0].set_ylabel("WICS's loss above,\n% of the rival's, 95 % interval")
+        figure.suptitle("means over all rounds, in pairs of equal seed", fontsize="medium")
+        figure.align_ylabels()
+        legend_below(figure, panels[0, 0])
 
 
 def _who(trains: str) -> str:

@@ -22,6 +22,7 @@ from aoi_fl.wire.clients import section5_instance
 _CLIENTS = 10
 _BATCH = 10  # instances a unit
 _NEAR = 0.05  # what counts as near-optimal: the paper gives no number
+_TICKS = (5, 10, 20, 50, 100, 200)  # percent
 _STOP = "wics, stop at the first"
 _VARIANTS = {"wics, <": {"strict": True}, _STOP: {"stop_at_first": True}}
 _STYLES: Mapping[str, dict[str, Any]] = {
@@ -74,7 +75,6 @@ class WicsPacking(Experiment):
         near = [
             Interval(gaps["wics", b].mean - 100 * _NEAR, gaps["wics", b].half, gaps["wics", b].count) for b in BUDGETS
         ]
-        costs = {b: _above(rows, _STOP, b, "wics") for b in BUDGETS}
         table = Table(
             "P2 above the packing bound",
             ("policy", *(f"B = {b}" for b in BUDGETS), "P2 above WICS's, ratio of sums"),
@@ -84,11 +84,15 @@ class WicsPacking(Experiment):
             ],
         )
         floor = ratio([r["packing bound"] for r in rows], [r["lagrangian floor"] for r in rows])
+        stopping = ", ".join(f"{_above(rows, _STOP, b, 'wics').show(1, ' %')} at B={b}" for b in BUDGETS)
         return Conclusion(
             f"{len({r['seed'] for r in rows})} instances of Section 5.1 for each B, {settings['rounds']} rounds; the "
-            "ages start at 0, so a finite run can be below a bound on the long run. The packing bound is "
-            f"{floor.show(2)} times the Lagrangian floor. Algorithm 1 prints <, its constraint ≤; its prose stops "
-            "at the first client that the rest of the budget can't pay for, its loop skips it.",
+            "ages start at 0, so a finite run can be below a bound on the long run. Sizes are drawn from 500 to 1500, "
+            "which the paper does not state, payments 5 to 15 in proportion. The packing bound is "
+            f"{floor.show(2)} times the Lagrangian floor. Algorithm 1 prints <, its constraint ≤; its prose stops at "
+            "the first client that the rest of the budget can't pay for, its loop skips it. A finding beside the "
+            f"paper's claims, which speak of no cost: stopping puts P2 {stopping} above that of going on, "
+            f"{_against(rows, _STOP)} in all.",
             (
                 Claim(
                     "WICS is near-optimal in P2 (ten clients)",
@@ -98,15 +102,6 @@ class WicsPacking(Experiment):
                     + ", ".join(f"{gaps['wics', b].show(1, ' %')} at B={b}" for b in BUDGETS)
                     + f"; here, near is below {100 * _NEAR:.0f} %",
                     _near(near),
-                ),
-                Claim(
-                    "Stopping at the first client that cannot be paid for, as Algorithm 1's prose does, costs nothing",
-                    f"{WICS}, Section 4",
-                    "“until the remaining budget cannot afford the next client”, of a cost no word",
-                    "P2 above that of going on to the next one: "
-                    + ", ".join(f"{costs[b].show(1, ' %')} at B={b}" for b in BUDGETS)
-                    + f"; in all {_against(rows, _STOP)}",
-                    side(list(costs.values()), -1),
                 ),
             ),
             (table,),
@@ -120,11 +115,12 @@ class WicsPacking(Experiment):
             found = [_above(rows, policy, b) for b in BUDGETS]
             apart = [b + i - 2.5 for b in BUDGETS]
             axes.errorbar(apart, [f.mean for f in found], [f.bar for f in found], label=policy, **style)
-        axes.set(
-            xlabel="budget B (95 % intervals over instances)", xticks=BUDGETS, ylabel="P2 above the packing bound, %"
-        )
-        axes.set_ylim(bottom=0)
-        legend_below(figure, axes, 3)
+        axes.axhline(100 * _NEAR, color="black", linestyle=":", label=f"near-optimal: below {100 * _NEAR:.0f} %")
+        axes.set(xlabel="budget B (95 % intervals over instances)", ylabel="P2 above the packing bound, %")
+        axes.set(yscale="log", xticks=BUDGETS)
+        axes.set_yticks(_TICKS, [f"{tick}" for tick in _TICKS])
+        axes.minorticks_off()
+        legend_below(figure, axes, 4)
 
 
 def _above(rows: Sequence[Row], policy: str, budget: int, base: str = "packing bound") -> Interval:

@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
+from matplotlib.figure import Figure, SubFigure
 
-from aoi_fl.experiments.harness.stats import interval
+from aoi_fl.experiments.harness.stats import Interval, interval
 
 SIZE = 12  # points
 _DPI = 110
@@ -78,30 +76,18 @@ def error_bars(axes: Axes, x: Sequence[float], values: Sequence[Sequence[float]]
     axes.errorbar(x, [f.mean for f in found], [f.bar for f in found], capsize=2, elinewidth=1.2, **style)
 
 
-def paired_tenths(axes: Axes, x: Sequence[float], above: Mapping[str, NDArray[np.float64]]) -> list[list[list[float]]]:
-    """Draw what policies are above another, as means over a tenth of the rounds, side by side, with 95 % intervals.
-
-    Parameters
-    ----------
-    x : (rounds,)
-    above : for each policy (seeds, rounds) differences, in pairs
-
-    Returns
-    -------
-    list
-        for each policy and tenth, one mean a seed
-    """
-    stretches = np.array_split(np.arange(len(x)), min(10, len(x)))
-    middles = [float(np.mean([x[j] for j in stretch])) for stretch in stretches]
-    drawn = []
-    for i, (policy, differences) in enumerate(above.items()):
-        aside = (i - (len(above) - 1) / 2) * x[-1] / 10 / (len(above) + 1)
-        drawn.append([differences[:, stretch].mean(axis=1).tolist() for stretch in stretches])
-        error_bars(axes, [middle + aside for middle in middles], drawn[-1], linestyle="", **STYLES[policy])
-    return drawn
+def goes_on(axes: Axes, along: Literal["x", "y"], place: float, found: Interval, colour: str) -> bool:
+    """Draw an arrow at each edge of the axes beyond which a mean or its interval goes on, and say if there is any."""
+    (low, high), arrows = (axes.get_xlim(), ("left", "right")) if along == "x" else (axes.get_ylim(), ("down", "up"))
+    beyond = (found.mean - found.bar < low, found.mean + found.bar > high)
+    for edge, arrow, there in zip((low, high), arrows, beyond, strict=True):
+        if there:
+            at = (edge, place) if along == "x" else (place, edge)
+            axes.plot(*at, marker=rf"$\{arrow}arrow$", markersize=10, color=colour, clip_on=False)
+    return any(beyond)
 
 
-def legend_below(figure: Figure, axes: Axes, columns: int = 4) -> None:
+def legend_below(figure: Figure | SubFigure, axes: Axes, columns: int = 4) -> None:
     """Put the axes' legend under the whole figure."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=columns)

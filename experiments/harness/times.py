@@ -34,18 +34,25 @@ def levels(target: float) -> Floats:
     return np.round(target - span + STEP * np.arange(round(span / STEP)), 6)
 
 
-def reached(curves: Floats, level: float) -> Floats:
-    """Return (seeds,) the first round in which (seeds, rounds) accuracies are at a level, infinite where never."""
+def reached(curves: Floats, level: float, spent: Floats | None = None) -> Floats:
+    """Return (seeds,) the first round in which (seeds, rounds) accuracies are at a level, infinite where never.
+
+    Or, in place of the round's number, what was ``spent`` up to it, (seeds, rounds).
+    """
     there = curves >= level
-    return np.where(there.any(axis=1), there.argmax(axis=1) + 1.0, np.inf)
+    first = there.argmax(axis=1)
+    at = first + 1.0 if spent is None else spent[np.arange(len(curves)), first]
+    return np.where(there.any(axis=1), at, np.inf)
 
 
-def shifts(ours: Floats, base: Floats, target: float) -> Floats:
+def shifts(ours: Floats, base: Floats, target: float, spent: tuple[Floats, Floats] | None = None) -> Floats:
     """Return (seeds,) by how many rounds we are later than the base at the same level, the mean over the levels.
 
-    NaN for a seed with which either never reaches some level.
+    Or, with what both have ``spent`` up to each round, by how much more we spend until we are there. NaN for a seed
+    with which either never reaches some level.
     """
-    late = [(reached(ours, level), reached(base, level)) for level in levels(target)]
+    own, theirs = (None, None) if spent is None else spent
+    late = [(reached(ours, level, own), reached(base, level, theirs)) for level in levels(target)]
     both = [np.isfinite(a) & np.isfinite(b) for a, b in late]
     found = np.mean(
         [np.where(fine, a, 0.0) - np.where(fine, b, 0.0) for (a, b), fine in zip(late, both, strict=True)],
@@ -54,9 +61,9 @@ def shifts(ours: Floats, base: Floats, target: float) -> Floats:
     return np.where(np.all(both, axis=0), found, np.nan)
 
 
-def shift(ours: Floats, base: Floats, target: float) -> Interval | None:
-    """Return the time shift over paired seeds with its interval; None if a run never reaches some level."""
-    found = shifts(ours, base, target)
+def shift(ours: Floats, base: Floats, target: float, spent: tuple[Floats, Floats] | None = None) -> Interval | None:
+    """Return :func:`shifts` over paired seeds with its interval; None if a run never reaches some level."""
+    found = shifts(ours, base, target, spent)
     return interval(found.tolist()) if np.isfinite(found).all() and found.size else None
 
 

@@ -2,7 +2,7 @@
 
 ========================  ==============================================================================================
 ``holds``                 every comparison that the claim makes comes out its way, each beyond chance
-``holds weakly``          some do, none comes out the other way beyond chance
+``holds weakly``          one does beyond what chance makes of so many, none comes out the other way
 ``holds, vacuous``        a bound that holds and says nothing, see :func:`bounded`
 ``undecided``             chance may explain whatever was seen
 ``refuted``               a comparison comes out the other way beyond what chance makes of so many, or a counterexample

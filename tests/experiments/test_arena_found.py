@@ -5,7 +5,15 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from aoi_fl.experiments.figures.arena_drawn import draw
-from aoi_fl.experiments.figures.arena_found import beside_refl, headline_of, side_by_side, tables_of, within_reach
+from aoi_fl.experiments.figures.arena_found import (
+    TELLING,
+    beside_refl,
+    headline_of,
+    side_by_side,
+    tables_of,
+    within_reach,
+)
+from aoi_fl.experiments.figures.entrants import ENTRANTS, called
 
 LEVELS = (0.9, 0.95)
 
@@ -73,6 +81,18 @@ def test_the_picture_has_each_policys_mean_in_sight_and_names_it():
         (low, 3, r"$\leftarrow$"), (high, 3, r"$\rightarrow$")
     ]  # fmt: skip
     assert len(curves.get_lines()) == 4 + len(LEVELS) and len(work.patches) == 2 * 4
+
+
+def test_of_many_policies_those_that_tell_most_have_curves_and_a_colour_of_their_own():
+    names = {policy: [5.0, 6.0 + place] for place, policy in enumerate(ENTRANTS)}
+    figure = Figure()
+    draw(_rows(**names), LEVELS, figure)
+    curves, later, *_ = figure.get_axes()
+    handles, labels = curves.get_legend_handles_labels()
+    assert set(labels) == {called(policy) for policy in TELLING}
+    assert len({handle.get_color() for handle in handles}) == len(TELLING)
+    assert len(later.get_yticklabels()) == len(ENTRANTS)
+    assert [text.get_text() for text in curves.texts] == ["90 %", "95 %"]
 
 
 def test_arenas_side_by_side_have_who_tells_most_and_a_dash_for_who_did_not_play():

@@ -366,12 +366,23 @@ def test_printed_rounds_beyond_the_axis_are_written_at_its_edge():
     ]
     draw(figure, "", {"iid": curves_of(rows, "iid")}, {"iid": 0.75}, claims)
     above = figure.axes[0]
-    assert [text.get_text() for text in above.texts] == ["108 →", "105 →"]
+    assert [text.get_text() for text in above.texts] == ["→ 105", "108"]
     crosses = [line.get_xydata().tolist() for line in above.lines if line.get_marker() == "+"]
     assert crosses == [[[39, 75]], []]  # the second is the legend's
     labels = above.get_legend_handles_labels()[1]
     assert "markov-increasing, not played" in labels and "printed, beyond the axis" in labels
     assert f"printed in {JOURNAL}" in labels and f"printed in {GLOBECOM}" not in labels
+
+
+def test_what_goes_on_beyond_the_picture_has_an_arrow_and_one_seed_no_interval():
+    rows = _learned({"random": 20, "markov-optimal": 3}, seeds=1)
+    early = [row | {"accuracy": 0.9} if row["round"] <= 4 and row["policy"] == "random" else row for row in rows]
+    figure = Figure()
+    draw(figure, "", {"iid": curves_of(early, "iid")}, {"iid": 0.75}, ())
+    above, below = figure.axes
+    arrows = [line for line in below.lines if "arrow" in str(line.get_marker())]
+    assert [(arrow.get_marker(), *arrow.get_ydata()) for arrow in arrows] == [(r"$\downarrow$", below.get_ylim()[0])]
+    assert "one seed" in above.get_ylabel() and "one seed" in below.get_ylabel() and "95 %" not in below.get_ylabel()
 
 
 def test_speed_is_judged_by_the_shift_not_by_the_target_alone():

@@ -56,12 +56,14 @@ def test_a_bound_that_is_not_met_does_not_refute_nearness(wics, verdict):
     assert len(found.tables[0].rows) == 6
 
 
-@pytest.mark.parametrize(("wics", "verdict"), [(1.1, "refuted"), (1.2, "undecided"), (1.3, "holds")])
-def test_to_stop_at_the_first_costs_what_it_is_above_going_on(wics, verdict):
-    """Stopping has P2 1.2 whatever the budget, with the same noise: an exact tie decides nothing."""
+@pytest.mark.parametrize(
+    ("wics", "above"), [(1.1, "9.1 [9.1, 9.1]"), (1.2, "0.0 [0.0, 0.0]"), (1.3, "-7.7 [-7.7, -7.7]")]
+)
+def test_to_stop_at_the_first_costs_what_it_is_above_going_on(wics, above):
+    """Stopping has P2 1.2 whatever the budget; the paper claims nothing of it, so that the page alone says it."""
     experiment = wics_packing.WicsPacking()
-    claim = experiment.conclude(_played(wics), experiment.settings(Options())).claims[1]
-    assert claim.verdict == verdict and (verdict != "undecided" or "0.0 [0.0, 0.0] % at B=25" in claim.ours)
+    found = experiment.conclude(_played(wics), experiment.settings(Options()))
+    assert f"stopping puts P2 {above} % at B=25, " in found.paragraph and len(found.claims) == 1
 
 
 def test_no_policy_is_below_the_bound_in_the_long_run(monkeypatch):
