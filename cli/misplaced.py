@@ -7,10 +7,12 @@ import typer
 from aoi_fl.cli.keys import given
 from aoi_fl.cli.options import reject
 from aoi_fl.science.errors import ConfigError, did_you_mean
-from aoi_fl.science.names import AbsenceRule
-from aoi_fl.strategies.registry import BUDGETED, POLICIES, users_of
+from aoi_fl.science.names import AbsenceRule, Weighting
+from aoi_fl.strategies.registry import BUDGETED, POLICIES, REGISTRY, users_of
 
 RATED = ("markov-optimal", "systematic")  # whose clients can have rates of their own
+_FORESEEN = (*RATED, "markov-increasing", "random", "oldest-age")  # of which it is known how often a client takes part
+_LEARNING = ("pow-d", "rpow-d", "oort", "fedcs", "refl")  # of which it is not, nor under a budget
 
 
 def reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
@@ -19,7 +21,7 @@ def reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
     Raises
     ------
     ConfigError
-        There is one, or no such policy, or no such rule of absence.
+        There is one, or no such policy, rule of absence or weights, or the policy has no rates for weights by them.
     """
     if policy not in POLICIES:
         near = did_you_mean(policy, POLICIES)
@@ -50,11 +52,30 @@ def reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
     if absence == "learned":
         remedy = "leave it out: each client's table or rate is made for how often it is there"
         reject(context, ["max_age", "phases", "jitter"], "learned absence", remedy)
-    if policy == "proportional" and context.params["weights"] == "unbiased":
-        reject(context, ["weights"], about, "leave it out: draws with replacement are unbiased by the times drawn")
+    _check_weights(context, policy, context.params["weights"])
     if policy != "systematic":
         reject(context, ["phases", "jitter"], about, "leave it out, or give --policy systematic")
         if policy not in (aged := users_of("max-age")):
             reject(context, ["max_age", "start"], about, f"leave it out, or give one of the policies {', '.join(aged)}")
     else:
         reject(context, ["max_age", "start"], about, "leave it out: rates and phases decide")
+
+
+def _check_weights(context: typer.Context, policy: str, weights: str) -> None:
+    """Refuse weights that there are not, and unbiased ones where they are the policy's own or cannot be."""
+    kinds = ("auto", *get_args(Weighting))
+    if weights not in kinds:
+        raise ConfigError(f"weights is {weights!r}: give one of {', '.join(kinds)}.{did_you_mean(weights, kinds)}")
+    if weights != "unbiased":
+        return
+    about = f"policy {policy!r} here"
+    if policy == "proportional":
+        reject(context, ["weights"], about, "leave it out: draws with replacement are unbiased by the times drawn")
+    if REGISTRY[policy].weight == "unbiased":
+        reject(context, ["weights"], about, "leave it out: its own are unbiased, by the rates that it has learned")
+    if policy in _LEARNING or policy in BUDGETED:
+        others = ", ".join(kind for kind in kinds if kind != weights)
+        raise ConfigError(
+            f"weights is {weights!r}, but it needs the clients' rates, and under policy {policy!r} nobody knows how "
+            f"often one will take part: give one of {others}, or one of the policies {', '.join(_FORESEEN)}."
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 # Those of the run key by which clients decide, and one that is only for comparison.
 POLICIES = ("markov-optimal", "markov-increasing", "markov-uniform", "systematic")
+_MOST_ROWS = 40  # of a law in the terminal
 _MOST_MIXED = 300  # ages up to which the chain's eigenvalues are looked for, at O(m³)
 
 
@@ -163,8 +165,19 @@ def _show_stride(chosen: SystematicPolicy, title: str, exactly: int | None, as_j
             ("Var[X], the least there is", least),
         ],
     )
-    print_table("Law of X", ["X", "P(X)", ""], [(x, p, bar(p, max(pmf.values()))) for x, p in pmf.items()])
+    law = _in_ranges(pmf)
+    print_table("Law of X", ["X", "P(X)", ""], [(x, p, bar(p, max(law.values()))) for x, p in law.items()])
     print_table("Over T rounds", ["T", "√Var(Y)/T, spread of load"], spread.items())
+
+
+def _in_ranges(law: dict[int, float]) -> dict[str, float]:
+    """Return a law for people, neighbouring values put together where there are many, as many in each range."""
+    values = sorted(law)
+    together = math.ceil(len(values) / _MOST_ROWS)
+    ranges = [values[i : i + together] for i in range(0, len(values), together)]
+    return {
+        f"{found[0]}" if len(found) == 1 else f"{found[0]}–{found[-1]}": sum(law[x] for x in found) for found in ranges
+    }
 
 
 def _show_rated(chosen: SystematicPolicy | RatedMarkovPolicy, title: str, capped: int, as_json: bool) -> None:

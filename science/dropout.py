@@ -9,7 +9,11 @@ goes on.
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.markov_rates import largest_rate
+from aoi_fl.science.rates import Floats
 
 WINDOW = 50  # rounds; a round this long ago counts 1/e as much as the last one
 _KEPT = 1 - 1 / WINDOW
@@ -56,6 +60,18 @@ def largest_dropout(clients: int, per_round: int) -> float:
     (0.85, 0.666)
     """
     return (clients - per_round) * _GRAIN // clients / _GRAIN
+
+
+def achieved(rates: Floats, dropout: float) -> Floats:
+    """Return (n,) what clients of these rates achieve where a share d of what they do is lost, min(r_i, 1−d).
+
+    Whoever is to achieve more takes part in every round. 1−d counts for at least a thousandth, the grain of an
+    estimate, so that a rate is never 0.
+
+    >>> achieved(np.array([1.0, 0.25]), 0.3).tolist()
+    [0.7, 0.25]
+    """
+    return np.minimum(rates, max(largest_rate(dropout), 1 / _GRAIN))
 
 
 @lru_cache(maxsize=256)

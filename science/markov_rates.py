@@ -23,7 +23,7 @@ def own_table(rate: float, max_age: int | None = None, dropout: float = 0.0) -> 
 
     A dropout estimated while a run goes on can exceed 1−r, all that a table can make up for; more is cut to that.
 
-    Raises ConfigError where a table as large as it needs would have more than a million ages.
+    Raises ConfigError where it would have more than a million ages: of a rate below 10⁻⁶, or with so large a max_age.
 
     >>> own_table(0.4), own_table(0.4, 1), own_table(0.4, 1, 0.7)
     ((0.0, 0.5, 1.0), (0.0, 0.6666666666666666), (1.0, 1.0))
@@ -35,9 +35,10 @@ def own_table(rate: float, max_age: int | None = None, dropout: float = 0.0) -> 
         first, at, later = tables.optimal_steps(1 / fraction, max_age, dropout)
     oldest = first + 1 if max_age is None else max_age
     if oldest > LONGEST:
+        remedy = f"raise the rate to at least {1 / LONGEST:g}, or choose systematic participation, which has no table"
         raise ConfigError(
-            f"a client of rate {rate:g} needs a table of {oldest} ages, and {LONGEST} are the most: raise the rate, or "
-            "give max-age where it is yours to give"
+            f"a client of rate {rate:g} needs a table of {oldest} ages, and {LONGEST} are the most: "
+            f"{remedy if max_age is None else f'lower max-age {max_age}'}"
         )
     return (0.0,) * first + (at,) + (later,) * (oldest - first)
 

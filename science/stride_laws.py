@@ -10,6 +10,8 @@ import math
 from fractions import Fraction
 from itertools import pairwise
 
+import numpy as np
+
 from aoi_fl.science.rates import exact
 from aoi_fl.science.strides import check_jitter
 from aoi_fl.science.tables import decimal
@@ -22,7 +24,9 @@ def interval_law(rate: float, jitter: float = 0.0) -> dict[int, float]:
 
     Two participations are D = (1 + J(w'−w))/r rounds apart before they fall into whole rounds, and X is D rounded up or
     down without bias: P(X = x | D) = max(0, 1−|x−D|). D itself is triangular about 1/r with half-width c = J/r, so that
-    P(X = x) is a second difference, once in steps of 1 and once of c, of |x − 1/r|³/(12c²).
+    P(X = x) is the density of two triangular variables' sum at x − 1/r, of half-widths 1 and c. With w the smaller of
+    them and W the larger, that is the second difference of g(y) = |y| + w·max(0, 1−|y|/w)³/3 in steps of W, over 2W²,
+    in which no large cubes cancel, as they do in that of |y|³ in steps of both.
 
     >>> {x: round(p, 12) for x, p in interval_law(15 / 100).items()}
     {6: 0.333333333333, 7: 0.666666666667}
@@ -30,15 +34,18 @@ def interval_law(rate: float, jitter: float = 0.0) -> dict[int, float]:
     {5: 0.0278, 6: 0.3715, 7: 0.5069, 8: 0.0938}
     """
     mean, width = 1 / exact(rate), _width(rate, jitter)
+    whole, rest = divmod(mean, 1)
     if not width:
-        whole, rest = divmod(mean, 1)
         return {int(whole): float(1 - rest)} | ({int(whole) + 1: float(rest)} if rest else {})
-    law = {}
-    for x in range(math.floor(mean - width), math.ceil(mean + width) + 1):
-        cubes = sum(p * q * abs(x - mean + i + j * width) ** 3 for i, p in _DIFFERENCE for j, q in _DIFFERENCE)
-        if cubes:
-            law[x] = float(cubes / (12 * width**2))
-    return law
+    first, last = math.floor(mean - width), math.ceil(mean + width)
+    away = np.arange(first - int(whole), last - int(whole) + 1) - float(rest)  # x − 1/r
+    narrow, wide = sorted((1.0, float(width)))
+    law = np.zeros(len(away))
+    for step, factor in _DIFFERENCE:
+        y = np.abs(away + step * wide)
+        law += factor * (y + narrow * np.maximum(0.0, 1 - y / narrow) ** 3 / 3)
+    law = np.maximum(law, 0.0) / (2 * wide**2)
+    return dict(zip(range(first, last + 1), law.tolist(), strict=True))
 
 
 def interval_variance(rate: float, jitter: float = 0.0) -> float:

@@ -22,6 +22,7 @@ from aoi_fl.server.folder import (
     CHECKPOINTS,
     LEDGER,
     MODEL,
+    RATES_FILE,
     default_name,
     keep,
     make_run_folder,
@@ -32,7 +33,7 @@ from aoi_fl.server.logs import speak_json, tell
 from aoi_fl.server.observe import Recorder
 from aoi_fl.server.resume import recorded_config, recorded_run, take_up
 from aoi_fl.server.strategy import make_strategy
-from aoi_fl.server.terms import client_table, rates_of, write_table
+from aoi_fl.server.terms import Rates, client_table, rates_of, write_rates, write_table
 from aoi_fl.server.tracking import check_installed, together, tracker
 from aoi_fl.strategies.clock import clock_of
 from aoi_fl.strategies.registry import BUDGETED
@@ -70,7 +71,9 @@ def play(grid: Grid, config: RunConfig) -> Path:
         config.dataset, config.data_dir, config.model, config.device, config.seed, config.zeros, config.model_dir
     )
     check_installed(config.trackers)
-    sources = _checked(config, task, folder, simulated=not uploads(grid))
+    sources = _checked(config, task, folder)
+    # A run that goes on may have been begun by a version that let names pass.
+    rates = rates_of(config, folder, simulated=not uploads(grid) and not config.resume)
     table, parts = (None, []) if config.resume else _shares(config, task)
     with only_player(folder):
         if config.resume and _is_complete(folder):  # now that the process is gone which has held the folder
@@ -80,10 +83,12 @@ def play(grid: Grid, config: RunConfig) -> Path:
             partition.write_index(folder / PARTITION_FILE, parts)
             if table is not None:
                 write_table(folder / CLIENTS_FILE, table)
+            if rates is not None:
+                write_rates(folder / RATES_FILE, rates)
         ledger = Ledger(folder / LEDGER)
         try:
             ledger.note(**sources)
-            _play_rounds(grid, config, replace(task, source=sources["model_source"]), folder, ledger)
+            _play_rounds(grid, config, replace(task, source=sources["model_source"]), folder, ledger, rates)
         except BaseException as error:
             with suppress(StorageError):  # what is wrong is told already
                 ledger.note(**ending(None, error))
@@ -102,7 +107,7 @@ def _is_complete(folder: Path) -> bool:
     return complete
 
 
-def _checked(config: RunConfig, task: Task, folder: Path, *, simulated: bool) -> dict[str, str]:
+def _checked(config: RunConfig, task: Task, folder: Path) -> dict[str, str]:
     """See that model, data and settings go together, and return the digests of one's own model and trace, else ""."""
     sources = {"model_source": task.check(), "clock_source": digest_of(config.clock)}
     if config.resume:
@@ -114,8 +119,6 @@ def _checked(config: RunConfig, task: Task, folder: Path, *, simulated: bool) ->
                     f"the run {folder.name!r} was started with {value} from a file with the digest {before[:12]}…, and "
                     f"the file has {now[:12]}… now: bring the former one back, or start a new run."
                 )
-    # Which raises what is wrong with them; a run that goes on may have been begun by a version that let names pass.
-    rates_of(config, simulated=simulated and not config.resume)
     config.check_form(regression=task.form.regression, images=len(task.form.shape) == 3)
     return sources
 
@@ -134,7 +137,7 @@ def _shares(config: RunConfig, task: Task) -> tuple[ClientTable | None, list[par
     return table, parts
 
 
-def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger: Ledger) -> None:
+def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger: Ledger, rates: Rates | None) -> None:
     resume, model = take_up(folder, ledger) if config.resume else (None, None)
     checkpoints = Checkpoints(folder / CHECKPOINTS)
     trackers = [
@@ -149,6 +152,7 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
         config,
         folder.name,
         token,
+        rates,
         observer=together(Recorder(folder.name, ledger, checkpoints, planned(config.flat())), *trackers),
         configure=lambda round_: {"learning-rate": config.rate(round_)},
         resume=resume,

@@ -14,6 +14,7 @@ from aoi_fl.wire.files import try_writing, write_whole
 from aoi_fl.wire.protocol import CLIENTS_FILE, PARTITION_FILE
 
 LEDGER, MODEL, _LOCK = "ledger.sqlite", "model.safetensors", ".lock"
+RATES_FILE = "rates.csv"  # each client's own, as they were given when the run began
 CHECKPOINTS, STATES = "checkpoints", "clients"  # folders: the server's, and that of the simulated clients
 _PATIENCE = 15.0  # seconds for the processes of a run that was just killed to end
 
@@ -40,7 +41,8 @@ def make_run_folder(folder: Path) -> None:
             "folder if the run is no longer wanted."
         )
     with _writing(folder):
-        for leftover in (*folder.glob(f"{LEDGER}*"), folder / PARTITION_FILE, folder / CLIENTS_FILE):
+        dealt = [folder / name for name in (PARTITION_FILE, CLIENTS_FILE, RATES_FILE)]
+        for leftover in (*folder.glob(f"{LEDGER}*"), *dealt):
             leftover.unlink(missing_ok=True)  # of a start that ended before its first round
         if (folder / STATES).exists():  # what clients remember of it, perhaps under another seed
             shutil.rmtree(folder / STATES)

@@ -3,19 +3,22 @@
 from typing import Any
 
 from aoi_fl.server.config import RunConfig
-from aoi_fl.server.terms import rates_of
+from aoi_fl.server.terms import Rates, rates_of
 from aoi_fl.strategies import RoundOptions
 from aoi_fl.strategies.registry import REGISTRY
 from aoi_fl.strategies.round import AgeAwareStrategy
 
 
-def make_strategy(config: RunConfig, run: str, token: str | None = None, **settings: Any) -> AgeAwareStrategy:
+def make_strategy(
+    config: RunConfig, run: str, token: str | None = None, rates: Rates | None = None, **settings: Any
+) -> AgeAwareStrategy:
     """Return the strategy that a configuration asks for.
 
     Parameters
     ----------
     config : the run's configuration
     run, token : our own name of the run, and what tells it from an earlier one of that name
+    rates : those that are given, where they have been read; None: as the configuration says
     settings : observer, configure and resume of :class:`aoi_fl.strategies.round.AgeAwareStrategy`
     """
     options = RoundOptions(
@@ -37,6 +40,8 @@ def make_strategy(config: RunConfig, run: str, token: str | None = None, **setti
         foresight=config.foresight,
     )
     keys: dict[str, Any] = config.flat() | {"clients-per-round": config.sent}
-    if (rates := rates_of(config)) is not None:
+    if rates is None:
+        rates = rates_of(config)
+    if rates is not None:
         keys["rates"] = rates
     return REGISTRY[config.policy].make(keys, options=options, weights=config.weights, **settings)

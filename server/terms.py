@@ -6,18 +6,23 @@ import logging
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.markov_rates import LONGEST
 from aoi_fl.science.rates import given_rates
 from aoi_fl.science.sensitivity import ConvergenceConstants, sensitivities
 from aoi_fl.server.config import RunConfig
-from aoi_fl.server.folder import keep
+from aoi_fl.server.folder import RATES_FILE, keep
 from aoi_fl.wire.clients import COLUMNS, ClientTable, check_clients, read_clients_file, section5_instance
 from aoi_fl.wire.given_rates import read_rates
 
 logger = logging.getLogger("flwr")
+
+Rates: TypeAlias = dict[str, float] | list[float]
+"""r_i by the clients' names, or in order of their numbers."""
 
 
 def client_table(config: RunConfig) -> ClientTable:
@@ -63,30 +68,48 @@ def client_table(config: RunConfig) -> ClientTable:
     return table
 
 
-def rates_of(config: RunConfig, *, simulated: bool = False) -> dict[str, float] | list[float] | None:
+def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool = False) -> Rates | None:
     """Return each client's own rate by the configured file, by name or number; None where rates are not given.
+
+    A run that goes on finds them in its ``folder``, as :func:`write_rates` has kept them, whatever has become of the
+    file since. One begun by a version that kept none goes on by the file.
 
     Raises
     ------
     ConfigError
-        The file cannot be read, or its rates are not those of ``num-clients`` clients that add up to a round's; or it
-        names others than there are where clients are ``simulated``.
+        The file cannot be read, or its rates are not those of ``num-clients`` clients that add up to a round's; it
+        names others than there are where clients are ``simulated``; or a rate is too small for a Markov table.
     """
     if config.rates != "given":
         return None
+    path, what = Path(config.clients_file), "clients-file"
+    if config.resume and folder is not None and (folder / RATES_FILE).exists():
+        path, what = folder / RATES_FILE, "the run's own"
     try:
-        found = read_rates(Path(config.clients_file), config.num_clients, simulated=simulated)
+        found = read_rates(path, config.num_clients, simulated=simulated)
     except ConfigError as error:
-        raise ConfigError(f"clients-file {error}; num-clients is {config.num_clients}.") from error
+        raise ConfigError(f"{what} {error}; num-clients is {config.num_clients}.") from error
     rates = found if isinstance(found, dict) else {str(i): rate for i, rate in enumerate(found)}
     try:
         given_rates(list(rates.values()), config.sent, list(rates))
     except ConfigError as error:
         wanted = "clients-per-round" + (" times over-selection" if config.over_selection > 1 else "")
+        raise ConfigError(f"{what} {path}: {error}.".replace(" per-round", f" {wanted}")) from error
+    rarest = min(rates, key=rates.__getitem__)
+    if config.policy == "markov-optimal" and not config.resume and rates[rarest] * LONGEST < 1:
         raise ConfigError(
-            f"clients-file {config.clients_file}: {error}.".replace(" per-round", f" {wanted}")
-        ) from error
+            f"{what} {path}: client {rarest} has rate {rates[rarest]:g}, and a table for it would have more than "
+            f"{LONGEST} ages, the most there are: give it a rate of at least {1 / LONGEST:g}, or set policy=systematic."
+        )
     return found
+
+
+def write_rates(path: Path, rates: Rates) -> None:
+    """Write the clients' own rates, which a file was read for, to where the run finds them when it goes on."""
+    rows = [("name", "rate"), *rates.items()] if isinstance(rates, dict) else [("rate",), *((r,) for r in rates)]
+    text = io.StringIO(newline="")
+    csv.writer(text, quoting=csv.QUOTE_NONNUMERIC).writerows(rows)  # a name may begin with a space
+    keep(path, text.getvalue().encode())
 
 
 def write_table(path: Path, table: ClientTable) -> None:

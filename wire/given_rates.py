@@ -6,6 +6,7 @@ from pathlib import Path
 from aoi_fl.science.errors import ConfigError
 
 _REMEDY = "give a number above 0, at most 1"
+_NAMED = 5  # clients without a row, at most
 
 
 def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str, float] | list[float]:
@@ -30,17 +31,20 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
     """
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, skipinitialspace=True)
-            if "rate" not in (reader.fieldnames or ()):
-                raise ConfigError(
-                    f"{path}, line 1: the columns are {','.join(reader.fieldnames or ()) or 'missing'}: rates=given "
-                    "needs one called rate"
-                )
-            rows = [(reader.line_num, row.get("name"), (row["rate"] or "").strip()) for row in reader]
+            lines = file.readlines()
+        reader = csv.DictReader(lines, skipinitialspace=True)
+        if "rate" not in (reader.fieldnames or ()):
+            raise ConfigError(
+                f"{path}, line 1: the columns are {','.join(reader.fieldnames or ()) or 'missing'}: rates=given "
+                "needs one called rate"
+            )
+        rows = [(reader.line_num, row.get("name"), (row["rate"] or "").strip()) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"{path}: cannot be read as a file of clients ({error})") from error
     if len(rows) != clients:
-        raise ConfigError(f"{path} has {len(rows)} clients, where there are to be {clients}: make them equal")
+        names = {name for _, name, _ in rows if name} if simulated else set()
+        why = _without_row(names, clients) + _skipped(lines) if len(rows) < clients else ""
+        raise ConfigError(f"{path} has {len(rows)} clients, where there are to be {clients}{why}: make them equal")
     rates = [_rate(cell, f"{path}, line {line}, column rate") for line, _, cell in rows]
     if not any(name for _, name, _ in rows):
         return rates
@@ -54,6 +58,19 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
             raise ConfigError(f"{path}, line {line}, column name: {name!r} is there twice")
         named[str(name)] = rate
     return _in_order(named, path) if simulated else named
+
+
+def _without_row(names: set[str], clients: int) -> str:
+    """Say which of the simulated clients have no row, five of them at most; nothing where rows have no names."""
+    lacking = [name for i in range(clients) if (name := f"client-{i}") not in names]
+    more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
+    return f"; there is no row of {', '.join(lacking[:_NAMED])}{more}" if names else ""
+
+
+def _skipped(lines: list[str]) -> str:
+    """Say that blank lines count as none, if there are any."""
+    blank = next((number for number, line in enumerate(lines, 1) if not line.strip("\r\n")), None)
+    return "" if blank is None else f"; blank lines are skipped, such as line {blank}"
 
 
 def _in_order(named: dict[str, float], path: Path) -> dict[str, float]:

@@ -10,7 +10,7 @@ from flwr.app import ArrayRecord, Message, MetricRecord
 from numpy.typing import NDArray
 
 from aoi_fl.science.absence import absent_table
-from aoi_fl.science.dropout import DropoutEstimate, largest_dropout, reissued
+from aoi_fl.science.dropout import DropoutEstimate, achieved, largest_dropout, reissued
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.markov_rates import RatedMarkovPolicy, largest_rate, own_table
@@ -37,7 +37,8 @@ class MarkovParticipation(DecentralisedParticipation):
         where a client makes no update, being out of reach or failing: of one that is made and then lost, late or
         refused, the client's age has begun anew, and only a part is made up for. A change reaches the clients with the
         next message to them: in reserve mode a reservation that is out stands, and the wait after it is drawn from the
-        new table. See :class:`aoi_fl.science.dropout.DropoutEstimate`
+        new table. Nobody can achieve more than 1−d, which is said where a rate is above it. See
+        :class:`aoi_fl.science.dropout.DropoutEstimate`
     absence : "ignored"; or "learned", for each client by itself: how often it is there, and how soon it comes back, is
         learned, and each is sent the table by which it achieves its rate (:mod:`aoi_fl.science.absence`), as large as
         that needs. How much of the rates is out of reach is said. Work that is lost by who is there is made up for in
@@ -131,6 +132,10 @@ class MarkovParticipation(DecentralisedParticipation):
         """Return (n,) the clients' own rates, where they have any."""
         return super().targets() if self._rated is None else self._rated.rates[: len(self.roster)]
 
+    def rates(self) -> NDArray[np.float64]:
+        """Return (n,) the clients' rates; where more is lost than tables make up for, what is left of them."""
+        return achieved(super().rates(), self._dropout.value) if self._adaptive else super().rates()
+
     def question(self, ask: Ask) -> Ask:
         """Add the table, where all have the same: the one for the dropout estimated up to now, as far as there is one.
 
@@ -148,7 +153,8 @@ class MarkovParticipation(DecentralisedParticipation):
             return ask
         rate = float(self._rated.rates[client])
         if self._absence is None:
-            return replace(ask, table=own_table(rate, None, self._issued().dropout))
+            dropout = self._dropout.value if self._adaptive else self._declared
+            return replace(ask, table=own_table(rate, None, dropout))
         presence = self._absence.presence.reach(len(self._rated.rates))
         return replace(ask, table=absent_table(rate, *presence.of(client)))
 
@@ -172,10 +178,10 @@ class MarkovParticipation(DecentralisedParticipation):
 
     def issue(self, ask: Ask) -> None:
         """Issue the round's tables."""
-        if self._adaptive:
-            self._adapt()
         if self._own and (rates := self._shares.found(self.roster, ask.round)) is not None:
             self._rated = RatedMarkovPolicy(rates, dropout=self._declared)
+        if self._adaptive:
+            self._adapt()
 
     def rescue(self, ask: Ask) -> Plan | None:
         """Force one client; who was silent when asked is counted before."""
@@ -212,18 +218,38 @@ class MarkovParticipation(DecentralisedParticipation):
         self._dropout = self._dropout.after(record.trained + lost, lost)
 
     def _adapt(self) -> None:
-        """Issue the table for the dropout estimated up to now, as far as there is one."""
-        estimate, most = self._dropout.value, largest_dropout(self.policy.clients, self.policy.per_round)
-        if estimate > most and not self._warned:
-            logger.warning(
-                "Round %d: %.1f %% of the willing clients are lost, but with clients-per-round %d of %d clients the "
-                "table can make up for no more than %.1f %%: every client is asked to take part in each round, and "
-                "fewer than clients-per-round will count. Lower it, or find out why updates are lost.",
-                self._record.round, 100 * estimate, self.policy.per_round, self.policy.clients, 100 * most,
-            )  # fmt: skip
-        self._warned = estimate > most
+        """Issue the tables for the dropout estimated up to now, and say where there are none, once until it is less."""
+        estimate = self._dropout.value
         self.policy = reissued(self.policy, estimate)
-        self._record.dropout = self.policy.dropout
+        self._record.dropout = estimate if self._own else self.policy.dropout
+        beyond = self._beyond(estimate)
+        if beyond and not self._warned:
+            lost = 100 * estimate
+            logger.warning("Round %d: %.1f %% of the willing clients are lost, %s", self._record.round, lost, beyond)
+        self._warned = bool(beyond)
+
+    def _beyond(self, estimate: float) -> str:
+        """Say what no table can make up for where so many are lost; empty where tables make up for all."""
+        k, n = self.policy.per_round, self.policy.clients
+        if not self._own:
+            most = largest_dropout(n, k)
+            if estimate <= most:
+                return ""
+            return (
+                f"but with clients-per-round {k} of {n} clients the table can make up for no more than "
+                f"{100 * most:.1f} %: every client is asked to take part in each round, and fewer than "
+                "clients-per-round will count. Lower it, or find out why updates are lost."
+            )
+        rates = self.targets()
+        lacking = rates - achieved(rates, estimate)
+        if not lacking.any():
+            return ""
+        return (
+            f"and {np.count_nonzero(lacking)} clients are to take part more often than the {1 - estimate:.3g} that is "
+            f"left to who always does, client {int(np.argmax(lacking))} by most: {lacking.sum():.3g} of "
+            f"{rates.sum():.3g} participations a round are out of reach. Give such clients smaller rates, lower "
+            "clients-per-round, or find out why updates are lost."
+        )
 
 
 def _sizes(keys: Mapping[str, Any]) -> tuple[int, int, int]:

@@ -54,6 +54,30 @@ def test_policy_options_reach_the_policy(aoi):
     assert table("--dropout 0.5")[2] == pytest.approx(1 / ((4 - 2) * 0.5))
 
 
+def test_a_long_law_is_shown_in_ranges_and_told_in_full(aoi):
+    line = "policy --policy systematic --clients 3000 --per-round 1 --jitter 1"
+    pmf = {int(x): p for x, p in json.loads(aoi(f"{line} --json")[1])["interval_pmf"].items()}
+    assert list(pmf) == list(range(1, 6000)) and sum(pmf.values()) == pytest.approx(1)
+    shown = aoi(line)[1]
+    rows = re.findall(r"^ *(\d+)–(\d+) +(\S+) +█* *$", shown, re.MULTILINE)
+    assert 30 <= len(rows) <= 40 and shown.count("\n") < 70
+    ends = [(int(first), int(last)) for first, last, _ in rows]
+    assert [x for first, last in ends for x in range(first, last + 1)] == list(pmf)
+    sums = [sum(pmf[x] for x in range(first, last + 1)) for first, last in ends]
+    assert [float(p) for _, _, p in rows] == pytest.approx(sums, rel=1e-3)
+    short = aoi("policy --policy systematic --jitter 0.2")[1].partition("Over T rounds")[0]
+    assert re.findall(r"^ *([5-8]) +0\.\d+ +█* *$", short, re.MULTILINE) == ["5", "6", "7", "8"]
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name not in BUDGETED])
+def test_unbiased_weights_are_played_or_refused_by_name(aoi, policy):
+    status, out, err = aoi(f"simulate --policy {policy} --clients 9 --per-round 3 --rounds 5 --weights unbiased --json")
+    if policy in ("markov-optimal", "markov-increasing", "systematic", "random", "oldest-age"):
+        assert (status, err) == (0, "") and json.loads(out)["interval_mean"]
+    else:
+        assert (status, out) == (2, "") and f"policy '{policy}'" in err
+
+
 def test_simulate_json_is_consistent_with_its_trace(aoi):
     line = "simulate --policy random --clients 20 --per-round 6 --rounds 50 --seed 3 --sizes uniform:1:9 --trace --json"
     status, out, _ = aoi(line)
@@ -338,8 +362,19 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ("simulate --policy pow-d --start zero", ["start zero", "policies markov-optimal, markov-increasing"]),
         ("simulate --policy systematic --max-age 3", ["max-age 3", "rates and phases"]),
         ("reproduce thoery", ["'thoery'", "Did you mean 'theory'?"]),
-        ("simulate --policy random --weights fair", ["'fair'", "equal, size, unbiased"]),
-        ("simulate --policy wics --budget 40 --weights unbiased", ["unbiased", "rates"]),
+        ("simulate --policy random --weights fair", ["weights is 'fair'", "give one of auto, equal, size, unbiased."]),
+        (
+            "simulate --policy wics --budget 40 --weights unbiased",
+            ["weights is 'unbiased'", "rates", "policy 'wics'", "auto, equal, size,", "random, oldest-age."],
+        ),
+        *(
+            (
+                f"simulate --policy {name} --weights unbiased",
+                ["weights is 'unbiased'", f"policy '{name}'", "auto, equal"],
+            )
+            for name in ("oort", "pow-d", "rpow-d", "fedcs", "refl")
+        ),
+        ("simulate --policy f3ast --weights unbiased", ["weights unbiased", "policy 'f3ast'", "its own are unbiased"]),
         ("simulate --policy wics --budget 40 --ageing cubic", ["'cubic'", "linear, quadratic, root"]),
         ("simulate --policy maxpack --budget 40 --ageing root", ["ageing 'root'", "maxpack"]),
         ("simulate --policy random --ageing root", ["ageing root", "wics"]),

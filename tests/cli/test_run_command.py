@@ -189,6 +189,25 @@ def test_a_mistake_is_one_paragraph_and_status_2(aoi, keys, tmp_path, changes, w
         (None, ["clients-file ", "rates.csv: cannot be read"]),
         ("name,size\n" + "a,1\n" * 6, ["clients-file ", "needs one called rate"]),
         ("rate\n" + "0.5\n" * 5, ["clients-file ", "has 5 clients", "num-clients is 6"]),
+        (
+            "rate\n0.5\n0.5\n\n0.5\n0.5\n0.5\n",
+            ["has 5 clients", "to be 6; blank lines are skipped, such as line 4: make them equal; num-clients is 6"],
+        ),
+        (
+            "name,rate\n" + "".join(f"client-{i},0.5\n" for i in (0, 4, 2, 5)),
+            ["has 4 clients", "to be 6; there is no row of client-1, client-3: make them equal; num-clients is 6"],
+        ),
+        (
+            "name,rate\nclient-0,0.5\n\nclient-2,0.5\n",
+            [
+                "has 2 clients",
+                "there is no row of client-1, client-3, client-4, client-5; blank lines are skipped, such as",
+            ],
+        ),
+        (
+            "name,rate\nclient-7,0.5\n",
+            ["has 1 clients", "no row of client-0, client-1, client-2, client-3, client-4 and 1 more: make them equal"],
+        ),
         ("rate\n" + "0.25\n" * 6, ["clients-file ", "add up to 1.5, not to clients-per-round 3: multiply each by 2"]),
         (
             "name,rate\n" + "".join(f"client-{i},0.5\n" for i in (0, 1, 2, 4, 5, 9)),
@@ -207,6 +226,25 @@ def test_given_rates_are_checked_before_there_is_a_folder(aoi, keys, tmp_path, t
     status, _, err = aoi(*command(keys | RATES))
     one_paragraph(status, err, words)
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("absence", ["ignored", "learned"])
+def test_a_rate_too_small_for_a_table_is_refused_before_there_is_a_folder(aoi, keys, tmp_path, absence):
+    """What the message asks for, a millionth or no table, is accepted."""
+    two = {k: v for k, v in keys.items() if k != "max-age"} | RATES
+    two |= {"num-clients": 2, "clients-per-round": 1, "num-server-rounds": 1, "absence": absence}
+
+    def play(policy: str, rare: float) -> tuple[int, str, str]:
+        (tmp_path / "rates.csv").write_text(f"name,rate\nclient-0,{1 - rare!r}\nclient-1,{rare!r}\n")
+        return aoi(*command(two | {"policy": policy, "run-name": f"{policy}-{rare}"}))
+
+    status, _, err = play("markov-optimal", 1e-10)
+    words = ["rates.csv: client client-1 has rate 1e-10", "a rate of at least 1e-06, or set policy=systematic"]
+    one_paragraph(status, err, ["clients-file ", *words])
+    assert not (tmp_path / "runs").exists()
+    for policy, rare in (("markov-optimal", 1e-6), ("systematic", 1e-10)):
+        status, _, err = play(policy, rare)
+        assert status == 0, err
 
 
 def test_a_budget_says_how_many_take_part(aoi, keys):

@@ -115,9 +115,15 @@ def test_a_dropout_beyond_what_a_table_makes_up_for_is_cut():
             reached = 1 - min(dropout, 1 - rate)
             own = MarkovPolicy(own_table(rate, 12, dropout), 1000, 1, "custom", 1 - reached)
             assert own.interval_mean == pytest.approx(1 / rate, rel=1e-9)
-    with pytest.raises(ConfigError, match=r"rate 1e-08 .* 100000000 ages, and 1000000 are the most: raise the rate"):
+
+
+def test_a_table_has_a_million_ages_at_most_and_the_remedy_is_one_that_its_caller_has():
+    few = "100000000 ages, and 1000000 are the most: raise the rate to at least 1e-06, or choose systematic"
+    with pytest.raises(ConfigError, match=f"rate 1e-08 needs a table of {few}"):
         own_table(1e-8)
-    assert len(own_table(1e-8, 20)) == 21
+    with pytest.raises(ConfigError, match=r"rate 0.5 .* 2000000 ages, and 1000000 are the most: lower max-age 2000000"):
+        own_table(0.5, 2_000_000)
+    assert len(own_table(1e-8, 20)) == 21 and len(own_table(1e-6)) == 10**6 + 1
 
 
 def test_a_dropout_is_cut_whatever_the_rate_is_rounded_to():

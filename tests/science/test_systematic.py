@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.phases import newcomer_phase, spread_phases
-from aoi_fl.science.rates import equal_rates, exact, size_rates
+from aoi_fl.science.rates import equal_rates, exact, pooled_variance, size_rates
 from aoi_fl.science.stride_laws import interval_law, interval_variance, window_variance
 from aoi_fl.science.strides import ClientStride, Strides
 from aoi_fl.science.systematic import SystematicPolicy
@@ -37,6 +37,28 @@ def test_participation_follows_its_definition(n, k, phases):
     chosen = played(policy, 120)
     for i in range(0, n, max(n // 7, 1)):
         assert chosen[:, i].tolist() == by_definition(Fraction(k, n), policy.phases[i], range(1, 121))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("phases", ["spread", "random"])
+def test_rates_of_one_s_own_follow_their_definition_and_their_law_a_whole_cycle_long(phases, seed):
+    """A client of rate a/b has taken part a times after b rounds, from there on as before; k = Σ a/b of n."""
+    rng = np.random.default_rng(seed)
+    rates, _ = size_rates(rng.integers(1, 12, 9), int(rng.integers(1, 9)))
+    policy = SystematicPolicy.rated(rates, phases, 0.0, seed)
+    fractions = [exact(rate) for rate in rates.tolist()]
+    rounds = max(2 * fraction.denominator for fraction in fractions) + 1
+    chosen = played(policy, rounds)
+    pooled = square = Fraction(0)
+    for i, fraction in enumerate(fractions):
+        assert chosen[:, i].tolist() == by_definition(fraction, policy.phases[i], range(1, rounds + 1))
+        waits = np.diff(np.flatnonzero(chosen[:, i]))[: fraction.numerator].tolist()
+        assert sum(waits) == fraction.denominator and set(interval_law(rates[i])) == set(waits)
+        pooled += Fraction(sum(waits), fraction.denominator)  # of which each round brings one in 1/b
+        square += Fraction(sum(wait**2 for wait in waits), fraction.denominator)
+    per_round = sum(fractions)
+    variance = square / per_round - (pooled / per_round) ** 2
+    assert pooled_variance(rates, policy.interval_variances()) == pytest.approx(float(variance), abs=1e-9)
 
 
 def test_it_follows_its_definition_after_any_number_of_rounds():
@@ -121,6 +143,39 @@ def test_law_under_jitter_by_integration(rate, jitter):
         sum((value - 1 / rate) ** 2 * p for value, p in law.items()), abs=1e-9
     )
     assert interval_variance(rate, jitter) == pytest.approx(x.var(), rel=2e-3, abs=2e-4)
+
+
+def by_cubes(rate, jitter):
+    """P(X = x) in rational arithmetic: |x − 1/r|³/(12c²), a second difference in steps of 1, and of that one of c."""
+    mean, steps = 1 / rate, ((-1, 1), (0, -2), (1, 1))
+    width = min(jitter, 1 - rate) / rate
+    return {
+        x: sum(p * q * abs(x - mean + i + j * width) ** 3 for i, p in steps for j, q in steps) / (12 * width**2)
+        for x in range(math.floor(mean - width), math.ceil(mean + width) + 1)
+    }
+
+
+@pytest.mark.parametrize("rate", ["3/20", "1/2", "1/5", "2/3", "9/10", "7/100", "1/93", "92/93", "123/100000"])
+@pytest.mark.parametrize("jitter", ["1e-14", "1e-9", "1e-5", "0.01", "0.2", "0.5", "1"])
+def test_law_under_jitter_in_rational_arithmetic(rate, jitter):
+    exactly = by_cubes(Fraction(rate), Fraction(jitter))
+    law = interval_law(float(Fraction(rate)), float(jitter))
+    assert list(law) == list(exactly) and min(law.values()) >= 0
+    assert list(law.values()) == pytest.approx([float(p) for p in exactly.values()], rel=1e-6, abs=1e-14)
+
+
+@pytest.mark.parametrize("jitter", [1e-6, 0.3, 1.0])
+@pytest.mark.parametrize("rate", [1 / 10_000, 1 / 99_999, 3e-6])
+def test_law_under_jitter_of_who_is_rarely_there(rate, jitter):
+    law = interval_law(rate, jitter)
+    x, p = np.array(list(law)) - 1 / rate, np.array(list(law.values()))
+    assert min(p) >= 0 and p.sum() == pytest.approx(1, abs=1e-12)
+    assert p @ x == pytest.approx(0, abs=1e-6)
+    assert p @ x**2 == pytest.approx(interval_variance(rate, jitter), rel=1e-9)
+    mean, width = 1 / rate, min(jitter, 1 - rate) / rate
+    if width > 100:  # then it is D's density, to within its curvature at the top
+        for value in (round(mean - 0.7 * width), round(mean), round(mean + 0.3 * width)):
+            assert law[value] == pytest.approx((width - abs(value - mean)) / width**2, rel=1 / width)
 
 
 @pytest.mark.parametrize("rate", [0.15, 0.4, 0.9, 0.07])

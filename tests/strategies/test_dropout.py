@@ -10,7 +10,7 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science import draws
-from aoi_fl.science.dropout import DropoutEstimate, largest_dropout, reissued
+from aoi_fl.science.dropout import DropoutEstimate, achieved, largest_dropout, reissued
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.server.config import RunConfig
@@ -60,6 +60,7 @@ def play(
     resume=None,
     grid=LocalGrid,
     rates="equal",
+    weights="auto",
     **options,
 ):
     notes = Notes()
@@ -70,6 +71,7 @@ def play(
         wire=wire,
         adaptive_dropout=adaptive,
         rates=rates,
+        weights=weights,
         observer=notes,
         resume=resume,
         options=RoundOptions(
@@ -126,8 +128,8 @@ def test_rates_of_ones_own_are_those_of_what_counts(tmp_path):
     """Eight clients take part every second round, twelve every third, though 30 % of their work is lost."""
     notes = play(tmp_path, Failing(D), rates=[0.5] * 8 + [1 / 3] * 12)
     late = [p.client for r in notes.rounds[WARM_UP:] for p in r.participations if p.outcome == "trained"]
-    achieved = np.bincount(late, minlength=N) / (ROUNDS - WARM_UP)
-    assert achieved[:8].mean() == pytest.approx(0.5, abs=0.04) and achieved[8:].mean() == pytest.approx(1 / 3, abs=0.03)
+    shares = np.bincount(late, minlength=N) / (ROUNDS - WARM_UP)
+    assert shares[:8].mean() == pytest.approx(0.5, abs=0.04) and shares[8:].mean() == pytest.approx(1 / 3, abs=0.03)
 
 
 def test_clients_that_cannot_be_asked(tmp_path):
@@ -224,6 +226,64 @@ def test_a_client_that_is_to_take_part_always_stays_one_whatever_gets_lost(tmp_p
     resume = Resume(21, notes.clients, notes.memory[20])
     again = play(tmp_path, Failing(D), n=10, k=4, rounds=24, rates=rates, resume=resume)
     assert all(0 in {part.client for part in record.participations} for record in again.rounds)
+
+
+ALWAYS = [1.0] + [1 / 3] * 9  # of 4 participations a round 0.3 are out of reach where 30 % are lost
+
+
+def warnings_of(caplog):
+    found = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    return [said for said in found if "of the willing clients are lost" in said]
+
+
+@pytest.mark.parametrize(("rates", "k", "reached"), [(ALWAYS, 4, 1 - D), ("equal", 4, 4 / 10), ("equal", 9, 1 - D)])
+def test_unbiased_weights_go_by_what_is_achieved(rates, k, reached, tmp_path):
+    """E[ω] = 1/10, of clients that are alike: to within four standard errors of 100 coins."""
+    notes = play(tmp_path, Failing(D), n=10, k=k, rates=rates, weights="unbiased")
+    parts = [p for r in notes.rounds[WARM_UP:] for p in r.participations if p.client == 0 and p.outcome == "trained"]
+    seen = np.array([part.weight for part in parts])
+    assert len(seen) / (ROUNDS - WARM_UP) == pytest.approx(reached, abs=4 * math.sqrt(0.24 / 100))
+    assert seen == pytest.approx(0.1 / reached, rel=0.2)
+    assert seen.sum() / (ROUNDS - WARM_UP) == pytest.approx(0.1, abs=4 * 0.1 / reached * math.sqrt(0.24 / 100))
+
+
+def test_who_can_still_be_made_up_for_is(tmp_path):
+    """Of 8 of 10 clients a round, half are lost; two that are to take part in 3 of 10 rounds do, by 6 of 10 tries."""
+    notes = play(tmp_path, Failing(0.5), n=10, k=8, rates=[0.3] * 2 + [0.925] * 8, rounds=240)
+    late = [p.client for r in notes.rounds[WARM_UP:] for p in r.participations if p.outcome == "trained"]
+    shares = np.bincount(late, minlength=10) / (240 - WARM_UP)
+    assert shares[:2].mean() == pytest.approx(0.3, abs=0.05) and shares[2:].mean() == pytest.approx(0.5, abs=0.05)
+    assert np.mean([r.dropout for r in notes.rounds[WARM_UP:]]) == pytest.approx(0.5, abs=0.04)
+
+
+def test_rates_out_of_reach_are_said_once_until_they_are_not(tmp_path, caplog):
+    class Spells(Failing):
+        def _fail(self, round_, context):
+            if not 10 <= round_ < 60:
+                super()._fail(round_, context)
+
+    rates = [0.9] * 2 + [2.2 / 8] * 8
+    with caplog.at_level(logging.WARNING, "flwr"):
+        notes = play(tmp_path, Spells(0.5), n=10, k=4, rates=rates, rounds=80)
+    first, second = warnings_of(caplog)
+    beyond = [r.round for r in notes.rounds if r.dropout > 0.1]
+    begun = [t for t in beyond if t - 1 not in beyond]
+    assert len(beyond) > 20 and [int(said.split()[1][:-1]) for said in (first, second)] == begun
+    lost = notes.rounds[begun[1] - 1].dropout
+    assert f"{100 * lost:.1f} % of the willing clients are lost, and 2 clients are to take part" in second
+    assert f"more often than the {1 - lost:.3g} that is left" in second
+    assert f"{2 * (0.9 - 1 + lost):.3g} of 4 participations a round are out of reach" in second
+
+
+def test_rates_within_reach_are_not_said(tmp_path, caplog):
+    with caplog.at_level(logging.WARNING, "flwr"):
+        play(tmp_path, Failing(D), n=10, k=4, rates=[0.5] * 4 + [1 / 3] * 6, rounds=60)
+    assert not warnings_of(caplog)
+
+
+def test_who_takes_part_always_achieves_what_is_left():
+    assert achieved(np.array([1.0, 0.7, 0.2]), 0.3).tolist() == [0.7, 0.7, 0.2]
+    assert achieved(np.array([0.5]), 1.0).tolist() == [0.001]  # whoever is heard after all weighs no more than finitely
 
 
 def test_estimates():
