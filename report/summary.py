@@ -1,7 +1,7 @@
 """A run in one sentence, and runs side by side: their key numbers, configurations and dropped replies."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -9,7 +9,9 @@ from aoi_fl.report import budget, measure, simulated, theory
 from aoi_fl.report.provenance import OF_THE_MACHINE, public, without_paths
 from aoi_fl.report.runs import Run
 from aoi_fl.science import objective
+from aoi_fl.science.ageing import AGEING
 from aoi_fl.science.load import LoadMetrics
+from aoi_fl.science.names import Ageing
 from aoi_fl.server import ledger
 
 Table = tuple[list[str], list[list[str]]]
@@ -143,6 +145,14 @@ def _objective(run: Run) -> str:
     return f"{_number(value)} (floor {_number(floor)})"
 
 
+def _ageing(run: Run) -> str:
+    """Show what WICS minimises where the cost of ageing is not linear; else that is P2."""
+    known, ageing = budget.payments_and_sensitivities(run), str(run.policy.get("ageing"))
+    if known is None or run.empty or ageing not in AGEING:
+        return ""
+    return f"{_number(float(budget.running_objective(run, known[1], cast(Ageing, ageing))[-1]))} ({ageing})"
+
+
 def _spent(run: Run) -> str:
     spent = run.column("spent")
     if not run.budgeted or not np.isfinite(spent).any():
@@ -173,6 +183,7 @@ _NUMBERS: dict[str, Callable[[Run], str]] = {
     "forced rounds": lambda run: str(int(np.nansum(run.column("forced")))),
     "dropped replies": lambda run: str(len(run.dropped)),
     "P2": _objective,
+    "ageing cost, weighted like P2": _ageing,
     "payments a round": _spent,
     **simulated.NUMBERS,
     "seconds a round, mean": lambda run: _number(float(run.column("seconds").mean())) if run.rounds else "",

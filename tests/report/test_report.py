@@ -263,7 +263,7 @@ def test_forced_and_dropped_are_told_apart_and_listed(tmp_path: Path) -> None:
     assert "<td>oslo</td><td>late</td><td>no reply in 5 s</td>" in text
 
 
-def budgeted_run(folder: Path, trains: str = "selected") -> Path:
+def budgeted_run(folder: Path, trains: str = "selected", **more: str) -> Path:
     refreshed = [{0}, {1}, {0, 1}, set()]
     rounds = [
         RoundRecord(
@@ -274,8 +274,16 @@ def budgeted_run(folder: Path, trains: str = "selected") -> Path:
         for t, who in enumerate(refreshed, 1)
     ]
     clients = [ClientRecord(c, str(c), 1, 10, 5.0, sensitivity) for c, sensitivity in enumerate([0.5, 1.0, 2.0])]
-    policy = {"kind": "BudgetedRefresh", "budget": 10.0, "index": "whittle", "trains": trains}
+    policy = {"kind": "BudgetedRefresh", "budget": 10.0, "index": "whittle", "trains": trains, **more}
     return record(folder, rounds, clients, policy=policy, config={"policy": "wics", "budget": 10.0})
+
+
+def test_what_wics_minimises_is_shown_where_ageing_is_not_linear(tmp_path: Path) -> None:
+    """By hand: ages after rounds 1 to 4 are 0 1 0 1, 1 0 0 1 and 1 2 3 4; φ is 0.5, 1 and 2."""
+    runs = [load_all([str(budgeted_run(tmp_path / "q", ageing="quadratic"))])[0]]
+    runs += load_all([str(budgeted_run(tmp_path / "l"))])
+    (row,) = [row for row in key_numbers(runs)[1] if row[0].startswith("ageing cost")]
+    assert row[1:] == [f"{(0.5 * 2 + 1 * 2 + 2 * 30) / 12:.4g} (quadratic)", ""]
 
 
 def test_budget_ages_and_objective(tmp_path: Path) -> None:
