@@ -1,6 +1,9 @@
 """What the guides say was measured: each number with its interval is one of a page of results."""
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,3 +34,36 @@ def test_numbers_are_those_of_the_results(page):
     there = set().union(*(measured(result.read_text(encoding="utf-8")) for result in pages))
     said = measured((ROOT / page).read_text(encoding="utf-8"))
     assert said and not said - there
+
+
+_LONG = "simulate --rounds 6000 --policy "
+_ZIPF = " --weights unbiased --sizes zipf:2.0"
+_PLAYED = (  # what is played, the number that it gives, and how choosing.md says it
+    (f"{_LONG}systematic", "interval_variance", "Var[X] {:.4f} as Markov's"),
+    (f"{_LONG}systematic", "window_deviation 100", "√Var(Y)/T over 100 rounds {:.0f} (over 50"),
+    (f"{_LONG}systematic", "window_deviation 50", "(over 50, no whole number of strides, {:.4f}"),
+    (f"{_LONG}systematic", "pairs_met 6000", "within 100 rounds {:.0%} of the pairs meet, and no more ever do"),
+    (f"{_LONG}markov-optimal", "round_deviation", "where Markov's have a standard deviation of {:.1f}"),
+    (f"{_LONG}markov-optimal", "pairs_met 100", "of Markov's {:.0%}"),
+    (f"{_LONG}random", "pairs_met 100", "of random's {:.0%}"),
+    (f"{_LONG}systematic --jitter 0.2", "pairs_met 100", "brings it to {:.0%}"),
+    (f"{_LONG}systematic --jitter 0.2", "interval_variance", "at Var[X] {:.3f} (`--jitter 0.2`)"),
+    (f"{_LONG}systematic --rates size{_ZIPF}", "weight_variance", "rates in proportion to size: Σ {:.4f}"),
+    (f"{_LONG}markov-optimal{_ZIPF}", "weight_variance", "on very unequal sizes: Σ {:.3f}"),
+    ("policy --max-age 0", "interval_variance", "| 0, memoryless, as random | {:.1f} |"),
+    ("policy --max-age 3", "interval_variance", "| 3 | {:.2f} |"),
+    ("policy --max-age 5", "interval_variance", "| 5 | {:.2f} |"),
+    ("policy --max-age 6", "interval_variance", "| ⌊n/k⌋ = 6, or more | {:.3f} |"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", dict.fromkeys(command for command, _, _ in _PLAYED))
+def test_numbers_that_choosing_gives_with_a_command_are_what_it_prints(command):
+    typed = [sys.executable, "-m", "aoi_fl.cli.main", *command.split(), "--json"]
+    found = json.loads(subprocess.run(typed, capture_output=True, text=True, check=True).stdout)
+    text = " ".join((ROOT / "docs/choosing.md").read_text(encoding="utf-8").split())
+    for name, form in [(name, form) for played, name, form in _PLAYED if played == command]:
+        field, _, at = name.partition(" ")
+        value = found[field][at] if at else found[field]
+        assert form.format(value).replace("%", " %") in text, (name, value)
