@@ -7,8 +7,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from aoi_fl.experiments.figures.unequal_claims import CLAIMS
 from aoi_fl.experiments.figures.unequal_drawn import drawn
-from aoi_fl.experiments.figures.unequal_found import CLAIMS, concluded
+from aoi_fl.experiments.figures.unequal_found import concluded
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Unit, seeds
 from aoi_fl.experiments.harness.replay import dealt

@@ -77,7 +77,7 @@ def test_the_page_says_who_is_later_and_by_how_much():
     line = next(row for row in table.rows if row[0] == "markov size")
     assert line[1:3] == ["5", "-4.0 [-4.0, -4.0]"]
     short = experiment.conclude([r for r in _rows(-4) if r["round"] <= 60], experiment.settings(Options()))
-    assert next(row for row in short.tables[0].rows if row[0] == "markov size")[2] == "not all there"
+    assert next(row for row in short.tables[0].rows if row[0] == "markov size")[2] == "some never there"
     base = np.array([[r["accuracy"] for r in _rows(0) if (r["seed"], r["policy"]) == (6, "random")]])
     assert interval(reached(base, levels(0.97)[0]).tolist()).mean == 46
 
@@ -139,25 +139,26 @@ def test_near_to_the_goal_are_who_is_earlier_wherever_data_are_unequal_and_who_i
         return Unequal().conclude(rows, settings).paragraph
 
     rows = [row | {"split": s} for s in ("dirichlet 0.3", "zipf") for row in _rows(0) if row["policy"] == "random"]
-    assert "The goal" not in said()
+    assert "Wanted" not in said()
     rows += played("markov rates", "dirichlet 0.3", -8, 16.0) + played("markov rates", "zipf", -8, 16.0)
     rows += played("markov equal", "dirichlet 0.3", -9, 0.1) + played("markov equal", "zipf", 1, 0.1)
     rows += played("proportional", "zipf", -9, 0.1)  # not under every partition
-    assert "Fewer wherever data are unequal, beyond chance, needs markov rates (Var[X] 16.00 at most)." in said()
-    assert "More nowhere" not in said() and "Not played yet: dirichlet 0.6, iid." in said()
+    assert "under every unequal one: markov rates, at Var[X] up to 16.00." in said()
+    assert "Nowhere more" not in said() and "Not played yet: dirichlet 0.6, iid." in said()
     unclear = [row | {"accuracy": row["accuracy"] + 0.002 * (row["seed"] - 8)} for row in played("x", "zipf", 0, 0.3)]
     rows += played("markov unbiased", "dirichlet 0.3", -1, 0.3) + [r | {"policy": "markov unbiased"} for r in unclear]
-    assert "needs markov rates (" in said()
-    assert "More nowhere beyond chance, at the least Var[X], 0.30, needs markov unbiased." in said()
+    assert "None does all of it." in said() and ": markov rates, at" in said()
+    assert "Nowhere more rounds beyond chance, at the least Var[X], 0.30: markov unbiased." in said()
     rows += played("markov size", "dirichlet 0.3", -2, 0.221) + played("markov size", "zipf", -1, 0.221)
     rows += played("systematic size", "dirichlet 0.3", -3, 0.222) + played("systematic size", "zipf", -2, 0.222)
-    assert "beyond chance, needs systematic size (Var[X] 0.22 at most)." in said() and "More nowhere" not in said()
+    assert (
+        "under every unequal one: systematic size, at Var[X] up to 0.22." in said()
+        and "None" not in said()
+        and "Nowhere more" not in said()
+    )
     rows = [row | ({"data": 1.5} if row["policy"] == "systematic size" else {}) for row in rows]
-    assert "systematic size (Var[X] 0.22 at most), on more data beyond chance (dirichlet 0.3, zipf)." in said()
+    assert "systematic size, at Var[X] up to 0.22 and on more data (dirichlet 0.3, zipf)." in said()
     rows = _rows(4)
     assert "Each needs more beyond chance" in said()
     rows = [row | {"split": "iid"} for row in _rows(-4)]
-    assert (
-        "More nowhere beyond chance, at the least Var[X], 0.20, needs markov size." in said()
-        and "Fewer wh" not in said()
-    )
+    assert "Nowhere more rounds beyond chance, at the least Var[X], 0.20: markov size." in said()
