@@ -21,6 +21,7 @@ FRONT = (
     "theory", "remarks", "windows", "modes", "mnist-dirichlet", "unequal", "arena-trace-dirichlet", "wics-ages",
     "wics-sensitivity",
 )  # fmt: skip
+_PICTURE = "unequal"  # and the picture under them
 _HEAD = ("claim", "paper", "the paper's figure", "ours, with 95 % interval", "verdict", "seeds", "one core", "command")
 _RULES = (
     "*Holds*: every comparison that a claim makes comes out its way beyond chance (95 % intervals over paired seeds). "
@@ -52,11 +53,12 @@ def write_summary(out: Path) -> Path:
     pages = [f"- [{e.title}]({name}.md): {e.source}." for name, e in known().items() if (out / f"{name}.md").exists()]
     if any((out / f"{name}.md").exists() for name in WICS_PAGE):
         pages.append(f"- [{_WICS}](wics.md): the pages of Xu et al. 2024, together.")
+    drawn = f"\n![{find(_PICTURE).title}]({_PICTURE}.png)\n" if (out / f"{_PICTURE}.png").exists() else ""
     page = out / "README.md"
     page.write_text(
         "# Claims of the papers, measured\n\n"
         f"Of {len(judged)} claims of three papers: {_counted(judged)}. Of {len(beside)} of our own beside them: "
-        f"{_counted(beside)}.\n\n" + "".join(f"{line}\n" for line in headlines) + f"\n## Claims\n\n{_RULES}\n\n"
+        f"{_counted(beside)}.\n\n" + "".join(f"{line}\n" for line in headlines) + f"{drawn}\n## Claims\n\n{_RULES}\n\n"
         f"{table(_HEAD, rows)}\n\n## Pages\n\n" + "\n".join(pages) + "\n",
         encoding="utf-8",
     )

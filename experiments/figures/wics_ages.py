@@ -182,8 +182,8 @@ class WicsAges(Experiment):
         )
         p2_, age = sums(rows, "p2", "maxpack"), sums(rows, "weighted_age", "maxpack")
         headline = (
-            f"WICS attains its own objective best, P2 {p2_.percent()} beside MaxPack's; the size-weighted average age "
-            f"of Fig. 10 is {age.percent()}."
+            f"WICS attains its own objective best: beside MaxPack's, P2 is {p2_.percent()}, and the size-weighted average "
+            f"age of Fig. 10 {age.percent()}."
         )
         return Conclusion(paragraph, claims, (table, others) if costs else (table,), headline)
 
