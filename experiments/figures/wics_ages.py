@@ -182,8 +182,8 @@ class WicsAges(Experiment):
         )
         p2_, age = sums(rows, "p2", "maxpack"), sums(rows, "weighted_age", "maxpack")
         headline = (
-            f"WICS attains its own objective best: beside MaxPack's, P2 is {p2_.percent()}, and the size-weighted average "
-            f"age of Fig. 10 {age.percent()}."
+            f"WICS attains its own objective best: beside MaxPack's, P2 is {p2_.percent()}, and the size-weighted "
+            f"average age of Fig. 10 {age.percent()}."
         )
         return Conclusion(paragraph, claims, (table, others) if costs else (table,), headline)
 
