@@ -299,7 +299,7 @@ def test_a_lead_at_other_budgets_is_lrs_and_counted_where_its_intervals_are_clea
 def test_pages_say_when_the_levels_that_they_judge_by_were_fixed():
     for name, said in (
         ("mnist-iid", "beforehand, after a pilot on seeds 1 to 5."),
-        ("mnist-dirichlet", "after seeds 1 to 5 had been played, and then used on fresh seeds (unequal)."),
+        ("mnist-dirichlet", "beforehand, after a pilot on seeds 1 to 5."),
         ("fashion", "beforehand, after a pilot on seeds 1 to 5."),
         ("mnist-iid-cnn", "after seed 1 had been played."),
         ("cifar10", "after random selection had been played with seed 1."),
