@@ -11,8 +11,6 @@ from aoi_fl.science.names import AbsenceRule, Weighting
 from aoi_fl.strategies.registry import BUDGETED, POLICIES, REGISTRY, users_of
 
 RATED = ("markov-optimal", "systematic")  # whose clients can have rates of their own
-_FORESEEN = (*RATED, "markov-increasing", "random", "oldest-age")  # of which it is known how often a client takes part
-_LEARNING = ("pow-d", "rpow-d", "oort", "fedcs", "refl")  # of which it is not, nor under a budget
 
 
 def reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
@@ -73,9 +71,10 @@ def _check_weights(context: typer.Context, policy: str, weights: str) -> None:
         reject(context, ["weights"], about, "leave it out: draws with replacement are unbiased by the times drawn")
     if REGISTRY[policy].weight == "unbiased":
         reject(context, ["weights"], about, "leave it out: its own are unbiased, by the rates that it has learned")
-    if policy in _LEARNING or policy in BUDGETED:
+    if not REGISTRY[policy].foreseen:
         others = ", ".join(kind for kind in kinds if kind != weights)
+        foreseen = ", ".join(row.name for row in REGISTRY.values() if row.foreseen)
         raise ConfigError(
             f"weights is {weights!r}, but it needs the clients' rates, and under policy {policy!r} nobody knows how "
-            f"often one will take part: give one of {others}, or one of the policies {', '.join(_FORESEEN)}."
+            f"often one will take part: give one of {others}, or one of the policies {foreseen}."
         )

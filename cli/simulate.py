@@ -137,7 +137,6 @@ def simulate(
     if policy in BUDGETED:
         from aoi_fl.science.budget import BudgetedSelector
         from aoi_fl.science.staleness import measure_freshness
-        from aoi_fl.science.total_budget import BoundedSelector
 
         budget, total = required_budget(policy, budget), total_budget or np.inf
         table = budgeted_clients(clients_file, clients, budget, seed, strict_budget, total)

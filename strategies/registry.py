@@ -26,6 +26,7 @@ class Policy:
     keys : the run keys that mean something to this policy, of those that do not mean something to all
     who, weight, source : who takes part, with what aggregation weight, and who says so
     index : what a budgeted policy ranks clients by
+    foreseen : whether it is known beforehand how often a client takes part, as unbiased weights need it
     """
 
     name: str
@@ -35,6 +36,7 @@ class Policy:
     weight: str
     source: str
     index: Index | None = None
+    foreseen: bool = False
 
     def make(self, keys: Mapping[str, Any], **settings: Any) -> "AgeAwareStrategy":
         """Return the strategy for these run keys."""
@@ -57,18 +59,22 @@ _ROWS = (
     Policy(
         "markov-optimal", "markov:MarkovParticipation.optimal_by_keys", _RATED | {"max-age", "adaptive-dropout"},
         "each client by its own coin, p[age], least variance of X", "equal", "Javani & Wang 2024, Theorem 2",
+        foreseen=True,
     ),
     Policy(
         "markov-increasing", "markov:MarkovParticipation.increasing_by_keys", _WIRED | {"max-age", "exponent"},
         "the same, p growing strictly with age", "equal", "Javani & Wang 2025, Section III-B",
+        foreseen=True,
     ),
     Policy(
         "systematic", "systematic:SystematicParticipation.by_keys", _RATED | {"phases", "jitter"},
         "each client by a rate and a phase, no coin; every next round known", "equal", "Madow & Madow 1944",
+        foreseen=True,
     ),
     Policy(
         "random", "central:RandomSelection.by_keys", frozenset(),
         "k uniformly", "data size", "Javani & Wang 2025, Policy 1",
+        foreseen=True,
     ),
     Policy(
         "proportional", "central:ProportionalSelection.by_keys", frozenset(),
@@ -77,6 +83,7 @@ _ROWS = (
     Policy(
         "oldest-age", "central:OldestAge.by_keys", frozenset(),
         "the k that waited longest", "equal", "Javani & Wang 2024, Remark 1",
+        foreseen=True,
     ),
     Policy(
         "pow-d", "power_of_choice:AskedChoice.by_keys", frozenset({"candidates"}),

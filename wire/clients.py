@@ -168,12 +168,7 @@ def read_clients_file(path: Path, *, own_staleness: bool = False) -> ClientTable
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file)
             header = [title.strip() for title in next(reader, [])]
-            _check_header(path, header)
-            if own_staleness and "staleness" not in header:
-                raise ConfigError(
-                    f"{path}, line 1: the columns are {','.join(header)}, and staleness-rates is own: give each client "
-                    "a rate in a column staleness, or set staleness-rates to equal"
-                )
+            _check_header(path, header, own_staleness)
             for cells in reader:
                 if not any(cell.strip() for cell in cells):
                     continue
@@ -206,7 +201,7 @@ def read_clients_file(path: Path, *, own_staleness: bool = False) -> ClientTable
     )
 
 
-def _check_header(path: Path, header: list[str]) -> None:
+def _check_header(path: Path, header: list[str], own_staleness: bool) -> None:
     refuse_former(header, f"{path}, line 1, column")
     missing = [column for column in COLUMNS if column not in (*_OPTIONAL, *header)]
     unknown = [title for title in header if title not in (*COLUMNS, _OTHERS)]
@@ -214,4 +209,9 @@ def _check_header(path: Path, header: list[str]) -> None:
         raise ConfigError(
             f"{path}, line 1: the columns are {','.join(header) or 'missing'}; give each of {','.join(COLUMNS)} once "
             "(age and staleness may be left out: they are then 0 and 1)"
+        )
+    if own_staleness and "staleness" not in header:
+        raise ConfigError(
+            f"{path}, line 1: the columns are {','.join(header)}, and staleness-rates is own: give each client "
+            "a rate in a column staleness, or set staleness-rates to equal"
         )
