@@ -78,7 +78,17 @@ def conflicts(config: RunKeys) -> Iterator[str]:
         yield f"until is {config.until:g}, in seconds of simulated time, but clock is empty: set clock"
     if config.foresight and not config.clock:
         yield ("foresight is true, but clock is empty: only where time is simulated does anybody foresee it")
-    weights = REGISTRY[config.policy].weight if config.weights == "auto" else config.weights
+    row = REGISTRY[config.policy]
+    weights = row.weight if config.weights == "auto" else config.weights
+    if weights == "unbiased" and not (row.foreseen or row.weight == weights):
+        why = "nobody knows how often a client will take part"
+        if row.weight == "times drawn":
+            why = "draws with replacement are so already, by the times drawn"
+        foreseen = ", ".join(other.name for other in REGISTRY.values() if other.foreseen)
+        yield (
+            f"weights is unbiased, but under policy {row.name} {why}: leave it out, or choose one of the policies "
+            f"{foreseen}"
+        )
     if config.late_rounds and (config.policy in BUDGETED or weights == "unbiased"):
         budgeted = f"policy {config.policy} goes by its budget"
         why = budgeted if config.policy in BUDGETED else f"weights of {config.policy} is unbiased"
@@ -89,7 +99,7 @@ def conflicts(config: RunKeys) -> Iterator[str]:
                 f"over-selection is {config.over_selection:g}, but policy {config.policy} goes by its budget: leave "
                 "over-selection out"
             )
-        learned = weights == REGISTRY[config.policy].weight  # where its own are unbiased, by rates of what counted
+        learned = weights == row.weight  # where its own are unbiased, by rates of what counted
         check_over_selection(
             config.over_selection, config.clients_per_round, config.num_clients, "auto" if learned else weights
         )

@@ -72,6 +72,8 @@ def test_auto_and_zero_are_the_data_sets_own():
         ({"clients-file": "c.csv"}, ["rates is equal", "clients-file is 'c.csv'"]),
         ({"adaptive-dropout": True, "absence": "learned"}, ["absence is learned", "adaptive-dropout is true"]),
         ({"weights": "heavy"}, ["weights is 'heavy'", "'unbiased'"]),
+        ({"policy": "oort", "weights": "unbiased"}, ["weights is unbiased", "policy oort nobody knows", "oldest-age"]),
+        ({"policy": "proportional", "weights": "unbiased"}, ["weights is unbiased", "are so already", "leave it out"]),
         ({"jitter": 1.5}, ["jitter is 1.5"]),
         ({"dataset": "cifar"}, ["dataset is 'cifar'", "digits", "cifar100", "npz:PATH", "-c dataset="]),
         ({"polcy": "random"}, ["polcy is no run key", "policy", "num-server-rounds"]),

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.strategy import make_strategy
+from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.registry import BUDGETED, KEYS, POLICIES, REGISTRY, users_of
 from aoi_fl.strategies.round import AgeAwareStrategy
 
@@ -21,6 +23,24 @@ def test_a_row_makes_a_strategy_from_run_keys(name):
     strategy = make_strategy(config, "r")
     assert isinstance(strategy, AgeAwareStrategy) and strategy.options.run == "r"
     assert strategy.options.min_clients == 10 and strategy.parameters()["kind"]
+
+
+def refused(make):
+    """Return whether it is refused for its weights."""
+    try:
+        make()
+    except ConfigError as error:
+        assert "unbiased" in str(error)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_unbiased_weights_are_refused_with_the_run_keys_where_the_strategy_would_refuse_them(name):
+    keys = {"policy": name, "num-clients": 10, "clients-per-round": 3}
+    flat, options = RunConfig.parse(keys).flat(), RoundOptions(run="r", min_clients=10)
+    late = refused(lambda: REGISTRY[name].make(flat, options=options, weights="unbiased"))
+    assert refused(lambda: RunConfig.parse(keys | {"weights": "unbiased"})) == late
 
 
 @pytest.mark.parametrize("row", REGISTRY.values(), ids=lambda row: row.name)
