@@ -10,6 +10,7 @@ from aoi_fl.report.chart import Chart, curve, layout, numbers, plain, rows, theo
 from aoi_fl.report.participation import clients_by_rounds
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Setting, average
+from aoi_fl.report.sensitivity import estimated
 from aoi_fl.science.ageing import ageing_cost
 from aoi_fl.science.names import Ageing
 from aoi_fl.science.objective import lagrangian_floor
@@ -86,6 +87,8 @@ def objective(settings: Sequence[Setting]) -> Chart | None:
         "P2 is the mean of φ times the age of data, over the clients and the rounds so far (Xu et al. 2024, eq. 11). "
         "The dotted floor is the Lagrangian bound for that many rounds under the budget: no policy goes below it."
     )
+    if any(estimated(run)[1] for setting in settings for run in setting.runs):
+        note += " Where the server estimates φ, it is what it was estimated to be at the end."
     listed = rows(list(table.values()))
     form = layout("round", "P2", whole([row[0] for row in listed]), {"rangemode": "tozero"}, showlegend=alone)
     return Chart("objective", "Age objective P2", note, data, form, ["to round", *table], listed)
@@ -98,11 +101,17 @@ def _floors(run: Run, payments: NDArray[np.float64], sensitivities: NDArray[np.f
 
 
 def payments_and_sensitivities(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Return the payments p and sensitivities φ of all clients, (n,) each; None unless every client declared both.
+    """Return the payments p and sensitivities φ of all clients, (n,) each; None unless both are known of every client.
 
-    None too if a client came after round 1: P2 and its floor are about clients that are there in all rounds.
+    The sensitivities are those that were declared or, where the server estimates them, its last estimates. None too if
+    a client came after round 1: P2 and its floor are about clients that are there in all rounds.
     """
-    declared = {row["client"]: (row["payment"], row["sensitivity"]) for row in run.clients if (row["since"] or 1) <= 1}
+    _, learned = estimated(run)
+    declared = {
+        row["client"]: (row["payment"], learned.get(row["client"]) if learned else row["sensitivity"])
+        for row in run.clients
+        if (row["since"] or 1) <= 1
+    }
     pairs = [declared.get(client, (None, None)) for client in range(run.size)]
     if not run.budgeted or not pairs or any(value is None for pair in pairs for value in pair):
         return None

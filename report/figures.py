@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from aoi_fl.report import balance, budget, participation, simulated
+from aoi_fl.report import balance, budget, participation, sensitivity, simulated
 from aoi_fl.report.chart import Chart, curve, layout, numbers, rows, whole
 from aoi_fl.report.measure import JUDGES, LOSS, Measure
 from aoi_fl.report.runs import Run
@@ -31,6 +31,7 @@ def figures(runs: Sequence[Run]) -> list[Chart]:
         *(simulated.learning(overlaid, measure) for measure in JUDGES),
         *(participation.heat_map(i, run, several, number) for number, (i, run) in enumerate(coloured)),
         *(budget.ages(run, several, number) for number, (_, run) in enumerate(coloured)),
+        *(sensitivity.sensitivities(i, run, several, number) for number, (i, run) in enumerate(coloured)),
         balance.intervals(overlaid),
         balance.deviation(overlaid),
         participation.counts(overlaid),

@@ -10,7 +10,8 @@ from aoi_fl.report.chart import Chart, colour, curve, layout, numbers, swatch, t
 from aoi_fl.report.runs import ABSENT, FORCED, LOST, STALE, TOOK_PART, Run
 from aoi_fl.report.seeds import Setting
 
-_MOST_CLIENTS, _MOST_ROUNDS, _MOST_POINTS, _MOST_NAMES = 250, 1000, 1000, 40
+MOST_POINTS = 1000
+_MOST_CLIENTS, _MOST_ROUNDS, _MOST_NAMES = 250, 1000, 40
 _LINE, _NARROW = 12, 330  # pixels: a row's name needs so many, and a narrow screen leaves so many for all of them
 
 
@@ -107,7 +108,7 @@ def counts(settings: Sequence[Setting]) -> Chart | None:
         for run in played:
             count = run.history.counts
             order = np.argsort(-count, kind="stable")
-            rank = spread(run.size, _MOST_POINTS)
+            rank = spread(run.size, MOST_POINTS)
             curves.append((rank + 1, count[order[rank]]))
             sizes.append(run.size)
             most.append(int(count.max()))

@@ -44,7 +44,8 @@ class Participation:
     declined have no record); ``reason`` says why for all but the first. ``age`` is the age before the decision, in
     rounds missed; ``weight`` the aggregation weight ω; ``seconds`` from when the model was sent to when the update
     came, or was no longer waited for; ``device_seconds`` for how long its device worked on it, in vain too, where time
-    is simulated; ``rounds_late`` how many rounds late an update came that was added all the same.
+    is simulated; ``rounds_late`` how many rounds late an update came that was added all the same; ``sensitivity`` the φ
+    by which a budget ranked it, where the server estimates that.
     """
 
     client: int
@@ -61,6 +62,7 @@ class Participation:
     seconds: float | None = None
     device_seconds: float | None = None
     rounds_late: int | None = None
+    sensitivity: float | None = None
     reason: str | None = None
 
 

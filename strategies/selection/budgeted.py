@@ -110,6 +110,7 @@ class BudgetedRefresh(AgeAwareStrategy):
         self._refreshed = np.zeros(0, np.int64)
         self._known = 0
         self._paid: dict[int, float] = {}
+        self._estimated = np.zeros(0)  # the sensitivities that this round was ranked by
         self._slopes = SlopeEstimate.of(0) if sensitivities == "estimated" else None
 
     @classmethod
@@ -165,7 +166,8 @@ class BudgetedRefresh(AgeAwareStrategy):
         population = replace(self.roster.population(ask.round), ages=ask.round - 1 - self._refreshed)
         if self._slopes is not None:
             sizes = self.roster.sizes_of_all("sensitivities 'estimated'", or_equal=True)
-            population = replace(population, sensitivities=self._slopes.sensitivities(sizes))
+            self._estimated = self._slopes.sensitivities(sizes)
+            population = replace(population, sensitivities=self._estimated)
         payable = population.available & np.isfinite(self._prices(population.sensitivities))
         payments, bids = self.roster.payments, None
         if self.source == "bid":
@@ -198,7 +200,10 @@ class BudgetedRefresh(AgeAwareStrategy):
         """
         result = super().aggregate_train(server_round, replies)
         parts = self._record.participations
-        self._record.participations = [replace(part, payment=self._paid.get(part.client)) for part in parts]
+        parts = [replace(part, payment=self._paid.get(part.client)) for part in parts]
+        if self._slopes is not None:
+            parts = [replace(part, sensitivity=float(self._estimated[part.client])) for part in parts]
+        self._record.participations = parts
         self._learn_slopes(server_round)
         for part in self._record.participations:
             if part.refreshed and part.outcome == "trained":

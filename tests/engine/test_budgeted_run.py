@@ -183,6 +183,24 @@ def test_a_clients_file_with_ages_and_what_the_report_makes_of_it(source, tmp_pa
     assert not any("Σ" in row[0] for row in key_numbers([run])[1])  # of refreshed clients only, they would mislead
 
 
+def test_the_ledger_holds_the_estimates_that_clients_were_ranked_by(tmp_path):
+    folder = play(
+        tmp_path, policy="wics", trains="all", staleness="mislabelled", staleness_rates="own", sensitivities="estimated"
+    )
+    known = read(folder / "ledger.sqlite", "clients")
+    sizes, payments = (np.array([c[key] for c in known], float) for key in ("examples", "payment"))
+    rows = read(folder / "ledger.sqlite", "participations")
+    went_by = np.array([row["sensitivity"] for row in rows]).reshape(ROUNDS, 10)
+    assert went_by[0] == pytest.approx(sizes / sizes.sum())
+    assert not np.allclose(went_by[-1], went_by[0])
+    ages = np.array([c["data_age"] for c in known])
+    selector = BudgetedSelector(RUN["budget"], "whittle", RUN["seed"])
+    for t, chosen in enumerate(refreshed_by_round(folder), 1):
+        population = Population(ages, sizes.astype(int), np.ones(10, bool), payments, went_by[t - 1])
+        assert selector.select(t, population).clients.tolist() == chosen
+        ages = np.where(np.isin(np.arange(10), chosen), 0, ages + 1)
+
+
 GOOD = [("a", 9, 5, 0.5, 0), ("b", 9, 6, 0.5, 0)]
 BAD_FILES = {
     "negative": ([*GOOD, ("c", 9, -1, 0.5, 0)], "line 4, column payment: '-1' is not a positive number"),

@@ -7,6 +7,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from itertools import pairwise, product
 from pathlib import Path
@@ -263,13 +264,19 @@ def test_forced_and_dropped_are_told_apart_and_listed(tmp_path: Path) -> None:
     assert "<td>oslo</td><td>late</td><td>no reply in 5 s</td>" in text
 
 
-def budgeted_run(folder: Path, trains: str = "selected", **more: str) -> Path:
+def budgeted_run(
+    folder: Path, trains: str = "selected", estimates: Sequence[Sequence[float]] | None = None, **more: str
+) -> Path:
+    """Record four rounds of three clients; ``estimates`` are (4, 3) the sensitivities that the server went by."""
     refreshed = [{0}, {1}, {0, 1}, set()]
+    went_by = estimates or [[None] * 3] * 4
     rounds = [
         RoundRecord(
             t,
             spent=float(5 * len(who)),
-            participations=[Participation(c, str(c), "trained", refreshed=c in who) for c in range(3)],
+            participations=[
+                Participation(c, str(c), "trained", refreshed=c in who, sensitivity=went_by[t - 1][c]) for c in range(3)
+            ],
         )
         for t, who in enumerate(refreshed, 1)
     ]
@@ -305,6 +312,22 @@ def test_budget_ages_and_objective(tmp_path: Path) -> None:
     # A refresh is what the policy hands out: training on old data is no part in the load.
     assert charts["counts"].data[0]["y"] == [2, 2, 0]
     assert charts["participation-0"].rows[0] == [1, "1, 2", "0"]
+
+
+def test_sensitivities_that_the_server_estimates_are_shown_and_p2_goes_by_them(tmp_path: Path) -> None:
+    """By hand: the sums of ages after rounds 1 to 4 are 2, 2 and 10, so that P2 is (0.1·2 + 0.3·2 + 0.6·10) / 12."""
+    estimates = [[0.2, 0.3, 0.5], [0.2, 0.3, 0.5], [0.15, 0.25, 0.6], [0.1, 0.3, 0.6]]
+    folder = budgeted_run(tmp_path / "e", trains="all", estimates=estimates, sensitivities="estimated")
+    charts = charts_of(folder)
+    assert charts["sensitivities-0"].rows == [["0", 0.2, 0.1], ["1", 0.3, 0.3], ["2", 0.5, 0.6]]
+    first, last = charts["sensitivities-0"].data
+    assert (first["y"], last["y"]) == (estimates[0], estimates[3])
+    assert charts["objective"].data[0]["y"][-1] == pytest.approx(6.8 / 12, rel=1e-5)
+    assert "estimated to be at the end" in charts["objective"].note
+    (row,) = [row for row in key_numbers(load_all([str(folder)]))[1] if row[0] == "P2"]
+    assert row[1].startswith("0.5667 (floor ") and row[1].endswith(", φ as estimated)")
+    declared = charts_of(budgeted_run(tmp_path / "d"))
+    assert "sensitivities-0" not in declared and "estimate" not in declared["objective"].note
 
 
 class Tags(HTMLParser):
