@@ -13,23 +13,20 @@ from numpy.typing import NDArray
 
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.estimate import SlopeEstimate
 from aoi_fl.science.names import Index
 from aoi_fl.science.total_budget import BoundedSelector
 from aoi_fl.strategies.plan import Plan
 from aoi_fl.strategies.records import ClientRecord, Memory
 from aoi_fl.strategies.round import AgeAwareStrategy
 from aoi_fl.strategies.selection.bids import usable_bids
+from aoi_fl.strategies.selection.budget_rules import check_settings
+from aoi_fl.strategies.selection.sensitivities import LearnedSensitivities
 from aoi_fl.strategies.weighting import UNBIASED
 from aoi_fl.wire import protocol
 from aoi_fl.wire.clients import abridged, check_clients
 from aoi_fl.wire.protocol import BY_SENSITIVITY, Ask, Bid
 
 logger = logging.getLogger("flwr")
-
-SOURCES = ("server", "bid")
-TRAINS = ("selected", "all")
-SENSITIVITIES = ("declared", "estimated")
 
 
 class BudgetedRefresh(AgeAwareStrategy):
@@ -62,36 +59,7 @@ class BudgetedRefresh(AgeAwareStrategy):
         total_budget: float = math.inf,
         **settings: Any,
     ) -> None:
-        for key, value, allowed in (
-            ("index-source", source, SOURCES),
-            ("trains", trains, TRAINS),
-            ("sensitivities", sensitivities, SENSITIVITIES),
-        ):
-            if value not in allowed:
-                raise ConfigError(f"{key} is {value!r}: choose one of {', '.join(allowed)}.")
-        begins = settings.get("resume") is None  # what an earlier version began goes on
-        if sensitivities == "estimated" and trains == "selected" and begins:
-            raise ConfigError(
-                "sensitivities is 'estimated', but trains is 'selected': whoever trains has just refreshed, and from "
-                "losses on fresh data nothing is learnt; set trains to 'all', or sensitivities to 'declared'."
-            )
-        if source == "bid" and sensitivities == "estimated":
-            raise ConfigError(
-                "sensitivities is 'estimated', but index-source is 'bid': the server estimates, and a client that bids "
-                "knows nothing of it; set index-source to 'server'."
-            )
-        if source == "bid" and selector.ageing != "linear":
-            raise ConfigError(
-                f"ageing is {selector.ageing!r}, but index-source is 'bid', and clients bid as if it were linear: set "
-                "it to 'server'."
-            )
-        if sensitivities == "estimated" and selector.ageing != "linear":
-            raise ConfigError(
-                f"ageing is {selector.ageing!r}, but sensitivities is 'estimated', as the slope of a loss that grows "
-                "linearly with age: set it to 'declared'."
-            )
-        if source == "bid" and selector.index == "random":
-            raise ConfigError("index-source is 'bid', but the random policy has no index to bid: set it to 'server'.")
+        check_settings(selector, source, trains, sensitivities, begins=settings.get("resume") is None)
         super().__init__(clients, **settings)
         if self.weights == UNBIASED:
             raise ConfigError(
@@ -110,8 +78,7 @@ class BudgetedRefresh(AgeAwareStrategy):
         self._refreshed = np.zeros(0, np.int64)
         self._known = 0
         self._paid: dict[int, float] = {}
-        self._estimated = np.zeros(0)  # the sensitivities that this round was ranked by
-        self._slopes = SlopeEstimate.of(0) if sensitivities == "estimated" else None
+        self._learned = LearnedSensitivities() if sensitivities == "estimated" else None
 
     @classmethod
     def by_keys(cls, keys: Mapping[str, Any], *, index: Index, **settings: Any) -> Self:
@@ -137,7 +104,7 @@ class BudgetedRefresh(AgeAwareStrategy):
             **({} if self.selector.ageing == "linear" else {"ageing": self.selector.ageing}),
             "index_source": self.source,
             "trains": self.trains,
-            "sensitivities": "declared" if self._slopes is None else "estimated",
+            "sensitivities": "declared" if self._learned is None else "estimated",
         }
 
     def memory(self) -> dict[str, NDArray[Any]]:
@@ -145,8 +112,8 @@ class BudgetedRefresh(AgeAwareStrategy):
         account = self.bounded.account
         paid = np.array([account.paid, account.rounding])
         mine = {"refreshed": self._refreshed, "known": np.array([self._known]), "paid": paid}
-        if self._slopes is not None:
-            mine |= {"moments": self._slopes.moments, "level": np.array([self._slopes.level])}
+        if self._learned is not None:
+            mine |= self._learned.memory()
         return {**super().memory(), **mine}
 
     def recall(self, memory: Memory) -> None:
@@ -155,8 +122,8 @@ class BudgetedRefresh(AgeAwareStrategy):
         self._refreshed, self._known = memory["refreshed"].copy(), int(memory["known"][0])
         if "paid" in memory:
             self.bounded.account.paid, self.bounded.account.rounding = memory["paid"].tolist()
-        if self._slopes is not None:
-            self._slopes = SlopeEstimate(memory["moments"].copy(), float(memory["level"][0]))
+        if self._learned is not None:
+            self._learned.recall(memory)
 
     def choose(self, ask: Ask, grid: Grid) -> Plan:
         """Spend the round's budget in descending order of the index."""
@@ -164,10 +131,9 @@ class BudgetedRefresh(AgeAwareStrategy):
         if reason := self.over():  # our own start ends the run before; whoever else plays the rounds goes on
             logger.warning("Round %d pays nobody: %s.", ask.round, reason)
         population = replace(self.roster.population(ask.round), ages=ask.round - 1 - self._refreshed)
-        if self._slopes is not None:
+        if self._learned is not None:
             sizes = self.roster.sizes_of_all("sensitivities 'estimated'", or_equal=True)
-            self._estimated = self._slopes.sensitivities(sizes)
-            population = replace(population, sensitivities=self._estimated)
+            population = replace(population, sensitivities=self._learned.rank_by(sizes))
         payable = population.available & np.isfinite(self._prices(population.sensitivities))
         payments, bids = self.roster.payments, None
         if self.source == "bid":
@@ -189,7 +155,7 @@ class BudgetedRefresh(AgeAwareStrategy):
         """Say that what is left of the total budget pays nobody more, if so."""
         if math.isinf(self.bounded.total) or not len(self.roster):
             return None
-        known = None if self._slopes is not None else self.roster.population(self._record.round + 1).sensitivities
+        known = None if self._learned is not None else self.roster.population(self._record.round + 1).sensitivities
         reason = self.bounded.over(self._prices(known))
         return reason and f"{reason} (total-budget)"
 
@@ -201,23 +167,14 @@ class BudgetedRefresh(AgeAwareStrategy):
         result = super().aggregate_train(server_round, replies)
         parts = self._record.participations
         parts = [replace(part, payment=self._paid.get(part.client)) for part in parts]
-        if self._slopes is not None:
-            parts = [replace(part, sensitivity=float(self._estimated[part.client])) for part in parts]
+        if self._learned is not None:
+            parts = self._learned.noted(parts)
+            self._learned.learn(parts, server_round - self._refreshed)
         self._record.participations = parts
-        self._learn_slopes(server_round)
         for part in self._record.participations:
             if part.refreshed and part.outcome == "trained":
                 self._refreshed[part.client] = server_round
         return result
-
-    def _learn_slopes(self, round_: int) -> None:
-        """Take the losses of a round's training into the estimate, with the ages of the data that they are of."""
-        if self._slopes is None:
-            return
-        told = [p for p in self._record.participations if p.outcome == "trained" and p.loss is not None]
-        clients = np.array([part.client for part in told], dtype=np.int64)
-        ages = np.where([part.refreshed for part in told], 0, round_ - self._refreshed[clients])
-        self._slopes = self._slopes.after(clients, ages, np.array([part.loss for part in told], dtype=np.float64))
 
     def _take_in(self, round_: int) -> None:
         """Check clients met for the first time, and learn the age of their data.
@@ -230,8 +187,8 @@ class BudgetedRefresh(AgeAwareStrategy):
         first, self._known = self._known == 0, self._known + len(new)
         more = len(self.roster) - len(self._refreshed)
         self._refreshed = np.append(self._refreshed, np.zeros(more, np.int64))
-        if self._slopes is not None:
-            self._slopes = self._slopes.joined(more)
+        if self._learned is not None:
+            self._learned.joined(more)
         for record in new:
             self._refreshed[record.client] = record.since - 1 - (record.data_age or 0)
         payable = new if first else [r for r in new if r.payment is not None and self._sensitivity(r) is not None]
@@ -270,5 +227,5 @@ class BudgetedRefresh(AgeAwareStrategy):
 
     def _sensitivity(self, record: ClientRecord) -> float | None:
         """Return φ_i; an index that does not use it can do without, and so can the estimate."""
-        needed = self.selector.index in BY_SENSITIVITY and self._slopes is None
+        needed = self.selector.index in BY_SENSITIVITY and self._learned is None
         return record.sensitivity if needed else record.sensitivity or 1.0
