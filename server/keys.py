@@ -130,6 +130,11 @@ class RunKeys(TaskSettings):
         return over_selected(self.clients_per_round, self.over_selection)
 
     @property
+    def sent_as(self) -> str:
+        """What messages call that number."""
+        return "clients-per-round" + (" times over-selection" if self.over_selection > 1 else "")
+
+    @property
     def trackers(self) -> list[str]:
         """The trackers that ``track`` names."""
         return self.track.split(",") if self.track else []

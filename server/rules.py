@@ -58,10 +58,9 @@ def conflicts(config: RunKeys) -> Iterator[str]:
             "local-steps, or sensitivities to staleness"
         )
     if config.candidates and not config.sent <= config.candidates <= config.num_clients:
-        least = "clients-per-round" + (" times over-selection" if config.over_selection > 1 else "")
         yield (
-            f"candidates is {config.candidates}: give {least}, {config.sent}, to num-clients, {config.num_clients}; 0 "
-            "for twice as many as the former"
+            f"candidates is {config.candidates}: give {config.sent_as}, {config.sent}, to num-clients, "
+            f"{config.num_clients}; 0 for twice as many as the former"
         )
     if config.absence == "learned" and config.adaptive_dropout:
         yield (

@@ -93,8 +93,7 @@ def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool =
     try:
         given_rates(list(rates.values()), config.sent, list(rates))
     except ConfigError as error:
-        wanted = "clients-per-round" + (" times over-selection" if config.over_selection > 1 else "")
-        raise ConfigError(f"{what} {path}: {error}.".replace(" per-round", f" {wanted}")) from error
+        raise ConfigError(f"{what} {path}: {error}.".replace(" per-round", f" {config.sent_as}")) from error
     rarest = min(rates, key=rates.__getitem__)
     if config.policy == "markov-optimal" and not config.resume and rates[rarest] * LONGEST < 1:
         raise ConfigError(
