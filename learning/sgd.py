@@ -162,12 +162,14 @@ def scaled(weights: NDArray[np.floating], n: int) -> NDArray[np.float64]:
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, x: Tensor, y: Tensor, loss: Loss, batch: int = 1000) -> tuple[float, float]:
+def evaluate(model: nn.Module, x: Tensor, y: Tensor, loss: Loss, batch: int | None = None) -> tuple[float, float]:
     """Return the mean loss over the examples, and the share of them whose label has the largest output.
 
-    Where ``y`` holds targets (floating point), in its place the root of their mean squared error.
+    Where ``y`` holds targets (floating point), in its place the root of their mean squared error. So many examples as
+    ``batch`` go through the model together: on a CPU few by default, for its cache to hold what layers hand on.
     """
     model.eval()
+    batch = batch or (100 if x.device.type == "cpu" else 1000)
     total = torch.zeros((), dtype=torch.float64, device=x.device)
     judged = torch.zeros((), dtype=torch.float64, device=x.device)  # hits, or squared errors
     regression = y.is_floating_point()
