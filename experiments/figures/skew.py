@@ -96,7 +96,7 @@ class Skew(Experiment):
         """Return a unit for each seed, split and policy."""
         return [
             {"seed": s, "split": split, "policy": p}
-            for s in seeds(options, 3, 2)
+            for s in seeds(options, 6, 2)
             for split in _SPLITS
             for p in setting.POLICIES
         ]
@@ -240,7 +240,7 @@ def _above(rows: Sequence[Row], split: str, policy: str, how: Any) -> Interval:
 # once for each seed and split the local and central optima, make it 3,000 rounds' work.
 _GPU = "needs a GPU: about 23 to 45 hours of one core with the papers' CNN"
 SKEW = (
-    Skew("skew", "mnist", "2nn", rounds=60, minutes=30, why="not played here yet"),
+    Skew("skew", "mnist", "2nn", rounds=60, minutes=71, why="not played here yet"),
     Skew("skew-cifar10", "cifar10", "cnn", rounds=60, minutes=2000, why=_GPU),
     Skew("skew-cifar100", "cifar100", "cnn", rounds=60, minutes=2000, why=f"the data could not be had; {_GPU}"),
 )

@@ -273,17 +273,17 @@ def test_a_page_of_a_part_of_the_units_says_so(tmp_path):
 
 
 def test_the_share_that_is_there_is_of_the_plan_and_what_goes_beyond_it_is_added(tmp_path):
-    learning = find("mnist-iid")  # 25 units: 5 seeds of 5 policies
+    learning = find("mnist-iid")  # 50 units: 10 seeds of 5 policies
     for case, options, few, shown in (
-        ("fewer", Options(seeds=1), lambda unit: True, "mnist-iid --seeds 1` · 5 of 25 units · seeds: 6 · "),
-        ("plan", Options(), lambda unit: True, "mnist-iid` · seeds: 6 to 10 · "),
-        ("more", Options(seeds=7), lambda unit: True, "mnist-iid --seeds 7` · seeds: 6 to 12 · "),
-        ("part", Options(seeds=7), lambda unit: unit["policy"] == "random", "· 7 of 35 units · seeds: 6 to 12 · "),
+        ("fewer", Options(seeds=1), lambda unit: True, "mnist-iid --seeds 1` · 5 of 50 units · seeds: 6 · "),
+        ("plan", Options(), lambda unit: True, "mnist-iid` · seeds: 6 to 15 · "),
+        ("more", Options(seeds=12), lambda unit: True, "mnist-iid --seeds 12` · seeds: 6 to 17 · "),
+        ("part", Options(seeds=12), lambda unit: unit["policy"] == "random", "· 12 of 60 units · seeds: 6 to 17 · "),
         ("other settings", Options(seeds=1, rounds=50), lambda unit: True, "--seeds 1 --rounds 50` · seeds: 6 · "),
     ):
         assert shown in behind(learning, _recorded(tmp_path / case, "mnist-iid", options, few), ""), case
     cnn = _recorded(tmp_path / "on demand", "wics-sensitivity", Options(model="cnn"), lambda unit: unit["seed"] == 1)
-    assert "--model cnn` · 12 of 292 units · " in behind(find("wics-sensitivity"), cnn, "")
+    assert "--model cnn` · 8 of 288 units · " in behind(find("wics-sensitivity"), cnn, "")
 
 
 def test_results_of_other_settings_than_the_command_s_name_what_is_new(tmp_path):
@@ -310,7 +310,7 @@ def test_pages_and_claims_have_seeds_hours_and_command(tmp_path):
     experiment = find("mnist-iid")
     store = _recorded(tmp_path, "mnist-iid", Options(), lambda unit: unit["seed"] < 10)
     page = write_pages(experiment, store, tmp_path, "").read_text()
-    assert "Command: `aoi reproduce mnist-iid --seeds 4` · 20 of 25 units · seeds: 6 to 9 · 10.00 h of one core" in page
+    assert "Command: `aoi reproduce mnist-iid --seeds 4` · 20 of 50 units · seeds: 6 to 9 · 10.00 h of one core" in page
     row = next(line for line in write_summary(tmp_path).read_text().splitlines() if "(mnist-iid.md) |" in line)
     # Of five policies' twenty runs of half an hour, the claim rests on those of two.
     assert row.endswith("| 4 | 4.00 h | `aoi reproduce mnist-iid --seeds 4` |")
