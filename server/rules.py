@@ -6,6 +6,7 @@ from typing import Any
 from aoi_fl.server.keys import RunKeys
 from aoi_fl.server.over_selection import check_over_selection
 from aoi_fl.strategies.registry import BUDGETED, KEYS, REGISTRY, users_of
+from aoi_fl.strategies.selection.budget_rules import opposed
 
 # Keys that belong to a value of another one.
 _BELONGS = (
@@ -57,6 +58,10 @@ def conflicts(config: RunKeys) -> Iterator[str]:
             "sensitivities is bound, but local-steps is 0: eq. (10) is of clients that make equally many steps; set "
             "local-steps, or sensitivities to staleness"
         )
+    if config.policy in BUDGETED:
+        index, begins = BUDGETED[config.policy], not config.resume
+        how = (config.ageing, config.index_source, config.trains, config.sensitivities)
+        yield from opposed(index, *how, begins=begins)
     if config.candidates and not config.sent <= config.candidates <= config.num_clients:
         yield (
             f"candidates is {config.candidates}: give {config.sent_as}, {config.sent}, to num-clients, "
@@ -130,11 +135,6 @@ def _unused(config: RunKeys) -> Iterator[str]:
         yield (
             f"{key} is {value}, but under policy {config.policy} each client has as many images as clients-file or "
             "the instance that is drawn says, of all classes: leave it out"
-        )
-    if config.sensitivities == "estimated" and config.trains == "selected":
-        yield (
-            "sensitivities is estimated, but trains is selected: whoever trains has just refreshed, and losses on "
-            "fresh data say nothing of age; set trains to all, or sensitivities to staleness or declared"
         )
     if (config.rates != "equal" or config.absence == "learned") and config.max_age != _default("max_age"):
         yield (

@@ -10,10 +10,8 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
 from aoi_fl.wire import coding, npy, protocol
-from aoi_fl.wire.protocol import Answer, Record
+from aoi_fl.wire.protocol import MAX_EXAMPLES, MOST, Answer, Record
 
-MAX_EXAMPLES = 10**9  # more than any client trains on in a round; beyond it a claim is an error or an attack
-LARGEST = 1e30  # of any other number that a client tells; products and squares of such numbers stay finite
 R = TypeVar("R", bound=Record)
 _HEADER = 1024  # bytes that NumPy's file header may add to an array
 _FRAME = re.compile(r'^ *File "([^"\n]{1,300})", line (\d{1,9})', re.MULTILINE)
@@ -102,7 +100,7 @@ def read_update(
     answer = read_answer(reply)
     examples, metrics = _examples(reply, examples_key)
     loss = loss_of(metrics)
-    if loss is not None and not abs(loss) <= LARGEST:
+    if loss is not None and not abs(loss) <= MOST:
         raise Refused(f"training loss {loss}")
     # Flower's `array_records` would tie the update into a reference cycle and keep it in memory.
     records = {key: record for key, record in reply.content.items() if isinstance(record, ArrayRecord)}

@@ -11,12 +11,12 @@ from flwr.serverapp import Grid
 from aoi_fl.flower.errors import NO_HELLO, NODE_UNAVAILABLE
 from aoi_fl.strategies.clock import clock_of
 from aoi_fl.strategies.exchange import ANSWERS_KEPT, Exchange
-from aoi_fl.strategies.guard import LARGEST, MAX_EXAMPLES, Refused, read_record
+from aoi_fl.strategies.guard import Refused, read_record
 from aoi_fl.strategies.records import ClientRecord
 from aoi_fl.strategies.roster import Roster
 from aoi_fl.strategies.silence import Silence
 from aoi_fl.wire import protocol
-from aoi_fl.wire.protocol import Answer, Ask, Introduction
+from aoi_fl.wire.protocol import LEAST, MAX_AGE, MAX_EXAMPLES, MAX_NAME, MOST, Answer, Ask, Introduction
 
 logger = logging.getLogger("flwr")
 _PLAIN_APP = "its ClientApp is Flower's own: `from aoi_fl.client import ClientApp`, or wrap it, `attach(app)`"
@@ -168,15 +168,15 @@ def _order(reply: _Reply) -> tuple[bool, int, str]:
 
 
 def _checked(who: Introduction) -> Introduction:
-    if not 0 < len(who.name) <= 100 or not who.name.isprintable():
-        raise Refused(f"its name has {len(who.name)} characters, allowed are 1 to 100, all of them printable")
+    if not 0 < len(who.name) <= MAX_NAME or not who.name.isprintable():
+        raise Refused(f"its name has {len(who.name)} characters, allowed are 1 to {MAX_NAME}, all of them printable")
     if who.number is not None and who.number < 0:
         raise Refused(f"its number is {who.number}, it must be 0 or more")
     if who.num_examples is not None and not 0 < who.num_examples <= MAX_EXAMPLES:
         raise Refused(f"num-examples is {who.num_examples}, allowed are 1 to {MAX_EXAMPLES}")
-    if who.data_age is not None and not 0 <= who.data_age < 2**31:
-        raise Refused(f"data-age is {who.data_age}, it must be 0 or more")
+    if who.data_age is not None and not 0 <= who.data_age <= MAX_AGE:
+        raise Refused(f"data-age is {who.data_age}, allowed are 0 to {MAX_AGE}")
     for key, value in (("payment", who.payment), ("sensitivity", who.sensitivity)):
-        if value is not None and not 1 / LARGEST <= value <= LARGEST:
-            raise Refused(f"{key} is {value}, it must be positive, from {1 / LARGEST:g} to {LARGEST:g}")
+        if value is not None and not LEAST <= value <= MOST:
+            raise Refused(f"{key} is {value}, allowed are {LEAST:g} to {MOST:g}")
     return who

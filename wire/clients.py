@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.purse import Purse, check_budget
+from aoi_fl.wire.protocol import LEAST, MAX_AGE, MAX_EXAMPLES, MAX_NAME, MOST
 
 COLUMNS = ("name", "size", "payment", "sensitivity", "age", "staleness")
 _OPTIONAL = ("age", "staleness")
@@ -121,17 +122,17 @@ def section5_instance(clients: int, seed: int) -> ClientTable:
     return ClientTable(names, sizes, sizes / 100, sensitivities, np.zeros(clients, dtype=np.int64), staleness)
 
 
-def _positive(text: str) -> float:
+def _number(text: str) -> float:
     value = float(text)
-    if not (value > 0 and math.isfinite(value)):
+    if not LEAST <= value <= MOST:
         raise ValueError
     return value
 
 
-def _whole(least: int) -> Callable[[str], int]:
+def _whole(least: int, most: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         value = int(text)
-        if value < least:
+        if not least <= value <= most:
             raise ValueError
         return value
 
@@ -139,7 +140,7 @@ def _whole(least: int) -> Callable[[str], int]:
 
 
 def _name(text: str) -> str:
-    if not text:
+    if not 0 < len(text) <= MAX_NAME or not text.isprintable():
         raise ValueError
     return text
 
@@ -154,13 +155,14 @@ def read_clients_file(path: Path, *, own_staleness: bool = False) -> ClientTable
     ------
     ConfigError : naming file, line and column, for a file that cannot be read or a value that cannot be used
     """
+    number = (_number, f"a number from {LEAST:g} to {MOST:g}")
     parsers: dict[str, tuple[Callable[[str], object], str]] = {
-        "name": (_name, "a name"),
-        "size": (_whole(1), "a whole number ≥ 1"),
-        "payment": (_positive, "a positive number"),
-        "sensitivity": (_positive, "a positive number"),
-        "age": (_whole(0), "a whole number ≥ 0"),
-        "staleness": (_positive, "a positive number"),
+        "name": (_name, f"a name of 1 to {MAX_NAME} printable characters"),
+        "size": (_whole(1, MAX_EXAMPLES), f"a whole number from 1 to {MAX_EXAMPLES}"),
+        "payment": number,
+        "sensitivity": number,
+        "age": (_whole(0, MAX_AGE), f"a whole number from 0 to {MAX_AGE}"),
+        "staleness": number,
     }
     rows: dict[str, list[object]] = {column: [] for column in COLUMNS}
     seen: set[object] = set()

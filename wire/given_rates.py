@@ -1,6 +1,7 @@
 """The CSV file in which each client has a rate of its own, whatever else is in it."""
 
 import csv
+from collections.abc import Iterator
 from pathlib import Path
 
 from aoi_fl.science.errors import ConfigError
@@ -25,20 +26,21 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
 
     Raises
     ------
-    ConfigError : naming file, line and value, for a file that cannot be read, without the column, with another number
-        of rows than there are clients, a name twice or missing where others have one, a name that no simulated client
-        has, or a value that is no rate
+    ConfigError : naming file, line and value, for a file that cannot be read, without the column or with two of it, a
+        row with more or fewer values than there are columns, another number of rows than there are clients, a name
+        twice or missing where others have one, a name that no simulated client has, or a value that is no rate
     """
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             lines = file.readlines()
         reader = csv.DictReader(lines, skipinitialspace=True)
-        if "rate" not in (reader.fieldnames or ()):
+        header = reader.fieldnames = [title.strip() for title in reader.fieldnames or ()]
+        if header.count("rate") != 1 or header.count("name") > 1:
             raise ConfigError(
-                f"{path}, line 1: the columns are {','.join(reader.fieldnames or ()) or 'missing'}: rates=given "
-                "needs one called rate"
+                f"{path}, line 1: the columns are {','.join(header) or 'missing'}: rates=given needs one called rate, "
+                "and one called name where clients have names"
             )
-        rows = [(reader.line_num, row.get("name"), (row["rate"] or "").strip()) for row in reader]
+        rows = [(reader.line_num, row.get("name"), row["rate"].strip()) for row in _whole(reader, path)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"{path}: cannot be read as a file of clients ({error})") from error
     if len(rows) != clients:
@@ -58,6 +60,19 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
             raise ConfigError(f"{path}, line {line}, column name: {name!r} is there twice")
         named[str(name)] = rate
     return _in_order(named, path) if simulated else named
+
+
+def _whole(reader: "csv.DictReader[str]", path: Path) -> Iterator[dict[str, str]]:
+    """Pass rows on that have a value for each column, and no more."""
+    for row in reader:
+        more = len(row.pop(None, ()))  # where DictReader puts what is too much
+        there = sum(value is not None for value in row.values()) + more
+        if there != len(row):
+            raise ConfigError(
+                f"{path}, line {reader.line_num}: {there} values for the {len(row)} columns {','.join(row)}; write "
+                "numbers with a point, not a comma"
+            )
+        yield row
 
 
 def _without_row(names: set[str], clients: int) -> str:

@@ -32,6 +32,12 @@ PARTITION_FILE, CLIENTS_FILE = "partition.npy", "clients.csv"
 
 BY_SENSITIVITY = ("whittle", "abs")  # the indices that use φ
 
+# What a client may tell of itself; beyond it a claim is an error or an attack.
+MAX_NAME = 100  # characters, all of them printable
+MAX_EXAMPLES = 10**9  # more than any client trains on in a round
+MAX_AGE = 2**31 - 1  # rounds
+LEAST, MOST = 1e-30, 1e30  # any other number; products and squares of such numbers stay finite
+
 _LARGEST = sys.float_info.max
 
 

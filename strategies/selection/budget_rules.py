@@ -1,5 +1,7 @@
 """Which settings of a budgeted strategy there are, and which do not go together."""
 
+from collections.abc import Iterator
+
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.errors import ConfigError
 
@@ -21,32 +23,33 @@ def check_settings(selector: BudgetedSelector, source: str, trains: str, sensiti
     ):
         if value not in allowed:
             raise ConfigError(f"{key} is {value!r}: choose one of {', '.join(allowed)}.")
-    estimated, bid, linear = sensitivities == "estimated", source == "bid", selector.ageing == "linear"
-    for refused, words in (
-        (
-            estimated and trains == "selected" and begins,
-            "sensitivities is 'estimated', but trains is 'selected': whoever trains has just refreshed, and from "
-            "losses on fresh data nothing is learnt; set trains to 'all', or sensitivities to 'declared'.",
-        ),
-        (
-            estimated and bid,
-            "sensitivities is 'estimated', but index-source is 'bid': the server estimates, and a client that bids "
-            "knows nothing of it; set index-source to 'server'.",
-        ),
-        (
-            bid and not linear,
-            f"ageing is {selector.ageing!r}, but index-source is 'bid', and clients bid as if it were linear: set it "
-            "to 'server'.",
-        ),
-        (
-            estimated and not linear,
-            f"ageing is {selector.ageing!r}, but sensitivities is 'estimated', as the slope of a loss that grows "
-            "linearly with age: set it to 'declared'.",
-        ),
-        (
-            bid and selector.index == "random",
-            "index-source is 'bid', but the random policy has no index to bid: set it to 'server'.",
-        ),
-    ):
-        if refused:
-            raise ConfigError(words)
+    found = opposed(selector.index, selector.ageing, source, trains, sensitivities, begins=begins)
+    if words := next(found, None):
+        raise ConfigError(f"{words}.")
+
+
+def opposed(index: str, ageing: str, source: str, trains: str, sensitivities: str, *, begins: bool) -> Iterator[str]:
+    """Yield what does not go together; what an earlier version let pass only where a run ``begins``."""
+    estimated, bid, linear = sensitivities == "estimated", source == "bid", ageing == "linear"
+    if estimated and trains == "selected" and begins:
+        yield (
+            "sensitivities is estimated, but trains is selected: whoever trains has just refreshed, and from losses on "
+            "fresh data nothing is learnt; set trains to all, or sensitivities to declared"
+        )
+    if estimated and bid:
+        yield (
+            "sensitivities is estimated, but index-source is bid: the server estimates, and a client that bids knows "
+            "nothing of it; set index-source to server"
+        )
+    if bid and not linear:
+        yield (
+            f"ageing is {ageing}, but index-source is bid, and clients bid as if it were linear: set index-source to "
+            "server"
+        )
+    if estimated and not linear:
+        yield (
+            f"ageing is {ageing}, but sensitivities is estimated, as the slope of a loss that grows linearly with age: "
+            "set sensitivities to declared"
+        )
+    if bid and index == "random":
+        yield "index-source is bid, but the random policy has no index to bid: set index-source to server"

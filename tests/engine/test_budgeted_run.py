@@ -203,10 +203,10 @@ def test_the_ledger_holds_the_estimates_that_clients_were_ranked_by(tmp_path):
 
 GOOD = [("a", 9, 5, 0.5, 0), ("b", 9, 6, 0.5, 0)]
 BAD_FILES = {
-    "negative": ([*GOOD, ("c", 9, -1, 0.5, 0)], "line 4, column payment: '-1' is not a positive number"),
-    "zero": ([*GOOD, ("c", 9, 5, 0, 0)], "line 4, column sensitivity: '0' is not a positive number"),
-    "nan": ([*GOOD, ("c", 9, "nan", 0.5, 0)], "line 4, column payment: 'nan' is not a positive number"),
-    "missing": ([*GOOD, ("c", 9, 5, "", 0)], "line 4, column sensitivity: '' is not a positive number"),
+    "negative": ([*GOOD, ("c", 9, -1, 0.5, 0)], "line 4, column payment: '-1' is not a number from 1e-30 to 1e+30"),
+    "zero": ([*GOOD, ("c", 9, 5, 0, 0)], "line 4, column sensitivity: '0' is not a number from 1e-30 to 1e+30"),
+    "nan": ([*GOOD, ("c", 9, "nan", 0.5, 0)], "line 4, column payment: 'nan' is not a number from 1e-30 to 1e+30"),
+    "missing": ([*GOOD, ("c", 9, 5, "", 0)], "line 4, column sensitivity: '' is not a number from 1e-30 to 1e+30"),
     "twice": ([*GOOD, ("a", 9, 5, 0.5, 0)], "line 4, column name: 'a' is used more than once"),
     "too few": (GOOD, "has 2 clients, num-clients is 3: set num-clients=2"),
     "nobody": ([(name, 9, 50, 0.5, 0) for name in "abc"], "a budget of 40 can never choose anybody"),

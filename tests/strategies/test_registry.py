@@ -73,7 +73,7 @@ def test_rates_are_read_from_the_clients_file(tmp_path):
     }
     strategy = make_strategy(RunConfig.parse(keys), "r")
     assert strategy.parameters()["rates"] == {"a": 0.5, "b": 0.25, "c": 0.25}
-    path.write_text("rate\n0.5\n0.25\n0.25\n")
+    path.write_text(" rate \n0.5\n0.25\n0.25\n")
     assert make_strategy(RunConfig.parse(keys), "r").parameters()["rates"] == [0.5, 0.25, 0.25]
 
 
@@ -87,6 +87,9 @@ def test_rates_are_read_from_the_clients_file(tmp_path):
         ("rate\n0.5\n0.25\n1.25\n", "line 4, column rate: 1.25 is no rate"),
         ("name,rate\na,0.5\nb,0.25\na,0.25\n", "line 4, column name: 'a' is there twice"),
         ("name,rate\na,0.5\n,0.25\nb,0.25\n", "line 3, column name: it is empty, and other rows have one"),
+        ("name,rate\na,0,5\nb,0.25\nc,0.25\n", "line 2: 3 values for the 2 columns name,rate; write numbers with a"),
+        ("name,rate\na,0.5\nb\nc,0.25\n", "line 3: 1 values for the 2 columns"),
+        ("rate,rate\n0.5,0.1\n0.25,0.1\n0.25,0.1\n", "line 1: the columns are rate,rate: .* needs one called rate"),
     ],
 )
 def test_a_clients_file_without_usable_rates_is_refused(text, words, tmp_path):

@@ -118,7 +118,7 @@ def test_labels_go_wrong_at_each_client_s_own_rate(tmp_path):
     ],
 )
 def test_costs_of_age_that_are_not_linear_do_not_go_with_what_takes_them_to_be_so(how, why):
-    with pytest.raises(ConfigError, match=f"ageing is 'root', .*{why}"):
+    with pytest.raises(ConfigError, match=f"ageing is root, .*{why}"):
         BudgetedRefresh(BudgetedSelector(40.0, ageing="root"), 3, **how)
 
 
@@ -136,12 +136,19 @@ def test_a_table_that_does_not_say_how_fast_data_go_bad_is_refused_where_each_cl
 
 
 def test_what_makes_no_sense_is_refused():
-    with pytest.raises(ConfigError, match="index-source is 'bid': the server estimates"):
+    with pytest.raises(ConfigError, match="index-source is bid: the server estimates"):
         BudgetedRefresh(BudgetedSelector(40.0), 4, source="bid", sensitivities="estimated", trains="all")
-    with pytest.raises(ConfigError, match="but trains is 'selected': whoever trains has just refreshed"):
+    with pytest.raises(ConfigError, match="but trains is selected: whoever trains has just refreshed"):
         BudgetedRefresh(BudgetedSelector(40.0), 4, sensitivities="estimated")
     with pytest.raises(ConfigError, match="but trains is selected: whoever trains has just refreshed"):
         RunConfig.parse({"policy": "wics", "sensitivities": "estimated"})
+    for unfit, words in (
+        ({"ageing": "quadratic", "index-source": "bid"}, "ageing is quadratic, but index-source is bid"),
+        ({"ageing": "quadratic", "sensitivities": "estimated"}, "ageing is quadratic, but sensitivities is estimated"),
+        ({"sensitivities": "estimated", "index-source": "bid"}, "sensitivities is estimated, but index-source is bid"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            RunConfig.parse({"policy": "wics", "trains": "all", **unfit})
     with pytest.raises(ConfigError, match="sensitivities is 'guessed': choose one of declared, estimated"):
         BudgetedRefresh(BudgetedSelector(40.0), 4, sensitivities="guessed")
     with pytest.raises(ConfigError, match="staleness-rates is own, but staleness is stream"):
