@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from aoi_fl.engine.parent import leave_with_parent
 from aoi_fl.experiments.harness import drawing
-from aoi_fl.experiments.harness.account import behind, typed
+from aoi_fl.experiments.harness.account import behind, telling, typed
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.pages import written
 from aoi_fl.experiments.harness.progress import Progress, say
@@ -73,17 +73,19 @@ def _nothing(line: str) -> None:
 
 
 def write_pages(experiment: Experiment, store: Store, out: Path, command: str) -> Path:
-    """Write an experiment's picture and page from its results.
+    """Write an experiment's picture and page from its results, if they tell anything yet, and return the page.
 
     The page has the commands that play what is in the store, however it came about; ``command`` if none does.
     """
 
     def plot(figure: Figure) -> None:
-        experiment.plot(store.rows, store.settings, figure)
+        experiment.plot(rows, store.settings, figure)
 
+    page, rows = out / f"{experiment.name}.md", telling(experiment, store)
+    if not rows:
+        return page
     drawing.draw(out / f"{experiment.name}.png", plot)
-    page = out / f"{experiment.name}.md"
-    shown = written(experiment, experiment.conclude(store.rows, store.settings))
+    shown = written(experiment, experiment.conclude(rows, store.settings))
     page.write_text(
         f"# {experiment.title}\n\n{shown}{behind(experiment, store, command)} · numbers: "
         f"[{experiment.name}.csv]({experiment.name}.csv)\n",

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 from aoi_fl.experiments.figures.arena import ARENAS
 from aoi_fl.experiments.figures.arena_found import side_by_side
-from aoi_fl.experiments.harness.account import behind, commands, hours, seeds
+from aoi_fl.experiments.harness.account import commands, count, hours, telling
 from aoi_fl.experiments.harness.base import Claim, Conclusion, Experiment, Row, Table, Unit, Verdict
 from aoi_fl.experiments.harness.pages import table, written
 from aoi_fl.experiments.harness.store import Store, rests_on
@@ -18,11 +19,22 @@ _WICS = "WICS: choosing whose data to refresh under a budget"
 WICS_PAGE = ("wics-learning", "wics-sensitivity", "wics-budget", "wics-ages", "wics-packing", "wics-exact")
 # What the first lines say, and no more than these: ten lines, with the verdicts.
 FRONT = (
-    "theory", "remarks", "windows", "modes", "mnist-dirichlet", "unequal", "arena-trace-dirichlet", "wics-ages",
-    "wics-sensitivity",
+    "theory", "remarks", "windows", "modes", "unequal", "wics-ages", "wics-sensitivity", "arena-trace-dirichlet",
 )  # fmt: skip
 _PICTURE = "unequal"  # and the picture under them
 _HEAD = ("claim", "paper", "the paper's figure", "ours, with 95 % interval", "verdict", "seeds", "one core", "command")
+_SYMBOLS = (
+    ("n, k", "clients, and how many of them a round is to have; N clients and a budget B in Xu et al."),
+    ("m", "the largest age that a Markov policy tells apart"),
+    ("X, Var[X]", "rounds from one participation of a client to its next, mean n/k at equal rates, and their variance"),
+    ("Y, √Var(Y)/T", "how often a client takes part in a window of T rounds, and its spread over clients and windows"),
+    ("p_a", "the probability with which a client of age a takes part; *stationary* ages are those of its long run"),
+    ("ω, q, Σ", "a round's weights, the clients' shares of the data, and Σ_i E[(ω_i − q_i)²], what choosing adds"),
+    ("ρ", "how much more the local losses of those selected are above their least than all clients' are"),
+    ("Γ", "how far the clients' own optima are from the common one: F* − Σ q_i F_i*"),
+    ("φ, P2", "what a round of age of a client's data costs, and the mean over clients and rounds of φ times that age"),
+    ("poll, broadcast, reserve", "wires: all are asked; the model goes to all; a client says when it comes next"),
+)  # as the pages use them
 _RULES = (
     "*Holds*: every comparison that a claim makes comes out its way beyond chance (95 % intervals over paired seeds). "
     "*Holds weakly*: one does beyond what chance makes of so many (Bonferroni), and none the other way. *Holds, "
@@ -38,7 +50,7 @@ _RULES = (
 def write_summary(out: Path) -> Path:
     """Write README.md, a row for each claim, wics.md and arena.md from a folder's results; return the first."""
     out.mkdir(parents=True, exist_ok=True)
-    rows: list[Sequence[str]] = []
+    rows: dict[str, list[Sequence[str]]] = {}
     judged: list[Claim] = []
     beside: list[Claim] = []
     headlines = []
@@ -46,7 +58,8 @@ def write_summary(out: Path) -> Path:
         store = Store.recorded(out, name)
         found = _concluded(experiment, store)
         played = {} if store is None else commands(experiment, store)
-        rows += [_row(name, store, claim, played) for claim in found.claims]
+        for claim in found.claims:
+            rows.setdefault(_whose(experiment, claim), []).append(_row(name, store, claim, played))
         (beside if experiment.ours else judged).extend(found.claims)
         if found.headline and name in FRONT:
             headlines.append(f"- {found.headline} [{name}]({name}.md)")
@@ -58,8 +71,12 @@ def write_summary(out: Path) -> Path:
     page.write_text(
         "# Claims of the papers, measured\n\n"
         f"Of {len(judged)} claims of three papers: {_counted(judged)}. Of {len(beside)} of our own beside them: "
-        f"{_counted(beside)}.\n\n" + "".join(f"{line}\n" for line in headlines) + f"{drawn}\n## Claims\n\n{_RULES}\n\n"
-        f"{table(_HEAD, rows)}\n\n## Pages\n\n" + "\n".join(pages) + "\n",
+        f"{_counted(beside)}.\n\n" + "".join(f"{line}\n" for line in headlines) + f"{drawn}\n## Symbols\n\n"
+        f"{table(('symbol', 'what it is'), _SYMBOLS)}\n\n## Claims\n\n{_RULES}\n\n"
+        + "".join(f"### {paper}\n\n{table(_HEAD, found)}\n\n" for paper, found in rows.items())
+        + "## Pages\n\n"
+        + "\n".join(pages)
+        + "\n",
         encoding="utf-8",
     )
     _write_together(
@@ -73,10 +90,14 @@ def write_summary(out: Path) -> Path:
     return page
 
 
+def _whose(experiment: Experiment, claim: Claim) -> str:
+    """Return the paper that a claim is of, the first where it is of two, or that it is our own."""
+    return "Our own" if experiment.ours else claim.source.partition(",")[0]
+
+
 def _concluded(experiment: Experiment, store: Store | None) -> Conclusion:
-    if store is None:
-        return Conclusion("", experiment.claims)
-    return experiment.conclude(store.rows, store.settings)
+    rows = [] if store is None else telling(experiment, store)
+    return experiment.conclude(rows, store.settings) if store and rows else Conclusion("", experiment.claims)
 
 
 def _counted(claims: Iterable[Claim]) -> str:
@@ -90,7 +111,7 @@ def _row(name: str, store: Store | None, claim: Claim, played: Mapping[str, Sequ
     if store is not None:
         cells[0] = f"[{claim.claim}]({name}.md)"
         rows = [row for row in store.rows if rests_on(row, claim.units)]
-        cells[5] = str(len(seeds(rows)) or "–")
+        cells[5] = str(count(store, rows) or "–")
         cells[6] = hours(store.spent(claim.units)) if rows else "–"
         these = [unit for unit in store.units if rests_on(unit, claim.units)]
         cells[7] = " ".join(f"`{c}`" for c, units in played.items() if any(u in units for u in these)) or cells[7]
@@ -105,7 +126,7 @@ def _write_together(
     last: str,
     beside: Callable[[Mapping[str, Sequence[Row]]], Table] | None = None,
 ) -> None:
-    """Write experiments that belong together on one page, if any has results: what was found, then each of them.
+    """Write experiments that belong together on one page, if any has results: what was found, pictures, verdicts.
 
     ``beside`` puts their rows, by title, side by side, in place of what each has found.
     """
@@ -116,11 +137,11 @@ def _write_together(
         store = Store.recorded(out, name)
         if store is not None:
             experiment = find(name)
-            conclusion = experiment.conclude(store.rows, store.settings)
+            conclusion = _concluded(experiment, store)
             found += [f"- {conclusion.headline}\n"] if conclusion.headline else []
             rows[experiment.title.rpartition(": ")[2]] = store.rows
-            shown = written(experiment, conclusion)
-            parts.append(f"## {experiment.title}\n\n{shown}{behind(experiment, store, f'aoi reproduce {name}')}\n")
+            shown = written(experiment, replace(conclusion, paragraph="", tables=()))
+            parts.append(f"## [{experiment.title}]({name}.md)\n\n{shown}{hours(store.seconds)} of one core\n")
     if parts:
         if beside is not None:
             both = beside(rows)

@@ -46,7 +46,7 @@ class Arena(Experiment):
     settled : when levels and entrants were
     """
 
-    source = "Nobody's figure: seconds, not rounds, on devices that come and go"
+    source = "In no paper: seconds, not rounds, on devices that come and go"
     minutes = 200
     version = 2
 
@@ -207,15 +207,16 @@ class Arena(Experiment):
             f"{settings['partition']}. {beside_refl(rows)}"
         ).rstrip()
         points = (
-            "*Later than random* is in minutes, in pairs of runs of one seed; p is of the paired test of times, "
-            "censored where a level was not reached, against random selection. Each is a comparison by itself.",
-            "Wasted is the work of devices whose update was lost, late or not waited for, that in the last round "
+            "Intervals are t-intervals over pairs of runs of one seed; p is of the paired test of times, censored "
+            "where a level was not reached. Where one seed is far off, they may disagree. Each is a comparison by "
+            "itself.",
+            "In vain is the work of devices whose update was lost, late or not waited for, that in the last round "
             "included; Var[X] and E[X] are of the rounds between two updates that counted, both within the time.",
             f"The server chooses {sent} of those who are there, or as many as an entrant's own keys say; where clients "
             f"decide, each takes part at a rate of {sent} in {settings['num-clients']}, if it is there, so that fewer "
             "train.",
             within_reach(rows, sent),
-            "The learning rate falls from round to round, so that whose rounds are short ends with a lower one.",
+            "The learning rate falls from round to round, so that a policy with short rounds ends with a lower one.",
             "Each seed begins at another hour of the trace." if "clock-start" in settings else "",
             self._settled,
         )

@@ -47,7 +47,7 @@ def draw(rows: Sequence[Row], levels: tuple[float, float], figure: Figure) -> No
             work.barh(place, hours, height=0.6, color=style["color"], alpha=strength)
     later.set_xlabel(f"minutes later than\nrandom at {100 * levels[0]:g} %")
     above.set_xlabel("points above random\nat the end")
-    work.set_xlabel("device-hours,\nwasted ones dark")
+    work.set_xlabel("device-hours,\nthose in vain dark")
     names = [fill(called(policy), _NAME) for policy in styles]
     for axes in (later, above, work):
         axes.set_ylim(len(styles) - 0.4, -0.6)

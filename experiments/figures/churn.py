@@ -73,7 +73,7 @@ class Churn(Experiment):
     name = "churn"
     title = "Share of the clients present that take part, with clients joining and leaving"
     source = "Not in the papers, whose clients stay"
-    minutes = 0.5
+    minutes = 1.2
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the sizes and the rounds."""

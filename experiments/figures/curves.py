@@ -15,7 +15,8 @@ from aoi_fl.experiments.harness.drawing import CROSS, STYLES, error_bars, goes_o
 from aoi_fl.experiments.harness.stats import Interval, interval
 
 _CROSSES: Mapping[str, dict[str, Any]] = {GLOBECOM: {**CROSS}, JOURNAL: {**CROSS, "marker": "+", "markersize": 12}}
-_ARROW, _WIDTH = 12, 25  # points: of an arrow, and of a number of rounds, written beside the edge
+_SIGNS = {GLOBECOM: "×", JOURNAL: "+"}  # the same, as they are written
+_ARROW, _WIDTH = 12, 33  # points: of an arrow, and of a number of rounds, written beside the edge
 
 
 def draw(
@@ -25,7 +26,7 @@ def draw(
 
     A round's difference is mostly noise: below are means over a tenth of the rounds, policies side by side. The first
     rounds, where little is learnt yet, set neither scale; arrows show where an interval goes on. Crosses are what the
-    papers print, the rounds to a target; beside the right edge, after an arrow, are those that lie beyond it.
+    papers print, the rounds to a target; beside the right edge, with the same signs, are those that lie beyond it.
 
     Parameters
     ----------
@@ -58,7 +59,8 @@ def draw(
         printed |= found_in
         top.set_title(f"{split}, target {targets[split]:.0%}")
         bottom.set_xlabel("round")
-    figure.suptitle(title, fontsize="medium")
+    of_whom = "; printed in papers: in the policy's colour" if printed else ""
+    figure.suptitle(title + of_whom, fontsize="medium")
     low, high = min(late), max(late)
     above[0].set_ylim(low - 0.03 * (high - low), high + 0.05 * (high - low))
     above[0].set_ylabel(f"test accuracy in %,\n{'mean over seeds' if many else 'one seed'}")
@@ -71,7 +73,7 @@ def draw(
     for policy in [p for p in STYLES if p not in played and any(point.policy == p for point in printed)]:
         above[0].plot([], [], color=STYLES[policy]["color"], linestyle="-", label=f"{policy}, not played")
     for paper, cross in _CROSSES.items():
-        if any(point.paper == paper and point.rounds <= len(x) for point in printed):
+        if any(point.paper == paper for point in printed):
             above[0].plot([], [], color="black", label=f"printed in {paper}", **cross)
     if any(point.rounds > len(x) for point in printed):
         above[0].plot(
@@ -135,7 +137,7 @@ def _mark(axes: Axes, printed: set[_Printed], last: int) -> None:
             axes.plot(point.rounds, 100 * point.target, color=colour, **_CROSSES[point.paper])
             continue
         axes.annotate(
-            f"{point.rounds}" if place else f"→ {point.rounds}",
+            f"{_SIGNS[point.paper]}{point.rounds}" if place else f"→ {_SIGNS[point.paper]}{point.rounds}",
             (1, 100 * point.target),
             (3 + _WIDTH * place + _ARROW * (place > 0), 0),
             xycoords=axes.get_yaxis_transform(),

@@ -14,7 +14,6 @@ from aoi_fl.experiments.figures.speed import (
     POLICIES,
     VARIANTS,
     curves_of,
-    headline_of,
     measured,
     table_of,
 )
@@ -123,8 +122,8 @@ class Learning(Experiment):
             "5 local epochs. Pairs share first model, partition and order of batches; later means rounds by which the "
             f"same level of test accuracy is reached later, the mean over levels fixed {self._fixed}. Weights are the "
             "papers': by size under random selection, by draws under proportional, equal for the policies by age. "
-            f"Other than in the papers, {model}ages start from the stationary law, and the increasing policy's p_a is "
-            "ours, since none is printed."
+            f"Other than in the papers, {model}ages start from the stationary law, and the p_a of markov-increasing, "
+            "their non-optimal policy, is ours, since none is printed."
         )
         beside = [self._note] if self._note else []
         if self._keys:
@@ -144,9 +143,7 @@ class Learning(Experiment):
                 "Markov size and systematic size are Markov optimal and systematic participation, weights by size."
             )
         claims = tuple(self._judged(said, rows, settings) for said in self._claimed)
-        return Conclusion(
-            listed(paragraph, beside), claims, tables, headline_of(str(settings["dataset"]), curves, targets)
-        )
+        return Conclusion(listed(paragraph, beside), claims, tables)
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw the curves of every partition that was played."""

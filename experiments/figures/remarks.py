@@ -81,25 +81,24 @@ class Remarks(Experiment):
             "clients. A client's chance to be heard is exact, n=100, k=15, m=10, under p_a > 0 at all ages (ours, the "
             "papers print none)."
         )
-        for row in by.get("starved", []):
-            paragraph += (
-                " A finding beside the paper's claims: Algorithm 1 as printed takes Σ p_i < B where constraint (8) has "
-                f"≤ B, and with p = (5, 5, 5) and B = 5 makes {row['left']} selections in {row['right']} rounds."
-            )
-        failing = [claim.claim for claim in claims if claim.verdict == "refuted"]
+        failing = dict.fromkeys(claim.source for claim in claims if claim.verdict == "refuted")
         headline = f"Refuted by exact counterexamples: {'; '.join(failing)}." if failing else ""
         return Conclusion(paragraph, (*claims, _FIG2), headline=headline)
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw a client's chance of being heard before it leaves, from either start."""
         axes = figure.subplots()
-        for colour, start in zip(COLOURS, ("zero", "stationary"), strict=False):
+        for colour, markers, start in zip(COLOURS, ("os", "^v"), ("zero", "stationary"), strict=False):
             found = [row for row in rows if row["what"] == f"heard, {start}"]
             x = [row["leaving"] for row in found]
             name = {"zero": "newcomer of age 0", "stationary": "in the steady state"}[start]
-            axes.plot(x, [row["left"] for row in found], "o-", color=colour, label=f"{name}, p_i > 0")
-            axes.plot(x, [row["right"] for row in found], "s--", color=colour, label=f"{name}, optimal table")
-        axes.set(xlabel="chance of leaving after a round", ylabel="chance of taking part before", xticks=LEAVING)
+            for side, line, marker, law in zip(
+                ("left", "right"), "-:", markers, ("p_i > 0", "optimal table"), strict=True
+            ):
+                axes.plot(x, [row[side] for row in found], f"{marker}{line}", color=colour, label=f"{name}, {law}")
+        axes.set(
+            xlabel="chance of leaving after a round", ylabel="chance of taking part before leaving", xticks=LEAVING
+        )
         axes.set_ylim(0, 1)
         axes.legend()
 
@@ -112,8 +111,8 @@ def _remark(by: Mapping[str, list[Row]], number: int, what: str) -> list[Claim]:
         Claim(
             f"With equal sizes Σ of {what} selection is {printed}",
             f"{JOURNAL}, Remark {number}",
-            printed,
-            f"equal to the enumeration in {equal} of {len(found)} pairs of n and m",
+            f"{printed}; its m is the number of those selected, our k",
+            f"equal to the enumeration in {equal} of {len(found)} pairs of n and k",
             every(equal, len(found)),
             {"part": {"exact"}},
         )
@@ -134,16 +133,18 @@ def _lemmas(by: Mapping[str, list[Row]]) -> list[Claim]:
     ):
         held, count, most = below(what)
         under = "" if what == "lemma 1" else "under random selection "
-        ours = f"{under}in {held} of {count} instances; the left side at most {most:.3g} of the right"
+        ours = f"{under}in {held} of {count} instances; the left side at most {most:.3g} times the right one"
         name = what.capitalize()
-        claims.append(Claim(name, f"{JOURNAL}, appendix", printed, ours, every(held, count), {"part": {"instances"}}))
+        claims.append(
+            Claim(name, f"{JOURNAL}, appendix, {name}", printed, ours, every(held, count), {"part": {"instances"}})
+        )
     held, count, most = below("lemma 2, over S")
     whole = below("lemma 2, over all clients")
     claims.insert(
         1,
         Claim(
             "Lemma 2",
-            f"{JOURNAL}, appendix",
+            f"{JOURNAL}, appendix, Lemma 2",
             "eq. (38), the right side summed over S",
             f"under random selection in {held} of {count} instances, the left side up to {most:.2g} times the right "
             f"one's expectation; summed over all clients in {whole[0]} of {whole[1]}",
@@ -190,7 +191,20 @@ def _algorithm(by: Mapping[str, list[Row]]) -> list[Claim]:
     times = [row["left"] / row["right"] for row in by.get("sorting", [])]
     curved = {name: by.get(f"{name} is strongly convex", []) for name in ("LR", "SVM")}
     bent = {name: sum(row["left"] > 1e-6 * row["right"] for row in found) for name, found in curved.items()}
+    spent = [
+        Claim(
+            "Algorithm 1 as printed spends a budget that constraint (8) allows it to spend",
+            f"{WICS}, Algorithm 1",
+            "payments that sum to less than B; constraint (8) has no more than B",
+            f"with payments of 5, 5 and 5 and B = 5 it makes {row['left']} selections in {row['right']} rounds, each "
+            "of which could pay for one",
+            every(row["left"], row["right"]),
+            {"part": {"exact"}},
+        )
+        for row in by.get("starved", [])
+    ]
     return [
+        *spent,
         Claim(
             "Algorithm 1 takes O(N log N)",
             f"{WICS}, Section 4.3",
@@ -204,13 +218,16 @@ def _algorithm(by: Mapping[str, list[Row]]) -> list[Claim]:
                 f"The loss of {name} is strongly convex",
                 f"{WICS}, Assumption 2",
                 "LR and SVM “adhere to Assumption 2”; no penalty on ω is named",
-                f"it bends in {bent[name]} of {len(found)} instances along {along}",
+                f"its second difference along {along} is above 0 in {bent[name]} of {len(found)} instances",
                 every(bent[name], len(found)),
                 {"part": {"instances"}},
             )
             for (name, found), along in zip(
                 curved.items(),
-                ("the direction that raises all classes alike", "a short direction, where the hinge is flat"),
+                (
+                    "the direction that raises all classes' scores alike",
+                    "a random step too short to cross a hinge's corner",
+                ),
                 strict=True,
             )
         ),

@@ -174,6 +174,8 @@ CIFAR100 = (
     Said(0.3, _OPTIMAL, f"{JOURNAL}, Fig. 7b", "30 % in 87 against 111 rounds (CNN)", 0.30, "proportional"),
     Said(0.3, _OPTIMAL, f"{JOURNAL}, Fig. 7b", "better than the non-optimal (curves, CNN)", 0.30, _INCREASING),
     Said(0.3, _INCREASING, f"{JOURNAL}, Fig. 7b", "better than random and probabilistic (curves, CNN)", 0.30),
+    Said(None, _OPTIMAL, f"{JOURNAL}, Section VI", _SHARE, 0.30, kind="headline"),
+    Said(0.3, _OPTIMAL, f"{JOURNAL}, Section VI", _SHARE, 0.30, kind="headline"),
     Said(
         0.3,
         _INCREASING,

@@ -24,7 +24,7 @@ class Sigma(Experiment):
     name = "sigma"
     title = "Error of federated averaging against Σ"
     source = f"{JOURNAL}, Remark 1"
-    minutes = 12
+    minutes = 8
     claims = (
         Claim(
             "A smaller Σ makes federated averaging converge faster",

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from aoi_fl.experiments.figures.said import HEADLINE, Said
 from aoi_fl.experiments.harness.base import Row, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, interval, paired_curves, ratio
-from aoi_fl.experiments.harness.times import earlier, levels, reached, shift, sooner
+from aoi_fl.experiments.harness.times import NOT_BY_ALL, earlier, levels, reached, shift, sooner
 from aoi_fl.experiments.harness.verdicts import side
 
 POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing")
@@ -37,9 +37,9 @@ def table_of(split: str, curves: Curves, target: float) -> Table:
     span = levels(target)
     head = [
         "policy",
-        f"rounds to {target:.0%}",
-        "against random",
-        f"later than random at {span[0]:.1%} to {span[-1]:.1%}",
+        f"rounds to {target:.0%}, mean",
+        "these beside random's",
+        f"rounds later than random at {span[0]:.1%} to {span[-1]:.1%}",
         "mean accuracy above random",
         "accuracy at the end",
     ]
@@ -51,32 +51,16 @@ def table_of(split: str, curves: Curves, target: float) -> Table:
         rows.append(
             [
                 policy,
-                f"{np.median(times):.0f}"
+                f"{times.mean():.1f}"
                 if np.isfinite(times).all()
-                else f"{np.isfinite(times).sum()} of {len(times)}",
+                else f"reached by {np.isfinite(times).sum()} of {len(times)} seeds",
                 "" if own else _later(times, reached(curves[BASE], target)),
-                "" if own else "not all there" if moved is None else f"{moved.show(1)} rounds",
+                "" if own else NOT_BY_ALL if moved is None else moved.show(1),
                 "" if own else interval((100 * gain.mean(axis=1)).tolist()).show(2, " points"),
                 interval((100 * curve[:, -1]).tolist()).show(2, " %"),
             ]
         )
     return Table(f"{split}, {len(curves[BASE])} seed{'s' if len(curves[BASE]) > 1 else ''}", head, rows)
-
-
-def headline_of(dataset: str, curves: Mapping[str, Curves], targets: Mapping[str, float]) -> str:
-    """Say in a sentence how the papers' best policy fares under each partition; nothing where it was not played."""
-    policy, moved = "markov-optimal", []
-    for split, there in curves.items():
-        found = shift(there[policy], there[BASE], targets[split]) if policy in there else None
-        if found and found.count > 1:
-            span = levels(targets[split])
-            moved.append(f"{split} {found.show(1)} ({span[0]:.1%} to {span[-1]:.1%})")
-    if not moved:
-        return ""
-    return (
-        f"Rounds by which {policy} with the paper's equal weights is later than random selection, {dataset}: "
-        f"{'; '.join(moved)}."
-    )
 
 
 def measured(said: Said, rows: Sequence[Row], model: str) -> tuple[str, Verdict] | None:
@@ -108,6 +92,8 @@ def measured(said: Said, rows: Sequence[Row], model: str) -> tuple[str, Verdict]
         said_.append(f"{said.level:.0%}: {_later(times, others)} against {said.base}'s {others.mean():.1f}")
     else:
         said_.append(_short_of(said, ours, base))
+    if said.judged and said.kind == "rounds":
+        said_ += _at_theirs(said, ours, base)
     control = curves_of(rows, said.partition, (said.policy, MEMORYLESS))
     if len(control) == 2 and (alike := shift(control[said.policy], control[MEMORYLESS], said.level)):
         said_.append(f"{alike.show(1)} rounds against the control, of equal weights too, but without ages")
@@ -159,8 +145,16 @@ def _short_of(said: Said, ours: NDArray[np.float64], base: NDArray[np.float64]) 
     return f"{text}; mean accuracy {area.show(2)} points higher"
 
 
+def _at_theirs(said: Said, ours: NDArray[np.float64], base: NDArray[np.float64]) -> list[str]:
+    """Say when the level that the paper counts to is reached, where we judge by another and all seeds are there."""
+    times, others = reached(ours, said.target), reached(base, said.target)
+    if not np.isfinite([times, others]).all():
+        return []
+    return [f"the paper's {said.target:.0%}: {times.mean():.1f} rounds against {others.mean():.1f}"]
+
+
 def _later(times: NDArray[np.float64], others: NDArray[np.float64]) -> str:
     """Write by how many rounds, and by what share, times are later than others."""
     if not (np.isfinite(times).all() and np.isfinite(others).all()):
-        return f"not all there, p = {earlier(times, others).chance:.2g}"
+        return f"{NOT_BY_ALL}, p = {earlier(times, others).chance:.2g}"
     return f"{interval((times - others).tolist()).show(1)} rounds, {ratio(times, others).percent()}"

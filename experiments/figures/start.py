@@ -44,6 +44,7 @@ class Start(Experiment):
     title = "Clients a round after a start from age 0 and from the stationary law"
     source = "Not in the papers, which start all ages at 0 and do not show what that does"
     minutes = 0.2
+    whole_seeds = True
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the sizes and the rounds."""

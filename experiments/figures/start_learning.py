@@ -11,7 +11,7 @@ from aoi_fl.experiments.harness.base import JOURNAL, Claim, Conclusion, Experime
 from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.experiments.harness.replay import dealt
 from aoi_fl.experiments.harness.stats import interval, paired_curves
-from aoi_fl.experiments.harness.times import levels, shift
+from aoi_fl.experiments.harness.times import NOT_BY_ALL, levels, shift
 from aoi_fl.experiments.harness.verdicts import side
 from aoi_fl.science import age, draws
 from aoi_fl.science.history import History, Recorder
@@ -48,7 +48,7 @@ class StartLearning(Experiment):
     name = "start-learning"
     title = "Learning from a start at age 0, digits"
     source = f"{JOURNAL}, Section III (all ages start at 0, forced selection)"
-    minutes = 4
+    minutes = 2
     claims = (
         Claim(
             "From a start at age 0, with forced selection, the Markov policy learns faster than random selection "
@@ -100,7 +100,7 @@ class StartLearning(Experiment):
         lines = [
             [
                 _TITLES[s],
-                "" if s == "random" else "not all there" if (late := moved[s]) is None else f"{late.show(1)} rounds",
+                "" if s == "random" else NOT_BY_ALL if (late := moved[s]) is None else f"{late.show(1)} rounds",
                 interval((100 * curves[s][:, -1]).tolist()).show(2, " %"),
             ]
             for s in STARTS
@@ -132,11 +132,10 @@ class StartLearning(Experiment):
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw the curves."""
         axes = figure.subplots()
-        for (start, curve), colour in zip(
-            paired_curves(rows, "start", STARTS, "accuracy").items(), COLOURS, strict=False
-        ):
+        curves = paired_curves(rows, "start", STARTS, "accuracy")
+        for (start, curve), colour, line in zip(curves.items(), COLOURS, ("-", "--", ":"), strict=False):
             x, found = range(1, curve.shape[1] + 1), [interval((100 * of).tolist()) for of in curve.T]
-            axes.plot(x, [f.mean for f in found], color=colour, label=_TITLES[start])
+            axes.plot(x, [f.mean for f in found], linestyle=line, color=colour, label=_TITLES[start])
             axes.fill_between(x, [f.low for f in found], [f.high for f in found], color=colour, alpha=0.2, linewidth=0)
         axes.set(xlabel="round", ylabel="test accuracy in %, 95 % interval")
         legend_below(figure, axes)

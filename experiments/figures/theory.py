@@ -190,27 +190,27 @@ def _draw_index(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def _draw_ratio(axes: Axes, rows: Sequence[Row]) -> None:
-    for colour, budget in zip(COLOURS, BUDGETS, strict=False):
+    for colour, marker, budget in zip(COLOURS, "osv^", BUDGETS, strict=False):
         shares = []
         for n in _CLIENTS:
             found = [r for r in rows if r["part"] == "ratio" and (r["clients"], r["budget"]) == (n, budget)]
             shares.append(100 * sum(r["denominator printed"] <= 0 for r in found) / len(found))
-        axes.plot(_CLIENTS, shares, "o-", color=colour, label=f"B={budget}")
+        axes.plot(_CLIENTS, shares, f"{marker}-", color=colour, label=f"B={budget}")
     axes.set(xlabel="clients N", xticks=_CLIENTS, ylabel="instances with denominator ≤ 0, %", title="WICS, Theorem 3")
     axes.set_ylim(0, 103)
     axes.legend()
 
 
 def _draw_bounds(axes: Axes, rows: Sequence[Row]) -> None:
-    for part, policy, title, colour in (
-        ("fedavg", "random", "journal, Theorem 2", COLOURS[0]),
-        ("aged", "wics", "WICS, Theorem 1", COLOURS[3]),
+    for part, policy, title, colour, marker in (
+        ("fedavg", "random", "journal, Theorem 2", COLOURS[0], "o"),
+        ("aged", "wics", "WICS, Theorem 1", COLOURS[3], "v"),
     ):
         found = [r for r in rows if r["part"] == part and r["policy"] == policy]
         chosen = [r for r in found if r.get("rate") in (None, "theorem")]  # WICS's rate is constant
         groups = grouped(chosen, ("round",))
         rounds = [group[0]["round"] for group in groups]
-        axes.plot(rounds, [mean(g, "bound") for g in groups], "--", color=colour, label=f"{title}: bound")
-        axes.plot(rounds, [mean(g, "excess") for g in groups], "o-", color=colour, label=f"error, {policy}")
+        axes.plot(rounds, [mean(g, "bound") for g in groups], f"{marker}--", color=colour, label=f"{title}: bound")
+        axes.plot(rounds, [mean(g, "excess") for g in groups], f"{marker}-", color=colour, label=f"error, {policy}")
     axes.set(xscale="log", yscale="log", xlabel="round", ylabel="F − F*", title="Quadratic problems")
     axes.legend(fontsize="small")

@@ -86,7 +86,7 @@ class Traces(Experiment):
             panels[2].plot(range(_HOURS), [_mean(rows, of, "hour", h) for h in range(_HOURS)], markevery=3, **look)
         panels[0].set(yscale="log", xlabel="% of spells", ylabel="at most this long, s")
         panels[1].set(xlabel="% of clients", ylabel="at most this share of time")
-        panels[2].set(xlabel="hour of the trace's day", ylabel="share there", ylim=(0, None))
+        panels[2].set(xlabel="hour of the trace's day", ylabel="share of devices there", ylim=(0, None))
         legend_below(figure, panels[0])
 
 

@@ -71,7 +71,7 @@ class Unequal(Experiment):
     name = "unequal"
     title = "Unequal data: weights, rates and phases, MNIST"
     source = "Not in the papers; the setting of their MNIST"
-    minutes = 800
+    minutes = 510
     ours = True
     version = 2
     claims = CLAIMS

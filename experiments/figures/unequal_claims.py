@@ -9,7 +9,7 @@ from aoi_fl.experiments.figures.unequal_runs import BASE, EQUAL, Runs, later
 from aoi_fl.experiments.harness.base import Claim
 from aoi_fl.experiments.harness.verdicts import side
 
-RATES, EVEN, _PAPERS = "systematic rates", "systematic size", "markov equal"
+RATES, EVEN, PAPERS = "systematic rates", "systematic size", "markov equal"
 _WHATEVER = "learns in fewer rounds than random selection, under each of the four partitions"
 # What is claimed; of which policy, whether at equal data, whether where data are unequal alone, and on which side of 0.
 _CLAIMED: Mapping[str, tuple[str, bool, bool, int]] = {
@@ -19,7 +19,7 @@ _CLAIMED: Mapping[str, tuple[str, bool, bool, int]] = {
     ),
     f"Systematic participation at one rate for all, with weights by size, {_WHATEVER}": (EVEN, False, False, -1),
     "With equal weights, the papers', Markov optimal needs more rounds than random selection, where data are unequal": (
-        _PAPERS, False, True, 1,
+        PAPERS, False, True, 1,
     ),
 }  # fmt: skip
 CLAIMS = tuple(

@@ -10,6 +10,7 @@ from aoi_fl.experiments.figures.unequal_runs import BASE, each, later, runs
 from aoi_fl.experiments.harness.base import Row
 from aoi_fl.experiments.harness.drawing import COLOURS, SIZE, goes_on
 from aoi_fl.experiments.harness.stats import Interval
+from aoi_fl.experiments.harness.times import NOT_BY_ALL
 
 _PANEL = 4.0  # inches that a panel is high
 _BELOW = 0.3  # by so much of a line the one at equal data is lower
@@ -33,7 +34,7 @@ def drawn(rows: Sequence[Row], figure: Figure, policies: Sequence[str], splits: 
         for place, policy in enumerate(names):
             ours, colour = found[split].get(policy, {}), COLOURS[place % len(COLOURS)]
             if (mean := later(ours, base)) is None:
-                axes.text(1, place, "some never there" if ours else "not played yet", va="center", color="#606060")
+                axes.text(1, place, NOT_BY_ALL if ours else "not played yet", va="center", color="#606060")
                 continue
             late = each(ours, base)
             axes.plot(late, np.full(len(late), place), ".", color=colour, alpha=0.5)

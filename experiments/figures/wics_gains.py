@@ -12,6 +12,7 @@ from aoi_fl.experiments.harness.stats import Interval, Ratio, interval, ratio
 RIVALS = ("abs", "maxpack", "random-budget")
 CLIENTS, BUDGETS = (10, 20, 30, 40), (25, 40, 55, 70)
 MEASURES = {"p2": "P2", "weighted_age": "size-weighted average age"}
+MEANT = {"p2 meant": "P2, φ = share of the data · rate of staleness"}  # the paper draws φ at random
 
 
 def chosen(rows: Sequence[Row], clients: int | None, budget: int | None) -> list[Row]:
@@ -98,9 +99,10 @@ def rises(rows: Sequence[Row], divided: bool) -> list[Interval]:
     steps = []
     for budget in BUDGETS:
         levels = [
-            [row["weighted_age wics"] * (1 if divided else n) for row in chosen(rows, n, budget)] for n in CLIENTS
+            {row["seed"]: row["weighted_age wics"] * (1 if divided else n) for row in chosen(rows, n, budget)}
+            for n in CLIENTS
         ]
-        steps += [interval(np.subtract(after, before).tolist()) for before, after in pairwise(levels)]
+        steps += [interval([of[s] - before[s] for s in of if s in before]) for before, of in pairwise(levels)]
     return steps
 
 

@@ -149,17 +149,18 @@ class WicsLearning(Experiment):
             "data; its Section 5 the selected alone, so that mislabelling never shows. Loss is that on test data, the "
             "paper's that of training. φ is drawn from U(0, 1) as in the paper, the staleness is the same for all, so "
             "φ means nothing to the data. LR and SVM start at ω=0; the CNN, whose gradients vanish there, from the "
-            "seed. One instance a seed: sizes from [500, 1500], payments in proportion within [5, 15]."
+            "seed. One instance a seed: sizes from [500, 1500], payments in proportion within [5, 15]. "
+            f"{_counted(rows)}"
         )
         head = (
             "task",
             "policy",
             "accuracy at the end",
             "loss at the end",
-            "WICS's accuracy above",
-            "WICS's loss above",
+            "WICS's mean accuracy above",
+            "WICS's mean loss above",
         )
-        table = Table("At the end, and WICS's mean over all rounds above its rivals', in pairs", head, lines)
+        table = Table("At the end; and WICS's mean over all rounds above its rivals', in pairs", head, lines)
         return Conclusion(paragraph, tuple(claims), (table,) if lines else ())
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
@@ -187,7 +188,7 @@ class WicsLearning(Experiment):
                     places = [place + (i - 1) / 4 for place in range(len(tasks))]
                     values = [(s * a).tolist() for s, a in zip(scale, apart, strict=True)]
                     error_bars(axes, places, values, linestyle="", label=rival, **STYLES[rival])
-            upper.set_title(fill(_who(column[1]), 18))
+            upper.set_title(fill(f"{_who(column[1])}, {_seeds(rows, *tasks[0])} seeds", 18))
             lower.set_xticks(range(len(tasks)), [f"{m}\n{d.removesuffix('-mnist')}" for m, d in tasks])
             lower.set_xlim(-0.5, len(tasks) - 0.5)
         panels[0, 0].set_ylabel("WICS's accuracy above,\npoints, 95 % interval")
@@ -195,6 +196,16 @@ class WicsLearning(Experiment):
         figure.suptitle("means over all rounds, in pairs of equal seed", fontsize="medium")
         figure.align_ylabels()
         legend_below(figure, panels[0, 0])
+
+
+def _seeds(rows: Sequence[Row], model: str, dataset: str) -> int:
+    return len({row["seed"] for row in rows if (row["model"], row["dataset"]) == (model, dataset)})
+
+
+def _counted(rows: Sequence[Row]) -> str:
+    """Say how many seeds each model has been played with."""
+    found = {model: {_seeds(rows, *task) for task in FIGURES if task[0] == model} - {0} for model in _MODELS}
+    return "Seeds: " + ", ".join(f"{m} {' or '.join(map(str, sorted(n)))}" for m, n in found.items() if n) + "."
 
 
 def _who(trains: str) -> str:

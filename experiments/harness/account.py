@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import product
+from typing import Any
 
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.store import Store, key_of, plain
@@ -10,6 +11,31 @@ from aoi_fl.experiments.harness.store import Store, key_of, plain
 def seeds(rows: Sequence[Row]) -> list[int]:
     """Return the seeds of rows, in order."""
     return sorted({row["seed"] for row in rows if "seed" in row})
+
+
+def telling(experiment: Experiment, store: Store) -> list[Row]:
+    """Return the rows that conclusions rest on: all, or those of the seeds of which every unit has been played."""
+    if not experiment.whole_seeds:
+        return store.rows
+    fits = [o for o in (Options(), Options(quick=True)) if plain(experiment.kept_under(o)) == store.settings]
+    plan = {_but_seed(unit) for unit in experiment.units(fits[0] if fits else Options())}
+    played: dict[int, set[frozenset[tuple[str, Any]]]] = {}
+    for unit in store.units:
+        played.setdefault(unit["seed"], set()).add(_but_seed(unit))
+    return [row for row in store.rows if played[row["seed"]] >= plan]
+
+
+def _but_seed(unit: Unit) -> frozenset[tuple[str, Any]]:
+    return key_of({key: value for key, value in unit.items() if key != "seed"})
+
+
+def count(store: Store, rows: Sequence[Row]) -> int:
+    """Return how many seeds rows of a store rest on; a row may be the mean of a batch of them."""
+    return len(seeds(rows)) * _batch(store)
+
+
+def _batch(store: Store) -> int:
+    return int(store.settings.get("seeds a batch", 1))
 
 
 def behind(experiment: Experiment, store: Store, command: str) -> str:
@@ -29,8 +55,9 @@ def behind(experiment: Experiment, store: Store, command: str) -> str:
     own = experiment.units(Options()) if fits and not asked else []
     planned = len({key_of(unit) for units in (own, store.units, *known.values()) for unit in units})
     part = f" · {len(store.units)} of {planned} units" if planned > len(store.units) else ""
-    found = seeds(store.rows)
-    range_ = "none" if not found else f"{found[0]} to {found[-1]}" if len(found) > 1 else str(found[0])
+    found, batch = seeds(store.rows), _batch(store)
+    first, last = ((found[0] - 1) * batch + 1, found[-1] * batch) if found else (0, 0)
+    range_ = "none" if not found else f"{first} to {last}" if last > first else str(first)
     return f"Command: {shown}{part} · seeds: {range_} · {hours(store.seconds)} of one core · {store.machine}"
 
 

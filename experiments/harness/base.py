@@ -111,6 +111,7 @@ class Experiment(ABC):
     claims : what the papers say, for the table of claims as long as nothing has been run
     ours : whether the claims are our own, beside the papers'
     quick : whether a quick look at all experiments takes this one too, or it is hours long however short its runs
+    whole_seeds : whether a seed tells nothing before all its units have been played
     version : raised when what it plays changes, so that neither results nor runs of two versions are mixed
     """
 
@@ -121,6 +122,7 @@ class Experiment(ABC):
     claims: tuple[Claim, ...] = ()
     ours: bool = False
     quick: bool = True
+    whole_seeds: bool = False
     version: int = 1
 
     def datasets(self, options: Options) -> tuple[str, ...]:

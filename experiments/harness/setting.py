@@ -1,12 +1,12 @@
 """The setting of Javani & Wang: n = 100 clients, k = 15 a round, m = 10, Zipf(2.0) sizes, and the paper's policies."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
+from aoi_fl.experiments.harness.base import Experiment, Options, Unit, seeds
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population, ProportionalSelector, RandomSelector, Selector
@@ -71,6 +71,7 @@ class PolicyFigure(Experiment):
     """
 
     minutes = 0.3
+    whole_seeds = True
     policies = (*POLICIES, SYSTEMATIC)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
@@ -80,8 +81,3 @@ class PolicyFigure(Experiment):
     def units(self, options: Options) -> list[Unit]:
         """Return a unit for each seed and policy."""
         return [{"seed": s, "policy": p} for s in seeds(options, 20, 8) for p in self.policies]
-
-    def played(self, rows: Sequence[Row]) -> list[str]:
-        """Return the policies that there are rows of: results of an earlier version lack some."""
-        there = {row["policy"] for row in rows}
-        return [policy for policy in self.policies if policy in there]

@@ -48,8 +48,9 @@ class Interval:
         """Write mean and interval, for instance ``1.20 [0.80, 1.60]``."""
         if not self.count:
             return "–"
-        ends = f" [{self.low:.{digits}f}, {self.high:.{digits}f}]" if math.isfinite(self.half) else " (one seed)"
-        return f"{self.mean:.{digits}f}{ends}{unit}"
+        if not math.isfinite(self.half):
+            return f"{self.mean:.{digits}f}{unit} (one seed)"
+        return f"{self.mean:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]{unit}"
 
 
 def interval(values: Sequence[float]) -> Interval:
@@ -81,6 +82,13 @@ class Ratio:
         above = [100 * (end - 1) for end in (self.value, self.low, self.high)]
         ends = f" [{above[1]:.{digits}f}, {above[2]:.{digits}f}]" if math.isfinite(self.high) else " (unbounded)"
         return f"{above[0]:+.{digits}f}{ends} %"
+
+    def in_words(self, digits: int = 1) -> str:
+        """Write the same in words, for instance ``13.5 [13.1, 13.9] % below``."""
+        sign, word = (1, "above") if self.value >= 1 else (-1, "below")
+        ends = sorted(100 * sign * (end - 1) for end in (self.low, self.high))
+        shown = f" [{ends[0]:.{digits}f}, {ends[1]:.{digits}f}]" if math.isfinite(self.high) else " (unbounded)"
+        return f"{100 * sign * (self.value - 1):.{digits}f}{shown} % {word}"
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> Ratio:

@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 RANGE, STEP, _CEILING = 0.03, 0.001, 0.02
 _ENUMERATED = 16  # pairs, up to which all changes of signs are tried out
 _ERROR = 0.05
+NOT_BY_ALL = "not reached by all seeds"  # said of a level
 
 
 def levels(target: float) -> Floats:

