@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.experiments.figures.wics_learning import DATASETS, FIGURES, run_keys
 from aoi_fl.experiments.harness.base import WICS, Claim, Conclusion, Experiment, Options, Row, Table, Unit, seeds
-from aoi_fl.experiments.harness.drawing import COLOURS
+from aoi_fl.experiments.harness.drawing import COLOURS, SIZE
 from aoi_fl.experiments.harness.federation import play_run
 from aoi_fl.experiments.harness.stats import interval, paired_curves, ratio
 from aoi_fl.experiments.harness.verdicts import side
@@ -140,17 +140,20 @@ class WicsSensitivity(Experiment):
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw what each policy's mean loss is above that of WICS with φ known, in pairs."""
         there = {of: losses for of in _tasks(rows) if _KNOWN in (losses := _means(rows, *of, "loss"))}
-        figure.set_size_inches(9, 1.2 + 2.4 * max(1, len(there)))
-        panels = figure.subplots(max(1, len(there)), 1, squeeze=False).flat
-        for axes, (task, losses) in zip(panels, there.items(), strict=False):
+        models, datasets = (list(dict.fromkeys(of[i] for of in there)) or [""] for i in (0, 1))
+        figure.set_size_inches(9, 1.0 + 2.1 * len(models))
+        panels = figure.subplots(len(models), len(datasets), sharey="row", squeeze=False)
+        for (model, dataset), losses in there.items():
+            axes = panels[models.index(model), datasets.index(dataset)]
             others = [policy for policy in losses if policy != _KNOWN]
             for i, policy in enumerate(others):
                 found = interval((losses[policy] - losses[_KNOWN]).tolist())
                 axes.errorbar(found.mean, i, xerr=found.bar, color=COLOURS[i], marker="o", capsize=3)
             axes.axvline(0, color="#404040")
-            axes.set(yticks=range(len(others)), yticklabels=others, title=", ".join(task))
-            axes.invert_yaxis()
-        figure.axes[-1].set_xlabel("mean test loss above that of WICS with φ known, in pairs, 95 % interval")
+            axes.set(yticks=range(len(others)), yticklabels=others, title=f"{model}, {dataset}")
+            axes.set_ylim(len(others) - 0.5, -0.5)
+            axes.locator_params(axis="x", nbins=5)
+        figure.supxlabel("mean test loss above that of WICS with φ known, in pairs, 95 % interval", fontsize=SIZE)
 
 
 def _task(row: Row) -> tuple[str, str]:
