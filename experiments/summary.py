@@ -25,13 +25,25 @@ _PICTURE = "unequal"  # and the picture under them
 _HEAD = ("claim", "paper", "the paper's figure", "ours, with 95 % interval", "verdict", "seeds", "one core", "command")
 _SYMBOLS = (
     ("n, k", "clients, and how many of them a round is to have; N clients and a budget B in Xu et al."),
-    ("m", "the largest age that a Markov policy tells apart"),
+    (
+        "m",
+        "the largest age that a Markov policy tells apart; in the lemmas and remarks of Javani & Wang 2025 it is our k",
+    ),
     ("X, Var[X]", "rounds from one participation of a client to its next, mean n/k at equal rates, and their variance"),
-    ("Y, √Var(Y)/T", "how often a client takes part in a window of T rounds, and its spread over clients and windows"),
-    ("p_a", "the probability with which a client of age a takes part; *stationary* ages are those of its long run"),
-    ("ω, q, Σ", "a round's weights, the clients' shares of the data, and Σ_i E[(ω_i − q_i)²], what choosing adds"),
-    ("ρ", "how much more the local losses of those selected are above their least than all clients' are"),
+    ("Y, √Var(Y)/T", "how often a client takes part in a window of T rounds, and its standard deviation over T"),
+    (
+        "age, p_a",
+        "rounds missed since the last participation, and the probability with which a client of age a takes part",
+    ),
+    ("stationary", "of ages: drawn from the law that they have in the long run, in place of all 0"),
+    ("ω, q, Σ", "a round's weights, the clients' shares of the data, and Σ_i Var[ω_i]"),
+    (
+        "ρ, ρ_, ρ̄",
+        "selection skew, Σ ω_i (F_i − F_i*) / Σ q_i (F_i − F_i*), 1 where there is none; its least along a run, "
+        "its largest at the optimum. In Theorem 3 of Xu et al. a ratio to the optimum",
+    ),
     ("Γ", "how far the clients' own optima are from the common one: F* − Σ q_i F_i*"),
+    ("p_i", "under a budget what a client's data cost to refresh; elsewhere a probability"),
     ("φ, P2", "what a round of age of a client's data costs, and the mean over clients and rounds of φ times that age"),
     ("poll, broadcast, reserve", "wires: all are asked; the model goes to all; a client says when it comes next"),
 )  # as the pages use them
@@ -71,7 +83,9 @@ def write_summary(out: Path) -> Path:
     page.write_text(
         "# Claims of the papers, measured\n\n"
         f"Of {len(judged)} claims of three papers: {_counted(judged)}. Of {len(beside)} of our own beside them: "
-        f"{_counted(beside)}.\n\n" + "".join(f"{line}\n" for line in headlines) + f"{drawn}\n## Symbols\n\n"
+        f"{_counted(beside)}. What the [policies](../../README.md#policies) do, and the [symbols](#symbols).\n\n"
+        + "".join(f"{line}\n" for line in headlines)
+        + f"{drawn}\n## Symbols\n\n"
         f"{table(('symbol', 'what it is'), _SYMBOLS)}\n\n## Claims\n\n{_RULES}\n\n"
         + "".join(f"### {paper}\n\n{table(_HEAD, found)}\n\n" for paper, found in rows.items())
         + "## Pages\n\n"
@@ -110,7 +124,7 @@ def _row(name: str, store: Store | None, claim: Claim, played: Mapping[str, Sequ
     cells = [claim.claim, claim.source, claim.theirs, claim.ours, claim.verdict, "–", "–", f"`aoi reproduce {name}`"]
     if store is not None:
         cells[0] = f"[{claim.claim}]({name}.md)"
-        rows = [row for row in store.rows if rests_on(row, claim.units)]
+        rows = [row for row in telling(find(name), store) if rests_on(row, claim.units)]
         cells[5] = str(count(store, rows) or "–")
         cells[6] = hours(store.spent(claim.units)) if rows else "–"
         these = [unit for unit in store.units if rests_on(unit, claim.units)]

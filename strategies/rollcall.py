@@ -16,7 +16,7 @@ from aoi_fl.strategies.records import ClientRecord
 from aoi_fl.strategies.roster import Roster
 from aoi_fl.strategies.silence import Silence
 from aoi_fl.wire import protocol
-from aoi_fl.wire.protocol import LEAST, MAX_AGE, MAX_EXAMPLES, MAX_NAME, MOST, Answer, Ask, Introduction
+from aoi_fl.wire.protocol import LEAST, MAX_AGE, MAX_EXAMPLES, MAX_NAME, MOST, Answer, Ask, Introduction, is_name
 
 logger = logging.getLogger("flwr")
 _PLAIN_APP = "its ClientApp is Flower's own: `from aoi_fl.client import ClientApp`, or wrap it, `attach(app)`"
@@ -168,7 +168,7 @@ def _order(reply: _Reply) -> tuple[bool, int, str]:
 
 
 def _checked(who: Introduction) -> Introduction:
-    if not 0 < len(who.name) <= MAX_NAME or not who.name.isprintable():
+    if not is_name(who.name):
         raise Refused(f"its name has {len(who.name)} characters, allowed are 1 to {MAX_NAME}, all of them printable")
     if who.number is not None and who.number < 0:
         raise Refused(f"its number is {who.number}, it must be 0 or more")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.purse import Purse, check_budget
-from aoi_fl.wire.protocol import LEAST, MAX_AGE, MAX_EXAMPLES, MAX_NAME, MOST
+from aoi_fl.wire.protocol import LEAST, MAX_AGE, MAX_EXAMPLES, MAX_NAME, MOST, is_name
 
 COLUMNS = ("name", "size", "payment", "sensitivity", "age", "staleness")
 _OPTIONAL = ("age", "staleness")
@@ -63,8 +63,8 @@ def check_clients(
 
     Raises
     ------
-    ConfigError : naming client and value, for a payment or sensitivity that is missing (None), NaN, infinite, negative
-        or zero; for a name twice; for a budget that is not positive, or that pays for nobody
+    ConfigError : naming client and value, for a payment or sensitivity that is missing (None) or that no client may
+        tell, such as NaN or zero; for a name twice; for a budget that is not positive, or that pays for nobody
     """
     check_budget(budget)
     columns = (("payment", "payments", payments), ("sensitivity", "sensitivities", sensitivities))
@@ -74,8 +74,8 @@ def check_clients(
         for name, value in zip(names, values, strict=True):
             if value is None:
                 raise ConfigError(f"client {name} has no {what}: give it a positive number")
-            if not (value > 0 and math.isfinite(value)):
-                raise ConfigError(f"client {name} has {what} {value:g}: it must be a positive number")
+            if not LEAST <= value <= MOST:
+                raise ConfigError(f"client {name} has {what} {value:g}: it must be from {LEAST:g} to {MOST:g}")
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ConfigError(f"client name {twice[0]} is used more than once: names must be distinct")
@@ -140,7 +140,7 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
 
 
 def _name(text: str) -> str:
-    if not 0 < len(text) <= MAX_NAME or not text.isprintable():
+    if not is_name(text):
         raise ValueError
     return text
 

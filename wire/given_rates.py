@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.wire.protocol import MAX_NAME, is_name
 
 _REMEDY = "give a number above 0, at most 1"
 _NAMED = 5  # clients without a row, at most
@@ -56,6 +57,10 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
         )
     named: dict[str, float] = {}
     for (line, name, _), rate in zip(rows, rates, strict=True):
+        if not is_name(str(name)):
+            raise ConfigError(
+                f"{path}, line {line}, column name: {name!r} is not a name of 1 to {MAX_NAME} printable characters"
+            )
         if name in named:
             raise ConfigError(f"{path}, line {line}, column name: {name!r} is there twice")
         named[str(name)] = rate
@@ -68,9 +73,9 @@ def _whole(reader: "csv.DictReader[str]", path: Path) -> Iterator[dict[str, str]
         more = len(row.pop(None, ()))  # where DictReader puts what is too much
         there = sum(value is not None for value in row.values()) + more
         if there != len(row):
+            hint = "; write numbers with a point, not a comma" if more else ""
             raise ConfigError(
-                f"{path}, line {reader.line_num}: {there} values for the {len(row)} columns {','.join(row)}; write "
-                "numbers with a point, not a comma"
+                f"{path}, line {reader.line_num}: {there} values for the {len(row)} columns {','.join(row)}{hint}"
             )
         yield row
 

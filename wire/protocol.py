@@ -41,6 +41,11 @@ LEAST, MOST = 1e-30, 1e30  # any other number; products and squares of such numb
 _LARGEST = sys.float_info.max
 
 
+def is_name(text: str) -> bool:
+    """Return whether a client may be called so."""
+    return 0 < len(text) <= MAX_NAME and text.isprintable()
+
+
 def category(message_type: str) -> str:
     """Return what a message asks for, without the action after it: "train" of "train.personal"."""
     return message_type.partition(".")[0]

@@ -223,7 +223,7 @@ class Arena(Experiment):
         return Conclusion(
             listed(sentences, [point for point in points if point]),
             tables=tables_of(rows, levels, settings["num-clients"]),
-            headline=headline_of(self.title, rows),
+            headline=headline_of(self.title, rows, levels[0]),
         )
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:

@@ -92,7 +92,7 @@ def within_reach(rows: Sequence[Row], sent: int) -> str:
     )
 
 
-def headline_of(title: str, rows: Sequence[Row]) -> str:
+def headline_of(title: str, rows: Sequence[Row], level: float) -> str:
     """Say what random selection works and how much of it in vain; of those that matter also how much later they are."""
     runs = {policy: found for policy in (BASE, *_TOLD) if (found := runs_of(rows, policy))}
     if BASE not in runs or len(runs) == 1:
@@ -102,7 +102,10 @@ def headline_of(title: str, rows: Sequence[Row]) -> str:
         + ("" if policy == BASE else f", {_later_by(of, runs[BASE], ' minutes')}")
         for policy, of in runs.items()
     )
-    return f"{title}; device-hours, share in vain, and how much later than random: {'; '.join(said)}."
+    return (
+        f"{title}; device-hours, share in vain, and how much later than random at {level:.0%} (negative: sooner): "
+        f"{'; '.join(said)}."
+    )
 
 
 def side_by_side(arenas: Mapping[str, Sequence[Row]]) -> Table:
@@ -123,7 +126,7 @@ def side_by_side(arenas: Mapping[str, Sequence[Row]]) -> Table:
         lines.append(line)
     about = (
         "Minutes until random selection is at the lower level, 90 % on MNIST, and of the others how many minutes "
-        "later; device-hours of work"
+        "later; device-hours of work, and what share of it was in vain, its update lost, late or not waited for"
     )
     return Table(about, ("policy", *arenas), lines)
 

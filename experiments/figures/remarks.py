@@ -22,6 +22,18 @@ from aoi_fl.experiments.oracles.leaving import LEAVING, freshness, heard
 from aoi_fl.experiments.oracles.lemmas import curvatures, equal_sizes, sampled, smoothness
 from aoi_fl.experiments.oracles.literal import comparisons, starved
 
+# What the headline calls claims.
+_SHORT = {
+    "Where age decides, clients with lower age are chosen more often": "that clients with lower age come more often",
+    "With p_i > 0 at all ages a client in its steady state is more likely to be heard before it drops out": (
+        "that p_i > 0 at all ages helps a client that leaves"
+    ),
+    "Algorithm 1 as printed spends a budget that constraint (8) allows it to spend": (
+        "that WICS's Algorithm 1 as printed spends its budget"
+    ),
+    "The loss of LR is strongly convex": "that LR's loss is strongly convex",
+    "The loss of SVM is strongly convex": "that SVM's is",
+}
 _BATCH = 50  # random instances a unit
 _TINY = 1e-9
 
@@ -81,7 +93,7 @@ class Remarks(Experiment):
             "clients. A client's chance to be heard is exact, n=100, k=15, m=10, under p_a > 0 at all ages (ours, the "
             "papers print none)."
         )
-        failing = dict.fromkeys(claim.source for claim in claims if claim.verdict == "refuted")
+        failing = [_SHORT.get(claim.claim, claim.claim) for claim in claims if claim.verdict == "refuted"]
         headline = f"Refuted by exact counterexamples: {'; '.join(failing)}." if failing else ""
         return Conclusion(paragraph, (*claims, _FIG2), headline=headline)
 
@@ -133,7 +145,7 @@ def _lemmas(by: Mapping[str, list[Row]]) -> list[Claim]:
     ):
         held, count, most = below(what)
         under = "" if what == "lemma 1" else "under random selection "
-        ours = f"{under}in {held} of {count} instances; the left side at most {most:.3g} times the right one"
+        ours = f"{under}in {held} of {count} instances; the left side is never more than {most:.3g} of the right side"
         name = what.capitalize()
         claims.append(
             Claim(name, f"{JOURNAL}, appendix, {name}", printed, ours, every(held, count), {"part": {"instances"}})
@@ -195,7 +207,7 @@ def _algorithm(by: Mapping[str, list[Row]]) -> list[Claim]:
         Claim(
             "Algorithm 1 as printed spends a budget that constraint (8) allows it to spend",
             f"{WICS}, Algorithm 1",
-            "payments that sum to less than B; constraint (8) has no more than B",
+            "payments that sum to less than B; constraint (8) has no more than B, and is read into it here",
             f"with payments of 5, 5 and 5 and B = 5 it makes {row['left']} selections in {row['right']} rounds, each "
             "of which could pay for one",
             every(row["left"], row["right"]),

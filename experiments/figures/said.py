@@ -60,6 +60,7 @@ class Said:
 _OPTIMAL, _INCREASING = "markov-optimal", "markov-increasing"
 HEADLINE = (0.075, 0.20)  # of the rounds, the abstract of the journal
 _SHARE = "abstract: 7.5 % to 20 % faster convergence"
+_CONCLUDED = "conclusions: improvements from 7.5 % to 20 %, of CIFAR-100 too"
 _BIASED = "“outperforms both random and biased client selection strategies in heterogeneous settings”"
 _STEADY = "“more consistent and stable learning” (curves)"
 MNIST_IID = (
@@ -174,8 +175,8 @@ CIFAR100 = (
     Said(0.3, _OPTIMAL, f"{JOURNAL}, Fig. 7b", "30 % in 87 against 111 rounds (CNN)", 0.30, "proportional"),
     Said(0.3, _OPTIMAL, f"{JOURNAL}, Fig. 7b", "better than the non-optimal (curves, CNN)", 0.30, _INCREASING),
     Said(0.3, _INCREASING, f"{JOURNAL}, Fig. 7b", "better than random and probabilistic (curves, CNN)", 0.30),
-    Said(None, _OPTIMAL, f"{JOURNAL}, Section VI", _SHARE, 0.30, kind="headline"),
-    Said(0.3, _OPTIMAL, f"{JOURNAL}, Section VI", _SHARE, 0.30, kind="headline"),
+    Said(None, _OPTIMAL, f"{JOURNAL}, Section VI", _CONCLUDED, 0.30, kind="headline"),
+    Said(0.3, _OPTIMAL, f"{JOURNAL}, Section VI", _CONCLUDED, 0.30, kind="headline"),
     Said(
         0.3,
         _INCREASING,

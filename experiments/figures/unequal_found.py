@@ -22,12 +22,12 @@ from aoi_fl.experiments.harness.pages import listed
 from aoi_fl.experiments.harness.stats import Interval, interval, ratio
 from aoi_fl.experiments.harness.times import NOT_BY_ALL, earlier, levels, reached
 
-_ZIPF = "zipf"
+_FIRST, _ZIPF = "dirichlet 0.3", "zipf"
 # What the headline calls them.
 _CALLED = {
     PAPERS: "Markov optimal with the papers' equal weights",
     EVEN: "systematic participation with weights by size",
-    RATES: "at rates by size, weights unbiased",
+    RATES: "systematic participation at rates by size, weights unbiased",
 }
 _HEAD = (
     "policy and weights",
@@ -83,20 +83,22 @@ def concluded(
 
 
 def _headline(played: Mapping[str, Mapping[str, Runs]], seeds: int) -> str:
-    """Say how much later than random those are that something is claimed of, under the first partition.
+    """Say how much later than random those are that something is claimed of, under two partitions, the picture has all.
 
-    There is none before all of them have been played under all partitions, which the picture shows.
+    There is none before all of them have been played under all partitions.
     """
     said = []
-    first, *_ = played
     for policy, called in _CALLED.items():
-        moved = [later(of[policy], of[BASE]) for of in played.values()]
-        there = [move.show(1) for move in moved if move and move.count >= seeds]
-        if len(there) < len(moved):
+        moved = {split: later(of[policy], of[BASE]) for split, of in played.items()}
+        if not all(move and move.count >= seeds for move in moved.values()):
             return ""
-        work = float(np.mean(a_round(played[first][policy])))
-        said.append(f"{called} {there[0]}" + (f" on {work:.1f} times the data" if work > 1.05 else ""))
-    return f"Rounds later than random selection, {first} (negative: earlier), {seeds} seeds: {'; '.join(said)}."
+        parts = []
+        for split in (_FIRST, _ZIPF):
+            work = float(np.mean(a_round(played[split][policy])))
+            more = f" on {work:.1f} times the data" if work > 1.05 else ""
+            parts.append(f"{move.show(1) if (move := moved[split]) else NOT_BY_ALL}{more} ({split})")
+        said.append(f"{called} {', '.join(parts)}")
+    return f"Rounds later than random selection (negative: earlier), {seeds} seeds: {'; '.join(said)}."
 
 
 def _nearest(

@@ -190,8 +190,8 @@ class WicsAges(Experiment):
         )
         p2_, age = sums(rows, "p2", "maxpack"), sums(rows, "weighted_age", "maxpack")
         headline = (
-            f"WICS attains its own objective best: its P2 is {p2_.in_words()} MaxPack's, and its size-weighted average "
-            f"age, of Fig. 10, {age.in_words()}."
+            f"WICS attains its own objective best: its P2 is {sums(rows, 'p2', 'abs').in_words()} ABS's, "
+            f"{p2_.in_words()} MaxPack's. Its size-weighted average age, of Fig. 10, is {age.in_words()} MaxPack's."
         )
         return Conclusion(paragraph, claims, (table, others) if costs else (table,), headline)
 

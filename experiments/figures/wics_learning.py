@@ -188,7 +188,7 @@ class WicsLearning(Experiment):
                     places = [place + (i - 1) / 4 for place in range(len(tasks))]
                     values = [(s * a).tolist() for s, a in zip(scale, apart, strict=True)]
                     error_bars(axes, places, values, linestyle="", label=rival, **STYLES[rival])
-            upper.set_title(fill(f"{_who(column[1])}, {_seeds(rows, *tasks[0])} seeds", 18))
+            upper.set_title(fill(f"{_who(column[1])}, {_seeds(rows, tasks[0][0], column[1])} seeds", 18))
             lower.set_xticks(range(len(tasks)), [f"{m}\n{d.removesuffix('-mnist')}" for m, d in tasks])
             lower.set_xlim(-0.5, len(tasks) - 0.5)
         panels[0, 0].set_ylabel("WICS's accuracy above,\npoints, 95 % interval")
@@ -198,14 +198,15 @@ class WicsLearning(Experiment):
         legend_below(figure, panels[0, 0])
 
 
-def _seeds(rows: Sequence[Row], model: str, dataset: str) -> int:
-    return len({row["seed"] for row in rows if (row["model"], row["dataset"]) == (model, dataset)})
+def _seeds(rows: Sequence[Row], model: str, trains: str) -> str:
+    """Say with how many seeds a model has been played by all policies: ``10``, ``2 or 3`` where data sets differ."""
+    found = {len(c) for _, d in FIGURES if len(c := _curves(rows, model, d, trains).get("wics", ()))}
+    return " or ".join(map(str, sorted(found)))
 
 
 def _counted(rows: Sequence[Row]) -> str:
-    """Say how many seeds each model has been played with."""
-    found = {model: {_seeds(rows, *task) for task in FIGURES if task[0] == model} - {0} for model in _MODELS}
-    return "Seeds: " + ", ".join(f"{m} {' or '.join(map(str, sorted(n)))}" for m, n in found.items() if n) + "."
+    found = [f"{m} {n} ({_who(t)})" for m in _MODELS for t in _TRAINS if (n := _seeds(rows, m, t))]
+    return f"Seeds: {', '.join(found)}."
 
 
 def _who(trains: str) -> str:

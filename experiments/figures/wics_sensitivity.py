@@ -12,7 +12,7 @@ from aoi_fl.experiments.figures.wics_learning import DATASETS, FIGURES, run_keys
 from aoi_fl.experiments.harness.base import WICS, Claim, Conclusion, Experiment, Options, Row, Table, Unit, seeds
 from aoi_fl.experiments.harness.drawing import COLOURS, SIZE
 from aoi_fl.experiments.harness.federation import play_run
-from aoi_fl.experiments.harness.stats import interval, paired_curves, ratio
+from aoi_fl.experiments.harness.stats import Ratio, interval, paired_curves, ratio
 from aoi_fl.experiments.harness.verdicts import side
 
 # Each policy with where its φ comes from, if it uses it.
@@ -95,7 +95,8 @@ class WicsSensitivity(Experiment):
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         """Compare WICS's mean loss and accuracy over all rounds with each rival's, in pairs."""
-        lines, headlines = [], []
+        lines: list[list[str]] = []
+        beside: dict[str, Ratio] = {}
         known = dict(zip(FIGURES, self.claims, strict=True))
         for model, dataset in _tasks(rows):
             claim, losses = known.get((model, dataset)), _means(rows, model, dataset, "loss")
@@ -122,7 +123,7 @@ class WicsSensitivity(Experiment):
                 f"accuracy over {', '.join(f'{rival} {above[rival].show(2)}' for rival in _RIVALS)}"
             )
             known[model, dataset] = replace(claim, ours=measured, verdict=side(found, 1))
-            headlines.append(f"{ratio(losses[_KNOWN], losses['maxpack']).in_words(2)} ({model}, {dataset})")
+            beside[f"{model}, {dataset}"] = ratio(losses[_KNOWN].tolist(), losses["maxpack"].tolist())
         paragraph = (
             f"N=10, B=40, {settings['rounds']} rounds, batch 16, 10 local steps, all train. A client's labels go "
             "wrong by 5 % for each round of age times a rate of its own, drawn from U(0, 2). *Known*: φ is the "
@@ -134,8 +135,7 @@ class WicsSensitivity(Experiment):
         )
         head = ("task", "policy", "mean loss", "WICS's (φ known) below it", "WICS's accuracy above, points")
         tables = (Table("Means over all rounds, 95 % intervals over seeds, in pairs", head, lines),) if lines else ()
-        said = f"WICS's mean loss beside MaxPack's, φ by size and rate of staleness: {'; '.join(headlines)}."
-        return Conclusion(paragraph, tuple(known.values()), tables, said if headlines else "")
+        return Conclusion(paragraph, tuple(known.values()), tables, _headline(beside))
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw what each policy's mean loss is above that of WICS with φ known, in pairs."""
@@ -143,17 +143,29 @@ class WicsSensitivity(Experiment):
         models, datasets = (list(dict.fromkeys(of[i] for of in there)) or [""] for i in (0, 1))
         figure.set_size_inches(9, 1.0 + 2.1 * len(models))
         panels = figure.subplots(len(models), len(datasets), sharey="row", squeeze=False)
-        for (model, dataset), losses in there.items():
-            axes = panels[models.index(model), datasets.index(dataset)]
-            others = [policy for policy in losses if policy != _KNOWN]
-            for i, policy in enumerate(others):
-                found = interval((losses[policy] - losses[_KNOWN]).tolist())
-                axes.errorbar(found.mean, i, xerr=found.bar, color=COLOURS[i], marker="o", capsize=3)
-            axes.axvline(0, color="#404040")
-            axes.set(yticks=range(len(others)), yticklabels=others, title=f"{model}, {dataset}")
-            axes.set_ylim(len(others) - 0.5, -0.5)
-            axes.locator_params(axis="x", nbins=5)
+        for model, line in zip(models, panels, strict=True):
+            names = [p for p in _POLICIES if p != _KNOWN and any(p in of for (m, _), of in there.items() if m == model)]
+            for dataset, axes in zip(datasets, line, strict=True):
+                losses = there.get((model, dataset), {})
+                axes.set_visible(bool(losses))
+                for i, policy in enumerate(names):
+                    if policy in losses:
+                        found = interval((losses[policy] - losses[_KNOWN]).tolist())
+                        axes.errorbar(found.mean, i, xerr=found.bar, color=COLOURS[i], marker="o", capsize=3)
+                axes.axvline(0, color="#404040")
+                axes.set(yticks=range(len(names)), yticklabels=names, title=f"{model}, {dataset}")
+                axes.set_ylim(len(names) - 0.5, -0.5)
+                axes.locator_params(axis="x", nbins=5)
         figure.supxlabel("mean test loss above that of WICS with φ known, in pairs, 95 % interval", fontsize=SIZE)
+
+
+def _headline(beside: Mapping[str, Ratio]) -> str:
+    """Say what WICS's mean loss is beside MaxPack's, in the task where it is least below it and where it is most."""
+    if not beside:
+        return ""
+    least, most = (pick(beside, key=lambda task: beside[task].value) for pick in (max, min))
+    shown = " to ".join(f"{beside[task].in_words(2)} ({task})" for task in dict.fromkeys((least, most)))
+    return f"WICS's mean loss, φ by size and rate of staleness, is {shown} MaxPack's, in {len(beside)} tasks."
 
 
 def _task(row: Row) -> tuple[str, str]:

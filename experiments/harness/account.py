@@ -55,7 +55,7 @@ def behind(experiment: Experiment, store: Store, command: str) -> str:
     own = experiment.units(Options()) if fits and not asked else []
     planned = len({key_of(unit) for units in (own, store.units, *known.values()) for unit in units})
     part = f" · {len(store.units)} of {planned} units" if planned > len(store.units) else ""
-    found, batch = seeds(store.rows), _batch(store)
+    found, batch = seeds(telling(experiment, store)), _batch(store)
     first, last = ((found[0] - 1) * batch + 1, found[-1] * batch) if found else (0, 0)
     range_ = "none" if not found else f"{first} to {last}" if last > first else str(first)
     return f"Command: {shown}{part} · seeds: {range_} · {hours(store.seconds)} of one core · {store.machine}"

@@ -72,7 +72,7 @@ def test_the_headline_names_no_minutes_that_are_a_mean_of_survivors():
             "markov-optimal": [None, 9.0],
         }
     )
-    told = headline_of("The arena", rows)
+    told = headline_of("The arena", rows, 0.9)
     assert "*random, clients-per-round=4* 1.0 h, 15.0 %, -1.0 [-1.0, -1.0] minutes; " in told
     assert told.endswith("*markov-optimal* 1.0 h, 15.0 %, not reached by all seeds.")
 

@@ -336,3 +336,13 @@ def test_a_seed_of_which_a_part_is_played_tells_nothing_yet_and_breaks_no_page(t
         rewrite(folder)
         text = write_summary(folder).read_text()
         assert (folder / "load-variance.md").exists() == bool(seeds) == ("(load-variance.md) |" in text)
+
+
+def test_seeds_that_are_played_in_part_are_not_counted(tmp_path):
+    experiment = find("load-variance")
+    store = Store(tmp_path, experiment.name, experiment.kept_under(Options(quick=True)), "two cores")
+    for unit in experiment.units(Options(quick=True))[: len(experiment.policies) + 2]:
+        store.add(unit, experiment.play(unit, Options(quick=True)), 1.0)
+    assert " · seeds: 1 · " in behind(experiment, store, "aoi reproduce load-variance")
+    row = next(line for line in write_summary(tmp_path).read_text().splitlines() if "(load-variance.md) |" in line)
+    assert row.split(" | ")[5] == "1"
