@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire.protocol import MAX_NAME, is_name
 
 _REMEDY = "give a number above 0, at most 1"
 _NAMED = 5  # clients without a row, at most
@@ -57,10 +56,6 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
         )
     named: dict[str, float] = {}
     for (line, name, _), rate in zip(rows, rates, strict=True):
-        if not is_name(str(name)):
-            raise ConfigError(
-                f"{path}, line {line}, column name: {name!r} is not a name of 1 to {MAX_NAME} printable characters"
-            )
         if name in named:
             raise ConfigError(f"{path}, line {line}, column name: {name!r} is there twice")
         named[str(name)] = rate

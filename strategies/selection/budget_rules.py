@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.errors import ConfigError
 
 
-def check_settings(selector: BudgetedSelector, source: str, trains: str, sensitivities: str, *, begins: bool) -> None:
+def check_settings(index: str, ageing: str, source: str, trains: str, sensitivities: str, *, begins: bool) -> None:
     """Refuse settings that there are not, or that do not go together.
 
     A run that ``begins`` is refused what an earlier version let pass; one that goes on is not.
@@ -23,7 +22,7 @@ def check_settings(selector: BudgetedSelector, source: str, trains: str, sensiti
     ):
         if value not in allowed:
             raise ConfigError(f"{key} is {value!r}: choose one of {', '.join(allowed)}.")
-    found = opposed(selector.index, selector.ageing, source, trains, sensitivities, begins=begins)
+    found = opposed(index, ageing, source, trains, sensitivities, begins=begins)
     if words := next(found, None):
         raise ConfigError(f"{words}.")
 

@@ -59,7 +59,8 @@ class BudgetedRefresh(AgeAwareStrategy):
         total_budget: float = math.inf,
         **settings: Any,
     ) -> None:
-        check_settings(selector, source, trains, sensitivities, begins=settings.get("resume") is None)
+        how = (selector.index, selector.ageing, source, trains, sensitivities)
+        check_settings(*how, begins=settings.get("resume") is None)
         super().__init__(clients, **settings)
         if self.weights == UNBIASED:
             raise ConfigError(
