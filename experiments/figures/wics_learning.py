@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -188,8 +187,9 @@ class WicsLearning(Experiment):
                     places = [place + (i - 1) / 4 for place in range(len(tasks))]
                     values = [(s * a).tolist() for s, a in zip(scale, apart, strict=True)]
                     error_bars(axes, places, values, linestyle="", label=rival, **STYLES[rival])
-            upper.set_title(fill(f"{_who(column[1])}, {_seeds(rows, tasks[0][0], column[1])} seeds", 18))
-            lower.set_xticks(range(len(tasks)), [f"{m}\n{d.removesuffix('-mnist')}" for m, d in tasks])
+            upper.set_title(f"{column[1]} train,\n{_seeds(rows, tasks[0][0], column[1])} seeds")
+            names = [f"{m}, {d.removesuffix('-mnist')}" for m, d in tasks]
+            lower.set_xticks(range(len(tasks)), names, rotation=35, ha="right", rotation_mode="anchor")
             lower.set_xlim(-0.5, len(tasks) - 0.5)
         panels[0, 0].set_ylabel("WICS's accuracy above,\npoints, 95 % interval")
         panels[1, 0].set_ylabel("WICS's loss above,\n% of the rival's, 95 % interval")
