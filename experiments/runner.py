@@ -60,7 +60,7 @@ def reproduce(experiment: Experiment, options: Options, out: Path, workers: int)
     done = len(experiment.units(options)) - len(missing)
     if done and missing:
         tell(f"{experiment.name}: {done} of {done + len(missing)} units are there already; going on")
-    progress = Progress(experiment.name, done, len(missing), _expected(experiment, options, workers), tell=tell)
+    progress = Progress(experiment.name, done, len(missing), expected_seconds(experiment, options, workers), tell=tell)
     for unit, rows, seconds in _played(experiment, missing, options, workers, progress):
         store.add(unit, rows, seconds)
         progress.step(unit)
@@ -123,12 +123,15 @@ def _load(datasets: Sequence[str], folder: Path) -> None:
             ) from error
 
 
-def _expected(experiment: Experiment, options: Options, workers: int) -> float | None:
-    """Return the seconds a unit will take by the experiment's own account; None for other sizes than its own."""
+def expected_seconds(experiment: Experiment, options: Options, workers: int) -> float | None:
+    """Return the seconds a unit will take by the experiment's own account; None for sizes or models not in it."""
     full = Options(data_dir=options.data_dir)
+    planned = experiment.units(full)
     if experiment.settings(options) != experiment.settings(full):
         return None
-    return 60 * experiment.minutes / len(experiment.units(full)) / workers
+    if options.model and any(unit not in planned for unit in experiment.units(options)):
+        return None
+    return 60 * experiment.minutes / len(planned) / workers
 
 
 def _played(

@@ -23,7 +23,7 @@ from aoi_fl.experiments.harness.progress import Progress
 from aoi_fl.experiments.harness.store import Store, key_of
 from aoi_fl.experiments.harness.watch import Watch
 from aoi_fl.experiments.registry import find
-from aoi_fl.experiments.runner import reproduce, rewrite, write_pages
+from aoi_fl.experiments.runner import expected_seconds, reproduce, rewrite, write_pages
 from aoi_fl.experiments.summary import write_summary
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.ledger import read
@@ -162,6 +162,14 @@ def test_time_left_is_first_as_expected_then_at_the_pace_of_the_rounds(monkeypat
         "x: 1/4 (seed 2, round 60/100), 20 min left",  # 0.2 units took 100 s, 2.4 are left
         "x: 2/4 (seed 2), 11 min left",  # 0.6 units took 200 s, 2 are left
     ]
+
+
+def test_hours_are_told_in_advance_of_what_an_experiment_accounts_for():
+    learning = find("wics-learning")
+    assert expected_seconds(learning, Options(), 1) == 60 * learning.minutes / len(learning.units(Options()))
+    assert expected_seconds(learning, Options(), 2) == expected_seconds(learning, Options(model="lr"), 1) / 2
+    assert expected_seconds(learning, Options(rounds=20), 1) is None
+    assert expected_seconds(learning, Options(model="cnn"), 1) is None  # where all train, it is not in the account
 
 
 def test_rounds_are_reported_while_they_are_played(monkeypatch, tmp_path):
