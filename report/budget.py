@@ -10,7 +10,6 @@ from aoi_fl.report.chart import Chart, curve, layout, numbers, plain, rows, theo
 from aoi_fl.report.participation import clients_by_rounds
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Setting, average
-from aoi_fl.report.sensitivity import estimated
 from aoi_fl.science.ageing import ageing_cost
 from aoi_fl.science.names import Ageing
 from aoi_fl.science.objective import lagrangian_floor
@@ -87,7 +86,7 @@ def objective(settings: Sequence[Setting]) -> Chart | None:
         "P2 is the mean of φ times the age of data, over the clients and the rounds so far (Xu et al. 2024, eq. 11). "
         "The dotted floor is the Lagrangian bound for that many rounds under the budget: no policy goes below it."
     )
-    if any(estimated(run)[1] for setting in settings for run in setting.runs):
+    if any(run.estimated for setting in settings for run in setting.runs):
         note += " Where the server estimates φ, it is what it was estimated to be at the end."
     listed = rows(list(table.values()))
     form = layout("round", "P2", whole([row[0] for row in listed]), {"rangemode": "tozero"}, showlegend=alone)
@@ -106,14 +105,16 @@ def payments_and_sensitivities(run: Run) -> tuple[NDArray[np.float64], NDArray[n
     The sensitivities are those that were declared or, where the server estimates them, its last estimates. None too if
     a client came after round 1: P2 and its floor are about clients that are there in all rounds.
     """
-    _, learned = estimated(run)
+    if not run.budgeted:
+        return None
+    learned = run.estimated
     declared = {
         row["client"]: (row["payment"], learned.get(row["client"]) if learned else row["sensitivity"])
         for row in run.clients
         if (row["since"] or 1) <= 1
     }
     pairs = [declared.get(client, (None, None)) for client in range(run.size)]
-    if not run.budgeted or not pairs or any(value is None for pair in pairs for value in pair):
+    if not pairs or any(value is None for pair in pairs for value in pair):
         return None
     payments, sensitivities = np.array(pairs, dtype=np.float64).T
     return payments, sensitivities

@@ -149,6 +149,11 @@ class Run:
         return History.from_arrays(self.size, len(self.rounds), when + 1, who, weights, first_ages=first_ages)
 
     @cached_property
+    def estimated(self) -> dict[int, float]:
+        """The last sensitivity φ that the server estimated of each client; empty where it estimates none."""
+        return {row["client"]: row["sensitivity"] for row in self.participations if row.get("sensitivity") is not None}
+
+    @cached_property
     def measured(self) -> LoadMetrics:
         """What the selections laid upon the clients."""
         return measure(self.history)

@@ -1,30 +1,19 @@
-"""What the server learned of the clients' sensitivities φ, where it estimates them: what it began with and came to."""
+"""What the server learned of the clients' sensitivities φ, where it estimates them, beside what sizes alone say."""
 
 from aoi_fl.report.chart import Chart, colour, layout, plain, text, whole
 from aoi_fl.report.participation import MOST_POINTS, spread
 from aoi_fl.report.runs import Run
 
 
-def estimated(run: Run) -> tuple[dict[int, float], dict[int, float]]:
-    """Return the first and the last sensitivity that the server estimated of each client; empty where it does not."""
-    first: dict[int, float] = {}
-    last: dict[int, float] = {}
-    for row in run.participations:  # ascending by round
-        if row.get("sensitivity") is not None:
-            first.setdefault(row["client"], row["sensitivity"])
-            last[row["client"]] = row["sensitivity"]
-    return first, last
-
-
 def sensitivities(i: int, run: Run, several: bool, number: int) -> Chart | None:
-    """Return each client's φ as the server began with it and as it estimates it now."""
-    first, last = estimated(run)
-    if not last:
+    """Return each client's φ as the server estimates it now, beside the φ of equal slopes."""
+    if not run.estimated:
         return None
-    known = sorted(last)
+    known = sorted(run.estimated)
     clients = [known[j] for j in spread(len(known), MOST_POINTS)]
     names = [text(run.name(client)) for client in clients]
-    at_first, now = (plain([estimates[client] for client in clients]) for estimates in (first, last))
+    sizes = _relative_sizes(run)
+    by_size, now = (plain([values[client] for client in clients]) for values in (sizes, run.estimated))
     shared = {"type": "scatter", "mode": "markers", "x": clients, "customdata": names, "meta": {"clients": clients}}
     ring = {"color": "--muted", "size": 8, "symbol": "circle-open"}
     data = [
@@ -36,13 +25,13 @@ def sensitivities(i: int, run: Run, several: bool, number: int) -> Chart | None:
             "hovertemplate": f"client %{{customdata}}: φ %{{y:.4g}}<extra>{name}</extra>",
         }
         for name, values, marker in (
-            ("its share of the data, as at first", at_first, ring),
+            ("by its share of the data alone", by_size, ring),
             ("as estimated at the end", now, {"color": colour(i), "size": 8}),
         )
     ]
     note = (
-        "How much a client's age is taken to matter, φ: the server began with its share of the data, and learned from "
-        "how the losses that it reported moved with the age of its data how fast these go bad."
+        "How much a client's age is taken to matter, φ, 1 where clients are alike: the server begins with its share of "
+        "the data, and learns from how the losses that it reports move with the age of its data how fast these go bad."
     )
     if len(clients) < len(known):
         note += f" {len(clients)} of the {len(known)} clients are drawn, evenly spaced by number."
@@ -53,7 +42,14 @@ def sensitivities(i: int, run: Run, several: bool, number: int) -> Chart | None:
         note,
         data,
         form,
-        ["client", "φ at first", "φ at the end"],
-        [list(row) for row in zip(names, at_first, now, strict=True)],
+        ["client", "φ by size alone", "φ at the end"],
+        [list(row) for row in zip(names, by_size, now, strict=True)],
         overlay=False,
     )
+
+
+def _relative_sizes(run: Run) -> dict[int, float]:
+    """Return d_i/d̄ of each client; who has told no size counts as the mean."""
+    told = {row["client"]: row["examples"] for row in run.clients if row["examples"]}
+    mean = sum(told.values()) / len(told) if told else 1.0
+    return {client: told.get(client, mean) / mean for client in range(run.size)}

@@ -8,7 +8,6 @@ import numpy as np
 from aoi_fl.report import budget, measure, simulated, theory
 from aoi_fl.report.provenance import OF_THE_MACHINE, public, without_paths
 from aoi_fl.report.runs import Run
-from aoi_fl.report.sensitivity import estimated
 from aoi_fl.science import objective
 from aoi_fl.science.ageing import AGEING
 from aoi_fl.science.load import LoadMetrics
@@ -143,7 +142,7 @@ def _objective(run: Run) -> str:
         return ""
     value = float(budget.running_objective(run, known[1])[-1])
     floor = objective.lagrangian_floor(*known, float(run.policy["budget"]), len(run.rounds))
-    by = ", φ as estimated" if estimated(run)[1] else ""
+    by = ", φ as estimated" if run.estimated else ""
     return f"{_number(value)} (floor {_number(floor)}{by})"
 
 

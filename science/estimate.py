@@ -2,7 +2,8 @@
 
 A client of data age a reports the loss L = c + b_i + s_i·a + noise: c is the model's level in that round, which all
 clients share, b_i what sets the client apart, and s_i the slope, how fast its data go bad. The objective is sensitive
-to its age by φ_i = q_i·s_i with q_i = d_i/Σ d. Before anything is known all slopes count as equal: φ_i = q_i.
+to its age by φ_i = q_i·s_i with q_i = d_i/Σ d. As ratios alone decide, φ is told as d_i/d̄·s_i/s̄, 1 where
+clients are alike. Before anything is known all slopes count as equal.
 """
 
 import sys
@@ -29,7 +30,7 @@ class SlopeEstimate:
     variance v, ages that vary by less than v/s̄² in all say little. The round's level is what the reports of known
     clients are above their own predictions, in the mean.
 
-    A client that reports falsely is believed; clients that are always refreshed before they report keep φ_i = q_i.
+    A client that reports falsely is believed; clients that are always refreshed before they report keep φ_i = d_i/d̄.
 
     Attributes
     ----------
@@ -93,7 +94,7 @@ class SlopeEstimate:
         return np.maximum(slopes, _LEAST * mean)
 
     def sensitivities(self, sizes: NDArray[np.int64]) -> Floats:
-        """Return (n,) φ_i = q_i·s_i/s̄, positive; q_i where nothing is known. An index depends on their ratios only.
+        """Return (n,) φ_i = d_i/d̄·s_i/s̄, positive; d_i/d̄ where nothing is known.
 
         Raises ConfigError unless every client has a size.
         """
@@ -101,6 +102,6 @@ class SlopeEstimate:
             raise ConfigError(
                 f"{len(sizes)} sizes for {self.moments.shape[1]} clients: give each client one, from 1 on"
             )
-        shares: Floats = sizes / sizes.sum()
+        relative: Floats = sizes / sizes.mean()
         slopes = self.slopes
-        return shares * slopes / slopes.mean() if slopes.any() else shares
+        return relative * slopes / slopes.mean() if slopes.any() else relative

@@ -280,7 +280,10 @@ def budgeted_run(
         )
         for t, who in enumerate(refreshed, 1)
     ]
-    clients = [ClientRecord(c, str(c), 1, 10, 5.0, sensitivity) for c, sensitivity in enumerate([0.5, 1.0, 2.0])]
+    clients = [
+        ClientRecord(c, str(c), 1, size, 5.0, sensitivity)
+        for c, (size, sensitivity) in enumerate(zip([5, 10, 15], [0.5, 1.0, 2.0], strict=True))
+    ]
     policy = {"kind": "BudgetedRefresh", "budget": 10.0, "index": "whittle", "trains": trains, **more}
     return record(folder, rounds, clients, policy=policy, config={"policy": "wics", "budget": 10.0})
 
@@ -319,9 +322,9 @@ def test_sensitivities_that_the_server_estimates_are_shown_and_p2_goes_by_them(t
     estimates = [[0.2, 0.3, 0.5], [0.2, 0.3, 0.5], [0.15, 0.25, 0.6], [0.1, 0.3, 0.6]]
     folder = budgeted_run(tmp_path / "e", trains="all", estimates=estimates, sensitivities="estimated")
     charts = charts_of(folder)
-    assert charts["sensitivities-0"].rows == [["0", 0.2, 0.1], ["1", 0.3, 0.3], ["2", 0.5, 0.6]]
-    first, last = charts["sensitivities-0"].data
-    assert (first["y"], last["y"]) == (estimates[0], estimates[3])
+    assert charts["sensitivities-0"].rows == [["0", 0.5, 0.1], ["1", 1, 0.3], ["2", 1.5, 0.6]]
+    by_size, last = charts["sensitivities-0"].data
+    assert (by_size["y"], last["y"]) == ([0.5, 1, 1.5], estimates[3])
     assert charts["objective"].data[0]["y"][-1] == pytest.approx(6.8 / 12, rel=1e-5)
     assert "estimated to be at the end" in charts["objective"].note
     (row,) = [row for row in key_numbers(load_all([str(folder)]))[1] if row[0] == "P2"]

@@ -85,12 +85,12 @@ def test_moments_of_one_client_are_those_of_a_weighted_regression():
 
 
 def test_it_starts_from_the_sizes_and_stays_there_without_news():
-    sizes = np.array([100, 300, 600])
+    sizes = np.array([200, 300, 700])  # 400 in the mean
     estimate = SlopeEstimate.of(3)
-    assert estimate.sensitivities(sizes).tolist() == [0.1, 0.3, 0.6]
+    assert estimate.sensitivities(sizes).tolist() == [0.5, 0.75, 1.75]
     for loss in (0.9, 0.7, 0.5):  # always refreshed: no ages to learn from
         estimate = estimate.after(np.arange(3), np.zeros(3, np.int64), np.full(3, loss))
-    assert estimate.sensitivities(sizes).tolist() == [0.1, 0.3, 0.6]
+    assert estimate.sensitivities(sizes).tolist() == [0.5, 0.75, 1.75]
 
 
 def test_newcomers_count_as_the_mean_and_what_is_not_finite_is_left_out():
