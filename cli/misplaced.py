@@ -5,7 +5,7 @@ from typing import get_args
 import typer
 
 from aoi_fl.cli.keys import given
-from aoi_fl.cli.options import reject
+from aoi_fl.cli.options import OWN_TABLES, reject
 from aoi_fl.science.errors import ConfigError, did_you_mean
 from aoi_fl.science.names import AbsenceRule, Weighting
 from aoi_fl.strategies.registry import BUDGETED, POLICIES, REGISTRY, users_of
@@ -26,7 +26,7 @@ def reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
         raise ConfigError(f"policy {policy!r} is unknown: give one of {', '.join(POLICIES)}.{near}")
     about = f"policy {policy!r} here"
     if policy not in BUDGETED:
-        names: tuple[str, ...] = ("budget", "total_budget", "strict_budget", "stop_at_first", "ageing")
+        names: tuple[str, ...] = ("budget", "total_budget", "strict_budget", "stop_at_first")
         reject(context, names, about, f"leave it out, or give one of the policies {', '.join(BUDGETED)}")
         if context.params["rates"] != "given" and context.params["clients_file"]:
             either = f"one of the policies {', '.join(BUDGETED)}"
@@ -37,12 +37,15 @@ def reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
         reject(context, names, about, remedy)
         if given(context, "clients_file"):
             reject(context, ["clients"], about, "leave it out, or leave out --clients-file")
-    if policy not in users_of("candidates"):
-        reject(context, ["candidates"], about, f"leave it out, or give one of {', '.join(users_of('candidates'))}")
+    for name in ("candidates", "ageing"):
+        if policy not in users_of(name):
+            reject(context, [name], about, f"leave it out, or give one of the policies {', '.join(users_of(name))}")
     if policy != "markov-increasing":
         reject(context, ["exponent"], about, "leave it out, or give --policy markov-increasing")
     if policy not in RATED:
         reject(context, ["rates", "absence"], about, f"leave it out, or give one of the policies {', '.join(RATED)}")
+    if (rates := context.params["rates"]) != "equal":
+        reject(context, ["max_age"], f"rates {rates!r}", OWN_TABLES)
     if absence not in (rules := get_args(AbsenceRule)):
         raise ConfigError(
             f"absence {absence!r} is unknown: give one of {', '.join(rules)}.{did_you_mean(absence, rules)}"

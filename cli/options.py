@@ -53,6 +53,9 @@ def pick(option: str, value: str, makers: dict[str, Callable[[], Any]]) -> Any:
     return makers[value]()
 
 
+OWN_TABLES = "leave it out: each client has a table of its own, which is as long as it needs to be"
+
+
 def reject(context: typer.Context, names: Iterable[str], about: str, remedy: str) -> None:
     """Refuse options that were given and that would be ignored."""
     for name in names:

@@ -104,7 +104,6 @@ def make_rated(
     learned: bool,
     phases: PhaseRule,
     jitter: float,
-    max_age: int | None,
     seed: int,
 ) -> Decentralised:
     """Return the policy, Markov optimal or systematic, of clients that have rates of their own.
@@ -115,13 +114,12 @@ def make_rated(
     rates : participations a round of each client, (n,)
     learned : whether clients learn how often they are there, and make up for it
     phases, jitter : of systematic participation
-    max_age : m of a Markov policy; None: each client's own, as large as its table needs
     seed : of its draws
 
     Raises
     ------
     ConfigError
-        A rate is not in (0, 1], or none of this m, phases or jitter.
+        A rate is not in (0, 1], or no phases or jitter are like these.
     """
     from aoi_fl.science.absence import AbsentMarkovPolicy, AbsentSystematicPolicy
     from aoi_fl.science.markov_rates import RatedMarkovPolicy
@@ -129,7 +127,7 @@ def make_rated(
 
     if policy == "systematic":
         return AbsentSystematicPolicy(rates, seed) if learned else SystematicPolicy.rated(rates, phases, jitter, seed)
-    return AbsentMarkovPolicy(rates) if learned else RatedMarkovPolicy(rates, max_age)
+    return AbsentMarkovPolicy(rates) if learned else RatedMarkovPolicy(rates)
 
 
 def required_budget(policy: str, budget: float | None) -> float:

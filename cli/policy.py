@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from aoi_fl.cli.keys import Config, Number, given
+from aoi_fl.cli.keys import Config, Number
 from aoi_fl.cli.options import (
+    OWN_TABLES,
     Clients,
     Exponent,
     Jitter,
@@ -25,7 +26,9 @@ from aoi_fl.cli.options import (
     reject,
 )
 from aoi_fl.cli.output import bar, print_facts, print_json, print_table
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import PhaseRule
+from aoi_fl.strategies.registry import REGISTRY
 
 if TYPE_CHECKING:
     from aoi_fl.science.markov import MarkovPolicy
@@ -66,6 +69,11 @@ def policy(
     Who takes part when, the law of X (rounds between two times), and its moments.
     A Markov policy is a table of probabilities, one for each age; a systematic one a rate and a phase for each client.
     """
+    if policy in REGISTRY and policy not in POLICIES:
+        raise ConfigError(
+            f"policy {policy!r} decides by more than a client's age or round, so that nothing is known in advance: "
+            f"give one of {', '.join(POLICIES)}, or play it with aoi simulate --policy {policy}."
+        )
     pick("policy", policy, dict.fromkeys(POLICIES, dict))
     about = f"policy {policy!r}"
     if policy != "markov-increasing":
@@ -76,6 +84,8 @@ def policy(
         reject(context, ["rates"], about, "leave it out, or give --policy markov-optimal")
     if rates != "size":
         reject(context, ["sizes"], f"rates {rates!r}", "leave it out, or give --rates size")
+    if rates != "equal":
+        reject(context, ["max_age"], f"rates {rates!r}", OWN_TABLES)
     if rates in ("equal", "size"):
         reject(context, ["clients_file"], f"rates {rates!r}", "leave it out, or give --rates given")
     title = f"{clients} clients, {per_round} a round"
@@ -98,7 +108,7 @@ def policy(
         from aoi_fl.science.markov_rates import RatedMarkovPolicy, largest_rate
 
         own, capped = rates_by(rates, sizes, clients_file, clients, per_round, seed, largest_rate(dropout or 0.0))
-        rated = RatedMarkovPolicy(own, max_age if given(context, "max_age") else None, dropout or 0.0)
+        rated = RatedMarkovPolicy(own, dropout=dropout or 0.0)
         _show_rated(rated, f"Markov policy, optimal for each rate: {title}", capped, as_json)
         return
     from aoi_fl.science.markov import MarkovPolicy

@@ -101,6 +101,10 @@ def run(
     values |= {key: str(Path(str(values[key])).expanduser().absolute()) for key in places}
     values["clock"] = settled(chosen.clock)
     folder = Path(str(values["runs-dir"])) / str(values["run-name"])
+    if values["clients-file"] and not chosen.resume:  # an engine takes a while until it sees what is in the file
+        from aoi_fl.server.terms import check_tables
+
+        check_tables(RunConfig.parse(values))
     with resumable(folder):
         play(engine, values, workers)
     conclude(folder, as_json)

@@ -152,8 +152,7 @@ def simulate(
         check_memory(clients, 0 if until else rounds * a_round, clock)
         own, capped = rates_by(rates, sizes, clients_file, clients, per_round, seed)
         if absence == "learned" or policy == "systematic" or rates != "equal":
-            oldest = max_age if given(context, "max_age") else None
-            player = make_rated(policy, own, absence == "learned", cast(PhaseRule, phases), jitter, oldest, seed)
+            player = make_rated(policy, own, absence == "learned", cast(PhaseRule, phases), jitter, seed)
         else:
             limit = deadline if clock else None
             player = make_player(policy, clients, per_round, max_age, exponent, candidates, limit, seed)

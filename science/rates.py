@@ -148,11 +148,12 @@ def pooled_variance(rates: Floats, variances: Floats) -> float:
 
 def make_rates(rule: RateRule, sizes: NDArray[np.int64], per_round: int, most: float = 1.0) -> tuple[Floats, int]:
     """Return the rates of a rule that needs nothing but sizes, ``equal`` or ``size``, and how many are capped."""
-    match rule:
-        case "equal":
-            return equal_rates(len(sizes), per_round), 0
-        case "size":
-            return size_rates(sizes, per_round, most)
-        case _:
-            known = get_args(RateRule)[:2]
-            raise ConfigError(f"rates is {rule!r}: give one of {', '.join(known)}.{did_you_mean(rule, known)}")
+    check_rule(rule)
+    return size_rates(sizes, per_round, most) if rule == "size" else (equal_rates(len(sizes), per_round), 0)
+
+
+def check_rule(rule: str) -> None:
+    """Raise ConfigError unless a rule needs nothing but sizes."""
+    known = get_args(RateRule)[:2]
+    if rule not in known:
+        raise ConfigError(f"rates is {rule!r}: give one of {', '.join(known)}.{did_you_mean(rule, known)}")

@@ -16,6 +16,7 @@ from aoi_fl.science.rates import given_rates
 from aoi_fl.science.sensitivity import ConvergenceConstants, sensitivities
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import RATES_FILE, keep
+from aoi_fl.strategies.registry import BUDGETED
 from aoi_fl.wire.clients import COLUMNS, ClientTable, check_clients, read_clients_file, section5_instance
 from aoi_fl.wire.given_rates import read_rates
 
@@ -23,6 +24,13 @@ logger = logging.getLogger("flwr")
 
 Rates: TypeAlias = dict[str, float] | list[float]
 """r_i by the clients' names, or in order of their numbers."""
+
+
+def check_tables(config: RunConfig) -> None:
+    """Raise ConfigError unless a simulated run's tables of clients, if it has any, can be used."""
+    if config.policy in BUDGETED:
+        _client_table(config)
+    rates_of(config, simulated=True)
 
 
 def client_table(config: RunConfig) -> ClientTable:
@@ -41,6 +49,15 @@ def client_table(config: RunConfig) -> ClientTable:
         The file cannot be read, has another number of clients than ``num-clients``, or names a client that no
         budgeted run can work with.
     """
+    table, warnings = _client_table(config)
+    if config.clients_file:  # by the file's names; the strategy warns too, by those that the clients go by
+        for warning in warnings:
+            logger.warning("%s: %s", config.clients_file, warning)
+    return table
+
+
+def _client_table(config: RunConfig) -> tuple[ClientTable, list[str]]:
+    """Return the table, and warnings about clients that can never be chosen."""
     if not config.clients_file:
         table = section5_instance(config.num_clients, config.seed)
     else:
@@ -59,13 +76,9 @@ def client_table(config: RunConfig) -> ClientTable:
         growing = sensitivities(table.sizes, table.staleness, constants, 1)
         table = replace(table, sensitivities=growing / growing.mean())
     total = config.total_budget or math.inf
-    warnings = check_clients(
+    return table, check_clients(
         table.payments, table.sensitivities, config.budget, table.names, config.strict_budget, total
     )
-    if config.clients_file:  # by the file's names; the strategy warns too, by those that the clients go by
-        for warning in warnings:
-            logger.warning("%s: %s", config.clients_file, warning)
-    return table
 
 
 def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool = False) -> Rates | None:

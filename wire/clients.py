@@ -49,6 +49,22 @@ def refuse_former(keys: Container[str], where: str) -> None:
         raise ConfigError(f"{where} {_FORMER}: how much a client's age matters is now called sensitivity: rename it")
 
 
+def unreadable(path: Path, error: Exception) -> ConfigError:
+    """Return what to say of a clients' table that cannot be read."""
+    why = (isinstance(error, OSError) and error.strerror) or error
+    return ConfigError(f"{path}: cannot be read as a file of clients ({why}): give a CSV file, in UTF-8")
+
+
+def check_row(where: str, cells: Sequence[str], header: Sequence[str]) -> None:
+    """Raise ConfigError unless a row of a clients' table has a value for each column, and no more."""
+    if len(cells) != len(header):
+        values = f"{len(cells)} value{'s' if len(cells) > 1 else ''}"
+        raise ConfigError(
+            f"{where}: {values} for the {len(header)} columns {','.join(header)}: give each column one, and write "
+            "numbers with a point, not a comma"
+        )
+
+
 def check_clients(
     payments: Sequence[float | None] | NDArray[np.float64],
     sensitivities: Sequence[float | None] | NDArray[np.float64],
@@ -175,8 +191,7 @@ def read_clients_file(path: Path, *, own_staleness: bool = False) -> ClientTable
                 if not any(cell.strip() for cell in cells):
                     continue
                 where = f"{path}, line {reader.line_num}"
-                if len(cells) != len(header):
-                    raise ConfigError(f"{where}: {len(cells)} values for the {len(header)} columns {','.join(header)}")
+                check_row(where, cells, header)
                 for column, cell in zip(header, cells, strict=True):
                     if column == _OTHERS:
                         continue
@@ -187,10 +202,10 @@ def read_clients_file(path: Path, *, own_staleness: bool = False) -> ClientTable
                         raise ConfigError(f"{where}, column {column}: {cell.strip()!r} is not {wanted}") from None
                 name = rows["name"][-1]
                 if name in seen:
-                    raise ConfigError(f"{where}, column name: {name!r} is used more than once")
+                    raise ConfigError(f"{where}, column name: {name!r} is there twice: give each client one row")
                 seen.add(name)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError(f"{path}: cannot be read as a file of clients ({error})") from error
+        raise unreadable(path, error) from error
     if not rows["name"]:
         raise ConfigError(f"{path}: no clients below the header")
     return ClientTable(

@@ -1,10 +1,10 @@
 """The CSV file in which each client has a rate of its own, whatever else is in it."""
 
 import csv
-from collections.abc import Iterator
 from pathlib import Path
 
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.wire.clients import check_row, unreadable
 
 _REMEDY = "give a number above 0, at most 1"
 _NAMED = 5  # clients without a row, at most
@@ -33,16 +33,20 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             lines = file.readlines()
-        reader = csv.DictReader(lines, skipinitialspace=True)
-        header = reader.fieldnames = [title.strip() for title in reader.fieldnames or ()]
+        reader = csv.reader(lines, skipinitialspace=True)
+        header = [title.strip() for title in next(reader, [])]
         if header.count("rate") != 1 or header.count("name") > 1:
             raise ConfigError(
                 f"{path}, line 1: the columns are {','.join(header) or 'missing'}: rates=given needs one called rate, "
                 "and one called name where clients have names"
             )
-        rows = [(reader.line_num, row.get("name"), row["rate"].strip()) for row in _whole(reader, path)]
+        rows: list[tuple[int, str, str]] = []  # line, name, rate
+        for cells in filter(None, reader):
+            check_row(f"{path}, line {reader.line_num}", cells, header)
+            row = dict(zip(header, cells, strict=True))
+            rows.append((reader.line_num, row.get("name", ""), row["rate"].strip()))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError(f"{path}: cannot be read as a file of clients ({error})") from error
+        raise unreadable(path, error) from error
     if len(rows) != clients:
         names = {name for _, name, _ in rows if name} if simulated else set()
         why = _without_row(names, clients) + _skipped(lines) if len(rows) < clients else ""
@@ -57,22 +61,9 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
     named: dict[str, float] = {}
     for (line, name, _), rate in zip(rows, rates, strict=True):
         if name in named:
-            raise ConfigError(f"{path}, line {line}, column name: {name!r} is there twice")
-        named[str(name)] = rate
+            raise ConfigError(f"{path}, line {line}, column name: {name!r} is there twice: give each client one row")
+        named[name] = rate
     return _in_order(named, path) if simulated else named
-
-
-def _whole(reader: "csv.DictReader[str]", path: Path) -> Iterator[dict[str, str]]:
-    """Pass rows on that have a value for each column, and no more."""
-    for row in reader:
-        more = len(row.pop(None, ()))  # where DictReader puts what is too much
-        there = sum(value is not None for value in row.values()) + more
-        if there != len(row):
-            hint = "; write numbers with a point, not a comma" if more else ""
-            raise ConfigError(
-                f"{path}, line {reader.line_num}: {there} values for the {len(row)} columns {','.join(row)}{hint}"
-            )
-        yield row
 
 
 def _without_row(names: set[str], clients: int) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import RateRule
-from aoi_fl.science.rates import given_rates, make_rates
+from aoi_fl.science.rates import check_rule, given_rates, make_rates
 from aoi_fl.strategies.guard import some_of
 from aoi_fl.strategies.roster import Roster
 
@@ -42,7 +42,8 @@ class OwnRates:
     Raises
     ------
     ConfigError
-        Fewer rates are given than there are clients.
+        Fewer rates are given than there are clients, they do not sum to k, one of them is missing or out of (0, 1], or
+        there is no such rule.
 
     Attributes
     ----------
@@ -51,11 +52,16 @@ class OwnRates:
     """
 
     def __init__(self, rule: Rates, clients: int, per_round: int, *, most: float = 1.0, leaving: bool = True) -> None:
-        if not isinstance(rule, str) and len(rule) < clients:
+        if isinstance(rule, str):
+            check_rule(rule)
+        elif len(rule) < clients:
             raise ConfigError(
                 f"{len(rule)} rates are given, and client {len(rule)} of {clients} has none: give each client one, or "
                 "choose rates 'size'."
             )
+        else:
+            mapped = rule if isinstance(rule, Mapping) else {str(client): rate for client, rate in enumerate(rule)}
+            self._usual = float(given_rates(list(mapped.values()), per_round, list(mapped)).mean())
         self._rule, self._clients, self._per_round = rule, clients, per_round
         self._most, self._leaving = most, leaving
         self._stride = stride(clients, per_round)
@@ -68,8 +74,7 @@ class OwnRates:
         Raises
         ------
         ConfigError
-            Given rates do not sum to k, one of them is missing or out of (0, 1], or sizes are asked for and nobody has
-            declared any.
+            Sizes are asked for, and nobody has declared any.
         """
         members = np.ones(max(self._clients, len(roster)), np.bool_)
         known = np.zeros(len(members), np.bool_)
@@ -110,11 +115,8 @@ class OwnRates:
     def _given(self, roster: Roster, rule: Sequence[float | None] | Mapping[str, float | None]) -> NDArray[np.float64]:
         """Return the rates that somebody chose; a client without one takes part as often as the others in the mean."""
         if isinstance(rule, Mapping):
-            usual = float(given_rates(list(rule.values()), self._per_round, list(rule)).mean())
             rates = [rule.get(roster.called(client)) for client in range(len(self.members))]
         else:
-            names = [roster.called(client) for client in range(len(rule))]
-            usual = float(given_rates(list(rule), self._per_round, names).mean())
             rates = [*rule, *[None] * (len(self.members) - len(rule))]
         new = {client for client in roster.records if rates[client] is None} - self._rateless
         if new:
@@ -123,6 +125,6 @@ class OwnRates:
             logger.warning(
                 "No rate is given to %s: the mean of those given is taken, %.3g. Give each its own by name (a run: a "
                 "row of clients-file, columns name and rate), so that the rates add up to %d.",
-                who, usual, self._per_round,
+                who, self._usual, self._per_round,
             )  # fmt: skip
-        return np.array([usual if rate is None else rate for rate in rates])
+        return np.array([self._usual if rate is None else rate for rate in rates])

@@ -350,7 +350,9 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ("simulate --policy random --clients-file c.csv", ["clients-file c.csv", "or give one of the policies wics"]),
         ("policy --rates giv --clients-file c.csv", ["'giv'", "equal, size, given"]),
         ("policy --clients-file c.csv", ["clients-file c.csv", "--rates given"]),
-        ("policy --rates given --clients-file none.csv", ["none.csv", "cannot be read"]),
+        ("policy --rates given --clients-file none.csv", ["none.csv", "(No such file or directory): give a CSV file"]),
+        ("policy --rates size --max-age 3", ["max-age 3", "rates 'size'", "leave it out: each client has a table"]),
+        ("policy --policy random", ["'random'", "markov-optimal", "aoi simulate --policy random"]),
         ("simulate --policy proportional --weights unbiased", ["weights unbiased", "times drawn"]),
         ("run --until 0h --clock always", ["until is '0h'", "above 0"]),
         ("run --until 6x --clock always", ["until is '6x'", "s, min, h, d"]),
@@ -361,6 +363,7 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ("simulate --policy random -c max-age=3", ["max-age 3", "policies markov-optimal, markov-increasing"]),
         ("simulate --policy pow-d --start zero", ["start zero", "policies markov-optimal, markov-increasing"]),
         ("simulate --policy systematic --max-age 3", ["max-age 3", "rates and phases"]),
+        ("simulate --policy markov-optimal --rates size --max-age 3", ["max-age 3", "rates 'size'", "leave it out"]),
         ("reproduce thoery", ["'thoery'", "Did you mean 'theory'?"]),
         ("simulate --policy random --weights fair", ["weights is 'fair'", "give one of auto, equal, size, unbiased."]),
         (
@@ -376,7 +379,7 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ),
         ("simulate --policy f3ast --weights unbiased", ["weights unbiased", "policy 'f3ast'", "its own are unbiased"]),
         ("simulate --policy wics --budget 40 --ageing cubic", ["'cubic'", "linear, quadratic, root"]),
-        ("simulate --policy maxpack --budget 40 --ageing root", ["ageing 'root'", "maxpack"]),
+        ("simulate --policy maxpack --budget 40 --ageing root", ["ageing root", "policy 'maxpack'", "policies wics"]),
         ("simulate --policy random --ageing root", ["ageing root", "wics"]),
     ],
 )

@@ -228,6 +228,22 @@ def test_given_rates_are_checked_before_there_is_a_folder(aoi, keys, tmp_path, t
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("changes", "text", "words"),
+    [
+        (RATES, "rate\n" + "0.25\n" * 6, ["clients-file ", "add up to 1.5, not to clients-per-round 3"]),
+        ({"policy": "wics", "clients-file": "rates.csv"}, "name,size\na,1\n", ["rates.csv, line 1", "payment"]),
+    ],
+)
+def test_tables_of_clients_are_read_before_any_engine_starts(aoi, keys, tmp_path, changes, text, words):
+    (tmp_path / "rates.csv").write_text(text)
+    keys = {key: value for key, value in keys.items() if key != "clients-per-round" or changes is RATES} | changes
+    for engine in ("local", "ray"):
+        status, _, err = aoi(*command(keys), "--engine", engine)
+        one_paragraph(status, err, words)
+        assert "Starting" not in err and not (tmp_path / "runs").exists()
+
+
 @pytest.mark.parametrize("absence", ["ignored", "learned"])
 def test_a_rate_too_small_for_a_table_is_refused_before_there_is_a_folder(aoi, keys, tmp_path, absence):
     """What the message asks for, a millionth or no table, is accepted."""

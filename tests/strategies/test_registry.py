@@ -87,8 +87,12 @@ def test_rates_are_read_from_the_clients_file(tmp_path):
         ("rate\n0.5\n0.25\n1.25\n", "line 4, column rate: 1.25 is no rate"),
         ("name,rate\na,0.5\nb,0.25\na,0.25\n", "line 4, column name: 'a' is there twice"),
         ("name,rate\na,0.5\n,0.25\nb,0.25\n", "line 3, column name: it is empty, and other rows have one"),
-        ("name,rate\na,0,5\nb,0.25\nc,0.25\n", "line 2: 3 values for the 2 columns name,rate; write numbers with a"),
-        ("name,rate\na,0.5\nb\nc,0.25\n", "line 3: 1 values for the 2 columns"),
+        (
+            "name,rate\na,0,5\nb,0.25\nc,0.25\n",
+            "line 2: 3 values for the 2 columns name,rate: give each column one",
+        ),
+        ("name,rate\na,0.5\nb\nc,0.25\n", "line 3: 1 value for the 2 columns name,rate: give"),
+        ("x,x,rate\n1,2,0.5,3\n", "line 2: 4 values for the 3 columns x,x,rate: give"),
         ("rate,rate\n0.5,0.1\n0.25,0.1\n0.25,0.1\n", "line 1: the columns are rate,rate: .* needs one called rate"),
     ],
 )

@@ -1,5 +1,6 @@
 """Systematic participation and rates of one's own, by real clients on the in-process engine, against the science."""
 
+import re
 from functools import partial
 
 import numpy as np
@@ -204,13 +205,17 @@ def test_terms_out_of_range_are_refused_when_they_are_set(how, words):
     [
         ([0.5] * N, "add up to 5"),
         ([0.3] * (N - 1), "has none"),
-        ([1.2] + [0.2] * (N - 1), "client-0"),
-        ([float("nan")] + [0.3] * (N - 1), "client-0"),
+        ([1.2] + [0.2] * (N - 1), "client 0 has rate 1.2: give a number above 0"),
+        ([float("nan")] + [0.3] * (N - 1), "client 0 has no rate: give it a number above 0"),
+        ([None] + [0.3] * (N - 1), "client 0 has no rate"),
+        ({f"client-{i}": 0.4 for i in range(N)}, "add up to 4, not to per-round 3"),
+        ("sise", "rates is 'sise': give one of equal, size. Did you mean 'size'?"),
     ],
 )
-def test_given_rates_that_cannot_be_are_refused_before_anybody_trains(rates, words, tmp_path):
-    with pytest.raises(ConfigError, match=words):
-        play(systematic(rates=rates), tmp_path, rounds=1)
+def test_rates_that_cannot_be_are_refused_when_they_are_set(rates, words):
+    for strategy in (SystematicParticipation, MarkovParticipation.optimal):
+        with pytest.raises(ConfigError, match=re.escape(words)):
+            strategy(N, K, rates=rates)
 
 
 class Changing(LocalGrid):
