@@ -8,7 +8,7 @@ from typing import get_args
 
 from aoi_fl.experiments.figures.arena import ARENAS
 from aoi_fl.experiments.figures.arena_found import side_by_side
-from aoi_fl.experiments.harness.account import commands, count, hours, telling
+from aoi_fl.experiments.harness.account import commands, count, hours, seeds, telling
 from aoi_fl.experiments.harness.base import Claim, Conclusion, Experiment, Row, Table, Unit, Verdict
 from aoi_fl.experiments.harness.pages import table, written
 from aoi_fl.experiments.harness.store import Store, rests_on
@@ -17,7 +17,7 @@ from aoi_fl.experiments.registry import find, known
 ARENA_PAGE = tuple(arena.name for arena in ARENAS)
 _WICS = "WICS: choosing whose data to refresh under a budget"
 WICS_PAGE = ("wics-learning", "wics-sensitivity", "wics-budget", "wics-ages", "wics-packing", "wics-exact")
-# What the first lines say, and no more than these: ten lines, with the verdicts.
+# What the first lines say, after the verdicts, and no more than these: with the picture, ten.
 FRONT = (
     "theory", "remarks", "windows", "modes", "unequal", "wics-ages", "wics-sensitivity", "arena-trace-dirichlet",
 )  # fmt: skip
@@ -71,7 +71,7 @@ def write_summary(out: Path) -> Path:
         found = _concluded(experiment, store)
         played = {} if store is None else commands(experiment, store)
         for claim in found.claims:
-            rows.setdefault(_whose(experiment, claim), []).append(_row(name, store, claim, played))
+            rows.setdefault(_whose(experiment, claim), []).append(_row(experiment, store, claim, played))
         (beside if experiment.ours else judged).extend(found.claims)
         if found.headline and name in FRONT:
             headlines.append(f"- {found.headline} [{name}]({name}.md)")
@@ -83,7 +83,7 @@ def write_summary(out: Path) -> Path:
     page.write_text(
         "# Claims of the papers, measured\n\n"
         f"Of {len(judged)} claims of three papers: {_counted(judged)}. Of {len(beside)} of our own beside them: "
-        f"{_counted(beside)}. What the [policies](../../README.md#policies) do, and the [symbols](#symbols).\n\n"
+        f"{_counted(beside)}. See the [symbols](#symbols){_policies(out)}.\n\n"
         + "".join(f"{line}\n" for line in headlines)
         + f"{drawn}\n## Symbols\n\n"
         f"{table(('symbol', 'what it is'), _SYMBOLS)}\n\n## Claims\n\n{_RULES}\n\n"
@@ -116,17 +116,26 @@ def _concluded(experiment: Experiment, store: Store | None) -> Conclusion:
 
 def _counted(claims: Iterable[Claim]) -> str:
     """Say how many claims have which verdict."""
-    count = Counter(claim.verdict for claim in claims)
-    return ", ".join(f"{count[verdict]} *{verdict}*" for verdict in get_args(Verdict) if count[verdict])
+    of = Counter(claim.verdict for claim in claims)
+    return ", ".join(f"{of[verdict]} *{verdict}*" for verdict in get_args(Verdict) if of[verdict])
 
 
-def _row(name: str, store: Store | None, claim: Claim, played: Mapping[str, Sequence[Unit]]) -> Sequence[str]:
+def _policies(out: Path) -> str:
+    """Point to where the policies are described, if that is where it is in the repository."""
+    readme = Path("../../README.md")
+    return f", and what the [policies]({readme}#policies) do" if (out / readme).exists() else ""
+
+
+def _row(
+    experiment: Experiment, store: Store | None, claim: Claim, played: Mapping[str, Sequence[Unit]]
+) -> Sequence[str]:
+    name = experiment.name
     cells = [claim.claim, claim.source, claim.theirs, claim.ours, claim.verdict, "–", "–", f"`aoi reproduce {name}`"]
     if store is not None:
         cells[0] = f"[{claim.claim}]({name}.md)"
-        rows = [row for row in telling(find(name), store) if rests_on(row, claim.units)]
+        rows = [row for row in telling(experiment, store) if rests_on(row, claim.units)]
         cells[5] = str(count(store, rows) or "–")
-        cells[6] = hours(store.spent(claim.units)) if rows else "–"
+        cells[6] = hours(store.spent(claim.units, seeds(rows))) if rows else "–"
         these = [unit for unit in store.units if rests_on(unit, claim.units)]
         cells[7] = " ".join(f"`{c}`" for c, units in played.items() if any(u in units for u in these)) or cells[7]
     return cells

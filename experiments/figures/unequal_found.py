@@ -83,20 +83,20 @@ def concluded(
 
 
 def _headline(played: Mapping[str, Mapping[str, Runs]], seeds: int) -> str:
-    """Say how much later than random those are that something is claimed of, under two partitions, the picture has all.
+    """Say of the policies that claims are about how much later than random they are, under two of the partitions.
 
-    There is none before all of them have been played under all partitions.
+    Nothing is said before all of them have been played under all partitions, and reach the levels.
     """
     said = []
     for policy, called in _CALLED.items():
-        moved = {split: later(of[policy], of[BASE]) for split, of in played.items()}
-        if not all(move and move.count >= seeds for move in moved.values()):
+        moves = {split: move for split, of in played.items() if (move := later(of[policy], of[BASE]))}
+        if len(moves) < len(played) or any(move.count < seeds for move in moves.values()):
             return ""
         parts = []
         for split in (_FIRST, _ZIPF):
             work = float(np.mean(a_round(played[split][policy])))
             more = f" on {work:.1f} times the data" if work > 1.05 else ""
-            parts.append(f"{move.show(1) if (move := moved[split]) else NOT_BY_ALL}{more} ({split})")
+            parts.append(f"{moves[split].show(1)}{more} ({split})")
         said.append(f"{called} {', '.join(parts)}")
     return f"Rounds later than random selection (negative: earlier), {seeds} seeds: {'; '.join(said)}."
 

@@ -1,6 +1,6 @@
 """Accuracy under a budget: the four policies of Xu et al. on two data sets and three models, with paired seeds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -187,7 +187,7 @@ class WicsLearning(Experiment):
                     places = [place + (i - 1) / 4 for place in range(len(tasks))]
                     values = [(s * a).tolist() for s, a in zip(scale, apart, strict=True)]
                     error_bars(axes, places, values, linestyle="", label=rival, **STYLES[rival])
-            upper.set_title(f"{column[1]} train,\n{_seeds(rows, tasks[0][0], column[1])} seeds")
+            upper.set_title(f"{column[1]} train,\n{_seeds(rows, tasks, column[1])} seeds")
             names = [f"{m}, {d.removesuffix('-mnist')}" for m, d in tasks]
             lower.set_xticks(range(len(tasks)), names, rotation=35, ha="right", rotation_mode="anchor")
             lower.set_xlim(-0.5, len(tasks) - 0.5)
@@ -198,15 +198,16 @@ class WicsLearning(Experiment):
         legend_below(figure, panels[0, 0])
 
 
-def _seeds(rows: Sequence[Row], model: str, trains: str) -> str:
-    """Say with how many seeds a model has been played by all policies: ``10``, ``2 or 3`` where data sets differ."""
-    found = {len(c) for _, d in FIGURES if len(c := _curves(rows, model, d, trains).get("wics", ()))}
+def _seeds(rows: Sequence[Row], tasks: Iterable[tuple[str, str]], trains: str) -> str:
+    """Say with how many seeds all policies have played models on data sets: ``10``, ``2 or 3`` where these differ."""
+    played = (_curves(rows, *task, trains) for task in tasks)
+    found = {len(curves["wics"]) for curves in played if len(curves) == len(POLICIES)}
     return " or ".join(map(str, sorted(found)))
 
 
 def _counted(rows: Sequence[Row]) -> str:
-    found = [f"{m} {n} ({_who(t)})" for m in _MODELS for t in _TRAINS if (n := _seeds(rows, m, t))]
-    return f"Seeds: {', '.join(found)}."
+    played = [(m, t, _seeds(rows, [task for task in FIGURES if task[0] == m], t)) for m in _MODELS for t in _TRAINS]
+    return f"Seeds: {', '.join(f'{m} {n} ({_who(t)})' for m, t, n in played if n)}."
 
 
 def _who(trains: str) -> str:

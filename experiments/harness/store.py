@@ -57,11 +57,15 @@ class Store:
     @property
     def seconds(self) -> float:
         """Seconds of one core that the complete units took."""
-        return self.spent({})
+        return float(sum(known["seconds"] for known in self._units))
 
-    def spent(self, units: Mapping[str, Collection[Any]]) -> float:
-        """Return the seconds of one core that the complete units with these values in their columns took."""
-        return float(sum(known["seconds"] for known in self._units if rests_on(known["unit"], units)))
+    def spent(self, units: Mapping[str, Collection[Any]], seeds: Collection[int]) -> float:
+        """Return the seconds of one core that complete units took: with these values in their columns, of these seeds.
+
+        Units without a seed count in any case.
+        """
+        known = (k for k in self._units if "seed" not in k["unit"] or k["unit"]["seed"] in seeds)
+        return float(sum(k["seconds"] for k in known if rests_on(k["unit"], units)))
 
     @property
     def machine(self) -> str:

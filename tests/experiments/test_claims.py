@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +18,9 @@ from aoi_fl.experiments.figures.speed import curves_of, measured
 from aoi_fl.experiments.harness.base import GLOBECOM, JOURNAL, Options
 from aoi_fl.experiments.harness.stats import Interval, agreement, interval, share
 from aoi_fl.experiments.harness.verdicts import bounded, every, joint, side, tally
-from aoi_fl.experiments.registry import experiments, find
+from aoi_fl.experiments.registry import experiments, find, known
 from aoi_fl.experiments.runner import reproduce
-from aoi_fl.experiments.summary import write_summary
+from aoi_fl.experiments.summary import FRONT, write_summary
 
 
 def verdicts(name, rows, **settings):
@@ -546,8 +547,11 @@ def test_the_first_lines_are_few_and_our_own_claims_are_counted_apart(tmp_path):
         if file.suffix in (".csv", ".json"):
             (tmp_path / file.name).symlink_to(file)
     first = write_summary(tmp_path).read_text().split("\n## ")[0].splitlines()
-    lines = [line for line in first[1:] if line]
-    assert 8 <= len(lines) <= 10 and "claims of three papers" in lines[0] and "of our own beside them" in lines[0]
+    verdicts, *found = (line for line in first[1:] if line)
+    assert "claims of three papers" in verdicts and "of our own beside them" in verdicts
+    assert "README.md" not in verdicts  # there is none two folders up
+    assert [re.findall(r"\]\((.+)\.md\)", line) for line in found] == [[name] for name in known() if name in FRONT]
+    assert len(found) <= 8  # ten lines with the verdicts and the picture
 
 
 def test_results_of_an_earlier_version_are_of_mnist_and_every_claim_has_its_own_units():

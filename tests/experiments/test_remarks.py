@@ -1,11 +1,14 @@
 """The remarks' enumerations against the science, sampling and simulation; verdicts from made-up rows."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from aoi_fl.experiments.figures import remarks
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options
+from aoi_fl.experiments.harness.store import Store
 from aoi_fl.experiments.oracles import leaving, lemmas, literal
 from aoi_fl.experiments.registry import find
 from aoi_fl.science import draws
@@ -74,3 +77,10 @@ def test_one_counterexample_refutes():
     ]
     assert {c.claim: c.verdict for c in found.conclude(worse, {}).claims}["Lemma 4"] == "refuted"
     assert {c.verdict for c in remarks.Remarks().conclude([], {}).claims} == {"not run"}
+
+
+def test_what_the_headline_calls_claims_are_claims():
+    experiment = find("remarks")
+    store = Store.recorded(Path(__file__).parents[2] / "docs" / "results", "remarks")
+    claimed = {claim.claim for claim in experiment.conclude(store.rows, store.settings).claims}
+    assert set(remarks._SHORT) <= claimed

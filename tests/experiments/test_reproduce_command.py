@@ -269,7 +269,8 @@ def test_committed_pages_say_what_the_committed_results_show_and_what_plays_them
         assert commands(experiment, store) or "(these are of an earlier version" in page, recorded.stem
         assert behind(experiment, store, f"aoi reproduce {recorded.stem}") in page, recorded.stem
         assert experiment.conclude(store.rows, store.settings).paragraph in page, recorded.stem
-    copy = shutil.copytree(results, tmp_path / "results")
+    copy = shutil.copytree(results, tmp_path / "docs" / "results")
+    (tmp_path / "README.md").touch()  # which the first page points to
     write_summary(copy)
     for page in ("README.md", "wics.md", "arena.md"):
         assert (copy / page).read_text() == (results / page).read_text(), f"{page}: run aoi reproduce summary"
@@ -353,4 +354,4 @@ def test_seeds_that_are_played_in_part_are_not_counted(tmp_path):
         store.add(unit, experiment.play(unit, Options(quick=True)), 1.0)
     assert " · seeds: 1 · " in behind(experiment, store, "aoi reproduce load-variance")
     row = next(line for line in write_summary(tmp_path).read_text().splitlines() if "(load-variance.md) |" in line)
-    assert row.split(" | ")[5] == "1"
+    assert row.split(" | ")[5:7] == ["1", f"{len(experiment.policies)} s"]  # of one core, and of that seed alone
