@@ -47,16 +47,17 @@ _SYMBOLS = (
     ("φ, P2", "what a round of age of a client's data costs, and the mean over clients and rounds of φ times that age"),
     ("poll, broadcast, reserve", "wires: all are asked; the model goes to all; a client says when it comes next"),
 )  # as the pages use them
-_RULES = (
-    "*Holds*: every comparison that a claim makes comes out its way beyond chance (95 % intervals over paired seeds). "
-    "*Holds weakly*: one does beyond what chance makes of so many (Bonferroni), and none the other way. *Holds, "
-    "vacuous*: a bound that says less than no training. *Undecided*: chance may explain it, and more seeds may tell, "
-    "or what was measured decides nothing. *Refuted*: a comparison comes out the other way beyond what chance makes of "
-    "so many, or a counterexample is exact; one rival ahead refutes a superlative. The 7.5 to 20 % of an abstract hold "
-    "where the interval lies within them, and are refuted where it lies without. Seeds are those that a claim rests on "
-    "(instances, where no federation is played), and the time is what these took of one core. All pages: `aoi "
-    "reproduce summary`, from the CSV files in this folder."
-)
+_RULES = """\
+- *Holds*: every comparison that a claim makes comes out its way beyond chance (95 % intervals over paired seeds).
+- *Holds weakly*: one does beyond what chance makes of so many (Bonferroni), and none the other way.
+- *Holds, vacuous*: a bound that says less than no training.
+- *Undecided*: chance may explain it, and more seeds may tell, or what was measured decides nothing.
+- *Refuted*: a comparison comes out the other way beyond what chance makes of so many, or a counterexample is exact; one
+  rival ahead refutes a superlative. The 7.5 to 20 % of an abstract hold where the interval lies within them, and are
+  refuted where it lies without.
+
+Seeds are those that a claim rests on (instances, where no federation is played), and the time is what these took of one
+core. All pages: `aoi reproduce summary`, from the CSV files in this folder."""
 
 
 def write_summary(out: Path) -> Path:

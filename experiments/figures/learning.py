@@ -20,6 +20,7 @@ from aoi_fl.experiments.figures.speed import (
 from aoi_fl.experiments.harness.base import Claim, Conclusion, Experiment, Options, Row, Unit, Verdict, seeds
 from aoi_fl.experiments.harness.federation import play_run
 from aoi_fl.experiments.harness.pages import listed
+from aoi_fl.experiments.harness.times import shift
 
 # One target a data set, where the papers give one; Fashion-MNIST's and the digits' are ours.
 TARGETS = {"mnist": 0.97, "fashion-mnist": 0.85, "cifar10": 0.75, "cifar100": 0.30, "digits": 0.90}
@@ -39,6 +40,7 @@ class Learning(Experiment):
     targets : accuracies that learning is judged by, by a partition's α, where they are not the data set's
     keys : run keys besides
     fixed : when the levels were, over which times are shifted
+    pilot : a seed that the levels were fixed after, and that counts all the same
     note : what else is to be known of the committed results
     """
 
@@ -60,6 +62,7 @@ class Learning(Experiment):
         targets: Mapping[float | None, float] | None = None,
         keys: Mapping[str, str] | None = None,
         fixed: str = "beforehand",
+        pilot: int | None = None,
         note: str = "",
     ) -> None:
         self.name, self.title, self.source, self.minutes = name, title, source, minutes
@@ -69,7 +72,7 @@ class Learning(Experiment):
         self.quick = model != "cnn"
         self._splits = [partition_name(alpha) for alpha in splits]
         self._claimed, self._why, self._keys = tuple(claims), why, keys or {}
-        self._fixed, self._note = fixed, note
+        self._fixed, self._pilot, self._note = fixed, pilot, note
         self._targets = {partition_name(alpha): level for alpha, level in (targets or {}).items()}
         self.claims = tuple(self._claim(said, model, self._unplayed(said), "not run") for said in claims)
 
@@ -131,6 +134,15 @@ class Learning(Experiment):
         sent = sum(row["policy"] == BASE for row in rows) * settings["clients-per-round"]
         if lost := sent - sum(row["trained"] for row in rows if row["policy"] == BASE):
             beside.append(f"Of random selection's {sent} updates {lost} were refused, as their training had diverged.")
+        others = self._there([row for row in rows if row["seed"] != self._pilot]) if self._pilot else {}
+        later = [
+            f"{policy} {moved.show(1)} ({split})"
+            for split, found in others.items()
+            for policy, curve in found.items()
+            if policy != BASE and (moved := shift(curve, found[BASE], targets[split]))
+        ]
+        if later:
+            beside.append(f"Without seed {self._pilot}, rounds later than random: {', '.join(later)}.")
         if missing:
             beside.append(f"Not run: {', '.join(missing)}.")
         if any(row["policy"] == MEMORYLESS for row in rows):

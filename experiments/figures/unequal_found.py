@@ -25,9 +25,9 @@ from aoi_fl.experiments.harness.times import NOT_BY_ALL, earlier, levels, reache
 _FIRST, _ZIPF = "dirichlet 0.3", "zipf"
 # What the headline calls them.
 _CALLED = {
-    PAPERS: "Markov optimal with the papers' equal weights",
-    EVEN: "systematic participation with weights by size",
-    RATES: "systematic participation at rates by size, weights unbiased",
+    PAPERS: "Markov optimal, the papers' equal weights,",
+    EVEN: "systematic, weights by size,",
+    RATES: "systematic, rates by size,",
 }
 _HEAD = (
     "policy and weights",
@@ -96,9 +96,10 @@ def _headline(played: Mapping[str, Mapping[str, Runs]], seeds: int) -> str:
         for split in (_FIRST, _ZIPF):
             work = float(np.mean(a_round(played[split][policy])))
             more = f" on {work:.1f} times the data" if work > 1.05 else ""
-            parts.append(f"{moves[split].show(1)}{more} ({split})")
-        said.append(f"{called} {', '.join(parts)}")
-    return f"Rounds later than random selection (negative: earlier), {seeds} seeds: {'; '.join(said)}."
+            parts.append(f"{moves[split].show(1)}{more}")
+        said.append(f"{called} {' / '.join(parts)}")
+    about = f"Rounds later than random (negative: earlier) under {_FIRST} / {_ZIPF}, {seeds} seeds"
+    return f"{about}: {'; '.join(said)}."
 
 
 def _nearest(
