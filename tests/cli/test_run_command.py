@@ -233,6 +233,7 @@ def test_given_rates_are_checked_before_there_is_a_folder(aoi, keys, tmp_path, t
     [
         (RATES, "rate\n" + "0.25\n" * 6, ["clients-file ", "add up to 1.5, not to clients-per-round 3"]),
         ({"policy": "wics", "clients-file": "rates.csv"}, "name,size\na,1\n", ["rates.csv, line 1", "payment"]),
+        ({"policy": "wics", "budget": 1}, "", ["a budget of 1 can never choose anybody", "raise the budget"]),
     ],
 )
 def test_tables_of_clients_are_read_before_any_engine_starts(aoi, keys, tmp_path, changes, text, words):
