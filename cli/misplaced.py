@@ -7,7 +7,7 @@ import typer
 from aoi_fl.cli.keys import given
 from aoi_fl.cli.options import OWN_TABLES, reject
 from aoi_fl.science.errors import ConfigError, did_you_mean
-from aoi_fl.science.names import AbsenceRule, Weighting
+from aoi_fl.science.names import AbsenceRule, RateRule, Weighting
 from aoi_fl.strategies.registry import BUDGETED, POLICIES, REGISTRY, users_of
 
 RATED = ("markov-optimal", "systematic")  # whose clients can have rates of their own
@@ -44,8 +44,6 @@ def reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
         reject(context, ["exponent"], about, "leave it out, or give --policy markov-increasing")
     if policy not in RATED:
         reject(context, ["rates", "absence"], about, f"leave it out, or give one of the policies {', '.join(RATED)}")
-    if (rates := context.params["rates"]) != "equal":
-        reject(context, ["max_age"], f"rates {rates!r}", OWN_TABLES)
     if absence not in (rules := get_args(AbsenceRule)):
         raise ConfigError(
             f"absence {absence!r} is unknown: give one of {', '.join(rules)}.{did_you_mean(absence, rules)}"
@@ -56,6 +54,8 @@ def reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
     _check_weights(context, policy, context.params["weights"])
     if policy != "systematic":
         reject(context, ["phases", "jitter"], about, "leave it out, or give --policy systematic")
+        if (rates := context.params["rates"]) in get_args(RateRule) and rates != "equal":
+            reject(context, ["max_age"], f"rates {rates!r}", OWN_TABLES)
         if policy not in (aged := users_of("max-age")):
             reject(context, ["max_age", "start"], about, f"leave it out, or give one of the policies {', '.join(aged)}")
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
@@ -27,7 +27,7 @@ from aoi_fl.cli.options import (
 )
 from aoi_fl.cli.output import bar, print_facts, print_json, print_table
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.names import PhaseRule
+from aoi_fl.science.names import PhaseRule, RateRule
 from aoi_fl.strategies.registry import REGISTRY
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ def policy(
     """
     if policy in REGISTRY and policy not in POLICIES:
         raise ConfigError(
-            f"policy {policy!r} decides by more than a client's age or round, so that nothing is known in advance: "
-            f"give one of {', '.join(POLICIES)}, or play it with aoi simulate --policy {policy}."
+            f"policy {policy!r} leaves the choice to the server, and this shows those that clients decide by: give one "
+            f"of {', '.join(POLICIES)}, or play it with aoi simulate --policy {policy}."
         )
     pick("policy", policy, dict.fromkeys(POLICIES, dict))
     about = f"policy {policy!r}"
@@ -84,8 +84,6 @@ def policy(
         reject(context, ["rates"], about, "leave it out, or give --policy markov-optimal")
     if rates != "size":
         reject(context, ["sizes"], f"rates {rates!r}", "leave it out, or give --rates size")
-    if rates != "equal":
-        reject(context, ["max_age"], f"rates {rates!r}", OWN_TABLES)
     if rates in ("equal", "size"):
         reject(context, ["clients_file"], f"rates {rates!r}", "leave it out, or give --rates given")
     title = f"{clients} clients, {per_round} a round"
@@ -105,6 +103,8 @@ def policy(
         return
     reject(context, ["phases", "jitter"], about, "leave it out, or give --policy systematic")
     if rates != "equal":
+        if rates in get_args(RateRule):
+            reject(context, ["max_age"], f"rates {rates!r}", OWN_TABLES)
         from aoi_fl.science.markov_rates import RatedMarkovPolicy, largest_rate
 
         own, capped = rates_by(rates, sizes, clients_file, clients, per_round, seed, largest_rate(dropout or 0.0))

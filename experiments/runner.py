@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from aoi_fl.engine.parent import leave_with_parent
 from aoi_fl.experiments.harness import drawing
-from aoi_fl.experiments.harness.account import behind, telling, typed
+from aoi_fl.experiments.harness.account import behind, but_seed, telling, typed
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.pages import written
 from aoi_fl.experiments.harness.progress import Progress, say
@@ -126,10 +126,10 @@ def _load(datasets: Sequence[str], folder: Path) -> None:
 def expected_seconds(experiment: Experiment, options: Options, workers: int) -> float | None:
     """Return the seconds a unit will take by the experiment's own account; None for sizes or models not in it."""
     full = Options(data_dir=options.data_dir)
-    planned = experiment.units(full)
-    if experiment.settings(options) != experiment.settings(full):
-        return None
-    if options.model and any(unit not in planned for unit in experiment.units(options)):
+    planned, asked = experiment.units(full), experiment.units(options)
+    if experiment.settings(options) != experiment.settings(full) or not set(map(but_seed, asked)) <= set(
+        map(but_seed, planned)
+    ):
         return None
     return 60 * experiment.minutes / len(planned) / workers
 

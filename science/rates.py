@@ -156,4 +156,6 @@ def check_rule(rule: str) -> None:
     """Raise ConfigError unless a rule needs nothing but sizes."""
     known = get_args(RateRule)[:2]
     if rule not in known:
-        raise ConfigError(f"rates is {rule!r}: give one of {', '.join(known)}.{did_you_mean(rule, known)}")
+        raise ConfigError(
+            f"rates is {rule!r}: give one of {', '.join(known)}, or the rates themselves.{did_you_mean(rule, known)}"
+        )

@@ -59,9 +59,10 @@ def check_row(where: str, cells: Sequence[str], header: Sequence[str]) -> None:
     """Raise ConfigError unless a row of a clients' table has a value for each column, and no more."""
     if len(cells) != len(header):
         values = f"{len(cells)} value{'s' if len(cells) > 1 else ''}"
+        columns = f"{len(header)} columns" if len(header) > 1 else "one column"
         raise ConfigError(
-            f"{where}: {values} for the {len(header)} columns {','.join(header)}: give each column one, and write "
-            "numbers with a point, not a comma"
+            f"{where}: {values} for the {columns} {','.join(header)}: give each column one, and write numbers with a "
+            "point, not a comma"
         )
 
 

@@ -18,14 +18,15 @@ def telling(experiment: Experiment, store: Store) -> list[Row]:
     if not experiment.whole_seeds:
         return store.rows
     fits = [o for o in (Options(), Options(quick=True)) if plain(experiment.kept_under(o)) == store.settings]
-    plan = {_but_seed(unit) for unit in experiment.units(fits[0] if fits else Options())}
+    plan = {but_seed(unit) for unit in experiment.units(fits[0] if fits else Options())}
     played: dict[int, set[frozenset[tuple[str, Any]]]] = {}
     for unit in store.units:
-        played.setdefault(unit["seed"], set()).add(_but_seed(unit))
+        played.setdefault(unit["seed"], set()).add(but_seed(unit))
     return [row for row in store.rows if played[row["seed"]] >= plan]
 
 
-def _but_seed(unit: Unit) -> frozenset[tuple[str, Any]]:
+def but_seed(unit: Unit) -> frozenset[tuple[str, Any]]:
+    """Return what tells a unit from others than those of other seeds."""
     return key_of({key: value for key, value in unit.items() if key != "seed"})
 
 

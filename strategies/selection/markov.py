@@ -30,8 +30,8 @@ class MarkovParticipation(DecentralisedParticipation):
     Parameters
     ----------
     policy : the policy; :meth:`optimal` and :meth:`increasing` make it from n, k and m
-    rates : "equal", "size", or each client's own rate r_i by number, Σ r_i = k; with rates of its own, each client gets
-        the optimal table for its mean wait 1/r_i, as long as that needs
+    rates : "equal", "size", or each client's own rate r_i by number or name, Σ r_i = k; with rates of its own,
+        each client gets the optimal table for its mean wait 1/r_i, as long as that needs
     adaptive_dropout : estimate, round after round, the probability d that a willing client's work is lost, and send
         the optimal table for that d, so that participations that count stay n/k rounds apart in the mean. That holds
         where a client makes no update, being out of reach or failing: of one that is made and then lost, late or

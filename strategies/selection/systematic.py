@@ -26,7 +26,7 @@ class SystematicParticipation(DecentralisedParticipation):
     Parameters
     ----------
     clients, per_round : n and k
-    rates : "equal", "size", or each client's own rate r_i by number, Σ r_i = k
+    rates : "equal", "size", or each client's own rate r_i by number or name, Σ r_i = k
     phases : "spread", dealt out by the roll call so that (with equal rates) exactly k take part in a round; or
         "random", each client's own draw, of which the server knows nothing
     jitter : J in [0, 1], the largest share of a stride by which a participation is put off, so that neighbours in phase

@@ -236,13 +236,13 @@ def test_given_rates_are_checked_before_there_is_a_folder(aoi, keys, tmp_path, t
         ({"policy": "wics", "budget": 1}, "", ["a budget of 1 can never choose anybody", "raise the budget"]),
     ],
 )
-def test_tables_of_clients_are_read_before_any_engine_starts(aoi, keys, tmp_path, changes, text, words):
+def test_tables_of_clients_are_read_before_any_engine_starts(aoi, keys, tmp_path, monkeypatch, changes, text, words):
+    monkeypatch.setattr("aoi_fl.cli.run.play", lambda *_: pytest.fail("an engine has started"))
     (tmp_path / "rates.csv").write_text(text)
     keys = {key: value for key, value in keys.items() if key != "clients-per-round" or changes is RATES} | changes
     for engine in ("local", "ray"):
         status, _, err = aoi(*command(keys), "--engine", engine)
         one_paragraph(status, err, words)
-        assert "Starting" not in err and not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize("absence", ["ignored", "learned"])

@@ -168,6 +168,7 @@ def test_hours_are_told_in_advance_of_what_an_experiment_accounts_for():
     learning = find("wics-learning")
     assert expected_seconds(learning, Options(), 1) == 60 * learning.minutes / len(learning.units(Options()))
     assert expected_seconds(learning, Options(), 2) == expected_seconds(learning, Options(model="lr"), 1) / 2
+    assert expected_seconds(learning, Options(model="lr", seeds=12), 2) == expected_seconds(learning, Options(), 2)
     assert expected_seconds(learning, Options(rounds=20), 1) is None
     assert expected_seconds(learning, Options(model="cnn"), 1) is None  # where all train, it is not in the account
 

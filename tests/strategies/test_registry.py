@@ -92,6 +92,7 @@ def test_rates_are_read_from_the_clients_file(tmp_path):
             "line 2: 3 values for the 2 columns name,rate: give each column one",
         ),
         ("name,rate\na,0.5\nb\nc,0.25\n", "line 3: 1 value for the 2 columns name,rate: give"),
+        ("rate\n0,5\n0.25\n0.25\n", "line 2: 2 values for the one column rate: give each column one, and write num"),
         ("x,x,rate\n1,2,0.5,3\n", "line 2: 4 values for the 3 columns x,x,rate: give"),
         ("rate,rate\n0.5,0.1\n0.25,0.1\n0.25,0.1\n", "line 1: the columns are rate,rate: .* needs one called rate"),
     ],

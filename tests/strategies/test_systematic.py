@@ -209,7 +209,7 @@ def test_terms_out_of_range_are_refused_when_they_are_set(how, words):
         ([float("nan")] + [0.3] * (N - 1), "client 0 has no rate: give it a number above 0"),
         ([None] + [0.3] * (N - 1), "client 0 has no rate"),
         ({f"client-{i}": 0.4 for i in range(N)}, "add up to 4, not to per-round 3"),
-        ("sise", "rates is 'sise': give one of equal, size. Did you mean 'size'?"),
+        ("sise", "rates is 'sise': give one of equal, size, or the rates themselves. Did you mean 'size'?"),
     ],
 )
 def test_rates_that_cannot_be_are_refused_when_they_are_set(rates, words):
