@@ -1,6 +1,7 @@
 """What the papers' start costs in learning: all ages 0 and a forced client, against the stationary law."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from aoi_fl.science.selection import evenly
 
 STARTS = ("random", "stationary", "zero")
 _TITLES = {"random": "random selection", "stationary": "Markov, stationary start", "zero": "Markov, all ages 0"}
-_TARGET = 0.90
+_TARGET = 0.97  # levels below it were fixed for MNIST IID after a pilot on seeds 1 to 5
+_FIRST_SEED = 6
 _CLIENTS = setting.CLIENTS
 
 
@@ -46,13 +48,14 @@ class StartLearning(Experiment):
     """The start that the papers use, in learning."""
 
     name = "start-learning"
-    title = "Learning from a start at age 0, digits"
+    title = "Learning from a start at age 0, MNIST"
     source = f"{JOURNAL}, Section III (all ages start at 0, forced selection)"
-    minutes = 2
+    minutes = 26
+    version = 2
     claims = (
         Claim(
             "From a start at age 0, with forced selection, the Markov policy learns faster than random selection "
-            "(digits, IID, 2nn)",
+            "(mnist, iid, 2nn)",
             f"{JOURNAL}, Figs. 5 to 7",
             "7.5 % to 20 % faster, from this start",
             "not played here yet",
@@ -60,19 +63,24 @@ class StartLearning(Experiment):
         ),
     )
 
+    def datasets(self, options: Options) -> tuple[str, ...]:
+        """Return MNIST; a quick look takes the digits."""
+        return ("digits" if options.quick else "mnist",)
+
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the task."""
-        rounds = options.rounds or (4 if options.quick else 40)
-        return {"dataset": "digits", "model": "2nn", "clients": _CLIENTS, "rounds": rounds}
+        rounds = options.rounds or (4 if options.quick else 50)
+        return {"dataset": self.datasets(options)[0], "model": "2nn", "clients": _CLIENTS, "rounds": rounds}
 
     def units(self, options: Options) -> list[Unit]:
         """Return a unit for each seed and start."""
-        return [{"seed": s, "start": start} for s in seeds(options, 10, 2) for start in STARTS]
+        return [{"seed": s, "start": start} for s in seeds(options, 10, 2, _FIRST_SEED) for start in STARTS]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train along the selections, and return the curve."""
-        rounds, seed = self.settings(options)["rounds"], unit["seed"]
-        there = dealt("digits", str(options.data_dir), "2nn", seed, _CLIENTS, kind="iid")
+        task, seed = self.settings(options), unit["seed"]
+        rounds = task["rounds"]
+        there = dealt(task["dataset"], str(options.data_dir), task["model"], seed, _CLIENTS, kind="iid")
         history = (
             setting.play("random", rounds, seed, there.sizes)
             if unit["start"] == "random"
@@ -84,6 +92,8 @@ class StartLearning(Experiment):
                 loss, accuracy = there.task.evaluate_test(model)
                 trained = len(history.selection(t).clients)
                 rows.append({"round": t, "accuracy": accuracy, "loss": loss, "trained": trained})
+                if options.watch:
+                    options.watch.tell(t, rounds)
         return rows
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
@@ -91,6 +101,10 @@ class StartLearning(Experiment):
         curves = paired_curves(rows, "start", STARTS, "accuracy")
         if len(curves) < len(STARTS):
             return Conclusion("", self.claims)
+        if settings["dataset"] != "mnist":  # a quick look at other data, at other levels
+            return Conclusion(
+                "", tuple(replace(claim, ours=f"played on {settings['dataset']}") for claim in self.claims)
+            )
         moved = {s: shift(curves[s], curves["random"], _TARGET) for s in STARTS[1:]}
         between = shift(curves["zero"], curves["stationary"], _TARGET)
         span = levels(_TARGET)
@@ -107,16 +121,17 @@ class StartLearning(Experiment):
         ]
         apart = "" if between is None else f" The start from age 0 is {between.show(1)} rounds later than the other."
         return Conclusion(
-            f"digits, 2nn, IID, n=100, k=15, m=10, {settings['rounds']} rounds; the paper's figures are of MNIST, "
-            "CIFAR-10 and CIFAR-100 with a CNN, under an IID and a Dirichlet partition. In a round without a willing "
-            f"client one is forced to take part.{apart} From age 0 the first five rounds have one forced client each; "
-            "the load that follows is on the page of the start.",
+            f"{settings['dataset']}, 2nn, IID, n=100, k=15, m=10, {settings['rounds']} rounds, levels fixed after a "
+            "pilot on other seeds; the paper's figures are of MNIST, CIFAR-10 and CIFAR-100 with a CNN, under an IID "
+            f"and a Dirichlet partition. In a round without a willing client one is forced to take part.{apart} From "
+            "age 0 the first five rounds have one forced client each; the load that follows is on the page of the "
+            "[start](start.md).",
             (
                 Claim(
                     claim.claim,
                     claim.source,
                     claim.theirs,
-                    f"digits, 2nn, {span[0]:.1%} to {span[-1]:.1%}: {said}",
+                    f"at {span[0]:.1%} to {span[-1]:.1%} {said}",
                     side([] if zero is None else [zero], -1),
                 ),
             ),
