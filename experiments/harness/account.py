@@ -107,4 +107,5 @@ def _options(store: Store) -> list[Options]:
         for quick, s, r, m in product(
             (False, True), (None, most), (None, rounds), (None, *sorted(models - {None}, key=str))
         )
+        if not (quick and r)  # a quick look at all rounds is nothing to tell anybody to play
     ]

@@ -316,6 +316,12 @@ def test_more_seeds_of_one_model_have_a_command_that_plays_nothing_else(tmp_path
     ]
 
 
+def test_nobody_is_told_to_play_a_quick_look_at_all_rounds(tmp_path):
+    experiment = find("wics-learning")
+    store = _recorded(tmp_path, "wics-learning", Options(model="cnn"), lambda unit: unit["dataset"] == "mnist")
+    assert list(commands(experiment, store)) == ["aoi reproduce wics-learning --model cnn"]
+
+
 def test_pages_and_claims_have_seeds_hours_and_command(tmp_path):
     experiment = find("mnist-iid")
     store = _recorded(tmp_path, "mnist-iid", Options(), lambda unit: unit["seed"] < 10)
