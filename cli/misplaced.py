@@ -5,9 +5,9 @@ from typing import get_args
 import typer
 
 from aoi_fl.cli.keys import given
-from aoi_fl.cli.options import OWN_TABLES, reject
+from aoi_fl.cli.options import reject, reject_max_age
 from aoi_fl.science.errors import ConfigError, did_you_mean
-from aoi_fl.science.names import AbsenceRule, RateRule, Weighting
+from aoi_fl.science.names import AbsenceRule, Weighting
 from aoi_fl.strategies.registry import BUDGETED, POLICIES, REGISTRY, users_of
 
 RATED = ("markov-optimal", "systematic")  # whose clients can have rates of their own
@@ -54,8 +54,7 @@ def reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
     _check_weights(context, policy, context.params["weights"])
     if policy != "systematic":
         reject(context, ["phases", "jitter"], about, "leave it out, or give --policy systematic")
-        if (rates := context.params["rates"]) in get_args(RateRule) and rates != "equal":
-            reject(context, ["max_age"], f"rates {rates!r}", OWN_TABLES)
+        reject_max_age(context, context.params["rates"])
         if policy not in (aged := users_of("max-age")):
             reject(context, ["max_age", "start"], about, f"leave it out, or give one of the policies {', '.join(aged)}")
     else:

@@ -53,14 +53,18 @@ def pick(option: str, value: str, makers: dict[str, Callable[[], Any]]) -> Any:
     return makers[value]()
 
 
-OWN_TABLES = "leave it out: each client has a table of its own, which is as long as it needs to be"
-
-
 def reject(context: typer.Context, names: Iterable[str], about: str, remedy: str) -> None:
     """Refuse options that were given and that would be ignored."""
     for name in names:
         if given(context, name):
             raise ConfigError(f"{name.replace('_', '-')} {context.params[name]} means nothing to {about}: {remedy}")
+
+
+def reject_max_age(context: typer.Context, rates: str) -> None:
+    """Refuse a largest age for all where clients have rates of their own; unknown rules are refused elsewhere."""
+    if rates in get_args(RateRule) and rates != "equal":
+        remedy = "leave it out: each client has a table of its own, which is as long as it needs to be"
+        reject(context, ["max_age"], f"rates {rates!r}", remedy)
 
 
 def check_memory(clients: int, participations: float, clock: str | None = None) -> None:

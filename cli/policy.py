@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from aoi_fl.cli.keys import Config, Number
 from aoi_fl.cli.options import (
-    OWN_TABLES,
     Clients,
     Exponent,
     Jitter,
@@ -24,10 +23,11 @@ from aoi_fl.cli.options import (
     pick,
     rates_by,
     reject,
+    reject_max_age,
 )
 from aoi_fl.cli.output import bar, print_facts, print_json, print_table
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.names import PhaseRule, RateRule
+from aoi_fl.science.names import PhaseRule
 from aoi_fl.strategies.registry import REGISTRY
 
 if TYPE_CHECKING:
@@ -103,8 +103,7 @@ def policy(
         return
     reject(context, ["phases", "jitter"], about, "leave it out, or give --policy systematic")
     if rates != "equal":
-        if rates in get_args(RateRule):
-            reject(context, ["max_age"], f"rates {rates!r}", OWN_TABLES)
+        reject_max_age(context, rates)
         from aoi_fl.science.markov_rates import RatedMarkovPolicy, largest_rate
 
         own, capped = rates_by(rates, sizes, clients_file, clients, per_round, seed, largest_rate(dropout or 0.0))

@@ -101,7 +101,7 @@ def run(
     values |= {key: str(Path(str(values[key])).expanduser().absolute()) for key in places}
     values["clock"] = settled(chosen.clock)
     folder = Path(str(values["runs-dir"])) / str(values["run-name"])
-    if (chosen.clients_file or chosen.policy in BUDGETED) and not chosen.resume:  # an engine takes a while to see them
+    if (chosen.clients_file or chosen.policy in BUDGETED) and not chosen.resume:  # an engine refuses late
         from aoi_fl.server.terms import check_tables
 
         check_tables(RunConfig.parse(values))

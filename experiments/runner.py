@@ -126,12 +126,12 @@ def _load(datasets: Sequence[str], folder: Path) -> None:
 def expected_seconds(experiment: Experiment, options: Options, workers: int) -> float | None:
     """Return the seconds a unit will take by the experiment's own account; None for sizes or models not in it."""
     full = Options(data_dir=options.data_dir)
-    planned, asked = experiment.units(full), experiment.units(options)
-    if experiment.settings(options) != experiment.settings(full) or not set(map(but_seed, asked)) <= set(
-        map(but_seed, planned)
-    ):
-        return None
-    return 60 * experiment.minutes / len(planned) / workers
+    planned = experiment.units(full)
+    known = {but_seed(unit) for unit in planned}
+    told = experiment.settings(options) == experiment.settings(full) and all(
+        but_seed(unit) in known for unit in experiment.units(options)
+    )
+    return 60 * experiment.minutes / len(planned) / workers if told else None
 
 
 def _played(

@@ -127,12 +127,10 @@ class StartLearning(Experiment):
             "age 0 the first five rounds have one forced client each; the load that follows is on the page of the "
             "[start](start.md).",
             (
-                Claim(
-                    claim.claim,
-                    claim.source,
-                    claim.theirs,
-                    f"at {span[0]:.1%} to {span[-1]:.1%} {said}",
-                    side([] if zero is None else [zero], -1),
+                replace(
+                    claim,
+                    ours=f"at {span[0]:.1%} to {span[-1]:.1%} {said}",
+                    verdict=side([] if zero is None else [zero], -1),
                 ),
             ),
             (
