@@ -61,9 +61,11 @@ def experiments() -> dict[str, Experiment]:
 def others() -> dict[str, Experiment]:
     """Return what is no figure of the papers', and is not played with ``all``."""
     from aoi_fl.experiments.figures.arena import ARENAS, Arena
+    from aoi_fl.experiments.figures.cohorts import Cohorts
+    from aoi_fl.experiments.figures.headline import Headline
     from aoi_fl.experiments.figures.traces import Traces
 
-    return {experiment.name: experiment for experiment in (Traces(), Arena(), *ARENAS)}
+    return {experiment.name: experiment for experiment in (Traces(), Arena(), *ARENAS, Headline(), Cohorts())}
 
 
 def known() -> dict[str, Experiment]:

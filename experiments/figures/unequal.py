@@ -17,8 +17,8 @@ from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.markov_rates import RatedMarkovPolicy
 from aoi_fl.science.rates import pooled_variance, size_rates
-from aoi_fl.science.selection import Population, ProportionalSelector, RandomSelector, Selector
-from aoi_fl.science.simulate import Decentralised, simulate
+from aoi_fl.science.selection import ProportionalSelector, RandomSelector, Selector
+from aoi_fl.science.simulate import Decentralised
 from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.science.weighting import Weighting
 
@@ -112,9 +112,8 @@ class Unequal(Experiment):
             chosen["dataset"], str(options.data_dir), chosen["model"], seed, _CLIENTS, **_SPLITS[unit["split"]]
         )
         make, weighting = POLICIES[unit["policy"]]
-        everyone = Population(np.zeros(_CLIENTS, np.int64), there.sizes, np.ones(_CLIENTS, np.bool_))
         policy = make(there.sizes, seed)
-        history = simulate(policy, everyone, chosen["num-server-rounds"], seed, weighting=weighting)
+        history = there.history(policy, chosen["num-server-rounds"], weighting)
         loads = _loads(history, there.sizes)
         about = {"variance": round(law_variance(policy, there.sizes), 3)}
         about["largest"] = round(float(there.sizes.max() / there.sizes.sum()), 4)

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness.federation import DIGITS
 from aoi_fl.science.history import History
+from aoi_fl.science.selection import Population, Selector
+from aoi_fl.science.simulate import Decentralised, simulate
+from aoi_fl.science.weighting import Weighting
 
 Arrays = Mapping[str, NDArray[np.float32]]
 
@@ -78,6 +81,18 @@ class Dealt:
             if len(selection.clients):
                 arrays = {name: total.astype(np.float32) for name, total in sums.items()}
             yield arrays
+
+    def history(
+        self,
+        policy: Decentralised | Selector,
+        rounds: int,
+        weighting: Weighting | None = None,
+        **more: Any,
+    ) -> History:
+        """Return the selections of a policy on these clients; ``more`` as :func:`simulate` takes it."""
+        n = len(self.sizes)
+        everyone = Population(np.zeros(n, np.int64), self.sizes, np.ones(n, np.bool_))
+        return simulate(policy, everyone, rounds, self.seed, weighting=weighting, **more)
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,232 @@
+"""Studies: planned comparisons in paired runs, reported on a page of one picture, one table and three sentences.
+
+A run is a single row. Runs of one seed form a pair. The hypotheses are part of the code, so a commit dates them.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from aoi_fl.experiments.harness.base import Claim, Conclusion, Experiment, Options, Row, Table, Unit, Verdict, seeds
+from aoi_fl.experiments.harness.drawing import COLOURS, SIZE
+from aoi_fl.experiments.harness.stats import Interval, interval
+from aoi_fl.experiments.harness.times import NOT_BY_ALL
+from aoi_fl.experiments.harness.verdicts import side
+
+_LINE = 0.34  # inches of the picture for each policy
+_MARGIN = 1.5  # inches for titles and axis labels
+
+Runs: TypeAlias = Mapping[int, Row]  # by seed
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number that every run has.
+
+    Attributes
+    ----------
+    column : of the row; the value is missing where the run never gets there
+    label : head of the table's column, with the unit
+    digits : after the decimal point
+    scale : factor from the row's unit to the page's
+    compared : whether the table shows the difference from the base as well
+    drawn : whether the picture shows the difference
+    """
+
+    column: str
+    label: str
+    digits: int = 1
+    scale: float = 1.0
+    compared: bool = True
+    drawn: bool = False
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A planned comparison: a measure of a policy, or its difference from a base, lies on one side of a bound.
+
+    Attributes
+    ----------
+    case, policy, column : what is measured
+    wanted : 1 for above the bound, −1 for below
+    base : policy of the same case whose run of the same seed is subtracted; None: nothing is
+    bound : in the page's unit
+    """
+
+    case: str
+    policy: str
+    column: str
+    wanted: int
+    base: str | None = None
+    bound: float = 0.0
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A claim of this project and the contrasts that decide it."""
+
+    text: str
+    contrasts: tuple[Contrast, ...]
+
+
+class Study(Experiment):
+    """An experiment of paired runs, one row a run, with hypotheses that are older than the data.
+
+    Attributes
+    ----------
+    cases : what is compared within; each has all policies
+    policies : the first is the base of the table and the picture
+    measures : columns of the table
+    hypotheses : in the order of the page
+    planned, first : number of seeds, and the first of them
+    quick_seeds : number of seeds of a quick look
+    """
+
+    ours = True
+    cases: Sequence[str]
+    policies: Sequence[str]
+    measures: Sequence[Measure]
+    hypotheses: Sequence[Hypothesis]
+    planned = 10
+    first = 1
+    quick_seeds = 2
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:  # type: ignore[override]
+        """The hypotheses as claims that are not judged yet."""
+        return tuple(Claim(h.text, "Ours", "–", "no seed is complete", "not run", _behind(h)) for h in self.hypotheses)
+
+    def units(self, options: Options) -> list[Unit]:
+        """Return a unit for each seed, case and policy; whole seeds complete first."""
+        return [
+            {"seed": seed, "case": case, "policy": policy}
+            for seed in seeds(options, self.planned, self.quick_seeds, self.first)
+            for case in self.cases
+            for policy in self.policies
+        ]
+
+    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+        """Compare each policy with the base, in pairs, and judge the hypotheses."""
+        lines = [
+            [case, policy, str(len(runs)), *self._cells(runs, runs_of(rows, case, self.policies[0]), policy)]
+            for case in self.cases
+            for policy in self.policies
+            if (runs := runs_of(rows, case, policy))
+        ]
+        head = ["case", "policy", "seeds"]
+        for measure in self.measures:
+            head += [measure.label, *(["the same above the base's"] if measure.compared else [])]
+        caption = f"Means over seeds with 95 % intervals; the base is {self.policies[0]}, in pairs of equal seed"
+        claims = tuple(self._judged(claim, h, rows) for claim, h in zip(self.claims, self.hypotheses, strict=True))
+        text = f"{self.summary(rows, settings)} {self._progress(rows)}".rstrip()
+        return Conclusion(text, claims, (Table(caption, head, lines),), self.headline(rows, settings))
+
+    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+        """Return the page's sentences: the setting, and what the reader should know of it."""
+        raise NotImplementedError
+
+    def headline(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+        """Return the front page's sentence, if any."""
+        return ""
+
+    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+        """Draw each policy's difference from the base, with its interval, and each seed as a dot."""
+        drawn = [measure for measure in self.measures if measure.drawn]
+        lines = [
+            (case, policy)
+            for case in self.cases
+            for policy in self.policies[1:]
+            if runs_of(rows, case, policy) and runs_of(rows, case, self.policies[0])
+        ]
+        figure.set_figheight(_MARGIN + _LINE * max(len(lines), 2))
+        for axes, measure in zip(figure.subplots(1, len(drawn), sharey=True, squeeze=False)[0], drawn, strict=True):
+            axes.axvline(0, color="#404040", linewidth=1.2)
+            for place, (case, policy) in enumerate(lines):
+                colour = COLOURS[(self.policies.index(policy) - 1) % len(COLOURS)]
+                apart = differences(runs_of(rows, case, policy), runs_of(rows, case, self.policies[0]), measure)
+                found = interval([d for d in apart if math.isfinite(d)])
+                if not found.count:
+                    axes.text(0, place, NOT_BY_ALL, va="center", color="#606060")
+                    continue
+                axes.plot(apart, np.full(len(apart), place), ".", color=colour, alpha=0.4)
+                axes.errorbar([found.mean], [place], xerr=[found.bar], capsize=3, marker="o", color=colour)
+            axes.set_xlabel(f"{measure.label},\nabove {self.policies[0]}", fontsize=SIZE)
+            axes.set_yticks(range(len(lines)), [_called(case, policy, self.cases) for case, policy in lines])
+            axes.set_ylim(len(lines) - 0.5, -0.5)
+
+    def _cells(self, runs: Runs, base: Runs, policy: str) -> list[str]:
+        cells = []
+        for measure in self.measures:
+            cells.append(_shown([_value(row, measure) for row in runs.values()], measure.digits))
+            if measure.compared:
+                same = policy == self.policies[0]
+                cells.append("" if same else _shown(differences(runs, base, measure), measure.digits))
+        return cells
+
+    def _measure(self, column: str) -> Measure:
+        return next(measure for measure in self.measures if measure.column == column)
+
+    def _judged(self, claim: Claim, hypothesis: Hypothesis, rows: Sequence[Row]) -> Claim:
+        """Judge a hypothesis by its contrasts; all are needed, and a contrast needs two pairs or more."""
+        found, shown = [], []
+        for contrast in hypothesis.contrasts:
+            measure, runs = self._measure(contrast.column), runs_of(rows, contrast.case, contrast.policy)
+            if contrast.base is None:
+                values = [_value(row, measure) for row in runs.values()]
+            else:
+                values = differences(runs, runs_of(rows, contrast.case, contrast.base), measure)
+            if len(values) < 2:
+                return claim
+            missed = sum(not math.isfinite(v) for v in values)
+            against = "" if contrast.base is None else f" above {contrast.base}'s"
+            where = f" ({contrast.case})" if len(self.cases) > 1 else ""
+            shown.append(f"{measure.label} of {contrast.policy}{against}: {_shown(values, measure.digits)}{where}")
+            if missed:
+                return replace(claim, ours="; ".join(shown), verdict="undecided")
+            found.append(interval([contrast.wanted * (v - contrast.bound) for v in values]))
+        verdict: Verdict = side(found, 1)
+        return replace(claim, ours="; ".join(shown), verdict=verdict)
+
+    def _progress(self, rows: Sequence[Row]) -> str:
+        """Say how far an unfinished experiment is."""
+        counts = [len(runs_of(rows, case, policy)) for case in self.cases for policy in self.policies]
+        if min(counts) >= self.planned:
+            return ""
+        span = str(min(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+        return f"Unfinished: {span} of {self.planned} planned seeds are complete, depending on the case."
+
+
+def runs_of(rows: Iterable[Row], case: str, policy: str) -> dict[int, Row]:
+    """Return the runs of a policy in a case, by seed in ascending order."""
+    found = {row["seed"]: row for row in rows if (row["case"], row["policy"]) == (case, policy)}
+    return dict(sorted(found.items()))
+
+
+def differences(runs: Runs, base: Runs, measure: Measure) -> list[float]:
+    """Return a measure minus the base's, for the seeds of both; NaN where a run has no value."""
+    return [_value(runs[seed], measure) - _value(base[seed], measure) for seed in runs if seed in base]
+
+
+def _value(row: Row, measure: Measure) -> float:
+    value = row.get(measure.column)
+    return math.nan if value is None else measure.scale * value
+
+
+def _shown(values: Sequence[float], digits: int) -> str:
+    finite = [v for v in values if math.isfinite(v)]
+    found: Interval = interval(finite)
+    missed = "" if len(finite) == len(values) else f" ({len(finite)} of {len(values)} seeds)"
+    return f"{found.show(digits)}{missed}"
+
+
+def _called(case: str, policy: str, cases: Sequence[str]) -> str:
+    return policy if len(cases) == 1 else f"{case}: {policy}"
+
+
+def _behind(hypothesis: Hypothesis) -> dict[str, set[str]]:
+    names = {c.policy for c in hypothesis.contrasts} | {c.base for c in hypothesis.contrasts if c.base}
+    return {"case": {c.case for c in hypothesis.contrasts}, "policy": names}
