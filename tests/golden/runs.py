@@ -1,0 +1,280 @@
+"""The golden runs: small federations without torch. Tests compare their selections, ledger rows and models.
+
+``runs.json`` has a line for each round. ``checkpoints.json.gz`` has the states of strategies and clients after round 6.
+``python tests/golden/runs.py FOLDER`` writes both files into FOLDER. A difference is a change of behaviour.
+"""
+
+import gzip
+import hashlib
+import json
+import math
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, fields
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+
+from aoi_fl.client import ClientApp
+from aoi_fl.engine.clocked_grid import ClockedGrid
+from aoi_fl.engine.local import LocalGrid
+from aoi_fl.science.availability import Availability
+from aoi_fl.science.devices import DeviceTrace
+from aoi_fl.server.config import RunConfig
+from aoi_fl.server.strategy import make_strategy
+from aoi_fl.strategies.plan import Resume
+from aoi_fl.strategies.records import ClientRecord, RoundRecord
+
+HERE = Path(__file__).parent
+N, ROUNDS, CUT = 12, 10, 6  # clients, rounds, and the round after which a run is cut
+MODEL = {"w": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3), "b": np.array([0.5, -0.5])}
+RATES = [0.2, 0.2, 0.2, 0.3, 0.3, 0.4, 0.5, 0.5, 0.5, 0.6, 0.6, 0.7]  # k = 5 in all
+BUDGETED = {"budget": 30.0, "staleness": "mislabelled"}
+CENTRAL: dict[str, dict[str, Any]] = {
+    "random": {},
+    "random-unbiased": {"policy": "random", "weights": "unbiased"},
+    "proportional": {},
+    "oldest-age": {},
+    "oldest-age-unbiased": {"policy": "oldest-age", "weights": "unbiased"},
+    "pow-d": {"candidates": 11},
+    "rpow-d": {},
+    "oort": {},
+    "fedcs": {},
+    "refl": {},
+    "f3ast": {},
+    "wics": BUDGETED,
+    "wics-bid": BUDGETED | {"policy": "wics", "index-source": "bid"},
+    "wics-total": BUDGETED | {"policy": "wics", "total-budget": 200.0},
+    "wics-estimated": BUDGETED | {"policy": "wics", "trains": "all", "sensitivities": "estimated"},
+    "abs": BUDGETED,
+    "maxpack": BUDGETED,
+    "random-budget": BUDGETED,
+}
+DECENTRALISED: dict[str, dict[str, Any]] = {
+    "markov-optimal": {"max-age": 5},
+    "markov-few": {"policy": "markov-optimal", "clients-per-round": 1},  # some rounds have to be forced
+    "markov-given": {"policy": "markov-optimal", "rates": "given"},
+    "markov-dropout": {"policy": "markov-optimal", "adaptive-dropout": True, "rates": "size"},
+    "markov-absence": {"policy": "markov-optimal", "absence": "learned", "weights": "unbiased"},
+    "markov-increasing": {"max-age": 5, "exponent": 2.0, "weights": "unbiased"},
+    "systematic": {"weights": "unbiased"},
+    "systematic-size": {"policy": "systematic", "rates": "size", "jitter": 0.5},
+    "systematic-absence": {"policy": "systematic", "absence": "learned"},
+    "systematic-random": {"policy": "systematic", "phases": "random"},
+}
+POLICIES = CENTRAL | {f"{row} {wire}": keys | {"wire": wire} for (row, keys), wire in product(
+    DECENTRALISED.items(), ("poll", "broadcast", "reserve")
+)}  # fmt: skip
+KINDS = ("plain", "evaluating", "late")
+RESUMED = ("evaluating", "late")  # kinds of which a run is cut, and goes on by what was written down then
+TIMED = ("oort", "fedcs")  # which go by seconds, so that their time is always simulated
+
+
+class Notes:
+    """An observer that keeps a line a round, and what a checkpoint would hold; it may end the run."""
+
+    def __init__(self, timed: bool, cut: int = 0) -> None:
+        self.lines: dict[int, str] = {}
+        self.clients: list[ClientRecord] = []
+        self.memory: dict[str, np.ndarray] = {}
+        self.model: dict[str, np.ndarray] = {}
+        self._timed, self._cut = timed, cut
+
+    def clients_seen(self, clients: list[ClientRecord]) -> None:
+        self.clients += clients
+
+    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: Mapping[str, np.ndarray]) -> None:
+        self.memory = {name: np.array(array) for name, array in memory.items()}
+        self.model = {name: array.numpy() for name, array in arrays.items()}
+        self.lines[record.round] = line_of(record, self.model, self._timed)
+        if record.round == self._cut:
+            raise KeyboardInterrupt
+
+
+def line_of(record: RoundRecord, model: Mapping[str, np.ndarray], timed: bool) -> str:
+    """Return a round as one line: outcomes by client, counts, and digests of the ledger's rows and of the model."""
+    parts = sorted(record.participations, key=lambda part: (part.client, part.outcome))
+    clients = " ".join(f"{p.client}{p.outcome[:3]}{'*' if p.refreshed else ''}" for p in parts)
+    row = {f.name: getattr(record, f.name) for f in fields(record) if not f.name.endswith("seconds")}
+    del row["started"]
+    row["participations"] = [asdict(part) | ({} if timed else {"seconds": None}) for part in parts]
+    for part in row["participations"]:
+        part["reason"] = None if part["reason"] is None else part["reason"].splitlines()[0][:20]  # a trace names files
+    counts = f"{record.asked}/{record.willing}/{record.declined}/{record.dropped}/{record.messages}"
+    forced = "forced " if record.forced else ""
+    blob = b"".join(np.ascontiguousarray(array).tobytes() for array in model.values())
+    return f"{clients} | {forced}{counts} | {_digest(json.dumps(row).encode())} {_digest(blob)}"
+
+
+def _digest(blob: bytes) -> str:
+    return hashlib.sha256(blob).hexdigest()[:10]
+
+
+class App(ClientApp):
+    """An app that fails now and then, by client and round."""
+
+    fails = False
+
+    def __call__(self, message, context):
+        client, round_, kind = (
+            context.node_config["partition-id"],
+            int(message.metadata.group_id),
+            message.metadata.message_type,
+        )
+        trains = self.fails and kind == "train" and (7 * client + 3 * round_) % 11 == 0
+        answers = self.fails and kind in ("query.participate", "query.bid") and (5 * client + round_) % 13 == 0
+        if trains or answers:
+            raise RuntimeError("lost")
+        return super().__call__(message, context)
+
+
+def app_of(fails: bool) -> App:
+    """Return an app whose clients add a constant of their own, lose less from round to round, and have a price."""
+    app = App()
+    app.fails = fails
+
+    @app.introduce()
+    def introduce(context, ask):
+        client = context.node_config["partition-id"]
+        terms = {"payment": 4.0 + client % 5, "sensitivity": 0.5 + 0.1 * client}
+        return {"num-examples": 10 * (client % 7 + 1), **terms}
+
+    @app.train()
+    def train(message, context):
+        client, round_ = context.node_config["partition-id"], int(message.metadata.group_id)
+        arrays = {k: v.numpy() * np.asarray(0.9, v.numpy().dtype) + np.asarray(0.01 * client, v.numpy().dtype)
+                  for k, v in message.content["arrays"].items()}  # fmt: skip
+        metrics = {"num-examples": 10 * (client % 7 + 1), "loss": (1 + client % 3) / math.sqrt(round_)}
+        content = {"arrays": ArrayRecord({k: Array(v) for k, v in arrays.items()}), "metrics": MetricRecord(metrics)}
+        return Message(RecordDict(content), reply_to=message)
+
+    @app.evaluate()
+    def evaluate(message, context):
+        client = context.node_config["partition-id"]
+        mean = abs(float(message.content["arrays"]["b"].numpy().sum()))
+        metrics = {"num-examples": 10 * (client % 7 + 1), "loss": mean + (5 * client % 7) / 10}
+        return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
+
+    return app
+
+
+def trace() -> DeviceTrace:
+    """Return devices of which each is there for minutes and away for one, and trains for 1 to 60 seconds."""
+    rng, end = np.random.default_rng(3), 5_000.0
+    spells = []
+    for _ in range(N):
+        ends = np.cumsum(rng.exponential([90.0, 30.0] * 60))
+        spells.append([(float(a), float(b)) for a, b in zip([0.0, *ends[1::2]], ends[::2], strict=False) if b < end])
+    free = np.full(N, np.inf)
+    return DeviceTrace(Availability.from_spells(spells, end), rng.uniform(0.05, 0.9, N), "example", free, free)
+
+
+class Churning(LocalGrid):
+    """A grid that one client joins in round 3, and one leaves from round 4 to round 8."""
+
+    round = 0
+
+    def get_node_ids(self):
+        nodes = list(super().get_node_ids())
+        return [n for i, n in enumerate(nodes) if not ((i == N and self.round < 2) or (i == 0 and 3 <= self.round < 8))]
+
+    def push_messages(self, messages):
+        messages = list(messages)
+        self.round = max([self.round, *(int(message.metadata.group_id) for message in messages)])
+        return super().push_messages(messages)
+
+
+def play(row: str, kind: str, folder: Path, *, cut: int = 0, after: Mapping[str, Any] | None = None) -> Notes:
+    """Play one of the runs, up to a round, or ``after`` what was kept of one that was cut."""
+    keys = POLICIES[row]
+    timed = kind == "late" or row in TIMED
+    values = {"policy": row.split()[0], "num-clients": N, "clients-per-round": 5, "seed": 3, "join-timeout": 0.3}
+    if kind == "evaluating":
+        values["evaluate-clients"] = 4
+    if timed:
+        values |= {"clock": "generated", "train-timeout": 15.0}
+    if kind == "late" and not {"budget", "weights"} & keys.keys() and row != "f3ast":
+        values |= {"over-selection": 1.2, "late-rounds": 2}
+    values |= {key: value for key, value in keys.items() if key != "rates" or value != "given"}
+    config = RunConfig.parse(values)
+    rates = None
+    if keys.get("rates") == "given":
+        rates = [rate * config.sent / sum(RATES) for rate in RATES]
+    notes, app = Notes(timed, cut), app_of(fails=kind == "evaluating")
+    about = {"runs-dir": str(folder), "seed": 3}
+    if timed:
+        grid: LocalGrid = ClockedGrid(app, about, N, lambda: None, trace())
+    else:
+        grid = Churning(app, about, N + 1)
+    model, resume = MODEL, None
+    if after is not None:
+        model = {name: _array(array) for name, array in after["model"].items()}
+        memory = {name: _array(array) for name, array in after["memory"].items()}
+        resume = Resume(after["round"] + 1, [ClientRecord(**client) for client in after["clients"]], memory)
+        for path, text in after["files"].items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text)
+        if isinstance(grid, Churning):
+            grid.round = after["round"]
+    strategy = make_strategy(config, "r", rates=rates, observer=notes, resume=resume)
+    arrays = ArrayRecord({name: Array(array) for name, array in model.items()})
+    try:
+        strategy.start(grid, arrays, ROUNDS)
+    except KeyboardInterrupt:
+        assert cut
+    return notes
+
+
+def checkpoint(row: str, kind: str, folder: Path) -> dict[str, Any]:
+    """Return all that is kept of a run that is cut after round 6, as JSON."""
+    notes = play(row, kind, folder, cut=CUT)
+    assert CUT in notes.lines, "the run was over before"
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {
+        "round": CUT,
+        "clients": [asdict(client) for client in notes.clients],
+        "model": {name: _plain(array) for name, array in notes.model.items()},
+        "memory": {name: _plain(array) for name, array in notes.memory.items()},
+        "files": {str(path.relative_to(folder)): path.read_text() for path in files},
+    }
+
+
+def _plain(array: np.ndarray) -> list[Any]:
+    return [str(array.dtype), list(array.shape), array.ravel().tolist()]
+
+
+def _array(plain: list[Any]) -> np.ndarray:
+    dtype, shape, values = plain
+    return np.array(values, dtype=dtype).reshape(shape)
+
+
+def every(what: Callable[[str, str, Path], Any], kinds: tuple[str, ...]) -> Iterator[tuple[str, str, Any]]:
+    """Yield what becomes of each row in each kind of run."""
+    for row, kind in product(POLICIES, kinds):
+        with tempfile.TemporaryDirectory() as folder:
+            yield row, kind, what(row, kind, Path(folder))
+
+
+def write(folder: Path) -> None:
+    """Play all runs and write what is compared."""
+    runs: dict[str, Any] = {row: {} for row in POLICIES}
+    for row, kind, notes in every(play, KINDS):
+        runs[row][kind] = notes.lines
+    kept: dict[str, Any] = {}
+    for row, kind, state in every(checkpoint, RESUMED):
+        kept.setdefault(row, {})[kind] = state
+    resumed = every(lambda row, kind, at: play(row, kind, at, after=kept[row][kind]), RESUMED)
+    for row, kind, notes in resumed:
+        runs[row][f"{kind} resumed"] = notes.lines
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "runs.json").write_text(json.dumps(runs, indent=1) + "\n")
+    with gzip.GzipFile(folder / "checkpoints.json.gz", "wb", mtime=0) as file:
+        file.write(json.dumps(kept).encode())
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
