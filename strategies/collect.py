@@ -2,14 +2,14 @@
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
 from numpy.typing import NDArray
 
-from aoi_fl.strategies.aggregation.base import Aggregation
+from aoi_fl.strategies.aggregation.base import Intake
 from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.clock import Clock
 from aoi_fl.strategies.guard import Refused, Update, check_name, one_line, read_answer, read_update
@@ -65,7 +65,7 @@ class Collector:
         self,
         plan: Plan,
         model: ArrayRecord,
-        aggregation: Aggregation,
+        aggregation: Intake,
         on_updates: bool,
         roster: Roster,
         record: RoundRecord,
@@ -136,14 +136,18 @@ class Collector:
         update = self._read(reply)
         return replace(update, arrays={name: self._less_model(name, array) for name, array in update.arrays.items()})
 
-    def add_late(self, mean: Mean, works: Sequence[Work]) -> None:
-        """Add what others have made of earlier rounds' models, when all updates in time have been taken."""
+    def add_late(self, mean: Mean | None, works: Sequence[Work]) -> None:
+        """Add what others have made of earlier rounds' models, when all updates in time have been taken.
+
+        Without a mean of ours the clients' parts are noted, and their updates are not used.
+        """
         known = [(work, work.update) for work in works if work.update is not None]
         weights = [
             float(update.examples) if math.isnan(work.weight) else work.weight * self._unit for work, update in known
         ]
         late = [self.round - work.round for work, _ in known]
-        given = mean.add_late([update.arrays for _, update in known], weights, late)
+        changes = [update.arrays for _, update in known]
+        given = [0.0] * len(known) if mean is None else mean.add_late(changes, weights, late)
         for (work, update), weight, rounds_late in zip(known, given, late, strict=True):
             self._learn(work.client, update.answer)
             self._weight[work.client] = weight
@@ -169,15 +173,21 @@ class Collector:
 
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return the new model, or None if no update could be used, and the metrics; complete the record."""
-        total = 1.0 if self._on_updates else sum(self._weight[p.client] for p in self._trained)
-        if total > 0:
-            self._trained = [replace(p, weight=self._weight[p.client] / total) for p in self._trained]
+        self.complete([part.client for part in self._trained])
+        return self._aggregation.finish()
+
+    def complete(self, used: Collection[int] | None) -> None:
+        """Complete the record, where the updates of these clients made the model; None: it is not known which did."""
+        if used is not None:
+            weights = {part.client: self._weight[part.client] * (part.client in used) for part in self._trained}
+            total = 1.0 if self._on_updates else sum(weights.values())
+            if total > 0:
+                self._trained = [replace(part, weight=weights[part.client] / total) for part in self._trained]
         self._record.trained += len(self._trained)
         self._record.participations += self._trained
         told = [(p.loss, p.examples) for p in self._trained if p.loss is not None and p.examples is not None]
         if told:
             self._record.train_loss = sum(v * n for v, n in told) / sum(n for _, n in told)
-        return self._aggregation.finish()
 
     def _read(self, reply: Message) -> Update:
         return read_update(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, Message, Metadata, RecordDict
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
@@ -69,6 +69,13 @@ class Dispatch:
         self._excused, self._exchange = set(asleep), None
         return messages
 
+    def adopt(self, kind: str, messages: Iterable[Message]) -> Mapping[int, Message]:
+        """Take up messages that somebody else has made, or the replies to them; return them by client."""
+        self._sent = self._by_client(messages)
+        self._kind = TRAINING if kind == protocol.TRAIN else EVALUATION
+        self._excused, self._exchange = set(), None
+        return self._sent
+
     def send(
         self,
         grid: Grid,
@@ -128,5 +135,10 @@ class Dispatch:
         return sorted(silent)
 
     def _by_client(self, messages: Iterable[Message]) -> dict[int, Message]:
-        known = ((self._roster.number(message.metadata.dst_node_id), message) for message in messages)
+        known = ((self._number(message.metadata), message) for message in messages)
         return {client: message for client, message in known if client is not None}
+
+    def _number(self, metadata: Metadata) -> int | None:
+        """Return the client that a message goes to, or that a reply comes from."""
+        number = self._roster.number(metadata.dst_node_id)
+        return self._roster.number(metadata.src_node_id) if number is None else number

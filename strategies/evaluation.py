@@ -5,15 +5,14 @@ can say in the same reply whether it takes part in round t+1, and need not be as
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from flwr.app import Message, MetricRecord
+from flwr.app import Message
 
 from aoi_fl.flower.errors import CLIENT_APP_RAISED
 from aoi_fl.science import draws
-from aoi_fl.strategies.aggregation.base import Aggregation
 from aoi_fl.strategies.guard import Refused, check_metrics, check_name, read_record, some_of
 from aoi_fl.strategies.patience import EVALUATION, QUESTION, TRAINING
 from aoi_fl.strategies.plan import RoundOptions
@@ -35,6 +34,7 @@ class Evaluation:
     ahead : the next round's question, to be put to those who evaluate; None if it is not to ride
     terms : completes that for a client
     hear : told that question, a client, and its answer
+    clients : those who evaluate, where a subclass has chosen them; None: they are drawn
 
     Attributes
     ----------
@@ -51,13 +51,11 @@ class Evaluation:
         ahead: Ask | None,
         terms: Callable[[Ask, int], Ask],
         hear: Callable[[Ask, int, Answer], None],
+        clients: Sequence[int] | None = None,
     ) -> None:
         self._examples_key, self._roster, self._record = options.weighted_by_key, roster, record
         self._terms, self._hear = terms, hear
-        resting = roster.patience.resting(ask.round, QUESTION, TRAINING, EVALUATION)
-        here = np.flatnonzero(roster.available_but(resting))
-        lots = draws.uniforms(options.seed, ask.round, "evaluate", len(roster))[here]
-        self.clients: list[int] = np.sort(here[np.argsort(lots)[: options.evaluators(len(here))]]).tolist()
+        self.clients = _drawn(options, roster, ask.round) if clients is None else list(clients)
         # A client whose update did not come may still be at work on it, and learn its age only then.
         unsettled = {part.client for part in record.participations if part.outcome != "trained"}
         self._asked_ahead = set() if ahead is None else set(self.clients) - unsettled
@@ -97,8 +95,16 @@ class Evaluation:
         self._record.dropped += 1
         self._dropped.setdefault(reason, []).append(self._roster.name(client))
 
-    def result(self, aggregation: Aggregation) -> MetricRecord | None:
-        """Return what the accepted evaluations say together; None if nothing could be used."""
+    def accepted(self) -> list[Message]:
+        """Return the accepted evaluations in client order, and log which were dropped."""
         for reason, names in self._dropped.items():
             logger.warning("Round %d: evaluation of %s dropped: %s", self._record.round, some_of(names), reason)
-        return aggregation.evaluated(self._record.round, [reply for _, reply in sorted(self._accepted.items())])
+        return [reply for _, reply in sorted(self._accepted.items())]
+
+
+def _drawn(options: RoundOptions, roster: Roster, round_: int) -> list[int]:
+    """Draw who evaluates in a round from those who are there and have not been silent of late."""
+    here = np.flatnonzero(roster.available_but(roster.patience.resting(round_, QUESTION, TRAINING, EVALUATION)))
+    lots = draws.uniforms(options.seed, round_, "evaluate", len(roster))[here]
+    drawn: list[int] = np.sort(here[np.argsort(lots)[: options.evaluators(len(here))]]).tolist()
+    return drawn

@@ -40,6 +40,12 @@ class SelectionPolicy:
     def learn(self, client: int, answer: Answer | None) -> None:
         """Take note of what a client said, with an update or in place of one."""
 
+    def observe(self, unanswered: int) -> None:
+        """Take note of what came of a round's training, by its record, whatever made the model of the updates.
+
+        ``unanswered`` clients were dropped before, when they were asked.
+        """
+
     def over(self) -> str | None:
         """Say why the run is complete before its last round; None while there is another one to play."""
         return None

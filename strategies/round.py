@@ -175,7 +175,10 @@ class AgeAwareStrategy(Steps):
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, timeout: float
     ) -> tuple[ArrayRecord, MetricRecord | None]:
         timeout = timeout if self.options.train_timeout is None else self.options.train_timeout
+        self._judge_first()
         messages: Iterable[Message] = self.configure_train(round_, arrays, config, grid)
+        if self._plan.ask.round != round_:
+            self._adopt_training(round_, arrays, messages := list(messages), grid)
         if not self._dispatch.count:
             self._stragglers.wait(self._record, self._clock, timeout)
         fresh, metrics = self.aggregate_train(round_, self._updates(grid, messages, timeout))
@@ -183,27 +186,20 @@ class AgeAwareStrategy(Steps):
         if nobody and (plan := self.rescue(self._ask(round_))) is not None:
             messages = self._train_messages(plan, arrays, config, grid)
             fresh, metrics = self.aggregate_train(round_, self._updates(grid, messages, timeout))
-        self._record.empty = fresh is None
-        self._so_far.trained |= fresh is not None  # also where a subclass aggregates by itself
         return (arrays if fresh is None else fresh), metrics
 
     def _updates(self, grid: Grid, messages: Iterable[Message], timeout: float) -> Iterable[Message]:
         """Return the round's updates as they come; where some are enough, reading them shows which are the last."""
-        updates = self._send(grid, messages, timeout, one_by_one=True)
-        return updates if _ours(self.aggregate_train) or self.options.enough is not None else list(updates)
+        return self._send(grid, messages, timeout, one_by_one=True)
 
     def _evaluate(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, timeout: float
     ) -> MetricRecord | None:
         timeout = timeout if self.options.evaluate_timeout is None else self.options.evaluate_timeout
-        messages = self.configure_evaluate(round_, arrays, config, grid)
-        replies: Iterable[Message] = self._send(grid, messages, timeout, one_by_one=False)
-        return self.aggregate_evaluate(round_, replies if _ours(self.aggregate_evaluate) else list(replies))
-
-
-def _ours(step: Callable[..., Any]) -> bool:
-    """Tell a step of ours, which reads replies once, from a subclass's, which may expect a list, as from Flower."""
-    return getattr(step, "__module__", "").startswith("aoi_fl.")
+        messages: Iterable[Message] = self.configure_evaluate(round_, arrays, config, grid)
+        if self._evaluation is None:
+            self._adopt_evaluation(round_, messages := list(messages))
+        return self.aggregate_evaluate(round_, self._send(grid, messages, timeout, one_by_one=False))
 
 
 def _shown(value: object) -> str:

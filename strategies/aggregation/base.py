@@ -17,21 +17,12 @@ class Draft(NamedTuple):
     kind: str
 
 
-class Aggregation(Protocol):
-    """From accepted updates to a model, and from clients' metrics to one record.
-
-    The order of calls in a round is :meth:`to_train`, :meth:`begin`, :meth:`add` for each accepted update,
-    :meth:`finish`; then :meth:`to_evaluate` and :meth:`evaluated`.
-    """
+class Intake(Protocol):
+    """Takes a round's accepted updates, one by one."""
 
     @property
     def opaque(self) -> bool:
         """Whether the model is bytes of no constant shape, which only this aggregation can judge."""
-
-    def to_train(
-        self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
-    ) -> Mapping[int, Draft]:
-        """Return what each of the chosen nodes is sent; a node that is left out is sent nothing."""
 
     def begin(self, round_: int, model: ArrayRecord) -> None:
         """Begin to aggregate a round's updates of a model."""
@@ -41,6 +32,19 @@ class Aggregation(Protocol):
 
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return the new model, None if nothing could be made of the updates, and the clients' metrics."""
+
+
+class Aggregation(Intake, Protocol):
+    """From accepted updates to a model, and from clients' metrics to one record.
+
+    The order of calls in a round is :meth:`to_train`, :meth:`begin`, :meth:`add` for each accepted update,
+    :meth:`finish`; then :meth:`to_evaluate` and :meth:`evaluated`.
+    """
+
+    def to_train(
+        self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
+    ) -> Mapping[int, Draft]:
+        """Return what each of the chosen nodes is sent; a node that is left out is sent nothing."""
 
     def to_evaluate(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid

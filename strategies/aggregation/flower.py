@@ -92,7 +92,7 @@ class ByFlower:
             return None, None
         replies = self._ready([reply for reply, _ in accepted], [weight for _, weight in accepted])
         arrays, metrics = self._strategy.aggregate_train(self._round, replies)
-        return None if arrays is None else self._in_its_types(arrays), metrics
+        return None if arrays is None else in_types_of(self._model, arrays), metrics
 
     def to_evaluate(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
@@ -186,14 +186,6 @@ class ByFlower:
             logger.warning("Left out, since not every client sends it alike: %s", some_of(new))
         return list(replies)
 
-    def _in_its_types(self, arrays: ArrayRecord) -> ArrayRecord:
-        """Undo the promotion to float64 of FedAdam and its kin, else every client is refused a round later."""
-        if not self.opaque:
-            for name, model in self._model.items():
-                if name in arrays and arrays[name].dtype != model.dtype:
-                    arrays[name] = Array(cast(arrays[name].numpy(), model.dtype))
-        return arrays
-
 
 class ChosenNodes:
     """A grid that lists some of another's nodes; the rest of it is the other's."""
@@ -212,6 +204,15 @@ class ChosenNodes:
 def is_opaque(model: ArrayRecord) -> bool:
     """Say whether a model is bytes without a shape of their own, as Flower's XGBoost strategies send trees."""
     return bool(model) and all(array.dtype == "uint8" and len(array.shape) == 1 for array in model.values())
+
+
+def in_types_of(model: ArrayRecord, arrays: ArrayRecord) -> ArrayRecord:
+    """Undo the promotion to float64 of FedAdam and its kin, else every client is refused a round later."""
+    if not is_opaque(model):
+        for name, array in model.items():
+            if name in arrays and arrays[name].dtype != array.dtype:
+                arrays[name] = Array(cast(arrays[name].numpy(), array.dtype))
+    return arrays
 
 
 def _call_alike(replies: Sequence[Message], names: Sequence[str | None]) -> None:

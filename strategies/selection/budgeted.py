@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
@@ -160,13 +159,12 @@ class BudgetedRefresh(AgeAwareStrategy):
         reason = self.bounded.over(self._prices(known))
         return reason and f"{reason} (total-budget)"
 
-    def aggregate_train(self, server_round: int, replies: Any) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Average the updates; a client whose update came back has refreshed its data, its age starts again.
+    def observe(self, unanswered: int) -> None:
+        """Note who has refreshed its data: a client whose update came back, whose age starts again.
 
         Of one that failed or fell silent nobody knows: it is paid, and counts as not refreshed.
         """
-        result = super().aggregate_train(server_round, replies)
-        parts = self._record.participations
+        server_round, parts = self._record.round, self._record.participations
         parts = [replace(part, payment=self._paid.get(part.client)) for part in parts]
         if self._learned is not None:
             parts = self._learned.noted(parts)
@@ -175,7 +173,6 @@ class BudgetedRefresh(AgeAwareStrategy):
         for part in self._record.participations:
             if part.refreshed and part.outcome == "trained":
                 self._refreshed[part.client] = server_round
-        return result
 
     def _take_in(self, round_: int) -> None:
         """Check clients met for the first time, and learn the age of their data.

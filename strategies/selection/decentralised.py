@@ -6,13 +6,11 @@ machine on the client's side behind all of them.
 
 import logging
 import time
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
@@ -150,15 +148,11 @@ class DecentralisedParticipation(AgeAwareStrategy):
         record.willing = int(willing.sum())
         return equal(willing, question)
 
-    def aggregate_train(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Add the updates up, and learn who was there."""
-        result = super().aggregate_train(server_round, replies)
+    def observe(self, unanswered: int) -> None:
+        """Learn who was there."""
         if self._absence is not None:
             self._absence.note(self.roster, self._record, self._slept)
             self._absence.warn(self.targets(), self._record)
-        return result
 
     def ahead(self, ask: Ask) -> Ask | None:
         """Let a round's evaluation ask who takes part in the next, where the wire can."""

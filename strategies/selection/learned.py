@@ -1,10 +1,9 @@
 """Central policies that learn from what clients report: their losses, and how long they take."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, Message, MetricRecord
 from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
@@ -58,15 +57,11 @@ class LearnedSelection(CentralSelection):
         self._population = super().population(round_)
         return self._population
 
-    def aggregate_train(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Add the updates up, and let the selector learn what came with them."""
-        result = super().aggregate_train(server_round, replies)
+    def observe(self, unanswered: int) -> None:
+        """Let the selector learn what came with the updates."""
         if self._population is not None:
-            self.selector.learn(server_round, self._population, report(self._record))
+            self.selector.learn(self._record.round, self._population, report(self._record))
             self._population = None
-        return result
 
 
 def report(record: RoundRecord) -> Report:

@@ -1,12 +1,11 @@
 """The Markov policy: each client takes part with a probability that depends on its age (Javani & Wang 2024, 2025)."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, Message, MetricRecord
 from numpy.typing import NDArray
 
 from aoi_fl.science.absence import absent_table
@@ -189,15 +188,11 @@ class MarkovParticipation(DecentralisedParticipation):
             self._count_lost(self._record.dropped)
         return super().rescue(ask)
 
-    def aggregate_train(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Add the updates up, and note how many willing clients were lost."""
-        unanswered = self._record.dropped
-        result = super().aggregate_train(server_round, replies)
+    def observe(self, unanswered: int) -> None:
+        """Learn who was there, and how many willing clients were lost."""
+        super().observe(unanswered)
         if self._adaptive and not self._plan.ask.forced:
             self._count_lost(unanswered)
-        return result
 
     def _count_lost(self, unanswered: int) -> None:
         """Count the round's willing clients and the lost among them, once; a forced client is no evidence.

@@ -1,11 +1,10 @@
 """Systematic participation: a rate and a phase tell a client every round it takes part in, without coin or poll."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self, get_args
 
 import numpy as np
-from flwr.app import ArrayRecord, Message, MetricRecord
 from numpy.typing import NDArray
 
 from aoi_fl.science.absence import EVERY, retold, told_rates
@@ -142,15 +141,13 @@ class SystematicParticipation(DecentralisedParticipation):
                 self._phases, self._shifts = np.append(self._phases, phase), np.append(self._shifts, 0.0)
         self._rates = rates
 
-    def aggregate_train(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Add the updates up, and ask for other rates now and then, by what was learned of who is there."""
-        result = super().aggregate_train(server_round, replies)
-        if self._absence is not None and server_round % EVERY == 0:
+    def observe(self, unanswered: int) -> None:
+        """Learn who was there, and ask for other rates now and then."""
+        super().observe(unanswered)
+        round_ = self._record.round
+        if self._absence is not None and round_ % EVERY == 0:
             wanted = self._reached(self._rates)
-            self._ask_for(np.where(retold(self._asked, wanted), wanted, self._asked), server_round)
-        return result
+            self._ask_for(np.where(retold(self._asked, wanted), wanted, self._asked), round_)
 
     def _reached(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the rates to ask for, so that clients achieve these."""
