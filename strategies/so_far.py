@@ -43,9 +43,12 @@ def nothing_trained(last: RoundRecord, withheld: int) -> NothingTrainedError:
 
     ``withheld`` is how many clients were sent the model in that, if somebody else plays the rounds and no reply came.
     """
-    reasons = list(dict.fromkeys(f"{p.name} {p.outcome}: {p.reason}" for p in last.participations))
+    lost = [part for part in last.participations if part.outcome != "trained"]
+    reasons = list(dict.fromkeys(f"{part.name} {part.outcome}: {part.reason}" for part in lost))
     remedy = ". Raise train-timeout" if {p.outcome for p in last.participations} == {"late"} else ""
     none = "No client was sent the model in the last of them."
+    if last.trained:
+        none = f"In the last of them no model was made of {last.trained} updates."
     if withheld:
         none = (
             f"In the last of them {withheld} client(s) were sent the model, and no reply was handed on: whoever plays "

@@ -229,6 +229,7 @@ def test_a_step_whose_model_is_not_finite_leaves_the_model(value, tmp_path, capl
     notes, result, _ = play_anyway(lambda **s: Own(N, **s), honest_app(), tmp_path)
     same_model(result, MODEL)
     assert [record.empty for record in notes.rounds] == [True, True] and whom(notes) == [[0, 1, 2, 3]] * 2
+    assert "no model was made of 4 updates" in caplog.text and ": None" not in caplog.text
 
 
 def play_anyway(make, app, tmp_path):
