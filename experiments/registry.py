@@ -63,9 +63,11 @@ def others() -> dict[str, Experiment]:
     from aoi_fl.experiments.figures.arena import ARENAS, Arena
     from aoi_fl.experiments.figures.cohorts import Cohorts
     from aoi_fl.experiments.figures.headline import Headline
+    from aoi_fl.experiments.figures.rare_classes import RareClasses
     from aoi_fl.experiments.figures.traces import Traces
 
-    return {experiment.name: experiment for experiment in (Traces(), Arena(), *ARENAS, Headline(), Cohorts())}
+    every = (Traces(), Arena(), *ARENAS, RareClasses(), Headline(), Cohorts())
+    return {experiment.name: experiment for experiment in every}
 
 
 def known() -> dict[str, Experiment]:

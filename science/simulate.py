@@ -47,6 +47,7 @@ def simulate(
     availability: Callable[[int], Mask] | None = None,
     reports: Reports | None = None,
     clock: RoundClock | None = None,
+    observe: Callable[[int, Selection], None] | None = None,
 ) -> History:
     """Play a policy over rounds 1 … R and return who took part.
 
@@ -74,6 +75,7 @@ def simulate(
         selector goes on with what it has learned before
     clock : simulated time, which decides who is there and whose work counts, in place of ``availability``, and reports
         the seconds; whoever is lost or late has not taken part
+    observe : called with each round and its selection, before the selector learns from the round
 
     Returns
     -------
@@ -114,13 +116,15 @@ def simulate(
         played = _decided(willing, there, policy if isinstance(policy, Absent) else None)
     rates = long_run_rates(policy, population) if weighting == "unbiased" else None
     recorder = Recorder(len(population.ages), first_ages)
-    for selection in islice(played, rounds):
+    for round_, selection in enumerate(islice(played, rounds), 1):
         if weighting is not None:
             if rates is not None and isinstance(policy, Absent):
                 rates = long_run_rates(policy, population)  # as far as is known by now
             weights = weigh(weighting, selection.clients, population.sizes, rates, selection.draws)
             selection = replace(selection, weights=weights)
         recorder.append(selection)
+        if observe is not None:
+            observe(round_, selection)
         if clock is not None and clock.now >= clock.until:
             break
     return recorder.history()

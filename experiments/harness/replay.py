@@ -5,7 +5,7 @@ model, its data, its number and the round; so this is the run itself, of any pol
 knows.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness.federation import DIGITS
 from aoi_fl.science.history import History
-from aoi_fl.science.selection import Population, Selector
+from aoi_fl.science.seen import Report
+from aoi_fl.science.selection import Population, Selection, Selector
 from aoi_fl.science.simulate import Decentralised, simulate
 from aoi_fl.science.weighting import Weighting
 
@@ -29,6 +30,7 @@ class Dealt:
     dataset, data_dir, model, seed : as run keys
     clients : how many share it
     split : how, as :func:`aoi_fl.learning.partition.make` takes it: kind, alpha, sizes
+    training : run keys of local training, where they are not the data set's own
 
     Attributes
     ----------
@@ -37,7 +39,14 @@ class Dealt:
     """
 
     def __init__(
-        self, dataset: str, data_dir: str, model: str, seed: int, clients: int, split: Mapping[str, Any]
+        self,
+        dataset: str,
+        data_dir: str,
+        model: str,
+        seed: int,
+        clients: int,
+        split: Mapping[str, Any],
+        training: Mapping[str, Any],
     ) -> None:
         from aoi_fl.learning import partition, sgd
         from aoi_fl.learning.settings import TaskSettings
@@ -46,7 +55,7 @@ class Dealt:
         sgd.threads(1)
         self.seed = seed
         kept_to = DIGITS if dataset == "digits" else {}
-        keys = {**kept_to, "dataset": dataset, "model": model, "seed": seed}
+        keys = {**kept_to, **training, "dataset": dataset, "model": model, "seed": seed}
         self.settings = TaskSettings.model_validate(keys).resolved()
         self.task = Task(dataset, data_dir, self.settings.model, "auto", seed)
         indices = partition.make(self.task.data.train_y, clients, seed=seed, **split)
@@ -55,6 +64,76 @@ class Dealt:
 
     def fit(self, arrays: Any, examples: Any, client: int, round_: int, **length: int) -> Any:
         """Return the arrays after training on examples; client and round make the order of the batches."""
+        return self._trained(arrays, examples, client, round_, **length)[0]
+
+    def models(self, history: History) -> Iterator[Arrays]:
+        """Yield the first model, then that after each round: θ + Σ ω_i(θ_i − θ) over those who took part."""
+        arrays: Arrays = self.task.initial_arrays()
+        yield arrays
+        for t in range(1, history.rounds + 1):
+            arrays, _ = self._aggregated(arrays, history.selection(t), t)
+            yield arrays
+
+    def history(self, policy: Decentralised | Selector, rounds: int, weighting: Weighting | None = None) -> History:
+        """Return the selections of a policy on these clients, all of which are always available."""
+        return simulate(policy, self._everyone(), rounds, self.seed, weighting=weighting)
+
+    def play(
+        self,
+        policy: Decentralised | Selector,
+        rounds: int,
+        weighting: Weighting | None,
+        after: Callable[[int, Arrays], None],
+        availability: Callable[[int], NDArray[np.bool_]] | None = None,
+    ) -> History:
+        """Train while the policy selects, so that a policy that learns from losses sees the real ones.
+
+        Parameters
+        ----------
+        policy, rounds, weighting, availability : as :func:`aoi_fl.science.simulate.simulate` takes them
+        after : called with each round and the model after it
+        """
+        arrays: Arrays = self.task.initial_arrays()
+        losses = np.full(len(self.sizes), np.nan)
+
+        def observe(round_: int, selection: Selection) -> None:
+            nonlocal arrays
+            arrays, losses[selection.clients] = self._aggregated(arrays, selection, round_)
+            after(round_, arrays)
+
+        def reports(round_: int, clients: NDArray[np.int64]) -> Report:
+            return Report(clients, losses[clients], np.full(len(clients), np.nan))
+
+        return simulate(
+            policy,
+            self._everyone(),
+            rounds,
+            self.seed,
+            weighting=weighting,
+            availability=availability,
+            reports=reports,
+            observe=observe,
+        )
+
+    def _everyone(self) -> Population:
+        n = len(self.sizes)
+        return Population(np.zeros(n, np.int64), self.sizes, np.ones(n, np.bool_))
+
+    def _aggregated(self, arrays: Arrays, selection: Selection, round_: int) -> tuple[Arrays, NDArray[np.float64]]:
+        """Return the model after a round, and the mean training loss of each client that took part."""
+        if not len(selection.clients):
+            return arrays, np.empty(0)
+        rest = 1.0 - selection.weights.sum()
+        sums = {name: rest * array.astype(np.float64) for name, array in arrays.items()}
+        losses = []
+        for client, weight in zip(selection.clients.tolist(), selection.weights.tolist(), strict=True):
+            trained, loss = self._trained(arrays, self.parts[client], client, round_, epochs=self.settings.local_epochs)
+            losses.append(loss)
+            for name, array in trained.items():
+                sums[name] += weight * array
+        return {name: total.astype(np.float32) for name, total in sums.items()}, np.array(losses)
+
+    def _trained(self, arrays: Any, examples: Any, client: int, round_: int, **length: int) -> tuple[Any, float]:
         return self.task.train(
             arrays,
             examples,
@@ -64,38 +143,18 @@ class Dealt:
             batch_size=self.settings.batch_size,
             seed=self.seed,
             **length,
-        )[0]
-
-    def models(self, history: History) -> Iterator[Arrays]:
-        """Yield the first model, then that after each round: θ + Σ ω_i(θ_i − θ) over those who took part."""
-        arrays: Arrays = self.task.initial_arrays()
-        yield arrays
-        for t in range(1, history.rounds + 1):
-            selection = history.selection(t)
-            rest = 1.0 - selection.weights.sum()
-            sums = {name: rest * array.astype(np.float64) for name, array in arrays.items()}
-            for client, weight in zip(selection.clients.tolist(), selection.weights.tolist(), strict=True):
-                trained = self.fit(arrays, self.parts[client], client, t, epochs=self.settings.local_epochs)
-                for name, array in trained.items():
-                    sums[name] += weight * array
-            if len(selection.clients):
-                arrays = {name: total.astype(np.float32) for name, total in sums.items()}
-            yield arrays
-
-    def history(
-        self,
-        policy: Decentralised | Selector,
-        rounds: int,
-        weighting: Weighting | None = None,
-        **more: Any,
-    ) -> History:
-        """Return the selections of a policy on these clients; ``more`` as :func:`simulate` takes it."""
-        n = len(self.sizes)
-        everyone = Population(np.zeros(n, np.int64), self.sizes, np.ones(n, np.bool_))
-        return simulate(policy, everyone, rounds, self.seed, weighting=weighting, **more)
+        )
 
 
 @lru_cache(maxsize=1)
-def dealt(dataset: str, data_dir: str, model: str, seed: int, clients: int, **split: Any) -> Dealt:
+def dealt(
+    dataset: str,
+    data_dir: str,
+    model: str,
+    seed: int,
+    clients: int,
+    training: tuple[tuple[str, Any], ...] = (),
+    **split: Any,
+) -> Dealt:
     """Return a :class:`Dealt`, the last one again for the other policies that share it."""
-    return Dealt(dataset, data_dir, model, seed, clients, split)
+    return Dealt(dataset, data_dir, model, seed, clients, split, dict(training))

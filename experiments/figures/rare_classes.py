@@ -1,0 +1,174 @@
+"""Availability that goes with the labels: which policy serves the classes of rarely available clients."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi_fl.experiments.harness.base import Options, Row, Unit
+from aoi_fl.experiments.harness.replay import Dealt, dealt
+from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
+from aoi_fl.learning.examples import Examples
+from aoi_fl.science import draws
+from aoi_fl.science.absence import AbsentMarkovPolicy, AbsentSystematicPolicy
+from aoi_fl.science.f3ast import F3ast
+from aoi_fl.science.load import participation
+from aoi_fl.science.names import Weighting
+from aoi_fl.science.oort import OortSelector
+from aoi_fl.science.rates import equal_rates
+from aoi_fl.science.selection import OldestAgeSelector, RandomSelector, Selector
+from aoi_fl.science.simulate import Decentralised
+
+_CLIENTS, _PER_ROUND, _ALPHA, _CLASSES = 100, 10, 0.1, 10
+_LOW, _HIGH = 0.05, 0.9  # availability of the rarest and of the most frequent class
+_RARE = 3  # classes
+_CASE = "availability by label"
+_EVALUATIONS = 6  # in the last quarter of the rounds
+
+_RANDOM, _AGE, _SYSTEMATIC, _MARKOV, _F3AST, _OORT = (
+    "random",
+    "oldest-age",
+    "systematic, learned",
+    "markov, learned",
+    "f3ast",
+    "oort",
+)
+_Make = Callable[[int], Decentralised | Selector]
+_MAKE: Mapping[str, tuple[_Make, Weighting | None]] = {
+    _RANDOM: (lambda seed: RandomSelector(_PER_ROUND, seed), "size"),
+    _AGE: (lambda seed: OldestAgeSelector(_PER_ROUND, seed), "size"),
+    _SYSTEMATIC: (lambda seed: AbsentSystematicPolicy(equal_rates(_CLIENTS, _PER_ROUND), seed), "size"),
+    _MARKOV: (lambda seed: AbsentMarkovPolicy(equal_rates(_CLIENTS, _PER_ROUND)), "size"),
+    _F3AST: (lambda seed: F3ast(_PER_ROUND, seed), None),
+    _OORT: (lambda seed: OortSelector(_PER_ROUND, seed), "size"),
+}
+
+
+def availability_by_class(seed: int) -> NDArray[np.float64]:
+    """Return (10,) the availability of each class's clients: 0.05 to 0.9 in equal steps, in an order drawn by seed."""
+    order = draws.generator(seed, 0, "rare-classes").permutation(_CLASSES)
+    found = np.empty(_CLASSES)
+    found[order] = np.linspace(_LOW, _HIGH, _CLASSES)
+    return found
+
+
+def availability_of(labels: Sequence[NDArray[np.int64]], by_class: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (n,) the availability of clients: that of the most frequent label of their examples."""
+    return by_class[[int(np.bincount(own, minlength=_CLASSES).argmax()) for own in labels]]
+
+
+def _higher(policy: str, text: str) -> Hypothesis:
+    return Hypothesis(
+        f"{text} has a higher accuracy on the rare classes than random selection",
+        (Contrast(_CASE, policy, "rare", 1, _RANDOM),),
+    )
+
+
+class RareClasses(Study):
+    """Six policies on clients that are available in 5 to 90 % of the rounds, by their most frequent label."""
+
+    name = "rare-classes"
+    title = "Who loses when availability goes with the labels"
+    source = "Not in the papers; MNIST, Dirichlet 0.1"
+    minutes = 30
+    cases = (_CASE,)
+    policies = tuple(_MAKE)
+    measures = (
+        Measure("rare", "accuracy on the 3 rare classes, %", 1, 100.0, drawn=True),
+        Measure("others", "accuracy on the other 7, %", 1, 100.0),
+        Measure("accuracy", "accuracy, %", 1, 100.0, drawn=True),
+        Measure("jain", "Jain's index", 2, compared=False),
+        Measure("updates", "updates a round", 1, compared=False),
+    )
+    hypotheses = (
+        _higher(_AGE, "Oldest-age selection"),
+        _higher(_SYSTEMATIC, "Systematic participation with learned availability"),
+        _higher(_MARKOV, "Markov participation with learned availability"),
+        _higher(_F3AST, "F3AST"),
+        _higher(_OORT, "Oort"),
+    )
+    planned, first = 20, 101
+
+    def datasets(self, options: Options) -> tuple[str, ...]:
+        """Return MNIST; a quick look takes the digits."""
+        return ("digits" if options.quick else "mnist",)
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        """Return the run keys that all units share."""
+        return {
+            "dataset": self.datasets(options)[0],
+            "model": "2nn",
+            "num-clients": _CLIENTS,
+            "clients-per-round": _PER_ROUND,
+            "partition": f"dirichlet:{_alpha(options)}",
+            "availability": f"{_LOW} to {_HIGH} by most frequent label, a coin a round",
+            "num-server-rounds": options.rounds or (8 if options.quick else 120),
+            "local-epochs": 1,
+            "batch-size": 10 if options.quick else 50,
+            "learning-rate": 0.1,
+            "learning-rate-decay": 1.0,
+        }
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Train along the policy's selections, and return the accuracies of the last quarter of the rounds."""
+        chosen, seed = self.settings(options), unit["seed"]
+        training = tuple((key, chosen[key]) for key in ("local-epochs", "batch-size", "learning-rate-decay"))
+        training += (("learning-rate", chosen["learning-rate"]),)
+        there: Dealt = dealt(
+            chosen["dataset"], str(options.data_dir), chosen["model"], seed, _CLIENTS, training, kind="dirichlet",
+            alpha=_alpha(options),
+        )  # fmt: skip
+        by_class = availability_by_class(seed)
+        shares = availability_of([part.y.numpy() for part in there.parts], by_class)
+        rounds = chosen["num-server-rounds"]
+        every = max(1, rounds // 4 // _EVALUATIONS)
+        rare, others = _tests(there, np.argsort(by_class)[:_RARE])
+        found: list[tuple[float, float]] = []
+
+        def after(round_: int, arrays: Any) -> None:
+            if options.watch:
+                options.watch.tell(round_, rounds)
+            if round_ > rounds - rounds // 4 and (rounds - round_) % every == 0:
+                found.append((there.task.evaluate(arrays, rare)[1], there.task.evaluate(arrays, others)[1]))
+
+        def available(round_: int) -> NDArray[np.bool_]:
+            return draws.uniforms(seed, round_, "rare-classes-availability", _CLIENTS) < shares
+
+        make, weighting = _MAKE[unit["policy"]]
+        history = there.play(make(seed), rounds, weighting, after, available)
+        on_rare, on_others = np.mean(found, axis=0).tolist()
+        return [
+            {
+                "rare": round(on_rare, 5),
+                "others": round(on_others, 5),
+                "accuracy": round((len(rare) * on_rare + len(others) * on_others) / (len(rare) + len(others)), 5),
+                "jain": round(participation(history).jain, 4),
+                "updates": round(len(history.members) / rounds, 3),
+            }
+        ]
+
+    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+        """Say how availability goes with the labels, and where the accuracy is taken."""
+        return (
+            f"Each of {settings['num-clients']} clients is available with the probability of its most frequent label, "
+            f"{_LOW} to {_HIGH} in equal steps; the order of the labels is drawn by seed. "
+            f"The server takes {settings['clients-per-round']} clients a round, which train for one local epoch, and "
+            "accuracies are means over the last quarter of "
+            f"{settings['num-server-rounds']} rounds. "
+            "Weights are by size, but F3AST has its own; clients that decide alone aim at the same rate for all."
+        )
+
+
+def _alpha(options: Options) -> float:
+    """Return the concentration; the digits are too few for MNIST's."""
+    return 0.6 if options.quick else _ALPHA
+
+
+def _tests(there: Dealt, rare: NDArray[np.int64]) -> tuple[Examples, Examples]:
+    """Return the test examples of the rare classes, and the others."""
+    import torch
+
+    x, y = torch.from_numpy(there.task.data.test_x), torch.from_numpy(there.task.data.test_y)
+    which = torch.from_numpy(np.isin(there.task.data.test_y, rare))
+    return Examples(x[which], y[which]), Examples(x[~which], y[~which])
