@@ -19,8 +19,8 @@ from benchmarks.table import write_page
 NAMES = (
     "command", "selection", "training", "together", "engines", "aggregation", "scale", "client", "deployed", "clock",
 )  # fmt: skip
-# Long, or in need of what is not here: Docker, another simulator.
-BY_NAME = ("cluster", "fleet", "asleep", "stock", "pfl")
+# Long, or in need of what is not here: Docker, a GPU, another simulator.
+BY_NAME = ("gpu", "cluster", "fleet", "asleep", "stock", "pfl")
 _TEXTS = ("ladder", "profile")  # functions of a benchmark's module that make a part of the page
 
 

@@ -2,9 +2,28 @@
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.nn import functional
 
 MARGIN = 4  # pixels that a crop may be off, each way
+
+
+def drawn(draws: np.random.Generator, n: int) -> NDArray[np.int64]:
+    """Return (3, n) the row and the column at which each crop begins, and 1 where it is flipped."""
+    moves = [draws.integers(0, 2 * MARGIN + 1, n) for _ in range(2)]
+    return np.stack([*moves, draws.random(n) < 0.5])
+
+
+def moved(images: torch.Tensor, crops: torch.Tensor) -> torch.Tensor:
+    """Return images (n, C, H, W) cropped and flipped as ``crops`` (3, n) of :func:`drawn` says, zeros coming in."""
+    _, _, height, width = images.shape
+    device, (down, right, flips) = images.device, crops.unbind()
+    channels_last = functional.pad(images, (MARGIN,) * 4).permute(0, 2, 3, 1)
+    rows = down[:, None] + torch.arange(height, device=device)
+    columns = torch.arange(width, device=device)
+    columns = right[:, None] + torch.where(flips[:, None] > 0, columns.flip(0), columns)
+    each = torch.arange(len(images), device=device)[:, None, None]
+    return channels_last[each, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
 
 
 def cropped_and_flipped(images: torch.Tensor, draws: np.random.Generator) -> torch.Tensor:
@@ -12,13 +31,4 @@ def cropped_and_flipped(images: torch.Tensor, draws: np.random.Generator) -> tor
 
     Source: Krizhevsky, Sutskever & Hinton 2012, Section 4.1; for CIFAR with four pixels, He et al. 2016, Section 4.2.
     """
-    n, _, height, width = images.shape
-    device = images.device
-    down, right = (torch.from_numpy(draws.integers(0, 2 * MARGIN + 1, n)).to(device) for _ in range(2))
-    flips = torch.from_numpy(draws.random(n) < 0.5).to(device)
-    channels_last = functional.pad(images, (MARGIN,) * 4).permute(0, 2, 3, 1)
-    rows = down[:, None] + torch.arange(height, device=device)
-    columns = torch.arange(width, device=device)
-    columns = right[:, None] + torch.where(flips[:, None], columns.flip(0), columns)
-    each = torch.arange(n, device=device)[:, None, None]
-    return channels_last[each, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
+    return moved(images, torch.from_numpy(drawn(draws, len(images))).to(images.device))

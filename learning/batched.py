@@ -12,19 +12,28 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from aoi_fl.learning import sgd, stacked
+from aoi_fl.learning import augment, sgd, stacked
 
 _BLOCK = 64  # steps whose batches are drawn and moved to the device together
 
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """What one client trains on: images (n, C, H, W), labels (n,), where its permutations come from, any weights."""
+    """What one client trains on.
+
+    Attributes
+    ----------
+    x, y : images (n, C, H, W), labels (n,)
+    order : draws its permutations
+    weights : of the images, (n,); None: all equal
+    crops : draws crops and flips of each batch (:mod:`aoi_fl.learning.augment`), for all clients or none
+    """
 
     x: Tensor
     y: Tensor
     order: np.random.Generator
     weights: NDArray[np.floating] | None = None
+    crops: np.random.Generator | None = None
 
 
 def fit_many(
@@ -36,6 +45,7 @@ def fit_many(
     loss: sgd.Loss,
     epochs: int | None = None,
     steps: int | None = None,
+    low: bool = False,
 ) -> tuple[list[Tensor], list[float]]:
     """Train a copy of the model for each client, as :func:`aoi_fl.learning.sgd.fit` does one after another.
 
@@ -51,7 +61,7 @@ def fit_many(
         :func:`aoi_fl.learning.stacked.supports`.
     shares
         At least one, each with at least one image.
-    learning_rate, batch_size, loss, epochs, steps
+    learning_rate, batch_size, loss, epochs, steps, low
         As in :func:`aoi_fl.learning.sgd.fit`.
 
     Returns
@@ -80,8 +90,12 @@ def fit_many(
         clients, width = step.index.shape
         leaves = [p[:clients].requires_grad_() for p in parameters]
         chosen = step.index.flatten()
-        outputs = stacked.forward(model, leaves, x.index_select(0, chosen).unflatten(0, (clients, width)))
-        each = loss(outputs.flatten(0, 1), y.index_select(0, chosen), reduction="none")
+        images = x.index_select(0, chosen)
+        if step.crops is not None:
+            images = augment.moved(images, step.crops.flatten(1))
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=low):
+            outputs = stacked.forward(model, leaves, images.unflatten(0, (clients, width)))
+        each = loss(outputs.flatten(0, 1).to(x.dtype), y.index_select(0, chosen), reduction="none")
         value = (each.view(clients, width) * step.factor).sum(dim=1)
         gradients = torch.autograd.grad(value.sum(), leaves)
         with torch.no_grad():
@@ -94,11 +108,15 @@ def fit_many(
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """One step of the clients that still train: images (clients, width), their factors in the loss, batch sizes."""
+    """One step of the clients that still train: images (clients, width), their factors in the loss, batch sizes.
+
+    ``crops``, (3, clients, width), are those of :func:`aoi_fl.learning.augment.drawn`.
+    """
 
     index: Tensor
     factor: Tensor
     sizes: NDArray[np.int64]
+    crops: Tensor | None
 
 
 def _steps(shares: Sequence[Share], counts: Sequence[int], batch_size: int, like: Tensor) -> Iterator[_Step]:
@@ -111,6 +129,7 @@ def _steps(shares: Sequence[Share], counts: Sequence[int], batch_size: int, like
         rows = min(_BLOCK, counts[0] - begin)
         index = np.zeros((rows, len(shares), widest), np.int64)
         factor = np.zeros((rows, len(shares), widest))
+        crops = np.zeros((rows, 3, len(shares), widest), np.int64) if shares[0].crops else None
         sizes = np.zeros((rows, len(shares)), np.int64)
         for client, source in enumerate(sources):
             for row in range(min(rows, counts[client] - begin)):
@@ -121,11 +140,15 @@ def _steps(shares: Sequence[Share], counts: Sequence[int], batch_size: int, like
                 index[row, client, :n] = first[client] + batch
                 scale = scales[client]
                 factor[row, client, :n] = (1.0 if scale is None else scale[batch]) / n
+                if crops is not None and (draws := shares[client].crops):
+                    crops[row, :, client, :n] = augment.drawn(draws, n)
         indices, factors = torch.from_numpy(index).to(like.device), torch.from_numpy(factor).to(like)
+        moves = None if crops is None else torch.from_numpy(crops).to(like.device)
         for row in range(rows):
             size = sizes[row][sizes[row] > 0]
-            part = row, slice(len(size)), slice(size.max())
-            yield _Step(indices[part], factors[part], size)
+            part = slice(len(size)), slice(size.max())
+            cropped = None if moves is None else moves[(row, slice(None), *part)]
+            yield _Step(indices[(row, *part)], factors[(row, *part)], size, cropped)
 
 
 def _batches(n: int, batch_size: int, count: int, order: np.random.Generator) -> Iterator[NDArray[np.int64]]:

@@ -28,13 +28,6 @@ def kebab(name: str) -> str:
     return name.replace("_", "-")
 
 
-def one_by_one(augment: str, precision: str) -> str:
-    """Return the key, with its value, for which clients train one after another; empty where none does."""
-    if augment == CROP_FLIP:
-        return f"augment={augment!r}"
-    return f"precision={precision!r}" if precision == BFLOAT16 else ""
-
-
 class TaskSettings(BaseModel):
     """What is learnt, from which data, and how a client trains.
 
@@ -116,9 +109,6 @@ class TaskSettings(BaseModel):
             raise ConfigError(f"staleness='stream' turns images, and {self.dataset} is a table: leave it out.")
         if self.augment == CROP_FLIP and not images:
             raise ConfigError(f"augment='crop-flip' moves images, and {self.dataset} is a table: leave it out.")
-        alone = one_by_one(self.augment, self.precision)
-        if self.train_together == "always" and alone:
-            raise ConfigError(f"train-together='always', but with {alone} clients train one by one: leave one out.")
 
     def resolved(self) -> Self:
         """Return a copy in which every ``auto`` and every 0 that means "the data set's own" has its value."""

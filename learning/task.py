@@ -12,7 +12,7 @@ from aoi_fl.learning import batched, data, models, own_model, sgd, stacked, work
 from aoi_fl.learning.augment import cropped_and_flipped
 from aoi_fl.learning.examples import Examples, chosen, joined, tensors, turned
 from aoi_fl.learning.form import Form
-from aoi_fl.learning.settings import BFLOAT16, CROP_FLIP, one_by_one
+from aoi_fl.learning.settings import BFLOAT16, CROP_FLIP
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError
 
@@ -206,8 +206,16 @@ class Task:
             The arrays do not fit the model.
         """
         model = self._loaded(arrays)
+        cropped = self.augment == CROP_FLIP
         shares = [
-            batched.Share(e.x, e.y, generator(seed, round_, f"batches/{number}"), e.weights) for e, number in clients
+            batched.Share(
+                e.x,
+                e.y,
+                generator(seed, round_, f"batches/{number}"),
+                e.weights,
+                generator(seed, round_, f"augment/{number}") if cropped else None,
+            )
+            for e, number in clients
         ]
         values, losses = batched.fit_many(
             model,
@@ -217,6 +225,7 @@ class Task:
             loss=self._loss,
             epochs=epochs,
             steps=steps,
+            low=self.precision == BFLOAT16,
         )
         names = [name for name, _ in model.named_parameters()]
         return (
@@ -225,15 +234,11 @@ class Task:
         )
 
     def clients_at_once(self, batch_size: int, room: int = 0) -> int:
-        """Return how many clients to train together, by the memory they take; 1 for what goes one by one only.
-
-        That is a model that cannot be stacked, images that are changed, and products in bfloat16.
+        """Return how many clients to train together, by the memory they take; 1 for a model that cannot be stacked.
 
         Their parameters, gradients and layers' outputs, and the updates made of them, take at most ``room`` bytes; by
         default a quarter of the GPU's memory, or 1 GiB on a CPU. Their images come on top, twice.
         """
-        if one_by_one(self.augment, self.precision):
-            return 1
         model, device = self._model(), sgd.device(self.device)
         if not stacked.supports(model, self.form.shape):
             stacked.say_not_together(self.model)

@@ -90,22 +90,19 @@ def test_a_run_plays_both(tmp_path):
     assert len(set(models)) == 3 and models[1] == models[3]
 
 
-@pytest.mark.parametrize(
-    ("keys", "images", "words"),
-    [
-        ({"augment": "crop-flip"}, False, "moves images, and digits is a table"),
-        (
-            {"augment": "crop-flip", "train-together": "always"},
-            True,
-            "with augment='crop-flip' clients train one by one",
-        ),
-        (
-            {"precision": "bfloat16", "train-together": "always"},
-            True,
-            "with precision='bfloat16' clients train one by one",
-        ),
-    ],
-)
-def test_what_does_not_go_together_is_refused(keys, images, words):
-    with pytest.raises(ConfigError, match=words):
-        TaskSettings.model_validate(keys).check_form(regression=False, images=images)
+def test_a_table_cannot_be_cropped():
+    with pytest.raises(ConfigError, match="moves images, and digits is a table"):
+        TaskSettings.model_validate({"augment": "crop-flip"}).check_form(regression=False, images=False)
+
+
+@pytest.mark.parametrize(("precision", "apart"), [("float32", 1e-4), ("bfloat16", 0.05)])
+def test_clients_train_together_as_alone_on_crops(precision, apart):
+    task = Task("digits", "data", "cnn", "cpu", seed=1, augment="crop-flip", precision=precision)
+    clients = [(task.examples(np.arange(40 * i, 40 * i + size)), i) for i, size in enumerate([40, 7, 23])]
+    how = {"round_": 2, "learning_rate": 0.05, "batch_size": 10, "seed": 1, "epochs": 2}
+    first = task.initial_arrays()
+    many = list(task.train_many(first, clients, **how))
+    for (examples, number), (found, loss) in zip(clients, many, strict=True):
+        wanted, its = task.train(first, examples, client=number, **how)
+        way, off = (np.sqrt(sum(np.sum((wanted[k] - of[k]) ** 2) for k in first)) for of in (first, found))
+        assert off < apart * way and loss == pytest.approx(its, rel=0.02)
