@@ -86,6 +86,27 @@ def grouped(layer: nn.Conv2d, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor
     return separate
 
 
+def unfolded(layer: nn.Conv2d, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Convolve as one batched product a layer: each client's patches times its kernels.
+
+    A layer that moves by more than a pixel, or spreads its kernel, is convolved by :func:`one_by_one`.
+    """
+    clients, width, _, height, columns = x.shape
+    out, _, *kernel = weight.shape[1:]
+    if (
+        layer.padding != "same"
+        or layer.stride != (1, 1)
+        or layer.dilation != (1, 1)
+        or kernel[0] % 2 + kernel[1] % 2 < 2
+    ):
+        return one_by_one(layer, x, weight, bias)
+    padded = functional.pad(x.flatten(0, 1), [side // 2 for side in reversed(kernel) for _ in range(2)])
+    patches = padded.unfold(2, kernel[0], 1).unfold(3, kernel[1], 1).permute(0, 2, 3, 1, 4, 5)
+    flat = patches.reshape(clients, width * height * columns, -1)
+    product = torch.baddbmm(bias.unsqueeze(1), flat, weight.flatten(2).mT)
+    return product.view(clients, width, height, columns, out).permute(0, 1, 4, 2, 3)
+
+
 _Way = Callable[[nn.Conv2d, Tensor, Tensor, Tensor], Tensor]
 
 
@@ -93,12 +114,12 @@ _faster: dict[tuple[object, ...], _Way] = {}
 
 
 def _way(layer: nn.Conv2d, x: Tensor, weight: Tensor, bias: Tensor) -> _Way:
-    """Return how to convolve. On a GPU that depends on cuDNN, so both ways are timed at a layer's first shape."""
+    """Return how to convolve. On a GPU that depends on cuDNN, so all ways are timed at a layer's first shape."""
     if x.device.type != "cuda" or len(x) == 1:
         return one_by_one
     key = x.device, x.dtype, x.shape[2:], weight.shape[1:]
     if key not in _faster:
-        _faster[key] = min((one_by_one, grouped), key=lambda way: _seconds(way, layer, x, weight, bias))
+        _faster[key] = min((one_by_one, grouped, unfolded), key=lambda way: _seconds(way, layer, x, weight, bias))
     return _faster[key]
 
 

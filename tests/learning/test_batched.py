@@ -104,7 +104,7 @@ def test_a_gpu_trains_together_what_it_trains_one_after_another(name):
 
 
 @pytest.mark.parametrize("inner", [False, True])
-@pytest.mark.parametrize("way", [stacked.one_by_one, stacked.grouped])
+@pytest.mark.parametrize("way", [stacked.one_by_one, stacked.grouped, stacked.unfolded])
 def test_a_way_to_convolve_is_timed_without_a_trace(way, inner, monkeypatch):
     """What chooses between them on a GPU; here the CPU's time stands for it."""
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
@@ -121,7 +121,7 @@ def test_any_number_of_clients(sizes):
     agree(together("2nn", *given, **HOW), one_after_another("2nn", *given, **HOW))
 
 
-@pytest.mark.parametrize("way", [stacked.one_by_one, stacked.grouped])
+@pytest.mark.parametrize("way", [stacked.one_by_one, stacked.grouped, stacked.unfolded])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_step_is_that_of_torch_func(name, way, monkeypatch):
     """An oracle of its own: torch.func.vmap over functional calls of the model."""
