@@ -2,13 +2,13 @@
 
 import doctest
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 import pytest
 
 import aoi_fl.science
 
 
-@pytest.mark.parametrize("name", [module.name for module in iter_modules(aoi_fl.science.__path__)])
+@pytest.mark.parametrize("name", [module.name for module in walk_packages(aoi_fl.science.__path__, "aoi_fl.science.")])
 def test_examples(name):
-    assert not doctest.testmod(import_module(f"aoi_fl.science.{name}")).failed
+    assert not doctest.testmod(import_module(name)).failed

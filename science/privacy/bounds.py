@@ -1,0 +1,160 @@
+"""Bounds on a client's participations: at least b rounds apart, at most K of them in T rounds.
+
+Privacy with correlated noise rests on these two numbers. They hold for every client, whatever the coins say.
+
+A Markov client takes part at the ages with p > 0 only, so b is the first such age plus 1. A systematic client of rate r
+takes part every ⌊1/r⌋ or ⌈1/r⌉ rounds; jitter shortens the gap by the longest delay. The k oldest of n clients are
+never the same before ⌊n/k⌋ rounds have passed. Other selectors guarantee nothing: b = 1 and K = T.
+
+A lost round breaks the bound of a systematic client, which makes it up, and of the oldest-age selector, which passes
+over absent clients. A forced client breaks it under every policy, and so does a client that has lost its state. A
+resumed run keeps it: the same round gets the same answer. A client that refuses to take part sooner than m rounds
+after its last participation (the *promise*) restores b ≥ m.
+
+References
+----------
+C. A. Choquette-Choo et al. 2023, (Amplified) Banded Matrix Factorization, NeurIPS: participation with minimum
+separation.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.markov_rates import RatedMarkovPolicy
+from aoi_fl.science.rates import exact
+from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector, Selector
+from aoi_fl.science.simulate import Decentralised
+from aoi_fl.science.systematic import SystematicPolicy
+
+_ALMOST_ONE = np.nextafter(1.0, 0.0)
+
+
+@dataclass(frozen=True)
+class ParticipationBounds:
+    """What a policy guarantees of each client's participations in T rounds.
+
+    Attributes
+    ----------
+    min_separation : b ≥ 1; rounds t and t' of two participations have |t − t'| ≥ b
+    max_participations : K ≤ T
+    exact : whether some clients attain both; otherwise they are safe, and perhaps too large or small
+
+    Examples
+    --------
+    >>> bounds(MarkovPolicy.optimal(100, 15, 10), rounds=100)
+    ParticipationBounds(min_separation=6, max_participations=17, exact=True)
+    """
+
+    min_separation: int
+    max_participations: int
+    exact: bool = True
+
+
+def bounds(
+    policy: Decentralised | Selector,
+    rounds: int,
+    clients: int | None = None,
+    *,
+    lost: bool = False,
+    forced: bool = False,
+    forgotten: bool = False,
+    promise: int = 1,
+) -> ParticipationBounds:
+    """Return b and K of a policy over T rounds.
+
+    Parameters
+    ----------
+    policy : a policy of the simulator
+    rounds : T ≥ 1
+    clients : n ≥ 1, needed for a selector; a decentralised policy has its own
+    lost : whether clients miss rounds, out of reach or late
+    forced : whether the server forces a client in a round without a willing one
+    forgotten : whether clients lose their state, and with it the round of their last participation
+    promise : the least separation that each client itself enforces, in rounds; 1 for none
+
+    Raises
+    ------
+    ConfigError
+        ``rounds``, ``clients`` or ``promise`` is below 1.
+    """
+    for name, value in (("rounds", rounds), ("clients", 1 if clients is None else clients), ("promise", promise)):
+        if value < 1:
+            raise ConfigError(f"{name} is {value}: give a whole number from 1 on")
+    law = _of_law(policy, rounds, clients, lost)
+    by_client = isinstance(policy, Decentralised)
+    if (forced and _can_be_empty(policy, rounds, lost)) or (forgotten and by_client):
+        law = ParticipationBounds(1, rounds, exact=rounds == 1)
+    if promise <= law.min_separation:
+        return law
+    most = min(law.max_participations, _packed(rounds, promise))
+    return ParticipationBounds(promise, most, exact=False)
+
+
+def _of_law(policy: Decentralised | Selector, rounds: int, clients: int | None, lost: bool) -> ParticipationBounds:
+    separation, most, attained = 1, rounds, False
+    match policy:
+        case MarkovPolicy():
+            separation, attained = _first_age(policy.probabilities) + 1, True
+            most = _packed(rounds, separation)
+        case RatedMarkovPolicy():
+            tables = (policy.table(client) for client in np.unique(policy.rates, return_index=True)[1])
+            separation, attained = min(_first_age(table) for table in tables) + 1, True
+            most = _packed(rounds, separation)
+        case SystematicPolicy():
+            gaps = [_least_gap(rate, policy.jitter) for rate in np.unique(policy.rates).tolist()]
+            separation, attained = 1 if lost else min(gaps), True
+            most = min(_most_strides(policy, rounds), rounds)
+        case OldestAgeSelector() if not lost and clients is not None:
+            separation, attained = max(clients // policy.per_round, 1), True
+            most = _packed(rounds, separation)
+        case RandomSelector() | ProportionalSelector():
+            attained = True
+    return ParticipationBounds(separation, most, attained)
+
+
+def _packed(rounds: int, separation: int) -> int:
+    """Return ⌈T/b⌉, how many participations b rounds apart fit into T rounds."""
+    return -(-rounds // separation)
+
+
+def _first_age(table: tuple[float, ...]) -> int:
+    return next(age for age, probability in enumerate(table) if probability > 0)
+
+
+def _least_gap(rate: float, jitter: float) -> int:
+    """Return the least X of a rate over all phases: a stride's length less its longest delay.
+
+    A stride that begins e of a ticks into its round lasts ⌈(b−e)/a⌉ rounds, and its participation is put off by up to
+    ⌈(P−e)/a⌉. Both are steps in e, so that the least difference lies at a step.
+    """
+    fraction = exact(rate)
+    a, b = fraction.numerator, fraction.denominator
+    delay = min(jitter * b, b - a)
+    steps = {0, a - 1} | {(int(edge) + near) % a for edge in (b, delay, np.ceil(delay)) for near in (-1, 0, 1)}
+    return min(-((e - b) // a) - max(int(np.ceil((delay - e) / a)), 0) for e in steps)
+
+
+def _most_strides(policy: SystematicPolicy, rounds: int) -> int:
+    """Return the most participations of one client: strides that begin in 1 … T, and one that is still pending."""
+    strides = policy.strides
+    pending = strides.due(strides.last_start(0), _ALMOST_ONE) >= 1
+    return int((strides.begun(rounds) - strides.begun(0) + pending).max())
+
+
+def _can_be_empty(policy: Decentralised | Selector, rounds: int, lost: bool) -> bool:
+    """Return whether a round can be without a willing client; a selector finds one wherever there is one."""
+    match policy:
+        case MarkovPolicy():
+            return min(policy.probabilities) < 1
+        case RatedMarkovPolicy():
+            return float(policy.rates.max()) < 1
+        case SystematicPolicy():
+            full = not lost and not policy.jitter
+            return not (full and all(policy.strides.begin(round_).any() for round_ in range(1, rounds + 1)))
+        case RandomSelector() | ProportionalSelector() | OldestAgeSelector():
+            return False
+        case _:
+            return True

@@ -1,0 +1,136 @@
+"""The banded square root: noise that is correlated over rounds, and cancels in the sums that training uses.
+
+The server publishes A·x + s·B·z for the rounds' sums x, with A = B·C. A is the workload: the triangle of ones for plain
+averaging, and with momentum m the triangle of 1 + m + … + m^j. C is the lower triangular Toeplitz matrix of the first β
+coefficients of A's square root. Each round's sum gets the noise w_t = z_t − Σ_{j=1}^{β−1} c_j w_{t−j}, so w = C⁻¹z.
+Without momentum c_j = C(2j, j)/4^j. One band is white noise.
+
+Noise comes from a secret key: SHAKE-256 of key and round gives the bits, Box and Muller's transform the normal numbers.
+
+References
+----------
+N. Kalinin, C. Lampert 2024, Banded Square Root Matrix Factorization for Differentially Private Model Training, NeurIPS:
+Theorem 1 (the root with momentum) and Section 3 (the bands).
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi_fl.science.errors import ConfigError
+
+Floats: TypeAlias = NDArray[np.float64]
+KEY_BYTES = 32
+
+
+def coefficients(bands: int, momentum: float = 0.0) -> Floats:
+    """Return (β,) c_0 … c_{β−1}, the first column of C.
+
+    Parameters
+    ----------
+    bands : β ≥ 1
+    momentum : m in [0, 1), of the server's optimiser
+
+    >>> coefficients(4).tolist()
+    [1.0, 0.5, 0.375, 0.3125]
+    """
+    if bands < 1:
+        raise ConfigError(f"bands is {bands}: give a whole number from 1 on; 1 is white noise")
+    if not 0 <= momentum < 1:
+        raise ConfigError(f"momentum is {momentum}: give a number from 0 to below 1")
+    order = np.arange(1, bands)
+    root = np.concatenate(([1.0], np.cumprod((2 * order - 1) / (2 * order))))
+    return np.convolve(root, root * momentum ** np.arange(bands))[:bands]
+
+
+def workload(rounds: int, momentum: float = 0.0) -> Floats:
+    """Return (T,) the first column of A, 1 + m + … + m^j.
+
+    >>> workload(3, 0.5).tolist()
+    [1.0, 1.5, 1.75]
+    """
+    return np.cumsum(momentum ** np.arange(rounds))
+
+
+def prefix_error(column: Floats, rounds: int, momentum: float = 0.0) -> float:
+    """Return the RMSE of the T published sums for noise of deviation 1: √(mean_t Σ_j B_tj²), B = A·C⁻¹.
+
+    >>> round(prefix_error(coefficients(1), 100), 4)
+    7.1063
+    """
+    inverse = np.zeros(rounds)
+    inverse[0] = 1.0
+    for t in range(1, rounds):
+        near = inverse[max(t - len(column) + 1, 0) : t][::-1]
+        inverse[t] = -(column[1 : len(near) + 1] @ near)
+    published = np.convolve(workload(rounds, momentum), inverse)[:rounds]
+    return math.sqrt(np.cumsum(published**2).mean())
+
+
+class CorrelatedNoise:
+    """The noise of a run, round after round; its state resumes it.
+
+    Parameters
+    ----------
+    key : secret of 32 bytes from the operating system; the same key and round give the same numbers
+    column : (β,) :func:`coefficients`
+    deviation : s > 0, of each z_t
+    size : d, numbers a round
+
+    Examples
+    --------
+    >>> noise = CorrelatedNoise(bytes(32), coefficients(2), 1.0, 3)
+    >>> noise.draw(1).shape, noise.round
+    ((3,), 1)
+    """
+
+    def __init__(self, key: bytes, column: Floats, deviation: float, size: int) -> None:
+        if len(key) != KEY_BYTES:
+            raise ConfigError(f"a noise key has {KEY_BYTES} bytes, this one has {len(key)}: take secrets.token_bytes")
+        self._key = key
+        self._column = column
+        self._deviation = deviation
+        self._recent: list[NDArray[np.float32]] = []  # w_{t−1}, w_{t−2}, …
+        self._size = size
+        self.round = 0  # the last one that was drawn
+
+    def draw(self, round_: int) -> NDArray[np.float32]:
+        """Return (d,) w_t of the next round, counted from 1.
+
+        Raises ValueError for another round: noise that is drawn twice or left out is no longer C⁻¹z.
+        """
+        if round_ != self.round + 1:
+            raise ValueError(f"noise of round {round_} after round {self.round}: draw every round once, in order")
+        drawn = self._deviation * normals(self._key, round_, self._size)
+        for c, earlier in zip(self._column[1:], self._recent, strict=False):
+            drawn -= c * earlier
+        noise = drawn.astype(np.float32)
+        self._recent = [noise, *self._recent][: len(self._column) - 1]
+        self.round = round_
+        return noise
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what resumes the noise: the secret key, the round, and the last β−1 vectors. Keep it secret."""
+        return {"key": self._key, "round": self.round, "recent": list(self._recent)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on after the round of a :meth:`state_dict`."""
+        self._key, self.round, self._recent = bytes(state["key"]), int(state["round"]), list(state["recent"])
+
+
+def normals(key: bytes, round_: int, size: int) -> Floats:
+    """Return (d,) standard normal numbers that nobody without the key can tell from others.
+
+    >>> bool((normals(bytes(32), 1, 5) == normals(bytes(32), 1, 5)).all())
+    True
+    """
+    half = -(-size // 2)
+    stream = hashlib.shake_256(key + round_.to_bytes(8, "big")).digest(16 * half)
+    whole = np.frombuffer(stream, dtype="<u8").reshape(2, half) >> np.uint64(11)  # 53 bits
+    radius = np.sqrt(-2 * np.log((whole[0] + 1) * 2.0**-53))
+    angle = whole[1] * (2.0**-52 * math.pi)
+    return np.concatenate((radius * np.cos(angle), radius * np.sin(angle)))[:size]

@@ -1,0 +1,99 @@
+"""The account without amplification, against SciPy, dp-accounting and every pattern of participation."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.privacy.account import Account, delta_of, epsilon_of, multiplier_of
+from aoi_fl.science.privacy.bounds import ParticipationBounds
+from aoi_fl.science.privacy.factorisation import coefficients, prefix_error
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.7, 3.0, 12.0])
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2])
+def test_epsilon_is_that_of_a_library(mu, delta):
+    library = pytest.importorskip("dp_accounting", reason="the extra privacy is not installed")
+    assert epsilon_of(mu, delta) == pytest.approx(library.get_epsilon_gaussian(1 / mu, delta), rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("mu, epsilon", [(0.5, 0.0), (1.0, 2.0), (4.0, 20.0)])
+def test_delta_is_the_formula(mu, epsilon):
+    formula = norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
+    assert delta_of(mu, epsilon) == pytest.approx(formula, rel=1e-9)
+
+
+def test_the_multiplier_keeps_its_epsilon():
+    for epsilon in (0.1, 2.0, 16.0, 300.0):
+        assert epsilon_of(1 / multiplier_of(epsilon, 1e-6), 1e-6) == pytest.approx(epsilon, rel=1e-6)
+
+
+def test_huge_mu_does_not_overflow():
+    assert epsilon_of(100.0, 1e-6) == pytest.approx(5000 + 100 * norm.isf(1e-6), rel=0.01)
+
+
+@pytest.mark.parametrize("bands, separation, most", [(1, 1, 3), (2, 2, 4), (3, 3, 3), (3, 4, 2)])
+def test_sensitivity_is_the_largest_over_all_patterns(bands, separation, most):
+    rounds = separation * (most - 1) + bands  # the last column is not cut off
+    column = coefficients(bands)
+    matrix = sum(c * np.eye(rounds, k=-j) for j, c in enumerate(column))
+    patterns = (
+        rows
+        for count in range(most + 1)
+        for rows in itertools.combinations(range(rounds), count)
+        if all(b - a >= separation for a, b in itertools.pairwise(rows))
+    )
+    largest = max(np.linalg.norm(matrix[:, list(rows)].sum(axis=1)) for rows in patterns)
+    account = Account(ParticipationBounds(separation, most), rounds, noise_multiplier=1.0, bands=bands)
+    assert account.deviation == pytest.approx(largest, rel=1e-12)
+
+
+# n = 100, k = 15, T = 100, δ = 10⁻³: b = 6, K = 17
+@pytest.mark.parametrize(
+    "bands, most, error, epsilon",
+    [(1, 17, 6, 26.2), (1, 17, 3.5, 60.1), (6, 17, 20, 2.15), (6, 17, 6, 9.91), (6, 17, 3.5, 21.0), (1, 100, 6, 106.7)],
+)
+def test_epsilon_at_equal_error(bands, most, error, epsilon):
+    unit = Account(ParticipationBounds(6, most), 100, noise_multiplier=1.0, bands=bands)
+    account = Account(ParticipationBounds(6, most), 100, noise_multiplier=error / unit.error, bands=bands)
+    assert account.error == pytest.approx(error)
+    assert account.epsilon(1e-3) == pytest.approx(epsilon, rel=0.01)
+
+
+def test_epsilon_grows_with_the_participations_so_far():
+    account = Account(ParticipationBounds(5, 10), 50, noise_multiplier=0.8, bands=5)
+    spent = [account.epsilon(1e-5, participations) for participations in range(11)]
+    assert spent[0] == 0
+    assert all(a < b for a, b in itertools.pairwise(spent))
+    assert spent[-1] == account.epsilon(1e-5) == pytest.approx(epsilon_of(1 / 0.8, 1e-5))
+
+
+def test_momentum_changes_noise_and_error():
+    plain, heavy = (Account(ParticipationBounds(5, 10), 50, 1.0, 5, momentum=m) for m in (0.0, 0.9))
+    assert heavy.column @ heavy.column > plain.column @ plain.column
+    assert heavy.error == pytest.approx(heavy.deviation * prefix_error(heavy.column, 50, 0.9))
+
+
+def test_bands_above_the_separation_are_refused_with_it():
+    with pytest.raises(ConfigError, match="6"):
+        Account(ParticipationBounds(6, 17), 100, 1.0, bands=7)
+
+
+@pytest.mark.parametrize("multiplier", [0.0, -1.0, math.nan, math.inf])
+def test_a_noise_multiplier_out_of_range_is_refused(multiplier):
+    with pytest.raises(ConfigError):
+        Account(ParticipationBounds(6, 17), 100, multiplier)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, math.nan])
+def test_a_delta_out_of_range_is_refused(delta):
+    with pytest.raises(ConfigError):
+        epsilon_of(1.0, delta)
+
+
+def test_an_epsilon_out_of_range_is_refused():
+    with pytest.raises(ConfigError):
+        multiplier_of(0.0, 1e-5)
