@@ -39,7 +39,7 @@ def main() -> int:
     data, python = str(options.data.absolute()), sys.executable
     given = [f"--{key}={value}" for key in ("rounds", "seeds") if (value := getattr(options, key)) is not None]
     commands = {
-        "tests": [python, "-m", "pytest", "-n", "0", "tests/learning/test_batched.py", "-rs", "-m", "not alone"],
+        "tests": [python, "-m", "pytest", "-n", "8", "tests/learning/test_batched.py", "-rs", "-m", "not alone"],
         "together": [python, "-m", "benchmarks", "together", "--data", data],
         "gpu": [python, "-m", "benchmarks", "gpu", "--data", data],
         "cifar10": [
