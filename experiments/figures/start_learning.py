@@ -91,7 +91,7 @@ class StartLearning(Experiment):
             if t:
                 loss, accuracy = there.task.evaluate_test(model)
                 trained = len(history.selection(t).clients)
-                rows.append({"round": t, "accuracy": accuracy, "loss": loss, "trained": trained})
+                rows.append({"round": t, "accuracy": accuracy, "loss": round(loss, 7), "trained": trained})
                 if options.watch:
                     options.watch.tell(t, rounds)
         return rows

@@ -106,7 +106,7 @@ class Unequal(Experiment):
         ]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
-        """Train along the policy's selections, and return the curve beside the load up to each round."""
+        """Train along the policy's selections, and return the curve, what each round trained on, and the load."""
         chosen, seed = self.settings(options), unit["seed"]
         there = dealt(
             chosen["dataset"], str(options.data_dir), chosen["model"], seed, _CLIENTS, **_SPLITS[unit["split"]]
@@ -117,11 +117,12 @@ class Unequal(Experiment):
         loads = _loads(history, there.sizes)
         about = {"variance": round(law_variance(policy, there.sizes), 3)}
         about["largest"] = round(float(there.sizes.max() / there.sizes.sum()), 4)
+        about |= {column: loads[-1][column] for column in ("met", "waits", "wait_mean", "wait_variance")}
         rows: list[Row] = []
         for t, model in enumerate(there.models(history)):
             if t:
                 loss, accuracy = there.task.evaluate_test(model)
-                rows.append({"round": t, "accuracy": accuracy, "loss": loss, **loads[t - 1], **about})
+                rows.append({"round": t, "accuracy": accuracy, "loss": round(loss, 7), **loads[t - 1], **about})
                 if options.watch:
                     options.watch.tell(t, history.rounds)
         return rows

@@ -92,7 +92,7 @@ class WicsAges(Experiment):
                     player = BudgetedSelector(float(unit["budget"]), "whittle", seed, ageing=made_for)
                     ages = mean_ages(simulate(player, population, rounds, seed), ageing_cost(ageing))
                     row[f"{ageing} {made_for}"] = p2(ages, table.sensitivities)
-            rows.append(row)
+            rows.append({column: float(f"{value:.9g}") if column != "seed" else value for column, value in row.items()})
         return rows
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness.base import WICS, Claim, Conclusion, Experiment, Options, Row, Table, Unit, seeds
 from aoi_fl.experiments.harness.drawing import STYLES, error_bars, legend_below
-from aoi_fl.experiments.harness.federation import play_run
-from aoi_fl.experiments.harness.stats import Interval, interval, paired_curves
+from aoi_fl.experiments.harness.federation import marked, play_run
+from aoi_fl.experiments.harness.stats import Interval, interval, paired_curves, run_means
 from aoi_fl.experiments.harness.verdicts import side, tally
 
 POLICIES = ("wics", "abs", "maxpack", "random-budget")
@@ -94,7 +95,7 @@ class WicsLearning(Experiment):
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Play a federation."""
-        return play_run(self.name, run_keys(unit, self.settings(options)["rounds"], 40.0), options)
+        return marked(play_run(self.name, run_keys(unit, self.settings(options)["rounds"], 40.0), options))
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         """Compare WICS's accuracy and loss, over all rounds and at the end, with each rival's, in pairs."""
@@ -104,23 +105,23 @@ class WicsLearning(Experiment):
             ours: list[str] = []
             ahead: list[tuple[str, Interval]] = []
             for trains in _TRAINS:
-                curves = _curves(rows, model, dataset, trains)
-                losses = _curves(rows, model, dataset, trains, "loss")
-                if "wics" not in curves or len(curves) < len(POLICIES):
+                these = _runs(rows, model, dataset, trains)
+                ends, losses = (_ends(these, column) for column in ("accuracy", "loss"))
+                if "wics" not in ends or len(ends) < len(POLICIES):
                     why = _WHY.get(model, f"`--model {model}`") if trains == "all" else f"`--model {model}`"
                     ours.append(f"{_who(trains)}: not run ({why})")
                     continue
-                gains, drops = _ahead(curves, 100), _ahead(losses, 1)
+                gains, drops = _ahead(these, "accuracy", 100), _ahead(these, "loss", 1)
                 lines += [
                     [
                         f"{model}, {dataset}, {_who(trains)}",
                         p,
-                        interval((100 * c[:, -1]).tolist()).show(2, " %"),
-                        interval(losses[p][:, -1].tolist()).show(4),
+                        interval((100 * end).tolist()).show(2, " %"),
+                        interval(losses[p].tolist()).show(4),
                         "" if p == "wics" else gains[p].show(2, " points"),
                         "" if p == "wics" else drops[p].show(4),
                     ]
-                    for p, c in curves.items()
+                    for p, end in ends.items()
                 ]
                 shown = f"({_who(trains)})"
                 ahead += [(f"{g.show(3)} points of mean accuracy above {p}'s {shown}", g) for p, g in gains.items()]
@@ -167,7 +168,7 @@ class WicsLearning(Experiment):
         found: dict[tuple[str, str], list[tuple[str, str]]] = {}
         for model, dataset in FIGURES:
             for trains in _TRAINS:
-                if len(_curves(rows, model, dataset, trains)) == len(POLICIES):
+                if len(_ends(_runs(rows, model, dataset, trains), "loss")) == len(POLICIES):
                     found.setdefault(("cnn" if model == "cnn" else "lr, svm", trains), []).append((model, dataset))
         if not found:
             return
@@ -180,10 +181,10 @@ class WicsLearning(Experiment):
             tasks = found[column]
             for axes, measure in ((upper, "accuracy"), (lower, "loss")):
                 axes.axhline(0, color=STYLES["wics"]["color"])
-                curves = [_curves(rows, *task, column[1], measure) for task in tasks]
+                means = [run_means(_runs(rows, *task, column[1]), "policy", POLICIES, measure) for task in tasks]
                 for i, rival in enumerate(POLICIES[1:]):
-                    apart = [(c["wics"] - c[rival]).mean(axis=1) for c in curves]
-                    scale = [100 / c[rival].mean() if measure == "loss" else 100 for c in curves]
+                    apart = [of["wics"] - of[rival] for of in means]
+                    scale = [100 / of[rival].mean() if measure == "loss" else 100 for of in means]
                     places = [place + (i - 1) / 4 for place in range(len(tasks))]
                     values = [(s * a).tolist() for s, a in zip(scale, apart, strict=True)]
                     error_bars(axes, places, values, linestyle="", label=rival, **STYLES[rival])
@@ -200,8 +201,8 @@ class WicsLearning(Experiment):
 
 def _seeds(rows: Sequence[Row], tasks: Iterable[tuple[str, str]], trains: str) -> str:
     """Say with how many seeds all policies have played models on data sets: ``10``, ``2 or 3`` where these differ."""
-    played = (_curves(rows, *task, trains) for task in tasks)
-    found = {len(curves["wics"]) for curves in played if len(curves) == len(POLICIES)}
+    played = (_ends(_runs(rows, *task, trains), "loss") for task in tasks)
+    found = {len(ends["wics"]) for ends in played if len(ends) == len(POLICIES)}
     return " or ".join(map(str, sorted(found)))
 
 
@@ -214,14 +215,16 @@ def _who(trains: str) -> str:
     return "all train" if trains == "all" else "only the selected train"
 
 
-def _curves(
-    rows: Sequence[Row], model: str, dataset: str, trains: str, column: str = "accuracy"
-) -> dict[str, NDArray[np.float64]]:
-    """Return (seeds, evaluated rounds) accuracies or losses by policy."""
-    these = (r for r in rows if (r["model"], r["dataset"], r["trains"]) == (model, dataset, trains))
-    return paired_curves(these, "policy", POLICIES, column)
+def _runs(rows: Sequence[Row], model: str, dataset: str, trains: str) -> list[Row]:
+    return [r for r in rows if (r["model"], r["dataset"], r["trains"]) == (model, dataset, trains)]
 
 
-def _ahead(curves: Mapping[str, NDArray[np.float64]], scale: float) -> dict[str, Interval]:
+def _ends(rows: Sequence[Row], column: str) -> dict[str, NDArray[np.float64]]:
+    """Return (seeds,) last accuracies or losses by policy."""
+    return paired_curves(rows, "policy", POLICIES, column, itemgetter(-1))
+
+
+def _ahead(rows: Sequence[Row], column: str, scale: float) -> dict[str, Interval]:
     """Return by how much WICS's mean over all rounds is above each rival's, in pairs."""
-    return {p: interval((scale * (curves["wics"] - c).mean(axis=1)).tolist()) for p, c in curves.items() if p != "wics"}
+    means = run_means(rows, "policy", POLICIES, column)
+    return {p: interval((scale * (means["wics"] - of)).tolist()) for p, of in means.items() if p != "wics"}

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from aoi_fl.experiments.figures.wics_learning import DATASETS, FIGURES, run_keys
 from aoi_fl.experiments.harness.base import WICS, Claim, Conclusion, Experiment, Options, Row, Table, Unit, seeds
 from aoi_fl.experiments.harness.drawing import COLOURS, SIZE
-from aoi_fl.experiments.harness.federation import play_run
-from aoi_fl.experiments.harness.stats import Ratio, interval, paired_curves, ratio
+from aoi_fl.experiments.harness.federation import marked, play_run
+from aoi_fl.experiments.harness.stats import Ratio, interval, ratio, run_means
 from aoi_fl.experiments.harness.verdicts import side
 
 # Each policy with where its φ comes from, if it uses it.
@@ -91,7 +91,8 @@ class WicsSensitivity(Experiment):
         policy, sensitivities = _POLICIES[unit["policy"]]
         of = {**unit, "policy": policy, "trains": "all"}
         keys = run_keys(of, settings["rounds"], float(settings["budget"])) | {"staleness-rates": "own"}
-        return play_run(self.name, keys if sensitivities is None else keys | {"sensitivities": sensitivities}, options)
+        keys |= {} if sensitivities is None else {"sensitivities": sensitivities}
+        return marked(play_run(self.name, keys, options))
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         """Compare WICS's mean loss and accuracy over all rounds with each rival's, in pairs."""
@@ -196,6 +197,5 @@ def _tasks(rows: Sequence[Row]) -> list[tuple[str, str]]:
 
 def _means(rows: Sequence[Row], model: str, dataset: str, column: str) -> dict[str, NDArray[np.float64]]:
     """Return each policy's means over the rounds, (seeds,), over the seeds that all policies have."""
-    these = (row for row in rows if _task(row) == (model, dataset))
-    curves = paired_curves(these, "policy", tuple(_POLICIES), column)
-    return {policy: curve.mean(axis=1) for policy, curve in curves.items()}
+    these = [row for row in rows if _task(row) == (model, dataset)]
+    return run_means(these, "policy", tuple(_POLICIES), column)

@@ -3,7 +3,8 @@
 import contextlib
 import hashlib
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from aoi_fl.science.errors import AoiError, ConfigError
 
 # What the digits' results were measured with: the run keys' defaults may move on, a result does not.
 DIGITS = {"learning-rate": 0.5, "learning-rate-decay": 1.0, "batch-size": 10, "local-epochs": 5}
+
+_MARKS = 20  # rows that are kept of a run where only the end and the means count
 
 
 def play_run(experiment: str, values: Mapping[str, Any], options: Options) -> list[Row]:
@@ -75,6 +78,14 @@ def played(experiment: str, values: Mapping[str, Any], options: Options, files: 
     return ledger
 
 
+def marked(rows: Sequence[Row]) -> list[Row]:
+    """Return twenty of a run's rows, the last among them, each with the means of all rows beside its own values."""
+    count = min(len(rows), _MARKS)
+    means = {f"mean {key}": math.fsum(row[key] for row in rows) / len(rows) for key in rows[0] if key != "round"}
+    chosen = [rows[len(rows) * (i + 1) // count - 1] for i in range(count)]
+    return [{**row, **means} for row in chosen]
+
+
 def evaluated(ledger: Path) -> list[Row]:
     """Return a row for each round of a ledger that was evaluated."""
     from aoi_fl.server.ledger import read
@@ -83,7 +94,7 @@ def evaluated(ledger: Path) -> list[Row]:
         {
             "round": row["round"],
             "accuracy": row["test_accuracy"],
-            "loss": row["test_loss"],
+            "loss": round(row["test_loss"], 7),
             "trained": row["trained"],
             **({} if row["spent"] is None else {"spent": row["spent"]}),
         }

@@ -1,7 +1,7 @@
 """Intervals over seeds, and the test that theory and simulation agree."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,16 +111,34 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> Ratio:
     return Ratio(value, float(middle - half) / square, float(middle + half) / square)
 
 
-def paired_curves(rows: Iterable[Row], by: str, names: Iterable[str], column: str) -> dict[str, NDArray[np.float64]]:
+def paired_curves(
+    rows: Iterable[Row],
+    by: str,
+    names: Iterable[str],
+    column: str,
+    reduce: Callable[[list[float]], float] | None = None,
+) -> dict[str, NDArray[np.float64]]:
     """Return (seeds, rounds) values of a column for each name that the rows have in column ``by``, in pairs.
 
-    Of the seeds that all names present have finished; nothing if there is none.
+    Of the seeds that all names present have finished; nothing if there is none. ``reduce`` makes a number of each run,
+    so that the arrays are (seeds,).
     """
     found: dict[str, dict[int, list[float]]] = {}
     for row in rows:
         found.setdefault(row[by], {}).setdefault(row["seed"], []).append(row[column])
     common = sorted(set.intersection(*map(set, found.values()))) if found else []
-    return {name: np.array([found[name][s] for s in common]) for name in names if name in found} if common else {}
+    runs = {name: [found[name][s] for s in common] for name in names if name in found} if common else {}
+    return {name: np.array([reduce(run) for run in of] if reduce else of) for name, of in runs.items()}
+
+
+def run_means(rows: Iterable[Row], by: str, names: Iterable[str], column: str) -> dict[str, NDArray[np.float64]]:
+    """Return (seeds,) means over all rounds for each name, in pairs: those that rows state, or those of the rows."""
+    stated = ({**row, column: row.get(f"mean {column}", row[column])} for row in rows)
+    return paired_curves(stated, by, names, column, _mean)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return values[0] if len({*values}) == 1 else math.fsum(values) / len(values)
 
 
 @dataclass(frozen=True)

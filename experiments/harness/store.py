@@ -1,5 +1,9 @@
 """Results on disk: rows as CSV, beside them as JSON the settings they belong to and which units are complete.
 
+The CSV file has a line for each run. A cell holds one number or string where all rows of the run agree. Otherwise it
+holds the rows' numbers, separated by spaces; ``1..80`` stands for 1, 2, …, 80, and ``-`` for no number. A file with a
+line for each row is read, too.
+
 Both files are written anew, aside and renamed, after each unit, the CSV first: a process that is killed loses the unit
 at hand, and rows that the JSON does not vouch for are dropped when the results are opened again.
 """
@@ -7,9 +11,11 @@ at hand, and rows that the JSON does not vouch for are dropped when the results 
 import csv
 import io
 import json
+import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +113,7 @@ class Store:
         text = io.StringIO()
         writer = csv.DictWriter(text, list(dict.fromkeys(key for row in self.rows for key in row)), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(self.rows)
+        writer.writerows(packed(self.rows, tuple(self._units[0]["unit"])))
         _keep(self.table, text.getvalue())
         about = {"settings": self.settings, "machine": self._first, "units": self._units}
         _keep(self._about, json.dumps(about, indent=1) + "\n")
@@ -126,12 +132,49 @@ class Store:
         self._units, self._first = about["units"], about["machine"]
         try:
             with open(self.table, newline="", encoding="utf-8") as file:
-                rows = [{key: _value(cell) for key, cell in row.items()} for row in csv.DictReader(file)]
+                rows = list(unpacked(csv.DictReader(file)))
         except OSError as error:
             raise ConfigError(
                 f"{self.table} cannot be read: {error.strerror}. Delete {self._about} to start anew."
             ) from error
+        except ValueError as error:
+            raise ConfigError(
+                f"{self.table} has a line with series of unlike length. Delete it and {self._about} to start anew."
+            ) from error
         self.rows = [row for row in rows if any(unit["unit"].items() <= row.items() for unit in self._units)]
+
+
+def packed(rows: Iterable[Row], unit: Collection[str]) -> Iterator[Row]:
+    """Yield one row for neighbours of a unit, with a series in each column in which they differ.
+
+    Rows that differ in a string stay apart. So do equal rows, because a series tells how many rows there are.
+
+    Parameters
+    ----------
+    rows : of complete units
+    unit : the columns that tell units apart
+    """
+
+    def apart(row: Row) -> list[tuple[str, Any]]:
+        return [(column, value) for column, value in row.items() if column in unit or not _is_number(value)]
+
+    for _, group in groupby(rows, apart):
+        these = list(group)
+        columns = {column: [row.get(column) for row in these] for row in these for column in row}
+        cells = {column: _cell(values) for column, values in columns.items()}
+        if len(these) > 1 and all(_series(str(cell)) is None for cell in cells.values()):
+            yield from these
+        else:
+            yield cells
+
+
+def unpacked(lines: Iterable[Mapping[str, str | None]]) -> Iterator[Row]:
+    """Yield the rows that lines of a CSV file stand for."""
+    for line in lines:
+        series = {column: found for column, cell in line.items() if (found := _series(cell or ""))}
+        constant = {column: _value(cell) for column, cell in line.items()}
+        for values in zip(*series.values(), strict=True) if series else [()]:
+            yield {**constant, **dict(zip(series, values, strict=True))}
 
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,6 +216,28 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, TypeError) as error:
         raise ConfigError(f"{path} cannot be read ({error}). Delete it to start anew.") from error
     raise ConfigError(f"{path} does not describe results of aoi reproduce. Delete it, or choose another --out.")
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _cell(values: Sequence[Any]) -> Any:
+    """Return a column's only value, or its values as a series."""
+    if len({str(value) for value in values}) == 1:
+        return values[0]
+    first, count = values[0], len(values)
+    if isinstance(first, int) and list(values) == list(range(first, first + count)):
+        return f"{first}..{first + count - 1}"
+    return " ".join("-" if value is None else str(value) for value in values)
+
+
+def _series(cell: str) -> list[Any] | None:
+    """Return the numbers of a series; None for any other cell."""
+    if ends := re.fullmatch(r"(-?\d+)\.\.(-?\d+)", cell):
+        return list(range(int(ends[1]), int(ends[2]) + 1))
+    values = [None if part == "-" else _value(part) for part in cell.split(" ")]
+    return values if len(values) > 1 and all(map(_is_number, values)) else None
 
 
 def _value(cell: str | None) -> Any:

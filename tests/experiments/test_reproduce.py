@@ -15,8 +15,8 @@ from aoi_fl.experiments.figures.churn import expected_rate
 from aoi_fl.experiments.figures.speed import POLICIES
 from aoi_fl.experiments.figures.tasks import LEARNING
 from aoi_fl.experiments.harness.base import Options
-from aoi_fl.experiments.harness.federation import play_run
-from aoi_fl.experiments.harness.stats import agreement, interval
+from aoi_fl.experiments.harness.federation import marked, play_run
+from aoi_fl.experiments.harness.stats import agreement, interval, run_means
 from aoi_fl.experiments.harness.store import Store
 from aoi_fl.experiments.oracles.weight_laws import markov_law, proportional_law, random_law, systematic_law
 from aoi_fl.experiments.registry import experiments, find
@@ -167,6 +167,42 @@ def test_a_store_keeps_what_is_complete_and_drops_what_is_not(tmp_path):
     assert again.rows == [{"seed": 1, "policy": "a", "v": 0.1}, {"seed": 1, "policy": "a", "v": None}]
     assert again.has({"seed": 1, "policy": "a"}) and not again.has({"seed": 2, "policy": "a"})
     assert (again.seconds, again.machine) == (1.5, "here")
+
+
+def test_a_store_has_a_line_for_each_run(tmp_path):
+    curve = [{"round": t, "accuracy": 0.1 * t, "loss": None if t == 2 else -1e-09, "n": 5} for t in range(1, 5)]
+    apart = [{"what": "a 1", "v": 1}, {"what": "a 1", "v": 1}, {"what": "b", "v": 2.5}, {"what": "b", "v": math.inf}]
+    store = Store(tmp_path, "x", {}, "")
+    for unit, rows in (({"seed": 1, "name": "dirichlet 0.3"}, curve), ({"seed": 2, "name": "iid"}, apart)):
+        store.add(unit, rows, 0)
+    head, first, *others = (tmp_path / "x.csv").read_text().splitlines()
+    assert head == "seed,name,round,accuracy,loss,n,what,v"
+    assert first == "1,dirichlet 0.3,1..4,0.1 0.2 0.30000000000000004 0.4,-1e-09 - -1e-09 -1e-09,5,,"
+    assert others == ["2,iid,,,,,a 1,1", "2,iid,,,,,a 1,1", "2,iid,,,,,b,2.5 inf"]
+    columns = dict.fromkeys(head.split(","))
+    assert Store(tmp_path, "x", {}, "").rows == [{**columns, **row} for row in store.rows]
+
+
+def test_a_store_reads_a_line_for_each_row(tmp_path):
+    store = Store(tmp_path, "x", {}, "")
+    store.add({"seed": 1}, [{"round": 1, "v": 0.5}, {"round": 2, "v": 0.5}], 0)
+    assert (tmp_path / "x.csv").read_text() == "seed,round,v\n1,1..2,0.5\n"
+    (tmp_path / "x.csv").write_text("seed,round,v\n1,1,0.5\n1,2,0.5\n")
+    assert Store(tmp_path, "x", {}, "").rows == store.rows
+    (tmp_path / "x.csv").write_text("seed,round,v\n1,1..2,0.5 0.6 0.7\n")
+    with pytest.raises(ConfigError, match=r"x\.csv has a line with series of unlike length"):
+        Store(tmp_path, "x", {}, "")
+
+
+@pytest.mark.parametrize(("rounds", "kept"), [(200, range(10, 201, 10)), (7, range(1, 8))])
+def test_marks_keep_the_end_and_the_means(rounds, kept):
+    run = [{"round": t, "accuracy": t / 1000, "loss": 1 / t, "policy": "wics", "seed": 1} for t in range(1, rounds + 1)]
+    marks = marked([{key: row[key] for key in ("round", "accuracy", "loss")} for row in run])
+    assert [row["round"] for row in marks] == list(kept)
+    assert marks[-1]["loss"] == run[-1]["loss"]
+    of_marks = run_means(({**row, "policy": "wics", "seed": 1} for row in marks), "policy", ("wics",), "loss")
+    assert of_marks["wics"] == pytest.approx([np.mean([row["loss"] for row in run])], abs=1e-15)
+    assert run_means(run, "policy", ("wics",), "loss")["wics"] == pytest.approx(of_marks["wics"], abs=1e-15)
 
 
 def test_a_store_of_other_settings_is_refused_and_the_difference_named(tmp_path):
