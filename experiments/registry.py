@@ -62,11 +62,12 @@ def others() -> dict[str, Experiment]:
     """Return what is no figure of the papers', and is not played with ``all``."""
     from aoi_fl.experiments.figures.arena import ARENAS, Arena
     from aoi_fl.experiments.figures.cohorts import Cohorts
+    from aoi_fl.experiments.figures.equal_work import EqualWork
     from aoi_fl.experiments.figures.headline import Headline
     from aoi_fl.experiments.figures.rare_classes import RareClasses
     from aoi_fl.experiments.figures.traces import Traces
 
-    every = (Traces(), Arena(), *ARENAS, RareClasses(), Headline(), Cohorts())
+    every = (Traces(), Arena(), *ARENAS, RareClasses(), EqualWork(), Headline(), Cohorts())
     return {experiment.name: experiment for experiment in every}
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 from aoi_fl.science.history import History
@@ -27,6 +28,7 @@ class InTime:
     used : updates that counted
     history : of the participations that counted
     curve : (simulated seconds, accuracy) of each round that was evaluated
+    work : device-seconds of all clients that were sent the model up to that round, in vain or not
     """
 
     seconds: float
@@ -38,6 +40,7 @@ class InTime:
     used: int
     history: History
     curve: tuple[tuple[float, float], ...]
+    work: tuple[float, ...] = ()
 
     @cached_property
     def load(self) -> LoadMetrics:
@@ -63,6 +66,13 @@ class InTime:
         """Return the simulated seconds at which an accuracy was reached first; None: it was not, by a time."""
         return next((when for when, found in self.curve if found >= accuracy and when <= by), None)
 
+    def work_until(self, accuracy: float, by: float = math.inf) -> float | None:
+        """Return the device-seconds until an accuracy was reached first; None: it was not, by a time."""
+        reached = (
+            w for (when, found), w in zip(self.curve, self.work, strict=True) if found >= accuracy and when <= by
+        )
+        return next(reached, None)
+
     def accuracy_at(self, seconds: float) -> float | None:
         """Return the last accuracy measured by a time."""
         return max(((when, found) for when, found in self.curve if when <= seconds), default=(0.0, None))[1]
@@ -81,6 +91,13 @@ def in_time(rounds: Rows, participations: Rows, clients: int) -> InTime | None:
         [part["client"] for part in used],
         [part["weight"] or 0.0 for part in used],
     )
+    work: dict[int, float] = {}
+    for part in participations:
+        work[part["round"]] = work.get(part["round"], 0.0) + (part["device_seconds"] or 0.0)
+    worked = dict(
+        zip((row["round"] for row in rounds), accumulate(work.get(r["round"], 0.0) for r in rounds), strict=True)
+    )
+    evaluated = [row for row in rounds if row["test_accuracy"] is not None]
     return InTime(
         seconds=rounds[-1]["clock"],
         rounds=len(rounds),
@@ -90,5 +107,6 @@ def in_time(rounds: Rows, participations: Rows, clients: int) -> InTime | None:
         clients=clients,
         used=len(used),
         history=history,
-        curve=tuple((row["clock"], row["test_accuracy"]) for row in rounds if row["test_accuracy"] is not None),
+        curve=tuple((row["clock"], row["test_accuracy"]) for row in evaluated),
+        work=tuple(worked[row["round"]] for row in evaluated),
     )

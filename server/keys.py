@@ -56,6 +56,10 @@ class RunKeys(TaskSettings):
         first clients-per-round updates and waits for no more
     late_rounds : how many rounds late an update may come and still be added, for less, see
         :mod:`aoi_fl.strategies.stragglers`; 0: none is
+    server_momentum : momentum β of the server's step, by Flower's FedAvgM (Hsu, Qi & Brown 2019) with step length 1;
+        0: the weighted mean is the new model
+    serve_average : share β of an exponential average of the models, which is evaluated and saved in place of the
+        newest, see :mod:`aoi_fl.strategies.serving`; 0: the newest is
     foresight : whether policies whose papers assume it are told when devices will be there and how long they will take
     until : seconds of simulated time after which no further round begins; 0: there is no such bound
     max_empty_rounds : rounds in a row without a usable update after which the run stops; 0: it never does
@@ -105,6 +109,8 @@ class RunKeys(TaskSettings):
     clock_start: float = Field(0.0, ge=0, le=1e9)
     over_selection: float = Field(1.0, ge=1, le=100)
     late_rounds: int = Field(0, ge=0, le=1000)
+    server_momentum: float = Field(0.0, ge=0, le=0.999)
+    serve_average: float = Field(0.0, ge=0, le=0.999)
     until: float = Field(0.0, ge=0, le=1e9)
     foresight: bool = False
     max_empty_rounds: int = Field(10, ge=0, le=1_000_000)

@@ -97,6 +97,10 @@ def conflicts(config: RunKeys) -> Iterator[str]:
         budgeted = f"policy {config.policy} goes by its budget"
         why = budgeted if config.policy in BUDGETED else f"weights of {config.policy} is unbiased"
         yield f"late-rounds is {config.late_rounds}, but {why}: leave one of them out"
+    if config.server_momentum and (weights == "unbiased" or config.late_rounds):
+        why = "weights is unbiased, which need not sum to 1" if weights == "unbiased" else ""
+        why = why or f"late-rounds is {config.late_rounds}, which goes with the weighted mean alone"
+        yield f"server-momentum is {config.server_momentum:g}, but {why}: set one of them back"
     if config.over_selection > 1:
         if config.policy in BUDGETED:
             yield (

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from flwr.serverapp.strategy import FedAvgM
+
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.terms import Rates, rates_of
 from aoi_fl.strategies import RoundOptions
@@ -36,6 +38,7 @@ def make_strategy(
         compression=config.compression,
         enough=config.clients_per_round if config.over_selection > 1 else None,
         late_rounds=config.late_rounds,
+        serve_average=config.serve_average,
         until=config.until,
         foresight=config.foresight,
     )
@@ -44,4 +47,6 @@ def make_strategy(
         rates = rates_of(config)
     if rates is not None:
         keys["rates"] = rates
+    if config.server_momentum:
+        settings["aggregation"] = FedAvgM(server_learning_rate=1.0, server_momentum=config.server_momentum)
     return REGISTRY[config.policy].make(keys, options=options, weights=config.weights, **settings)

@@ -27,6 +27,7 @@ from aoi_fl.strategies.plan import Plan, Resume, RoundOptions
 from aoi_fl.strategies.policy import SelectionPolicy
 from aoi_fl.strategies.records import ClientRecord, Memory, Observer, RoundRecord
 from aoi_fl.strategies.roster import Roster
+from aoi_fl.strategies.serving import ServedModel
 from aoi_fl.strategies.so_far import SoFar, nothing_trained
 from aoi_fl.strategies.stragglers import Stragglers
 from aoi_fl.wire.protocol import Ask
@@ -53,6 +54,7 @@ class Bookkeeping(SelectionPolicy, Strategy):
         self.roster = Roster(resume.clients if resume else (), expected=needs)
         self._clock: Clock = MACHINE
         self._stragglers = Stragglers(options.late_rounds, self.roster)
+        self._served = ServedModel(options.serve_average)
         self._joining: Joining | None = None
         self._so_far = SoFar()
         self._unable: set[int] = set()  # clients that have failed to evaluate
@@ -82,6 +84,7 @@ class Bookkeeping(SelectionPolicy, Strategy):
             **self.roster.patience.memory(simulated=self._clock.simulated is not None),
             **self._clock.memory(),
             **self._stragglers.memory(),
+            **self._served.memory(),
             **self._aggregation.memory(),
         }
 

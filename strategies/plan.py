@@ -36,6 +36,8 @@ class RoundOptions:
         None: all that come by the deadline
     late_rounds : how many rounds late an update may come and still be added, for less, see
         :mod:`aoi_fl.strategies.stragglers`; 0: none is
+    serve_average : share β of an exponential average of the models, which is evaluated and saved in place of the
+        newest, see :mod:`aoi_fl.strategies.serving`; 0: the newest is
     until : seconds of simulated time after which no further round begins; 0: none are counted
     foresight : whether policies whose papers assume it are told what no server can know, where time is simulated
     max_empty_rounds : rounds in a row without a usable update after which the run stops; 0: it never does, but for a
@@ -60,6 +62,7 @@ class RoundOptions:
     min_evaluate_nodes: int = 2
     enough: int | None = None
     late_rounds: int = 0
+    serve_average: float = 0.0
     until: float = 0.0
     foresight: bool = False
     max_empty_rounds: int = 0

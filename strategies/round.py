@@ -136,6 +136,9 @@ class AgeAwareStrategy(Steps):
         timeout = math.inf if timeout is None else timeout
         first = 1 if self._resume is None else self._resume.next_round
         self._last = num_rounds
+        if self._resume is not None:
+            self._served.recall(self._resume.memory)
+            result.arrays = self._served.current(arrays)
         if first <= num_rounds:
             self._join(first, grid)
         if evaluate_fn and first == 1 and (metrics := evaluate_fn(0, arrays)) is not None:
@@ -150,15 +153,16 @@ class AgeAwareStrategy(Steps):
             arrays, train_metrics = self._train(round_, arrays, train_config, grid, timeout)
             if train_metrics is not None:
                 result.train_metrics_clientapp[round_] = train_metrics
-            if (client_metrics := self._evaluate(round_, arrays, evaluate_config, grid, timeout)) is not None:
+            served = self._served.add(arrays)
+            if (client_metrics := self._evaluate(round_, served, evaluate_config, grid, timeout)) is not None:
                 result.evaluate_metrics_clientapp[round_] = client_metrics
             if evaluate_fn:
                 with self._record.timed("test"):
-                    metrics = evaluate_fn(round_, arrays)
+                    metrics = evaluate_fn(round_, served)
                 if metrics is not None:
                     result.evaluate_metrics_serverapp[round_] = metrics
                     self._record.judge("test", metrics)
-            self._unrecorded = result.arrays = arrays
+            self._unrecorded, result.arrays = arrays, served
             self._close(by_start=True)
             idle = self._so_far.idle
             if idle and idle == self.options.max_empty_rounds and round_ < num_rounds:

@@ -74,6 +74,11 @@ class Steps(Bookkeeping):
                 f"late_rounds is {self.options.late_rounds}, but another loop than {type(self).__name__}.start plays "
                 "the rounds, and hands no late reply on: leave it out, or call start."
             )
+        if self.options.serve_average and not self._last:
+            raise ConfigError(
+                f"serve_average is {self.options.serve_average}, but another loop than {type(self).__name__}.start "
+                "plays the rounds, and evaluates the model that it has: leave it out, or call start."
+            )
         self._refuse_another_run(server_round)
         self._settle(arrays)
         self._judge_first()

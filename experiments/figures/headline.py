@@ -8,7 +8,7 @@ import numpy as np
 from aoi_fl.experiments.figures.learning import TARGETS
 from aoi_fl.experiments.figures.unequal import POLICIES
 from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import Options, Row, Unit, seeds
+from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.replay import dealt
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
 from aoi_fl.experiments.harness.times import levels, reached
@@ -65,14 +65,10 @@ class Headline(Study):
             return shared
         return {**shared, "local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998}
 
-    def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each case, seed and policy: a case completes before the next begins."""
-        return [
-            {"seed": seed, "case": case, "policy": policy}
-            for case in self.cases
-            for seed in seeds(options, self.planned, self.quick_seeds, self.first)
-            for policy in self.policies
-        ]
+    @property
+    def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
+        """A case completes before the next begins."""
+        return [[(case, policy) for policy in self.policies] for case in self.cases]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train until the highest level is reached, and return when the levels were."""

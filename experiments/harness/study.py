@@ -82,6 +82,7 @@ class Study(Experiment):
     policies : the first is the base of the table and the picture
     measures : columns of the table
     hypotheses : in the order of the page
+    blocks : cases and policies that complete for all seeds before the next block begins; by default one of all
     planned, first : number of seeds, and the first of them
     quick_seeds : number of seeds of a quick look
     """
@@ -100,13 +101,18 @@ class Study(Experiment):
         """The hypotheses as claims that are not judged yet."""
         return tuple(Claim(h.text, "Ours", "–", "no seed is complete", "not run", _behind(h)) for h in self.hypotheses)
 
+    @property
+    def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
+        """All cases and policies."""
+        return [[(case, policy) for case in self.cases for policy in self.policies]]
+
     def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each seed, case and policy; whole seeds complete first."""
+        """Return a unit for each seed, case and policy; within a block whole seeds complete first."""
         return [
             {"seed": seed, "case": case, "policy": policy}
+            for block in self.blocks
             for seed in seeds(options, self.planned, self.quick_seeds, self.first)
-            for case in self.cases
-            for policy in self.policies
+            for case, policy in block
         ]
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:

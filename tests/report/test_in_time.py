@@ -32,6 +32,8 @@ def test_costs_by_hand():
     assert found.load.participation.max == 2
     assert (found.reaches(0.5), found.reaches(0.6), found.reaches(0.9)) == (30.0, 80.0, None)
     assert (found.reaches(0.6, by=80.0), found.reaches(0.6, by=79.9)) == (80.0, None)
+    assert (found.work_until(0.5), found.work_until(0.6), found.work_until(0.9)) == (40.0, 80.0, None)
+    assert found.work_until(0.6, by=79.9) is None
     assert (found.accuracy_at(29.0), found.accuracy_at(79.0), found.accuracy_at(80.0)) == (None, 0.5, 0.7)
 
 

@@ -1,0 +1,123 @@
+"""Equal work: systematic participation against few random clients, with the server's momentum and a served average."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aoi_fl.engine.traces import make_trace
+from aoi_fl.experiments.figures.arena import ARENAS
+from aoi_fl.experiments.figures.entrants import BOTH
+from aoi_fl.experiments.harness.base import Options, Row, Unit
+from aoi_fl.experiments.harness.federation import played
+from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
+
+_ARENA = ARENAS[0]
+_CASE = "trace, Dirichlet 0.3"
+_LEVELS = (0.9, 0.92)
+_FEW = "random:clients-per-round={}:over-selection=1"
+_AGE = "systematic:weights=size:absence=learned"
+_RANDOM, _OURS = "random, k = 4, both", "systematic, both"
+_PLAIN, _OURS_PLAIN = "random, k = 4", "systematic"
+_ENTRANTS: Mapping[str, str] = {
+    _RANDOM: _FEW.format(4) + BOTH,
+    _OURS: _AGE + BOTH,
+    _PLAIN: _FEW.format(4),
+    _OURS_PLAIN: _AGE,
+    "random, k = 3, both": _FEW.format(3) + BOTH,
+    "random, k = 2, both": _FEW.format(2) + BOTH,
+    "random, k = 3": _FEW.format(3),
+    "random, k = 2": _FEW.format(2),
+}
+
+
+class EqualWork(Study):
+    """Policies of about equal work on the devices of a trace, each with and without momentum and a served average."""
+
+    name = "equal-work"
+    title = "Equal work: few random clients or systematic participation, momentum and a served average"
+    source = "In no paper; the arena's devices and data"
+    minutes = 30
+    cases = (_CASE,)
+    policies = tuple(_ENTRANTS)
+    measures = (
+        Measure("reached_90", "minutes to 90 %", 1, 1 / 60, drawn=True),
+        Measure("hours_90", "device-hours until 90 %", 2, 1 / 3600),
+        Measure("hours_92", "device-hours until 92 %", 2, 1 / 3600, compared=False),
+        Measure("worked", "device-hours in the hour", 1, 1 / 3600, compared=False),
+        Measure("final", "final accuracy, %", 1, 100.0, compared=False),
+        Measure("jain", "Jain's index of those available", 2, drawn=True),
+    )
+    hypotheses = (
+        Hypothesis(
+            "With momentum 0.5 and a served average of 0.8, systematic participation reaches 90 % at most one minute "
+            "later than random selection at equal work, at a Jain's index above 0.80",
+            (Contrast(_CASE, _OURS, "reached_90", -1, _RANDOM, 1.0), Contrast(_CASE, _OURS, "jain", 1, None, 0.8)),
+        ),
+        Hypothesis(
+            "With both, systematic participation shares the load more evenly than random selection at equal work",
+            (Contrast(_CASE, _OURS, "jain", 1, _RANDOM),),
+        ),
+        Hypothesis(
+            "Momentum and a served average bring random selection to 90 % sooner",
+            (Contrast(_CASE, _RANDOM, "reached_90", -1, _PLAIN),),
+        ),
+        Hypothesis(
+            "Momentum and a served average bring systematic participation to 90 % sooner",
+            (Contrast(_CASE, _OURS, "reached_90", -1, _OURS_PLAIN),),
+        ),
+    )
+    planned, first = 10, 21
+
+    @property
+    def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
+        """The pair of the first claim completes first, then the same without both, then other numbers of clients."""
+        return [[(_CASE, p) for p in self.policies[i : i + 2]] for i in range(0, len(self.policies), 2)]
+
+    def datasets(self, options: Options) -> tuple[str, ...]:
+        """Return the arena's data set."""
+        return _ARENA.datasets(options)
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        """Return the arena's federation."""
+        return _ARENA.settings(options)
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Run a federation in simulated time, and return when and at what work it reaches the levels."""
+        from aoi_fl.report.in_time import in_time
+        from aoi_fl.server.ledger import read
+
+        keys = _ARENA.keys(_ENTRANTS[unit["policy"]], unit["seed"], options)
+        ledger = played(self.name, keys, options)
+        clients, end = keys["num-clients"], keys["until"]
+        found = in_time(read(ledger, "rounds"), read(ledger, "participations"), clients)
+        if found is None:
+            raise RuntimeError(f"{ledger} has no simulated time")
+        trace = make_trace(keys["clock"], clients, unit["seed"]).starting(keys.get("clock-start", 0.0))
+        available = int((trace.availability.shares_by(end) > 0).sum())
+        row: Row = {}
+        for level in _LEVELS:
+            row[f"reached_{100 * level:.0f}"] = _rounded(found.reaches(level, end))
+            row[f"hours_{100 * level:.0f}"] = _rounded(found.work_until(level, end))
+        return [
+            {
+                **row,
+                "worked": _rounded(found.worked),
+                "final": found.accuracy_at(end),
+                "jain": round(found.load.participation.jain * clients / available, 4),
+                "never": round((found.never - clients + available) / available, 4),
+                "rounds": found.rounds,
+            }
+        ]
+
+    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+        """Say what is equal, what both are, and what the hours count."""
+        return (
+            f"An hour of {settings['num-clients']} devices of a trace, each seed from another hour, with "
+            f"{settings['model']} on {settings['dataset']}; random selection takes k clients without over-selection, "
+            "and systematic participation is at equal work with k = 4. "
+            "*Both* are the run keys `server-momentum=0.5` and `serve-average=0.8`. "
+            "Device-hours are those of all clients that were sent the model until then, in vain or not."
+        )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)

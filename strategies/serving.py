@@ -1,0 +1,85 @@
+"""The model that is served: the newest, or an exponential average of the models of all rounds.
+
+With the share β in [0, 1), the served model after round t is
+
+    s_t = Σ_{i≤t} β^{t−i} θ_i / Σ_{i≤t} β^{t−i},
+
+the mean of the models after rounds 1 … t; the newest has weight 1, the one before it β. Training goes on from θ_t.
+
+References
+----------
+B. T. Polyak, A. B. Juditsky 1992, Acceleration of stochastic approximation by averaging, SIAM J. Control Optim. 30(4).
+"""
+
+import numpy as np
+from flwr.app import Array, ArrayRecord
+from numpy.typing import NDArray
+
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.strategies.records import Memory
+
+_ROUNDS, _PREFIX = "served-rounds", "served/"
+
+
+class ServedModel:
+    """The model that is evaluated and saved.
+
+    Parameters
+    ----------
+    share : β in [0, 1); 0 serves the newest model
+
+    Raises
+    ------
+    ConfigError
+        The share is out of range.
+    """
+
+    def __init__(self, share: float) -> None:
+        if not 0 <= share < 1:
+            raise ConfigError(f"serve_average is {share}: give a share from 0 to below 1, for instance 0.8.")
+        self._share = share
+        self._rounds = 0
+        self._means: dict[str, NDArray[np.floating]] = {}
+
+    def add(self, arrays: ArrayRecord) -> ArrayRecord:
+        """Take in the model after a round, and return the model to serve.
+
+        Arrays of whole numbers, such as counters, are served as they are.
+
+        Raises
+        ------
+        ConfigError
+            The model has no array of floating-point numbers.
+        """
+        if not self._share:
+            return arrays
+        self._rounds += 1
+        newest = (1 - self._share) / (1 - self._share**self._rounds)  # weight of this round's model
+        for name, array in arrays.items():
+            value = array.numpy()
+            if np.issubdtype(value.dtype, np.floating):
+                mean = self._means.get(name)
+                self._means[name] = (
+                    value.copy() if mean is None else (mean + newest * (value - mean)).astype(mean.dtype)
+                )
+        if not self._means:
+            raise ConfigError(
+                f"serve_average is {self._share:g}, but the model has no floating-point array to average: set it to 0."
+            )
+        return self.current(arrays)
+
+    def current(self, arrays: ArrayRecord) -> ArrayRecord:
+        """Return the model to serve after the last round, given the newest."""
+        return ArrayRecord({k: Array(self._means[k]) if k in self._means else v for k, v in arrays.items()})
+
+    def memory(self) -> Memory:
+        """Return what the next round needs."""
+        if not self._rounds:
+            return {}
+        return {_ROUNDS: np.array([self._rounds]), **{_PREFIX + name: mean for name, mean in self._means.items()}}
+
+    def recall(self, memory: Memory) -> None:
+        """Take back what :meth:`memory` returned."""
+        if self._share and _ROUNDS in memory:
+            self._rounds = int(memory[_ROUNDS][0])
+            self._means = {k.removeprefix(_PREFIX): v.copy() for k, v in memory.items() if k.startswith(_PREFIX)}
