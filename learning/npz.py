@@ -173,8 +173,7 @@ def _images(x: NDArray[Any], name: str) -> NDArray[np.float32]:
         )
     if x.dtype != np.uint8 and not np.issubdtype(x.dtype, np.floating):
         raise ConfigError(
-            f"{name} has type {x.dtype}: images are uint8 (0 to 255) or floating point; convert with "
-            f".astype('uint8') or .astype('float32')."
+            f"{name} has type {x.dtype}: images are uint8 (0 to 255) or floating point (0 to 1); {_as_pixels(x)}."
         )
     # An explicit copy in one go: channels first, and never a view of what the caller holds.
     with np.errstate(over="ignore"):
@@ -189,6 +188,17 @@ def _images(x: NDArray[Any], name: str) -> NDArray[np.float32]:
                 f"{int(bad.argmax())}: remove or mend them."
             )
     return images
+
+
+def _as_pixels(x: NDArray[Any]) -> str:
+    """Return how images of another type are converted without a change of their values but for one factor."""
+    if x.dtype.kind == "b":
+        return "convert with .astype('float32')"
+    if x.dtype.kind not in "iu":
+        return "give each pixel a number"
+    least, most = int(x.min()), int(x.max())
+    largest = next((2**bits - 1 for bits in (8, 10, 12, 14, 16) if least >= 0 and most < 2**bits), max(-least, most))
+    return f"divide every array by the largest value that a pixel can have: (x / {largest}).astype('float32')"
 
 
 def _labels(y: NDArray[Any], name: str, examples: int, classes: int | None) -> Labels:
@@ -220,9 +230,10 @@ def _targets(y: NDArray[Any], name: str) -> NDArray[np.float32]:
 
 def _classes(y: NDArray[Any], name: str, classes: int | None) -> NDArray[np.int64]:
     if not np.issubdtype(y.dtype, np.integer):
+        whole = y.dtype.kind == "b" or (y.dtype.kind == "f" and bool((np.isfinite(y) & (y == np.rint(y))).all()))
+        remedy = "convert with .astype('int64')" if whole else "give each class a number"
         raise ConfigError(
-            f"{name} has type {y.dtype}: labels are whole numbers from 0, one for each example; convert with "
-            f".astype('int64'), after giving each class a number."
+            f"{name} has type {y.dtype}: labels are whole numbers from 0, one for each example; {remedy}."
         )
     bad = (y < 0) if classes is None else (y < 0) | (y >= classes)
     if bad.any():

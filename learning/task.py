@@ -1,5 +1,6 @@
 """The task as one object: what a client trains and what the server evaluates."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,13 +11,16 @@ from numpy.typing import NDArray
 
 from aoi_fl.learning import batched, data, models, own_model, sgd, stacked, working
 from aoi_fl.learning.augment import cropped_and_flipped
+from aoi_fl.learning.cautions import inputs
 from aoi_fl.learning.examples import Examples, chosen, joined, tensors, turned
 from aoi_fl.learning.form import Form
 from aoi_fl.learning.settings import BFLOAT16, CROP_FLIP
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError
 
+logger = logging.getLogger("flwr")
 ModelArrays = dict[str, NDArray[np.float32]]
+_judged: set[str] = set()  # files of which it was said what is seldom meant
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,7 @@ class Task:
         """Return a client's own examples from an npz file with the arrays x and y."""
         device = sgd.device(self.device)
         x, y = data.load_examples(self.dataset, self.form, path)
+        _warn_once(path, x)
         return Examples(torch.from_numpy(x).to(device), torch.from_numpy(y).to(device))
 
     @staticmethod
@@ -267,3 +272,11 @@ class Task:
         model = self._model()
         models.load_arrays(model, arrays)
         return model
+
+
+def _warn_once(path: str, x: NDArray[np.float32]) -> None:
+    """Warn of examples that a model cannot learn well from, once for each file."""
+    if path not in _judged:
+        _judged.add(path)
+        for caution in inputs(x, f"x in {path}"):
+            logger.warning("%s", caution)

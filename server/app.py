@@ -13,6 +13,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from aoi_fl.flower.grids import say_what_ray_needs, uploads
 from aoi_fl.learning import partition, sgd
+from aoi_fl.learning.cautions import cautions
 from aoi_fl.learning.task import Task
 from aoi_fl.science.errors import AoiError, ConfigError, ResumeError, StorageError
 from aoi_fl.server.checkpoint import Checkpoints, encode
@@ -41,6 +42,7 @@ from aoi_fl.wire.arrays import from_record, to_record
 from aoi_fl.wire.clients import ClientTable
 from aoi_fl.wire.protocol import CLIENTS_FILE, PARTITION_FILE
 
+logger = logging.getLogger("flwr")
 app = ServerApp()
 
 
@@ -119,6 +121,8 @@ def _checked(config: RunConfig, task: Task, folder: Path) -> dict[str, str]:
                     f"the run {folder.name!r} was started with {value} from a file with the digest {before[:12]}…, and "
                     f"the file has {now[:12]}… now: bring the former one back, or start a new run."
                 )
+    for caution in cautions(task.data):
+        logger.warning("%s: %s", config.dataset, caution)
     config.check_form(regression=task.form.regression, images=len(task.form.shape) == 3)
     return sources
 

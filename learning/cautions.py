@@ -1,0 +1,101 @@
+"""What is allowed in one's own data, and seldom meant: warnings before the first round, each with its remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi_fl.learning.data import Dataset
+
+_LARGE, _SMALL = 5.0, 0.01  # the root mean square above which, and the largest value below which, SGD learns badly
+_MOST_CLASSES = 100  # whole numbers of more kinds are counts, which are targets
+_SHOWN = 5
+
+
+def cautions(dataset: Dataset) -> list[str]:
+    """Return warnings about a data set of one's own, one for each kind of thing that is seldom meant."""
+    if not dataset.name.startswith("npz:"):
+        return []
+    return inputs(dataset.train_x, "train_x") + labels(dataset.train_y, dataset.classes, "train_y")
+
+
+def inputs(x: NDArray[np.float32], name: str) -> list[str]:
+    """Return a warning if pixels or the columns of a table (N, …) are of a size that plain SGD cannot learn from."""
+    if x.ndim > 2:
+        size = _size(x.reshape(-1, 1))
+        if not _unscaled(size)[0]:
+            return []
+        most = float(np.abs(x).max())
+        return [
+            f"{name} has pixels up to {most:.6g}, of which a model learns little: scale them to 0 to 1, in every array "
+            f"by the same number: x / {_whole(most)}."
+        ]
+    sizes = _size(x)
+    found = np.flatnonzero(_unscaled(sizes))
+    if not found.size:
+        return []
+    shown = ", ".join(f"column {i} (around {sizes[0][i]:.3g})" for i in found[:_SHOWN])
+    more = f" and {found.size - _SHOWN} more" if found.size > _SHOWN else ""
+    return [
+        f"{name} has columns that are not scaled, of which a model learns little: {shown}{more}. Standardise every "
+        "array by the training data: x = (x - train_x.mean(axis=0)) / train_x.std(axis=0)."
+    ]
+
+
+def labels(y: NDArray[Any], classes: int, name: str) -> list[str]:
+    """Return warnings about targets that look like labels or are not scaled, and about classes without an example."""
+    if classes:
+        missing = np.setdiff1d(np.arange(classes), y)
+        if not missing.size:
+            return []
+        shown = ", ".join(map(str, missing[:_SHOWN].tolist()))
+        more = f" and {missing.size - _SHOWN} more" if missing.size > _SHOWN else ""
+        return [
+            f"{name} has no example of class {shown}{more} among its classes 0 to {classes - 1}: the model has an "
+            f"output for each of them. If no class is meant to be empty, number the classes anew: classes, {name} = "
+            f"numpy.unique({name}, return_inverse=True), and test_y = numpy.searchsorted(classes, test_y)."
+        ]
+    kinds = np.unique(y)
+    if len(y) > 1 and len(kinds) <= min(_MOST_CLASSES, len(y) // 2) and bool((kinds == np.rint(kinds)).all()):
+        return [
+            f"{name} is floating point, so the model learns a regression, but it holds {len(kinds)} whole numbers from "
+            f"{kinds[0]:g} to {kinds[-1]:g}. If they are classes, {_renumbered(kinds, name)}."
+        ]
+    size = _size(np.asarray(y, np.float32)[:, None])
+    if _unscaled(size)[0]:
+        return [
+            f"{name} holds targets around {size[0][0]:.3g}, which a model learns badly or diverges on: standardise "
+            f"them, in every array by the training data: y = (y - {name}.mean()) / {name}.std()."
+        ]
+    return []
+
+
+def _renumbered(kinds: NDArray[Any], name: str) -> str:
+    """Return how labels are made of whole numbers, none of which may become another's."""
+    if np.array_equal(kinds, np.arange(len(kinds))):
+        return "write labels: .astype('int64'), in every array"
+    return (
+        f"number them from 0: classes, {name} = numpy.unique({name}, return_inverse=True), and test_y = "
+        "numpy.searchsorted(classes, test_y)"
+    )
+
+
+def _size(columns: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the root mean square and the largest absolute value of each column of (N, columns)."""
+    largest = np.abs(columns).max(axis=0).astype(np.float64)
+    scale = np.where(largest > 0, largest, 1.0)  # else the squares of large numbers overflow
+    share = np.einsum("ij,ij->j", columns / scale, columns / scale) / len(columns)
+    return scale * np.sqrt(share), largest
+
+
+def _unscaled(size: tuple[NDArray[np.float64], NDArray[np.float64]]) -> NDArray[np.bool_]:
+    around, largest = size
+    return (around > _LARGE) | ((largest < _SMALL) & (largest > 0))
+
+
+def _whole(most: float) -> str:
+    """Return what pixels are divided by: the largest value of the fewest bits, or their own largest."""
+    bits = next((2**k - 1 for k in (4, 8, 10, 12, 14, 16) if 2 ** (k - 1) <= most <= 2**k), None)
+    return f"{bits or most:g}"
