@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from aoi_fl.experiments.figures.arena import Arena
+from aoi_fl.experiments.figures.entrants import BOTH
 from aoi_fl.experiments.harness.base import Options
 from aoi_fl.science.errors import ConfigError
 
@@ -102,13 +103,17 @@ def test_run_keys_that_cannot_hold_for_all_are_refused(asked, words):
         Arena().shared(asked, Options(quick=True))
 
 
+K4, ALONE = "random:clients-per-round=4", "random:clients-per-round={}:over-selection=1"
+
+
 @pytest.mark.parametrize(
     ("keys", "few"),
     [
-        ({}, ["random:clients-per-round=4", "random:clients-per-round=4:over-selection=1"]),
-        ({"over-selection": 1.0}, ["random:clients-per-round=4"]),  # the other would be the same
-        ({"clients-per-round": 4}, ["random:clients-per-round=4:over-selection=1"]),
-        ({"clients-per-round": 3}, []),
+        ({}, [K4, ALONE.format(4), ALONE.format(3), ALONE.format(2), ALONE.format(4) + BOTH]),
+        # Without over-selection the first two are the same.
+        ({"over-selection": 1.0}, [K4, ALONE.format(3), ALONE.format(2), ALONE.format(4) + BOTH]),
+        ({"clients-per-round": 4}, [ALONE.format(4), ALONE.format(3), ALONE.format(2), ALONE.format(4) + BOTH]),
+        ({"clients-per-round": 3}, [ALONE.format(3), ALONE.format(2)]),
     ],
 )
 def test_of_its_own_entrants_those_play_that_differ_under_the_keys_of_all(keys, few):
