@@ -19,6 +19,7 @@ from aoi_fl.cli import (
     enroll,
     init,
     policy,
+    privacy,
     report,
     reproduce,
     resume,
@@ -68,7 +69,8 @@ def _root(
     pass
 
 
-app.command("policy", cls=taking(*DECIDED))(policy.policy)
+app.command("policy", cls=taking(*DECIDED, "num-server-rounds"))(policy.policy)
+app.command("privacy", cls=taking(*DECIDED, "num-server-rounds"))(privacy.privacy)
 app.command("simulate", cls=taking(*DECIDED, *PLAYED))(simulate.simulate)
 app.command("run")(run.run)
 app.command("resume")(resume.resume)

@@ -60,6 +60,9 @@ def policy(
     clients_file: Annotated[Path | None, typer.Option(help="CSV file with a column rate, for --rates given.")] = None,
     phases: Phases = "spread",
     jitter: Jitter = 0.0,
+    rounds: Annotated[
+        int, typer.Option(click_type=Number(1, 1_000_000), help="Rounds T in which participations are bounded.")
+    ] = 100,
     seed: Seed = 1,
     config: Config = None,
     as_json: Json = False,
@@ -95,11 +98,10 @@ def policy(
         chosen = SystematicPolicy.rated(own, cast(PhaseRule, phases), jitter, seed)
         heading = f"Systematic participation: {title}, {phases} phases, jitter {jitter:g}"
         if rates == "equal":
-            _show_stride(
-                chosen, heading, exactly=per_round if phases == "spread" and not jitter else None, as_json=as_json
-            )
+            exactly = per_round if phases == "spread" and not jitter else None
+            _show_stride(chosen, heading, exactly, rounds, as_json)
         else:
-            _show_rated(chosen, heading, capped, as_json)
+            _show_rated(chosen, heading, capped, rounds, as_json)
         return
     reject(context, ["phases", "jitter"], about, "leave it out, or give --policy systematic")
     if rates != "equal":
@@ -108,7 +110,7 @@ def policy(
 
         own, capped = rates_by(rates, sizes, clients_file, clients, per_round, seed, largest_rate(dropout or 0.0))
         rated = RatedMarkovPolicy(own, dropout=dropout or 0.0)
-        _show_rated(rated, f"Markov policy, optimal for each rate: {title}", capped, as_json)
+        _show_rated(rated, f"Markov policy, optimal for each rate: {title}", capped, rounds, as_json)
         return
     from aoi_fl.science.markov import MarkovPolicy
 
@@ -117,10 +119,23 @@ def policy(
         "markov-increasing": lambda: MarkovPolicy.increasing(clients, per_round, max_age, exponent),
         "markov-uniform": lambda: MarkovPolicy.uniform(clients, per_round, max_age),
     }
-    _show_markov(pick("policy", policy, makers), f"{policy}: {title}, maximum age {max_age}", as_json)
+    _show_markov(pick("policy", policy, makers), f"{policy}: {title}, maximum age {max_age}", rounds, as_json)
 
 
-def _show_markov(chosen: MarkovPolicy, title: str, as_json: bool) -> None:
+def _participation(chosen: MarkovPolicy | RatedMarkovPolicy | SystematicPolicy, rounds: int) -> dict[str, int]:
+    """Return b and K, by their names in JSON."""
+    from aoi_fl.science.privacy.bounds import bounds
+
+    found = bounds(chosen, rounds)
+    return {"min_separation": found.min_separation, "max_participations": found.max_participations}
+
+
+def _show_participation(found: dict[str, int], rounds: int) -> None:
+    names = ("rounds between two, at least (b)", f"in {rounds} rounds, at most (K)")
+    print_facts("Participations of a client", zip(names, found.values(), strict=True))
+
+
+def _show_markov(chosen: MarkovPolicy, title: str, rounds: int, as_json: bool) -> None:
     max_age = chosen.max_age
     pmf = chosen.interval_pmf().tolist()
     moments = {
@@ -137,6 +152,7 @@ def _show_markov(chosen: MarkovPolicy, title: str, as_json: bool) -> None:
                 "stationary": chosen.stationary.tolist(),
                 "interval_pmf": {x: p for x, p in enumerate(pmf, start=1) if p > 0},
                 **moments,
+                **_participation(chosen, rounds),
             }
         )
         return
@@ -148,9 +164,10 @@ def _show_markov(chosen: MarkovPolicy, title: str, as_json: bool) -> None:
     print_table(title, ["age", "takes part with", "share of clients", "P(X = age + 1)", ""], rows)
     names = ["E[X]", "Var[X]", "|second eigenvalue|", "rounds to mix from age 0", "Σ Var[ω], Theorem 5 as printed"]
     print_facts("Moments", zip(names, moments.values(), strict=True))
+    _show_participation(_participation(chosen, rounds), rounds)
 
 
-def _show_stride(chosen: SystematicPolicy, title: str, exactly: int | None, as_json: bool) -> None:
+def _show_stride(chosen: SystematicPolicy, title: str, exactly: int | None, rounds: int, as_json: bool) -> None:
     """Show what clients of one rate all do; ``exactly`` so many take part in every round, None if that varies."""
     from aoi_fl.science.load import WINDOWS
     from aoi_fl.science.rates import exact
@@ -162,7 +179,8 @@ def _show_stride(chosen: SystematicPolicy, title: str, exactly: int | None, as_j
     spread = {length: window_variance(rate, length, jitter) ** 0.5 / length for length in WINDOWS}
     if as_json:
         values: dict[str, Any] = {"rate": rate, "interval_mean": 1 / rate, "interval_variance": variance}
-        print_json(values | {"least_variance": least, "interval_pmf": pmf, "window_deviation": spread})
+        values |= {"least_variance": least, "interval_pmf": pmf, "window_deviation": spread}
+        print_json(values | _participation(chosen, rounds))
         return
     print_facts(
         title,
@@ -177,6 +195,7 @@ def _show_stride(chosen: SystematicPolicy, title: str, exactly: int | None, as_j
     law = _in_ranges(pmf)
     print_table("Law of X", ["X", "P(X)", ""], [(x, p, bar(p, max(law.values()))) for x, p in law.items()])
     print_table("Over T rounds", ["T", "√Var(Y)/T, spread of load"], spread.items())
+    _show_participation(_participation(chosen, rounds), rounds)
 
 
 def _in_ranges(law: dict[int, float]) -> dict[str, float]:
@@ -189,7 +208,9 @@ def _in_ranges(law: dict[int, float]) -> dict[str, float]:
     }
 
 
-def _show_rated(chosen: SystematicPolicy | RatedMarkovPolicy, title: str, capped: int, as_json: bool) -> None:
+def _show_rated(
+    chosen: SystematicPolicy | RatedMarkovPolicy, title: str, capped: int, rounds: int, as_json: bool
+) -> None:
     """Show clients with different rates: all of them, or for people the quartiles."""
     import numpy as np
 
@@ -199,7 +220,7 @@ def _show_rated(chosen: SystematicPolicy | RatedMarkovPolicy, title: str, capped
     pooled = pooled_variance(rates, variances)
     if as_json:
         own = {"rates": rates.tolist(), "interval_variances": variances.tolist()}
-        print_json(own | {"capped": capped, "pooled_variance": pooled})
+        print_json(own | {"capped": capped, "pooled_variance": pooled} | _participation(chosen, rounds))
         return
     order = np.argsort(rates, kind="stable")
     marks = {"least": 0.0, "a quarter have at most": 0.25, "half": 0.5, "three quarters": 0.75, "largest": 1.0}
@@ -208,3 +229,4 @@ def _show_rated(chosen: SystematicPolicy | RatedMarkovPolicy, title: str, capped
     print_table(title, ["rate", "E[X]", "Var[X]", "of the clients"], rows)
     facts = [("clients whose rate is capped", capped), ("Var[X] of all intervals together", pooled)]
     print_facts("Together", facts)
+    _show_participation(_participation(chosen, rounds), rounds)

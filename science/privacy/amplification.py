@@ -28,11 +28,17 @@ from numpy.typing import NDArray
 from aoi_fl.science import draws, mixing
 from aoi_fl.science.errors import ConfigError, install
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.privacy.account import bisect, check_delta
+from aoi_fl.science.privacy.account import Account, bisect, check_delta, check_positive
 from aoi_fl.science.privacy.factorisation import Floats
+from aoi_fl.science.selection import RandomSelector, Selector
+from aoi_fl.science.simulate import Decentralised
 
+AMPLIFICATION = "amplification: the run's seed is secret, and no client is forced"
+COINS = (
+    "random: k of n are treated as independent coins of probability k/n, as is usual; this is no bound for exactly k"
+)
 SAMPLES = 10_000
-_STEPS = 12  # of a calibration; half of them usually suffice
+_STEPS = 20  # of a calibration; half of them usually suffice
 
 
 def coin_epsilon(rate: float, deviation: float, rounds: int, delta: float) -> float:
@@ -159,17 +165,48 @@ class MarkovAmplification:
         return logs
 
 
-def calibrate(epsilon_at: Callable[[float], float], epsilon: float, start: float) -> float:
-    """Return the noise multiplier at which a falling ε is the one given, to 0.1 %: secants on logarithms."""
-    multiplier, slope = start, -1.0
-    spent = epsilon_at(multiplier)
+def amplified(
+    policy: Decentralised | Selector, clients: int, account: Account, delta: float, samples: int = SAMPLES
+) -> Estimate | None:
+    """Return ε with amplification, or None where a policy has none that is known.
+
+    Markov clients of one rate have it, and with white noise and ``dp-accounting`` the choice of k of n at random.
+    Systematic clients have none: who knows one round of theirs knows all.
+    """
+    match policy:
+        case MarkovPolicy():
+            return MarkovAmplification(policy, account.column, account.deviation, account.rounds, samples).epsilon(
+                delta
+            )
+        case RandomSelector(per_round=k) if account.bands == 1 and has_library():
+            return Estimate(coin_epsilon(min(k / clients, 1.0), account.deviation, account.rounds, delta), 0.0)
+    return None
+
+
+def calibrate(epsilon_at: Callable[[float], float], epsilon: float, start: float, within: float = 1e-3) -> float:
+    """Return the noise multiplier at which a falling ε is the one given: secants on logarithms.
+
+    Parameters
+    ----------
+    epsilon_at : ε of a noise multiplier
+    epsilon : to be met, above 0
+    start : a noise multiplier to begin with
+    within : relative error of ε
+
+    Raises
+    ------
+    ConfigError
+        No noise multiplier gives this ε.
+    """
+    check_positive("epsilon", epsilon)
+    multiplier, slope, spent = start, -1.0, epsilon_at(start)
     for _ in range(_STEPS):
         wanted = math.log(epsilon / max(spent, 1e-9))
-        if abs(wanted) < 1e-3:
-            break
+        if abs(wanted) < within:
+            return multiplier
         step = min(max(wanted / slope, -1.5), 1.5)
         multiplier, before = multiplier * math.exp(step), spent
         spent = epsilon_at(multiplier)
         if spent > 0 < before and spent != before:
             slope = min(math.log(spent / before) / step, -0.3)
-    return multiplier
+    raise ConfigError(f"epsilon {epsilon} is met by no noise: give an epsilon that is larger, or a smaller delta")

@@ -36,7 +36,7 @@ def test_policy_json_against_the_closed_forms(aoi):
     assert status == 0
     assert set(shown) == {
         "probabilities", "stationary", "interval_pmf", "interval_mean", "interval_variance", "second_eigenvalue",
-        "mixing_rounds", "weight_variance",
+        "mixing_rounds", "weight_variance", "min_separation", "max_participations",
     }  # fmt: skip
     assert shown["probabilities"] == pytest.approx([0] * 5 + [1 / 3] + [1] * 5)
     assert shown["stationary"] == pytest.approx([0.15] * 6 + [0.1] + [0] * 4)

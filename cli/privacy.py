@@ -1,0 +1,226 @@
+"""``aoi privacy``: the differential privacy that a policy allows, and what it costs in accuracy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from aoi_fl.cli.keys import Config, Number
+from aoi_fl.cli.misplaced import RATED
+from aoi_fl.cli.options import (
+    Clients,
+    Exponent,
+    Jitter,
+    Json,
+    MaxAge,
+    PerRound,
+    Phases,
+    Rates,
+    Seed,
+    Sizes,
+    pick,
+    rates_by,
+    reject,
+)
+from aoi_fl.cli.output import print_facts, print_json, print_table
+from aoi_fl.science.errors import ConfigError, install
+from aoi_fl.science.names import PhaseRule
+from aoi_fl.strategies.registry import BUDGETED, POLICIES
+
+if TYPE_CHECKING:
+    from aoi_fl.science.privacy.account import Account
+    from aoi_fl.science.privacy.bounds import ParticipationBounds
+    from aoi_fl.science.selection import Selector
+    from aoi_fl.science.simulate import Decentralised
+
+_ROUGH = 1_000  # samples of a Monte Carlo that only has to come near
+
+
+def privacy(
+    context: typer.Context,
+    policy: Annotated[str, typer.Option(help=f"One of {', '.join(POLICIES)}; or all, for a table.")] = "markov-optimal",
+    clients: Clients = 100,
+    per_round: PerRound = 15,
+    rounds: Annotated[int, typer.Option(click_type=Number(1, 100_000), help="Rounds T of the run.")] = 100,
+    delta: Annotated[float, typer.Option(click_type=Number(1e-300, 1 - 1e-9), help="δ, below 1/n.")] = 1e-5,
+    bands: Annotated[
+        int | None,
+        typer.Option(click_type=Number(1, 100_000), help="Bands of the noise; 1 is white. By default the separation."),
+    ] = None,
+    noise_multiplier: Annotated[
+        float | None,
+        typer.Option(click_type=Number(1e-6, 1e6), help="Noise over the sensitivity of all participations."),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(click_type=Number(1e-6, 1e6), help="ε to find the noise multiplier for.")
+    ] = None,
+    no_amplification: Annotated[
+        bool, typer.Option("--no-amplification", help="Count on no secret of who takes part when.")
+    ] = False,
+    max_age: MaxAge = 10,
+    exponent: Exponent = 1.0,
+    rates: Rates = "equal",
+    sizes: Sizes = "equal",
+    clients_file: Annotated[Path | None, typer.Option(help="CSV file with a column rate, for --rates given.")] = None,
+    phases: Phases = "spread",
+    jitter: Jitter = 0.0,
+    seed: Seed = 1,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Show the epsilon of a private run under a policy, and the error of its noise.
+
+    A client takes part at least b rounds apart, at most K times. Noise with up to b bands costs less accuracy.
+    """
+    if (noise_multiplier is None) == (epsilon is None):
+        raise ConfigError("the noise is not given, or given twice: give either --noise-multiplier or --epsilon")
+    if policy != "all":
+        pick("policy", policy, dict.fromkeys(POLICIES, dict))
+        _reject(context, policy, rates)
+    names = POLICIES if policy == "all" else (policy,)
+    shown = []
+    for name in names:
+        player = _player(name, clients, per_round, max_age, exponent, rates, sizes, clients_file, phases, jitter, seed)
+        found = _bounds(player, clients, rounds)
+        wanted = found.min_separation if bands is None else bands
+        kept = min(wanted, rounds, found.min_separation if policy == "all" else wanted)
+        shown.append(
+            {"policy": name}
+            | _promise(player, clients, rounds, found, kept, delta, noise_multiplier, epsilon, not no_amplification)
+        )
+    from aoi_fl.science.privacy.account import ADVERSARY, ASSUMPTIONS, NEIGHBOURS
+
+    grounds = {"neighbours": NEIGHBOURS, "adversary": ADVERSARY, "assumptions": list(ASSUMPTIONS)}
+    if any(row["amplified"] for row in shown):
+        from aoi_fl.science.privacy.amplification import AMPLIFICATION, COINS
+
+        grounds["assumptions"] = [*ASSUMPTIONS, AMPLIFICATION]
+        if any(row["amplified"] and row["policy"] == "random" for row in shown):
+            grounds["assumptions"] = [*ASSUMPTIONS, AMPLIFICATION, COINS]
+    setting = {"clients": clients, "per_round": per_round, "rounds": rounds, "delta": delta}
+    if as_json:
+        print_json(setting | ({"policies": shown} if policy == "all" else shown[0]) | grounds)
+        return
+    title = f"{clients} clients, {per_round} a round, {rounds} rounds, δ = {delta:g}"
+    if policy == "all":
+        columns = ("min_separation", "max_participations", "bands", "noise_multiplier", "error", "epsilon", "policy")
+        heads = ["b", "K", "bands", "noise multiplier", "error, in clips", "ε", "policy"]
+        print_table(title, heads, [[row[column] for column in columns] for row in shown])
+    else:
+        print_facts(f"{policy}: {title}", [(_NAMES[key], value) for key, value in shown[0].items() if key in _NAMES])
+    if policy in ("random", "all") and not no_amplification and not shown[names.index("random")]["amplified"]:
+        print(f"\nrandom: without amplification, which needs white noise and dp-accounting ({install('privacy')})")
+    print(f"\nNeighbours are {NEIGHBOURS}.\nThe adversary {ADVERSARY}.")
+    for assumption in grounds["assumptions"]:
+        print(f"Assumed: {assumption}.")
+
+
+_NAMES = {
+    "min_separation": "b, rounds between two participations, at least",
+    "max_participations": "K, participations of a client, at most",
+    "bands": "bands of the noise",
+    "noise_multiplier": "noise multiplier",
+    "deviation": "noise of a round, in clips",
+    "error": "error of the prefix sums, in clips",
+    "epsilon": "ε",
+    "epsilon_error": "standard error of ε, from Monte Carlo",
+    "epsilon_without_amplification": "ε without amplification",
+}
+
+
+def _reject(context: typer.Context, policy: str, rates: str) -> None:
+    """Refuse options that mean nothing to a policy."""
+    about, remedy = f"policy {policy!r}", "leave it out"
+    if policy not in ("markov-optimal", "markov-increasing") or (policy == "markov-optimal" and rates != "equal"):
+        reject(context, ["max_age"], about if rates == "equal" else f"rates {rates!r}", remedy)
+    if policy != "markov-increasing":
+        reject(context, ["exponent"], about, remedy)
+    if policy != "systematic":
+        reject(context, ["phases", "jitter"], about, remedy)
+    if policy not in RATED:
+        reject(context, ["rates", "clients_file"], about, remedy)
+    if rates != "size":
+        reject(context, ["sizes"], f"rates {rates!r}", remedy)
+
+
+def _player(
+    name: str,
+    clients: int,
+    per_round: int,
+    max_age: int,
+    exponent: float,
+    rates: str,
+    sizes: str,
+    clients_file: Path | None,
+    phases: str,
+    jitter: float,
+    seed: int,
+) -> Decentralised | Selector | None:
+    """Return what decides who takes part; None where payments do, which guarantee nothing."""
+    from aoi_fl.cli.players import make_player, make_rated
+
+    if name in BUDGETED:
+        return None
+    if name == "systematic" or (name in RATED and rates != "equal"):
+        own, _ = rates_by(rates, sizes, clients_file, clients, per_round, seed)
+        return make_rated(name, own, False, cast(PhaseRule, phases), jitter, seed)
+    return make_player(name, clients, per_round, max_age, exponent, 0, None, seed)
+
+
+def _bounds(player: Decentralised | Selector | None, clients: int, rounds: int) -> ParticipationBounds:
+    from aoi_fl.science.privacy.bounds import ParticipationBounds, bounds
+
+    return ParticipationBounds(1, rounds, exact=False) if player is None else bounds(player, rounds, clients)
+
+
+def _promise(
+    player: Decentralised | Selector | None,
+    clients: int,
+    rounds: int,
+    found: ParticipationBounds,
+    bands: int,
+    delta: float,
+    multiplier: float | None,
+    epsilon: float | None,
+    amplify: bool,
+) -> dict[str, Any]:
+    """Return what is shown of one policy."""
+    from aoi_fl.science.privacy.account import Account, multiplier_of
+    from aoi_fl.science.privacy.amplification import SAMPLES, Estimate, amplified, calibrate
+
+    @cache
+    def spent(account: Account, samples: int = SAMPLES) -> Estimate | None:
+        return amplified(player, clients, account, delta, samples) if amplify and player is not None else None
+
+    account = Account(found, rounds, multiplier or multiplier_of(cast(float, epsilon), delta), bands)
+    estimate = spent(account)
+    if epsilon is not None and estimate is not None:
+
+        def at(samples: int, noise: float) -> float:
+            hidden = spent(replace(account, noise_multiplier=noise), samples)
+            return math.inf if hidden is None else hidden.epsilon
+
+        near = calibrate(lambda noise: at(_ROUGH, noise), epsilon, account.noise_multiplier)
+        noise = calibrate(lambda noise: at(SAMPLES, noise), epsilon, near, within=0.02)
+        account = replace(account, noise_multiplier=noise)
+        estimate = spent(account)
+    plain = account.epsilon(delta)
+    hidden = estimate is not None and estimate.epsilon < plain
+    return {
+        "min_separation": found.min_separation,
+        "max_participations": found.max_participations,
+        "exact": found.exact,
+        "bands": bands,
+        "noise_multiplier": account.noise_multiplier,
+        "deviation": account.deviation,
+        "error": account.error,
+        "epsilon": estimate.epsilon if estimate is not None and hidden else plain,
+        "epsilon_error": estimate.error if estimate is not None and hidden else 0.0,
+        "epsilon_without_amplification": plain,
+        "amplified": hidden,
+    }
