@@ -94,6 +94,7 @@ def check(model: str, folder: str, form: Form, x: torch.Tensor, seed: int) -> No
     import torch
 
     made, again = (make(model, folder, form, seed) for _ in range(2))
+    _check_apart(model, made, again)
     _check_parameters(model, made)
     _check_equal(model, made, again)
     with torch.random.fork_rng(devices=[]):
@@ -117,6 +118,17 @@ def check(model: str, folder: str, form: Form, x: torch.Tensor, seed: int) -> No
             f"the parameter {idle[0]} has no part in the outputs",
             "use it, leave it out, or freeze it with requires_grad_(False)",
         )
+
+
+def _check_apart(model: str, made: torch.nn.Module, again: torch.nn.Module) -> None:
+    """Refuse two models that share something: each client is trained in one of its own."""
+    shared = None if made is not again else "twice the same module"
+    if shared is None:
+        arrays = {id(array): name for name, array in (*made.named_parameters(), *made.named_buffers())}
+        parts = (*again.named_parameters(), *again.named_buffers())
+        shared = next((f"two models with one {name}" for name, array in parts if id(array) in arrays), None)
+    if shared is not None:
+        raise _wrong(model, f"called twice, it made {shared}", "make every layer within the function")
 
 
 def _check_parameters(model: str, made: torch.nn.Module) -> None:

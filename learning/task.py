@@ -266,10 +266,14 @@ class Task:
         return models.loss_of(self.model, regression=self.form.regression)
 
     def _model(self) -> torch.nn.Module:
-        return working.model(self.model, self.form, sgd.device(self.device), self.model_dir, self.source)
+        return working.model(*self._which)
+
+    @property
+    def _which(self) -> tuple[str, Form, torch.device, str, str]:
+        return self.model, self.form, sgd.device(self.device), self.model_dir, self.source
 
     def _loaded(self, arrays: Mapping[str, NDArray[np.float32]]) -> torch.nn.Module:
-        model = self._model()
+        model = working.fresh(*self._which)
         models.load_arrays(model, arrays)
         return model
 

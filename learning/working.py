@@ -1,7 +1,12 @@
-"""The one model that every client of a process is trained in: made once, checked, and drawn in by a seed."""
+"""The model that clients of a process are trained in: made once, checked, and drawn in by a seed.
+
+A model of one's own may keep state beside its arrays, in buffers that are not persistent or in plain attributes. It is
+copied for each use as it was made, so that no client trains on what another has left there.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,17 +19,35 @@ from aoi_fl.science.errors import ConfigError
 
 @lru_cache(maxsize=1)
 def model(name: str, form: Form, device: torch.device, folder: str, source: str) -> torch.nn.Module:
-    """Return the one model that every client of this process is trained in; its values are always replaced."""
+    """Return the model of this process as it was made; one of one's own is never trained itself: :func:`fresh`."""
     if source and (here := own_model.source_digest(name, folder)) != source:
         raise ConfigError(
             f"model={name!r} is another one here: its file in {Path(folder).absolute()} has the digest {here[:12]}…, "
             f"the server's {source[:12]}…. Copy the server's file."
         )
-    made = models.build(name, form, seed=0, folder=folder).to(device)
+    made = _made(name, form, device, folder)
     # A tenth less to train the CNN, a third less to evaluate it; but view(), which many a model uses, would fail.
     if device.type == "cpu" and not own_model.is_own(name):
         made = made.to(memory_format=torch.channels_last)
     return made
+
+
+def fresh(name: str, form: Form, device: torch.device, folder: str, source: str) -> torch.nn.Module:
+    """Return a model to train or evaluate in, with no trace of what was done before; its values are to be replaced.
+
+    The models of :mod:`aoi_fl.learning.models` keep nothing beside their values, and are shared.
+    """
+    kept = model(name, form, device, folder, source)
+    if not own_model.is_own(name):
+        return kept
+    try:
+        return deepcopy(kept)
+    except Exception:  # it holds what cannot be copied: a lock, a generator, a tensor that was computed
+        return _made(name, form, device, folder)
+
+
+def _made(name: str, form: Form, device: torch.device, folder: str) -> torch.nn.Module:
+    return models.build(name, form, seed=0, folder=folder).to(device)
 
 
 @contextmanager

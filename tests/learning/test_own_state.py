@@ -1,0 +1,112 @@
+"""What a model of one's own keeps beside its arrays does not pass from one client to the next."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from aoi_fl.learning import working
+from aoi_fl.learning.task import Task
+from aoi_fl.science.errors import ConfigError
+from tests.learning.test_own_model import checked, lay  # noqa: F401
+
+HOW = {"round_": 1, "learning_rate": 0.1, "batch_size": 10, "seed": 1, "epochs": 2}
+BODY = """
+import threading
+
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, values, outputs):
+        super().__init__()
+        self.layer = nn.Linear(values, outputs)
+        {state}
+
+    def forward(self, x):
+        x = x.flatten(1)
+        {change}
+        return self.layer(x) * (1 + {used})
+
+def make(shape, outputs):
+    return Net(shape[0] * shape[1] * shape[2], outputs)
+"""
+STATES = {
+    "a buffer that is not persistent": (
+        "self.register_buffer('mean', torch.zeros(()), persistent=False)",
+        "self.mean += x.detach().mean()",
+        "self.mean",
+    ),
+    "a tensor that is no buffer": ("self.mean = torch.zeros(())", "self.mean = self.mean + 0.1", "self.mean"),
+    "a number": ("self.calls = 0", "self.calls += 1", "0.1 * self.calls"),
+    "a list": ("self.seen = []", "self.seen.append(float(x.detach().mean()))", "sum(self.seen)"),
+    "a buffer made in the first call": (
+        "self.register_buffer('first', None, persistent=False)",
+        "self.first = x.detach().mean() if self.first is None else self.first",
+        "self.first",
+    ),
+    "a part's attribute": ("self.layer.calls = 0", "self.layer.calls += 1", "0.1 * self.layer.calls"),
+    "beside what cannot be copied": (
+        "self.lock, self.calls = threading.Lock(), 0",
+        "self.calls += 1",
+        "0.1 * self.calls",
+    ),
+    "a generator": (
+        "self.generator = torch.Generator().manual_seed(5)",
+        "noise = torch.rand((), generator=self.generator)",
+        "noise",
+    ),
+}
+
+
+@pytest.fixture(params=STATES.values(), ids=STATES)
+def task(request, lay, tmp_path):  # noqa: F811
+    state, change, used = request.param
+    model = lay(BODY.format(state=state, change=change, used=used))
+    task = Task("digits", "unused", model, "cpu", seed=3, model_dir=str(tmp_path))
+    assert task.check()
+    yield task
+    working.model.cache_clear()
+
+
+def trained(task, client):
+    arrays, loss = task.train(
+        task.initial_arrays(), task.examples(np.arange(20 * client, 20 * client + 20)), client=client, **HOW
+    )
+    return {name: array.tobytes() for name, array in arrays.items()}, loss
+
+
+def test_a_client_trains_as_if_it_were_alone(task):
+    alone = []
+    for client in range(3):
+        working.model.cache_clear()  # as in a process of its own
+        alone.append(trained(task, client))
+    working.model.cache_clear()
+    assert [trained(task, client) for client in range(3)] == alone
+    assert [trained(task, client) for client in (2, 0, 1)] == [alone[client] for client in (2, 0, 1)]
+
+
+def test_an_evaluation_leaves_nothing_behind(task):
+    first = trained(task, 0)
+    examples = task.examples(np.arange(50))
+    judged = task.evaluate(task.initial_arrays(), examples)
+    assert task.evaluate(task.initial_arrays(), examples) == judged
+    assert trained(task, 0) == first
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "NET = Net(64, 10)\ndef make(shape, outputs):\n    return NET\n",
+        "BACK = Net(64, 64)\ndef make(shape, outputs):\n    return nn.Sequential(BACK, nn.Linear(64, outputs))\n",
+    ],
+)
+def test_a_function_that_makes_no_new_model_is_refused(body, lay, tmp_path):  # noqa: F811
+    source = BODY.format(state="self.calls = 0", change="self.calls += 1", used="0") + body
+    with pytest.raises(ConfigError, match="called twice, it made tw"):
+        checked(lay(source), tmp_path)
+
+
+def test_locks_are_what_cannot_be_copied():
+    with pytest.raises(TypeError):
+        __import__("copy").deepcopy(threading.Lock())
