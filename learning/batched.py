@@ -93,6 +93,8 @@ def fit_many(
         images = x.index_select(0, chosen)
         if step.crops is not None:
             images = augment.moved(images, step.crops.flatten(1))
+        if low:
+            images = images.to(torch.bfloat16)
         with torch.autocast(x.device.type, torch.bfloat16, enabled=low):
             outputs = stacked.forward(model, leaves, images.unflatten(0, (clients, width)))
         each = loss(outputs.flatten(0, 1).to(x.dtype), y.index_select(0, chosen), reduction="none")

@@ -42,7 +42,7 @@ class TaskSettings(BaseModel):
     learning_rate, learning_rate_decay, batch_size, local_epochs, local_steps : local SGD; with local steps (τ) a client
         takes that many mini-batches in place of passes over its data
     augment : ``crop-flip`` moves and flips the images of each batch (:mod:`aoi_fl.learning.augment`)
-    precision : in which products of training are computed; ``bfloat16`` is less exact, and faster where made for it
+    precision : of the products of training; ``tf32`` (on a GPU) and ``bfloat16`` are less exact and faster
     device, threads : where and how wide to compute
     train_together : whether clients of one process train in one program, see :mod:`aoi_fl.learning.batched`
     seed : the key of every draw
@@ -73,7 +73,7 @@ class TaskSettings(BaseModel):
     local_epochs: int = Field(0, ge=0, le=100_000)
     local_steps: int = Field(0, ge=0, le=10_000_000)
     augment: Literal["none", "crop-flip"] = "none"
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "tf32", "bfloat16"] = "float32"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     threads: int = Field(1, ge=1, le=1024)
     train_together: Literal["auto", "always", "never"] = "auto"

@@ -2,8 +2,7 @@
 
 import logging
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import torch
@@ -11,6 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 logger = logging.getLogger("flwr")
+_ALIGNED = 8  # channels of a group, for which cuDNN has kernels that treat all groups at once
+_FORMAT = torch.contiguous_format
 _LAYERS = (nn.Flatten, nn.Linear, nn.ReLU, nn.Conv2d, nn.MaxPool2d)
 
 
@@ -48,93 +49,78 @@ def say_not_together(model: str) -> None:
 
 def forward(model: nn.Module, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
     """Return the outputs (clients, width, classes) of stacked parameters on images (clients, width, C, H, W)."""
+    if merges(x):
+        return _forward_merged(model, parameters, x)
     values = iter(parameters)
     for layer in model.children():
-        match layer:
-            case nn.Flatten():
-                x = x.flatten(2)
-            case nn.ReLU():
-                x = x.relu()
-            case nn.Linear():
-                weight, bias = next(values), next(values)
-                x = torch.baddbmm(bias.unsqueeze(1), x, weight.mT)
-            case nn.Conv2d():
-                weight, bias = next(values), next(values)
-                x = _way(layer, x, weight, bias)(layer, x, weight, bias)
-            case nn.MaxPool2d():
-                x = layer(x.flatten(0, 1)).unflatten(0, x.shape[:2])
-            case _:
-                raise TypeError(f"{type(layer).__name__} cannot be stacked")
+        if isinstance(layer, nn.Conv2d):
+            each = zip(x, next(values), next(values), strict=True)
+            how = layer.stride, layer.padding, layer.dilation
+            x = torch.stack([functional.conv2d(i, weight, bias, *how) for i, weight, bias in each])
+        elif isinstance(layer, nn.MaxPool2d):
+            x = layer(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+        else:
+            x = _without_place(layer, x, values)
     return x
 
 
-def one_by_one(layer: nn.Conv2d, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Convolve each client's images (clients, width, C, H, W) on their own: a kernel a client."""
-    stride, padding, dilation = layer.stride, layer.padding, layer.dilation
-    each = zip(x, weight, bias, strict=True)
-    return torch.stack([functional.conv2d(i, w, b, stride, padding, dilation) for i, w, b in each])
+def merges(x: Tensor) -> bool:
+    """Say whether convolutions treat the clients as groups of one: a GPU has too much to start with a kernel each."""
+    return x.is_cuda and x.dim() == 5
 
 
-def grouped(layer: nn.Conv2d, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Convolve all clients' images at once, the clients as the groups of one convolution."""
-    clients = len(x)
-    channels = x.transpose(0, 1).flatten(1, 2)  # (width, clients·C, H, W)
-    out = functional.conv2d(
-        channels, weight.flatten(0, 1), bias.flatten(), layer.stride, layer.padding, layer.dilation, clients
-    )
-    separate: Tensor = out.unflatten(1, (clients, -1)).transpose(0, 1)
-    return separate
+def _forward_merged(model: nn.Module, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
+    """Return what :func:`forward` does, with images as (width, clients·C, H, W) from the first convolution on.
 
-
-def unfolded(layer: nn.Conv2d, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Convolve as one batched product a layer: each client's patches times its kernels.
-
-    A layer that moves by more than a pixel, or spreads its kernel, is convolved by :func:`one_by_one`.
+    Where a rectifier and a pooling follow a convolution, the bias is added and rectified once it is pooled: the
+    maximum is the same, of a quarter of the values.
     """
-    clients, width, _, height, columns = x.shape
-    out, _, *kernel = weight.shape[1:]
-    if (
-        layer.padding != "same"
-        or layer.stride != (1, 1)
-        or layer.dilation != (1, 1)
-        or kernel[0] % 2 + kernel[1] % 2 < 2
-    ):
-        return one_by_one(layer, x, weight, bias)
-    padded = functional.pad(x.flatten(0, 1), [side // 2 for side in reversed(kernel) for _ in range(2)])
-    patches = padded.unfold(2, kernel[0], 1).unfold(3, kernel[1], 1).permute(0, 2, 3, 1, 4, 5)
-    flat = patches.reshape(clients, width * height * columns, -1)
-    product = torch.baddbmm(bias.unsqueeze(1), flat, weight.flatten(2).mT)
-    return product.view(clients, width, height, columns, out).permute(0, 1, 4, 2, 3)
+    clients, values, layers = len(x), iter(parameters), list(model.children())
+    merged = False
+    while layers:
+        layer = layers.pop(0)
+        if isinstance(layer, nn.Conv2d):
+            if not merged:
+                x, merged = x.transpose(0, 1), True
+            x, bias = _grouped(layer, x, next(values), clients), next(values).reshape(-1, 1, 1)
+            if [type(after) for after in layers[:2]] == [nn.ReLU, nn.MaxPool2d]:
+                x = (layers[1](x) + bias).relu()
+                layers = layers[2:]
+            else:
+                x = x + bias
+        elif isinstance(layer, nn.MaxPool2d):
+            x = layer(x if merged else x.flatten(0, 1))
+            x = x if merged else x.unflatten(0, (clients, -1))
+        else:
+            if isinstance(layer, nn.Flatten) and merged:
+                x, merged = x.unflatten(1, (clients, -1)).transpose(0, 1), False
+            x = _without_place(layer, x, values)
+    return x.unflatten(1, (clients, -1)).transpose(0, 1) if merged else x
 
 
-_Way = Callable[[nn.Conv2d, Tensor, Tensor, Tensor], Tensor]
+def _grouped(layer: nn.Conv2d, x: Tensor, weight: Tensor, clients: int) -> Tensor:
+    """Convolve images (width, clients, C, H, W), or (width, clients·C, H, W), as one convolution of groups, no bias."""
+    if x.dim() == 4:
+        x = x.unflatten(1, (clients, -1))
+    if odd := -x.shape[2] % _ALIGNED:
+        x, weight = functional.pad(x, (0, 0, 0, 0, 0, odd)), functional.pad(weight, (0, 0, 0, 0, 0, odd))
+    images = x.flatten(1, 2).contiguous(memory_format=_FORMAT)
+    kernels = weight.flatten(0, 1).contiguous(memory_format=_FORMAT)
+    return functional.conv2d(images, kernels, None, layer.stride, layer.padding, layer.dilation, clients)
 
 
-_faster: dict[tuple[object, ...], _Way] = {}
-
-
-def _way(layer: nn.Conv2d, x: Tensor, weight: Tensor, bias: Tensor) -> _Way:
-    """Return how to convolve. On a GPU that depends on cuDNN, so all ways are timed at a layer's first shape."""
-    if x.device.type != "cuda" or len(x) == 1:
-        return one_by_one
-    key = x.device, x.dtype, x.shape[2:], weight.shape[1:]
-    if key not in _faster:
-        _faster[key] = min((one_by_one, grouped, unfolded), key=lambda way: _seconds(way, layer, x, weight, bias))
-    return _faster[key]
-
-
-def _seconds(way: _Way, layer: nn.Conv2d, x: Tensor, weight: Tensor, bias: Tensor) -> float:
-    """Time a convolution forwards and backwards; only inner layers need the gradient of what comes in."""
-    values = [value.detach().requires_grad_(value.requires_grad) for value in (x, weight, bias)]
-    wanted = [value for value in values if value.requires_grad]
-    seconds = 0.0
-    for _ in range(3):  # the first calls choose and load kernels
-        torch.cuda.synchronize(x.device)
-        begun = time.perf_counter()
-        torch.autograd.grad(way(layer, *values).sum(), wanted)
-        torch.cuda.synchronize(x.device)
-        seconds = time.perf_counter() - begun
-    return seconds
+def _without_place(layer: nn.Module, x: Tensor, values: Iterator[Tensor]) -> Tensor:
+    """Apply a layer that does not know where in an image a value is, to (clients, width, …)."""
+    match layer:
+        case nn.Flatten():
+            return x.flatten(2)
+        case nn.ReLU():
+            return x.relu()
+        case nn.Linear():
+            weight, bias = next(values), next(values)
+            return torch.baddbmm(bias.unsqueeze(1), x, weight.mT)
+        case _:
+            raise TypeError(f"{type(layer).__name__} cannot be stacked")
 
 
 def bytes_a_client(model: nn.Module, shape: tuple[int, ...], batch_size: int) -> int:

@@ -34,7 +34,7 @@ class Task:
     ----------
     dataset, data_dir, model, device, seed, zeros, model_dir : as among the run keys
     augment : ``crop-flip`` moves and flips the images that are trained on, anew in each pass (:mod:`.augment`)
-    precision : in which products of training are computed, ``float32`` or ``bfloat16``
+    precision : of the products of training: ``float32``, ``tf32`` or ``bfloat16`` (:func:`.sgd.products`)
     told : what the server told of the data's form, for a client that has data of its own only; None: the data set's
     source : the digest that the module of a model of one's own must have; empty: whatever it has
     """

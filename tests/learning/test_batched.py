@@ -103,30 +103,18 @@ def test_a_gpu_trains_together_what_it_trains_one_after_another(name):
     agree(together(name, *given, **HOW), one_after_another(name, *given, **HOW))
 
 
-@pytest.mark.parametrize("inner", [False, True])
-@pytest.mark.parametrize("way", [stacked.one_by_one, stacked.grouped, stacked.unfolded])
-def test_a_way_to_convolve_is_timed_without_a_trace(way, inner, monkeypatch):
-    """What chooses between them on a GPU; here the CPU's time stands for it."""
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
-    layer = nn.Conv2d(2, 4, 3, padding="same")
-    x = torch.ones(5, 6, 2, 8, 8, requires_grad=inner)
-    weight, bias = (p.detach().expand(5, *p.shape).requires_grad_() for p in layer.parameters())
-    assert 0 < stacked._seconds(way, layer, x, weight, bias) < 60
-    assert weight.grad is None and bias.grad is None and x.grad is None
-
-
 @pytest.mark.parametrize("sizes", [[1], [9], [1, 1, 1], [2, 30, 2, 30]], ids=str)
 def test_any_number_of_clients(sizes):
     given = problem("2nn", sizes)
     agree(together("2nn", *given, **HOW), one_after_another("2nn", *given, **HOW))
 
 
-@pytest.mark.parametrize("way", [stacked.one_by_one, stacked.grouped, stacked.unfolded])
+@pytest.mark.parametrize("merged", [False, True])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_step_is_that_of_torch_func(name, way, monkeypatch):
+def test_a_step_is_that_of_torch_func(name, merged, monkeypatch):
     """An oracle of its own: torch.func.vmap over functional calls of the model."""
     model, xs, ys, _ = problem(name, [6, 6, 6])
-    monkeypatch.setattr(stacked, "_way", lambda *_: way)
+    monkeypatch.setattr(stacked, "merges", lambda x: merged)
     parameters = {k: v.detach() for k, v in model.named_parameters()}
     copies = {k: v.expand(3, *v.shape) for k, v in parameters.items()}
     loss = models.loss_of(name)
@@ -321,7 +309,7 @@ def test_a_client_with_bad_data_fails_alone(tmp_path, monkeypatch, caplog):
         contexts[4].node_config["data-file"] = str(tmp_path / "bad.npz")
 
     keys = {"policy": "random", "clients-per-round": 12, "num-server-rounds": 2, "evaluate-clients": 0}
-    alone = play_run(tmp_path / "alone", spoil, **keys)
+    alone = play_run(tmp_path / "alone", spoil, **keys, **{"train-together": "never"})
     both = play_run(tmp_path / "together", spoil, **keys, **{"train-together": "always"})
     assert programs == [11, 11]
     compare(alone, both)
