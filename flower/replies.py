@@ -3,6 +3,9 @@
 Flower's ``pull_messages`` asks for replies and then waits for the objects of each, however long their upload takes; so
 whoever will not wait has to ask for one reply at a time. Here the two are apart: one call says which of many replies
 have been announced, and each is fetched when all of it is there.
+
+A client is not trusted with its reply. What cannot be read, has more objects than an answer to its message can have, or
+makes the SuperLink fail, becomes an error reply of that client. Other replies do not depend on it.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,10 +14,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from flwr.app import Error, Message
+from flwr.app import Error, Message, Metadata, RecordDict
 from flwr.serverapp import Grid
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from aoi_fl.flower.messages import sign
+from aoi_fl.flower.errors import MESSAGE_UNAVAILABLE
+from aoi_fl.flower.messages import SERVER_NODE
 from aoi_fl.flower.seams import REPLIES
 
 AT_ONCE = 250  # messages asked for in one call
@@ -45,6 +50,18 @@ def batched(grid: Grid) -> bool:
     from flwr.superlink.grid.grpc_grid import GrpcGrid
 
     return isinstance(grid, GrpcGrid) and type(grid).pull_messages is GrpcGrid.pull_messages
+
+
+# What a decoder raises over a peer's bytes. A SuperLink that is gone is another matter.
+UNREADABLE = (
+    ArithmeticError, AssertionError, AttributeError, DecodeError, LookupError, MemoryError, RecursionError, TypeError,
+    ValueError,
+)  # fmt: skip
+# What an envelope tells of a reply, and what stands where it tells nothing.
+_TOLD: dict[str, Any] = {
+    "message_id": "", "src_node_id": 0, "dst_node_id": SERVER_NODE, "reply_to_message_id": "", "group_id": "",
+    "created_at": 0.0, "ttl": 0.0, "message_type": "query",
+}  # fmt: skip
 
 
 @dataclass
@@ -96,8 +113,6 @@ class Replies:
         return reply
 
     def _fetch(self, reply: _Announced) -> Message | None:
-        from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
-
         reply_id = reply.envelope.metadata.message_id
         try:
             while reply.awaited:  # one by one: what has come is not fetched again and again
@@ -114,8 +129,10 @@ class Replies:
         self._grid._stub.ConfirmMessageReceived(
             confirm(node=self._grid.node, run_id=self._run_id, message_object_id=reply_id)
         )
-        message: Any = inflate_object_from_contents(reply_id, found)
-        return sign(message, reply_id)
+        try:
+            return self._made(reply, content_of(reply_id, found))
+        except Exception as error:  # whatever a peer's bytes make of the decoder
+            return self._lost(reply, f"its reply cannot be read ({type(error).__name__}: {error})")
 
     def _object(self, part: str) -> bytes | None:
         pull: Callable[..., Any] = self._grid._stub.PullObject
@@ -125,13 +142,47 @@ class Replies:
             raise LookupError(f"the SuperLink has given up the upload of the object {part}")
         return bytes(answer.object_content) if answer.object_available else None
 
-    @staticmethod
-    def _lost(reply: _Announced, reason: str) -> Message:
+    def _lost(self, reply: _Announced, reason: str) -> Message:
         """Return what Flower's grid returns where an upload has been given up."""
-        from flwr.common.constant import ErrorCode
-        from flwr.common.serde import message_from_proto
+        return self._made(reply, Error(MESSAGE_UNAVAILABLE, reason))
 
-        announced = message_from_proto(reply.envelope)
-        error = Error(ErrorCode.MESSAGE_UNAVAILABLE, reason)
-        made: Message = Message(error, metadata=announced.metadata)  # type: ignore[call-overload]
-        return made
+    def _made(self, reply: _Announced, content: RecordDict | Error) -> Message:
+        """Return a message with the envelope's metadata: by that the SuperLink knows a reply, the rest is its client's.
+
+        A reply may tell within that it answers another message, or comes from another node.
+        """
+        envelope = reply.envelope.metadata
+        return _message(content, self._run_id, {k: getattr(envelope, k, value) for k, value in _TOLD.items()})
+
+
+def lost(message_id: str, run_id: int, reason: str) -> Message:
+    """Return an error reply to a message whose own reply cannot be had."""
+    return _message(Error(MESSAGE_UNAVAILABLE, reason), run_id, {**_TOLD, "reply_to_message_id": message_id})
+
+
+def _message(content: RecordDict | Error, run_id: int, told: dict[str, Any]) -> Message:
+    try:
+        metadata = Metadata(run_id=run_id, **told)
+    except ValueError:  # the type of its message is none
+        metadata = Metadata(run_id=run_id, **{**told, "message_type": _TOLD["message_type"]})
+    made: Message = Message(content, metadata=metadata)  # type: ignore[call-overload]
+    return made
+
+
+def content_of(message_id: str, objects: dict[str, bytes]) -> RecordDict | Error:
+    """Return what a message holds, from the objects that it is made of.
+
+    Raises
+    ------
+    Exception
+        Of any kind: the objects are a peer's, and make no message.
+    """
+    from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+
+    message = inflate_object_from_contents(message_id, objects)
+    if not isinstance(message, Message):
+        raise TypeError(f"a {type(message).__name__} in place of a message")
+    content = message.error if message.has_error() else message.content
+    if not isinstance(content, RecordDict | Error):
+        raise TypeError(f"a message of a {type(content).__name__} in place of records")
+    return content

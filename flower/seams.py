@@ -29,6 +29,7 @@ ERRORS = Seam(
     "errors",
     (
         "flwr.common.constant:ErrorCode.CLIENT_APP_RAISED_EXCEPTION",
+        "flwr.common.constant:ErrorCode.MESSAGE_UNAVAILABLE",
         "flwr.common.constant:ErrorCode.NODE_UNAVAILABLE",
     ),
     "a client that is gone cannot be told from one that failed",
@@ -158,8 +159,7 @@ REPLIES = Seam(
         "flwr.proto.runtime_pb2:PullAppMessagesRequest",
         "flwr.proto.message_pb2:PullObjectRequest",
         "flwr.proto.message_pb2:ConfirmMessageReceivedRequest",
-        "flwr.common.constant:ErrorCode.MESSAGE_UNAVAILABLE",
-        "flwr.common.serde:message_from_proto",
+        "flwr.app:Metadata",
         "flwr.supercore.inflatable.inflatable_object:iterate_object_tree",
         "flwr.supercore.inflatable.inflatable_utils:inflate_object_from_contents",
     ),

@@ -99,7 +99,7 @@ class Dispatch:
         self._exchange = Exchange(
             grid, self._sent, timeout, one_by_one=one_by_one, ordered=ordered, enough=enough,
             settled=patience.worth(self._kind, self._sent, clock_of(grid), others=self._roster.others_answer),
-            last=patience.silent(self._kind), keep=keep,
+            last=patience.doubtful(self._kind), keep=keep,
         )  # fmt: skip
         return self._exchange
 
@@ -123,7 +123,8 @@ class Dispatch:
                 client = self._roster.number(reply.metadata.src_node_id)
             if client in silent:
                 silent.discard(client)
-                self._roster.patience.answered(self._kind, client)
+                took = None if self._exchange is None else self._exchange.elapsed
+                self._roster.patience.answered(self._kind, client, took)
                 if take(client, reply) and self._exchange is not None:
                     self._exchange.counted()
             del reply  # else it stays while the next one is decoded

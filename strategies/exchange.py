@@ -108,6 +108,11 @@ class Exchange:
             train_alone(order[enough:])
 
     @property
+    def elapsed(self) -> float:
+        """Seconds since the messages were sent."""
+        return self._clock.now() - self._begun
+
+    @property
     def open(self) -> bool:
         """Whether a reply may still come: somebody is missing, and the messages have not expired.
 
@@ -134,6 +139,8 @@ class Exchange:
         """Yield the replies that come too late, before they do, as far as the clock knows of them."""
         for message_id in self._clock.foresee(list(self._pending)):
             for reply in self._grid.pull_messages([message_id]):
+                if reply.metadata.reply_to_message_id not in self._pending:
+                    continue
                 self._done(reply)
                 yield reply
                 del reply  # the next one is made when this one is gone
@@ -202,6 +209,8 @@ class Exchange:
         """Yield the replies that are there now; of ``ordered`` ones, with ``wait``, the next in turn."""
         found = self._replies
         for reply in self._look(found, wait) if isinstance(found, Replies) else self._pull(found, wait):
+            if reply.metadata.reply_to_message_id not in self._pending:
+                continue  # a peer answers twice, or what it was not asked
             self._done(reply)
             yield reply
             del reply  # the next one is decoded when this one is gone

@@ -55,7 +55,7 @@ def read_record(reply: Message, kind: type[R]) -> R:
     _check_content(reply)
     try:
         return kind.read(reply.content[protocol.AOI])
-    except (KeyError, ValueError) as error:
+    except Exception as error:  # whatever a peer has sent
         raise Refused(f"malformed {kind.__name__.lower()}: {error}") from error
 
 
@@ -98,6 +98,23 @@ def read_update(
         another code than was asked for, or scales that are none.
     """
     answer = read_answer(reply)
+    try:
+        return _read_update(reply, answer, model, examples_key, compression, arrays_key, opaque)
+    except Refused:
+        raise
+    except Exception as error:  # whatever a peer has sent
+        raise Refused(f"its update cannot be read ({type(error).__name__}: {error})") from error
+
+
+def _read_update(
+    reply: Message,
+    answer: Answer | None,
+    model: ArrayRecord,
+    examples_key: str,
+    compression: str | None,
+    arrays_key: str,
+    opaque: bool,
+) -> Update:
     examples, metrics = _examples(reply, examples_key)
     loss = loss_of(metrics)
     if loss is not None and not abs(loss) <= MOST:
@@ -118,11 +135,21 @@ def read_update(
 
 
 def check_metrics(reply: Message, examples_key: str) -> None:
-    """Refuse an evaluation reply without a number of examples, or with a metric that is not finite."""
+    """Refuse an evaluation reply without a number of examples, or with a metric that is no number to reckon with.
+
+    A few numbers near the largest that there is make every mean infinite.
+    """
     _check_content(reply)
     _, metrics = _examples(reply, examples_key)
-    if bad := [k for k, v in metrics.items() if not np.isfinite(np.asarray(v)).all()]:
-        raise Refused(f"metric {bad[0]} is not finite")
+    for key, value in metrics.items():
+        if not is_bounded(value):
+            finite = np.isfinite(np.asarray(value)).all()
+            raise Refused(f"metric {key} is {f'beyond {MOST:g}' if finite else 'not finite'}")
+
+
+def is_bounded(value: object) -> bool:
+    """Tell whether a metric, a number or a list of them, is finite and at most :data:`MOST` in size."""
+    return bool((np.abs(np.asarray(value, np.float64)) <= MOST).all())
 
 
 def metrics_of(content: RecordDict, examples_key: str) -> MetricRecord | None:

@@ -21,6 +21,7 @@ from aoi_fl.wire.protocol import Answer
 
 QUESTION, TRAINING, EVALUATION = "question", "training", "evaluation"
 _KEYS = {QUESTION: "silence", TRAINING: "silence-training", EVALUATION: "silence-evaluation"}  # in a run's memory
+_AGAIN = 1.5  # times what its last answer took, that an unsteady client is given
 
 
 class Patience:
@@ -43,6 +44,10 @@ class Patience:
         """Return the clients that have left the last message of one of these kinds unanswered."""
         return {client for kind in kinds for client in self._silences[kind]}
 
+    def doubtful(self, kind: str) -> set[int]:
+        """Return the clients that have left messages of a kind unanswered of late: those that answer come first."""
+        return self._silences[kind].counted()
+
     def worth(
         self, kind: str, asked: Collection[int], clock: Clock, *, others: bool
     ) -> Callable[[set[int]], float | None]:
@@ -60,17 +65,22 @@ class Patience:
         None, for the whole deadline, while somebody is missing that was not silent the last time, or where nobody
         answers any more. The silent are given as much time again as the rest took; where nobody else was sent the
         model, as those who answered took the last time, if that is known; where nobody else was asked, none at all:
-        the others make the round.
+        the others make the round. One that was silent some time before, and has answered the last time, is given as
+        much time again as the rest took too, and half as much again as its own answer took.
         """
-        begun, mute = clock.now(), self._silences[kind].mute()
-        alone, usual = mute.issuperset(asked), self._took[kind]
+        begun, mute, unsteady = clock.now(), self._silences[kind].mute(), self._silences[kind].unsteady()
+        known, alone, usual = mute | unsteady.keys(), mute.issuperset(asked), self._took[kind]
 
         def seconds(missing: set[int]) -> float | None:
-            if not others or not missing <= mute:
+            if not others or not missing <= known:
                 return None
-            if not alone:
-                return clock.now() - begun
-            return 0.0 if kind == QUESTION else None if np.isnan(usual) else usual
+            if alone:
+                return 0.0 if kind == QUESTION else None if np.isnan(usual) else usual
+            if missing.issuperset(asked):  # nobody has answered yet to go by
+                return None
+            passed = clock.now() - begun
+            own = [_AGAIN * unsteady[client] - passed for client in missing & unsteady.keys()]
+            return max([passed, *(left for left in own if left > passed)])
 
         return seconds
 
@@ -97,9 +107,9 @@ class Patience:
         ]
         return decided
 
-    def answered(self, kind: str, client: int) -> None:
-        """Note that a client has answered in time."""
-        self._silences[kind].forget([client])
+    def answered(self, kind: str, client: int, took: float | None = None) -> None:
+        """Note that a client has answered in time, and after how many seconds, if that is known."""
+        self._silences[kind].answer(client, took)
 
     def ended(
         self,
@@ -134,7 +144,9 @@ class Patience:
 
     def memory(self, *, simulated: bool) -> dict[str, NDArray[Any]]:
         """Return what the next round needs to know, as arrays by name; seconds only where they are ``simulated``."""
-        found: dict[str, NDArray[Any]] = {_KEYS[kind]: silence.memory() for kind, silence in self._silences.items()}
+        found: dict[str, NDArray[Any]] = {
+            _KEYS[kind]: silence.memory(seconds=simulated) for kind, silence in self._silences.items()
+        }
         if simulated:
             found["patience"] = np.array(list(self._took.values()))
         return found

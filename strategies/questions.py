@@ -58,7 +58,7 @@ def ask_clients(
         if who is None:
             continue
         client = who
-        roster.patience.answered(QUESTION, client)
+        roster.patience.answered(QUESTION, client, exchange.elapsed)
         try:
             answer = read_record(reply, expected)
             check_name(answer.name, roster.name(client))

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from flwr.app import ArrayRecord, MetricRecord
@@ -131,9 +132,13 @@ class RoundRecord:
             self.add_seconds(phase, time.monotonic() - begun)
 
     def judge(self, whose: Literal["test", "client"], metrics: MetricRecord) -> None:
-        """Take the first loss, the first accuracy and the first RMSE of an evaluation, by the metrics' names."""
+        """Take the first loss, the first accuracy and the first RMSE of an evaluation, by the metrics' names.
+
+        Of clients' those alone that are finite: a ledger keeps them for good.
+        """
         for word, kind in (("loss", "loss"), ("acc", "accuracy"), ("rmse", "rmse")):
             values = (float(v) for name, v in metrics.items() if word in name and isinstance(v, int | float))
+            values = (v for v in values if whose == "test" or isfinite(v))
             setattr(self, f"{whose}_{kind}", next(values, None))
 
 

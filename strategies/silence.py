@@ -4,15 +4,21 @@ When somebody is tried again follows from the rounds in which it was silent: so 
 same clients in the same rounds. Rounds may be long, and whoever was tried in a bad moment is not to miss a dozen of
 them: where time is the machine's, a pause ends after a minute, four rounds given. That an answer came too late says
 that its sender is alive: it is tried at once, and waited for.
+
+An answer in time halves the count of unanswered messages, and below one half they are forgotten. So a client that
+answers every other time is not as good as new after each answer. It is tried at once, but not waited for until a
+deadline.
 """
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 _LONGEST_PAUSE = 64  # rounds
+_LEAST = 0.5  # unanswered messages, as they are counted, below which they are forgotten
 _ENOUGH = 4, 60.0  # rounds and seconds, after both of which a pause is over
 
 
@@ -27,23 +33,33 @@ class Silence:
     """
 
     def __init__(self) -> None:
-        self._times: dict[int, int] = {}
+        self._times: dict[int, float] = {}
         self._until: dict[int, int] = {}
         self._heard: set[int] = set()
+        self._unsteady: dict[int, float] = {}  # those that have answered since, and the seconds that it took (NaN)
         self._tried: dict[int, float] = {}  # seconds, the last time; of those of before a break unknown
         self.now = math.nan
 
     def __iter__(self) -> Iterator[int]:
         """Yield those that have not answered the last message that they were sent."""
-        return iter(self._times)
+        return iter(self._times.keys() - self._unsteady.keys())
+
+    def counted(self) -> set[int]:
+        """Return those of which unanswered messages are counted, whether or not they have answered since."""
+        return set(self._times)
 
     def mute(self) -> set[int]:
         """Return those that are not waited for."""
-        return self._times.keys() - self._heard
+        return self._times.keys() - self._heard - self._unsteady.keys()
+
+    def unsteady(self) -> dict[int, float]:
+        """Return those that have answered the last message only, and the seconds that this took (NaN)."""
+        return {who: took for who, took in self._unsteady.items() if who not in self._heard}
 
     def note(self, who: int, round_: int) -> None:
         """Note that somebody has not answered in a round; of one that was to rest, it is as before."""
         self._heard.discard(who)
+        self._unsteady.pop(who, None)
         if not self._rests(who, round_):
             self._tried[who] = self.now
             times = self._times[who] = self._times.get(who, 0) + 1
@@ -55,13 +71,24 @@ class Silence:
             self._until[who] = 0
             self._heard.add(who)
 
+    def answer(self, who: int, took: float | None = None) -> None:
+        """Note that somebody has answered in time, and after how many seconds, if that is known."""
+        times = self._times.get(who, 0.0) / 2
+        if times < _LEAST:
+            self.forget([who])
+        else:
+            self._times[who], self._until[who] = times, 0
+            self._heard.discard(who)
+            self._unsteady[who] = math.nan if took is None else took
+
     def excuse(self) -> None:
         """Note that no answer sent before now can be heard: everybody is waited for when it is tried again."""
         self._heard.update(self._times)
 
     def forget(self, who: Iterable[int]) -> None:
-        """Note that these have answered, or are gone."""
+        """Note that these are as good as new, or gone."""
         for one in who:
+            self._unsteady.pop(one, None)
             self._times.pop(one, None)
             self._until.pop(one, None)
             self._tried.pop(one, None)
@@ -78,18 +105,28 @@ class Silence:
         rounds, seconds = round_ - (until - _pause(self._times[who])), self.now - self._tried.get(who, math.nan)
         return not (rounds >= _ENOUGH[0] and seconds >= _ENOUGH[1])
 
-    def memory(self) -> NDArray[np.int64]:
-        """Return (s, 4) all that is known: who, how often, until when it rests, and whether it was heard meanwhile."""
-        rows = [(who, times, self._until[who], who in self._heard) for who, times in self._times.items()]
-        return np.array(rows, dtype=np.int64).reshape(-1, 4)
+    def memory(self, *, seconds: bool = False) -> NDArray[np.float64]:
+        """Return (s, 6) all that is known; what answers took only where ``seconds`` mean something in another process.
 
-    def recall(self, memory: NDArray[np.int64]) -> None:
-        """Take back what :meth:`memory` returned."""
-        self._times = {who: times for who, times, _, _ in memory.tolist()}
-        self._until = {who: until for who, _, until, _ in memory.tolist()}
-        self._heard = {who for who, _, _, heard in memory.tolist() if heard}
+        A row holds who, how often, until when it rests, whether it was heard meanwhile, whether it has answered since,
+        and the seconds that this took (NaN).
+        """
+        rows = [
+            (who, times, self._until[who], who in self._heard, who in self._unsteady,
+             self._unsteady.get(who, math.nan) if seconds else math.nan)
+            for who, times in self._times.items()
+        ]  # fmt: skip
+        return np.array(rows, dtype=np.float64).reshape(-1, 6)
+
+    def recall(self, memory: NDArray[Any]) -> None:
+        """Take back what :meth:`memory` returned; an earlier version's rows end with the fourth value."""
+        rows = memory.tolist()
+        self._times = {int(who): times for who, times, *_ in rows}
+        self._until = {int(who): int(until) for who, _, until, *_ in rows}
+        self._heard = {int(who) for who, _, _, heard, *_ in rows if heard}
+        self._unsteady = {int(row[0]): row[5] for row in rows if len(row) > 4 and row[4]}
 
 
-def _pause(times: int) -> int:
+def _pause(times: float) -> int:
     """Return the rounds from one try to the next, after so many in vain."""
-    return min(1 << times - 1, _LONGEST_PAUSE)
+    return min(1 << max(math.ceil(times), 1) - 1, _LONGEST_PAUSE)

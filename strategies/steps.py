@@ -22,7 +22,7 @@ from aoi_fl.science import draws
 from aoi_fl.science.clock import FIRST
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
-from aoi_fl.strategies.aggregation.base import Aggregation, Intake
+from aoi_fl.strategies.aggregation.base import MODEL_STAYS, Aggregation, Intake, called, flaw, log_failure
 from aoi_fl.strategies.aggregation.flower import in_types_of
 from aoi_fl.strategies.aggregation.held import HeldUpdates
 from aoi_fl.strategies.aggregation.mean import Mean
@@ -35,7 +35,7 @@ from aoi_fl.strategies.guard import Refused, check_metrics, read_update
 from aoi_fl.strategies.plan import Plan, Resume, RoundOptions
 from aoi_fl.strategies.questions import A, ask_clients
 from aoi_fl.strategies.records import Observer
-from aoi_fl.wire import npy, protocol
+from aoi_fl.wire import protocol
 from aoi_fl.wire.coding import NONE
 from aoi_fl.wire.protocol import Ask
 
@@ -132,6 +132,9 @@ class Steps(Bookkeeping):
                 self._held = held, collector
                 try:
                     arrays, metrics = step(server_round, held.in_order())
+                except Exception as error:  # over what a client has sent
+                    log_failure(server_round, MODEL_STAYS, called(held.replies), error)
+                    arrays, metrics = None, None
                 finally:
                     self._held = None
                 self._add_late(collector, held.used is not None)
@@ -141,7 +144,7 @@ class Steps(Bookkeeping):
                         f"aggregate_train of {type(self).__name__} makes the model without super(): who took part is "
                         "recorded, but with what weight is not known."
                     )
-                return self._usable(arrays), metrics
+                return self._usable(arrays, held.replies), metrics
 
             return self._conclude(make, unanswered, before)
 
@@ -182,19 +185,14 @@ class Steps(Bookkeeping):
             collector.add_late(self._aggregation if used and isinstance(self._aggregation, Mean) else None, works)
         return [work.client for work in works]
 
-    def _usable(self, arrays: ArrayRecord | None) -> ArrayRecord | None:
+    def _usable(self, arrays: ArrayRecord | None, clients: Iterable[int]) -> ArrayRecord | None:
         """Return a model that a step of a subclass made; None, so that the model stays, where it is not finite."""
-        for name, array in (arrays or {}).items():
-            if not npy.is_finite(array.numpy()):
-                kind = type(self).__name__
-                logger.error(
-                    "Round %d: the model stays, since array %s of what %s made of the updates holds NaN or Inf.",
-                    self._record.round,
-                    name,
-                    kind,
-                )
-                return None
-        return None if arrays is None else in_types_of(self._model, arrays)
+        if arrays is None:
+            return None
+        if why := flaw(arrays, self._model):
+            log_failure(self._record.round, MODEL_STAYS, called(clients), why)
+            return None
+        return in_types_of(self._model, arrays)
 
     def _say_once(self, text: str) -> None:
         if text not in self._said_once:

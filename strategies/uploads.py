@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from flwr.app import Message
 from flwr.serverapp import Grid
 
+from aoi_fl.flower.replies import UNREADABLE, lost
+
 _PATIENCE = 2.0  # seconds that the others wait for one upload
 
 
@@ -38,7 +40,10 @@ class Uploads:
         self._slow: dict[str, _Pull] = {}
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterator[Message]:
-        """Yield those of the replies to these messages that are there; what a pull raised is raised."""
+        """Yield those of the replies to these messages that are there; one that cannot be read is an error reply.
+
+        What else a pull raised is raised.
+        """
         for message_id in message_ids:
             pull = self._slow.pop(message_id, None)
             if pull is None:
@@ -47,6 +52,9 @@ class Uploads:
                 pull.join(_PATIENCE)
             if pull.is_alive():
                 self._slow[message_id] = pull
+            elif isinstance(pull.error, UNREADABLE):
+                reason = f"its reply cannot be read ({type(pull.error).__name__}: {pull.error})"
+                yield lost(message_id, self._grid.run.run_id, reason)
             elif pull.error is not None:
                 raise pull.error
             else:

@@ -1,13 +1,19 @@
 """What every aggregation is asked: what goes to the clients, and what becomes of their accepted replies."""
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
-from aoi_fl.strategies.guard import Update
+from aoi_fl.strategies.guard import Update, one_line, some_of
 from aoi_fl.strategies.records import Memory
+from aoi_fl.wire import npy
+
+logger = logging.getLogger("flwr")
+MODEL_STAYS, NO_METRICS = "the model stays as it was", "the clients' evaluation is left out"  # after a failure
 
 
 class Draft(NamedTuple):
@@ -62,3 +68,45 @@ class Aggregation(Intake, Protocol):
 
     def summary(self) -> None:
         """Log what there is to say before the first round."""
+
+
+def called(clients: Iterable[int]) -> list[str]:
+    """Return clients as a log calls them, in their order."""
+    return [f"client {client}" for client in sorted(clients)]
+
+
+def nodes_of(replies: Iterable[Message]) -> list[str]:
+    """Return where replies come from, as a log calls it."""
+    return [f"node {reply.metadata.src_node_id}" for reply in replies]
+
+
+def log_failure(round_: int, lost: str, clients: Sequence[str], why: Exception | str) -> None:
+    """Log why an aggregation failed, what is lost by that, and the clients that it aggregated.
+
+    Parameters
+    ----------
+    round_ : of the aggregation
+    lost : the consequence
+    clients : whose replies were aggregated
+    why : what was raised, with its traceback in the log, or what is wrong with the result
+    """
+    raised = why if isinstance(why, Exception) else None
+    reason = one_line(str(why) if raised is None else f"{type(why).__name__}: {why}")
+    logger.error(
+        "Round %d: %s. The aggregation of %s failed: %s", round_, lost, some_of(clients), reason, exc_info=raised
+    )
+
+
+def flaw(arrays: ArrayRecord, model: ArrayRecord) -> str | None:
+    """Return what is wrong with a new model; None if nothing.
+
+    What was not finite in the old model may stay as it was.
+    """
+    for name, array in arrays.items():
+        values = array.numpy()
+        if values.dtype.kind not in "fc" or npy.is_finite(values):
+            continue
+        before, strange = model[name].numpy() if name in model else np.empty(0), ~np.isfinite(values)
+        if values.shape != before.shape or not np.array_equal(values[strange], before[strange], equal_nan=True):
+            return f"array {name} holds NaN or Inf"
+    return None

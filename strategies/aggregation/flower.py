@@ -9,9 +9,11 @@ FedAvg all updates of the round at once.
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from copy import deepcopy
 from typing import Any
 
+import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.aggregation import state
-from aoi_fl.strategies.aggregation.base import Draft
+from aoi_fl.strategies.aggregation.base import MODEL_STAYS, NO_METRICS, Draft, called, flaw, log_failure, nodes_of
 from aoi_fl.strategies.aggregation.mean import cast
 from aoi_fl.strategies.aggregation.metrics import common
 from aoi_fl.strategies.aggregation.standing import Standing
@@ -85,14 +87,34 @@ class ByFlower:
         self._accepted[client] = reply, weight
 
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Have the strategy aggregate the replies, in client order, and bring the model back to its own types."""
-        accepted = [pair for _, pair in sorted(self._accepted.items())]
+        """Have the strategy aggregate the replies, in client order, and bring the model back to its own types.
+
+        Where the strategy raises, or its model is not finite, the model stays, and so does what the strategy remembers.
+        """
+        clients, accepted = sorted(self._accepted), [pair for _, pair in sorted(self._accepted.items())]
         self._accepted = {}
         if not accepted:
             return None, None
-        replies = self._ready([reply for reply, _ in accepted], [weight for _, weight in accepted])
-        arrays, metrics = self._strategy.aggregate_train(self._round, replies)
-        return None if arrays is None else in_types_of(self._model, arrays), metrics
+        before, known = self._snapshot(), self._not_finite()
+        why: Exception | str | None
+        try:
+            replies = self._ready([reply for reply, _ in accepted], [weight for _, weight in accepted])
+            with np.errstate(all="ignore"):
+                arrays, metrics = self._strategy.aggregate_train(self._round, replies)
+                arrays = None if arrays is None else in_types_of(self._model, arrays)
+            why = None if arrays is None or self.opaque else flaw(arrays, self._model)
+            if why is None and self._not_finite() > known:
+                why = "what the strategy keeps for the next round holds NaN or Inf"
+        except Exception as error:  # of the strategy's own, over what a client has sent
+            why = error
+        if why is None:
+            return arrays, metrics
+        log_failure(self._round, MODEL_STAYS, called(clients), why)
+        for strategy, names, attributes in before:
+            for name in vars(strategy).keys() - names:
+                delattr(strategy, name)
+            vars(strategy).update(attributes)
+        return None, None
 
     def to_evaluate(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
@@ -101,10 +123,14 @@ class ByFlower:
         return self._drafts(protocol.EVALUATE, round_, arrays, config, nodes, grid)
 
     def evaluated(self, round_: int, replies: Sequence[Message]) -> MetricRecord | None:
-        """Have the strategy aggregate the accepted evaluations."""
+        """Have the strategy aggregate the accepted evaluations; None where it raises."""
         if not replies:
             return None
-        return self._strategy.aggregate_evaluate(round_, self._ready(replies))
+        try:
+            return self._strategy.aggregate_evaluate(round_, self._ready(replies))
+        except Exception as error:  # of the strategy's own, over what a client has sent
+            log_failure(round_, NO_METRICS, nodes_of(replies), error)
+            return None
 
     def memory(self) -> Memory:
         """Return the strategy's state, as far as :mod:`aoi_fl.strategies.aggregation.state` can keep it."""
@@ -140,6 +166,23 @@ class ByFlower:
         """Let the strategy say what it is."""
         logger.info("aggregation by Flower's %s", type(self._strategy).__name__)
         self._strategy.summary()
+
+    def _snapshot(self) -> list[tuple[Strategy, set[str], dict[str, Any]]]:
+        """Return each strategy of the chain, the names of its attributes, and copies of those that can be copied."""
+        found = []
+        for strategy in self._chain():
+            copies = {}
+            for name, value in vars(strategy).items():
+                if not isinstance(value, Strategy):  # that is one of the chain
+                    with suppress(Exception):
+                        copies[name] = deepcopy(value)
+            found.append((strategy, set(vars(strategy)), copies))
+        return found
+
+    def _not_finite(self) -> int:
+        """Return how many values that are not finite the strategies keep in arrays."""
+        kept = [array for strategy in self._chain() for array in state.dump(strategy)[0].values()]
+        return sum(int((~np.isfinite(array)).sum()) for array in kept if array.dtype.kind in "fc")
 
     def _chain(self) -> list[Strategy]:
         return chain_of(self._strategy)

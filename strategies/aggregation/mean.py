@@ -1,6 +1,5 @@
 """A weighted mean that holds one update at a time."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,14 +10,13 @@ from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.refl import late_weights
-from aoi_fl.strategies.aggregation.base import Draft
+from aoi_fl.strategies.aggregation.base import MODEL_STAYS, NO_METRICS, Draft, called, log_failure, nodes_of
 from aoi_fl.strategies.aggregation.metrics import aggregate, stripped
-from aoi_fl.strategies.guard import Update, some_of
+from aoi_fl.strategies.guard import Update
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.records import Memory
 from aoi_fl.wire import npy, protocol
 
-logger = logging.getLogger("flwr")
 _BLOCK = 1 << 17  # values added at once: their products, 1 MiB, stay in the processor's cache, and calls are few
 _KINDS = "fiub"  # of NumPy's types: those that have a mean
 
@@ -162,16 +160,20 @@ class Mean:
         return given
 
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Return the mean, None also where it is beyond its type, and the means of the metrics weighted by examples."""
+        """Return the mean, None also where it is beyond its type, and the means of the metrics weighted by examples.
+
+        Where a function for the metrics raises, over what one client reports, the model stays too.
+        """
         contents = [content for _, content in sorted(self._contents.items())]
-        options = self._options
-        metrics = aggregate(contents, options.weighted_by_key, options.train_metrics_aggr_fn)
+        options, metrics = self._options, None
         try:
+            metrics = aggregate(contents, options.weighted_by_key, options.train_metrics_aggr_fn)
             return self._mean.result(), metrics
         except OverflowError as error:
-            who = some_of([f"client {client}" for client in sorted(self._contents)])
-            logger.error("Round %d: the model stays, since what %s made of it is none: %s", self._round, who, error)
-            return None, metrics
+            log_failure(self._round, MODEL_STAYS, called(self._contents), str(error))
+        except Exception as error:  # of the caller's function
+            log_failure(self._round, MODEL_STAYS, called(self._contents), error)
+        return None, metrics
 
     def to_evaluate(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
@@ -180,10 +182,14 @@ class Mean:
         return self._drafts(protocol.EVALUATE, round_, arrays, config, nodes)
 
     def evaluated(self, round_: int, replies: Sequence[Message]) -> MetricRecord | None:
-        """Return the means of the metrics weighted by examples."""
+        """Return the means of the metrics weighted by examples; None where a function of the caller's raises."""
         options = self._options
         contents = [stripped(reply) for reply in replies]
-        return aggregate(contents, options.weighted_by_key, options.evaluate_metrics_aggr_fn)
+        try:
+            return aggregate(contents, options.weighted_by_key, options.evaluate_metrics_aggr_fn)
+        except Exception as error:  # of the caller's function
+            log_failure(round_, NO_METRICS, nodes_of(replies), error)
+            return None
 
     def _drafts(
         self, kind: str, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int]

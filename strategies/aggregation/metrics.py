@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
-from aoi_fl.strategies.guard import metrics_of
+from aoi_fl.strategies.guard import is_bounded, metrics_of
 from aoi_fl.strategies.plan import AggregateMetrics
 from aoi_fl.wire import protocol
 
@@ -40,14 +40,16 @@ def aggregate(contents: Sequence[RecordDict], key: str, function: AggregateMetri
     ----------
     contents : :func:`stripped` replies in client order
     key : the metric that weighs; it holds a positive number in each of them
-    function : as in Flower's FedAvg, which sees the contents as they are; None: the weighted means
+    function : as in Flower's FedAvg, which sees the contents as they are; None: the weighted means, but for those that
+        are not finite
     """
     if not contents:
         return None
     if function is not None:
         return function(list(contents), key)
     records = [record for record in (metrics_of(content, key) for content in contents) if record is not None]
-    return _MEANS([RecordDict({"metrics": record}) for record in common(records)], key)
+    means = _MEANS([RecordDict({"metrics": record}) for record in common(records)], key)
+    return MetricRecord({name: mean for name, mean in means.items() if is_bounded(mean)})
 
 
 def _shape(value: object) -> int:

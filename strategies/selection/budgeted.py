@@ -177,7 +177,7 @@ class BudgetedRefresh(AgeAwareStrategy):
     def _take_in(self, round_: int) -> None:
         """Check clients met for the first time, and learn the age of their data.
 
-        Before the first round a client that cannot be paid is an error; one that joins later is left out.
+        A client that cannot be paid is left out, and named. That nobody can be paid before the first round is an error.
         """
         new = list(self.roster.records.values())[self._known :]
         if not new:
@@ -189,7 +189,8 @@ class BudgetedRefresh(AgeAwareStrategy):
             self._learned.joined(more)
         for record in new:
             self._refreshed[record.client] = record.since - 1 - (record.data_age or 0)
-        payable = new if first else [r for r in new if r.payment is not None and self._sensitivity(r) is not None]
+        payable = [r for r in new if r.payment is not None and self._sensitivity(r) is not None]
+        payable = payable or (new if first else [])
         able = {record.client for record in payable}
         warnings = abridged(
             [

@@ -89,12 +89,12 @@ def values(arrays: Mapping[str, Array]) -> dict[str, np.ndarray]:
     return {k: v.numpy() for k, v in arrays.items()}
 
 
-def play(make, app, tmp_path, rounds=2, nodes=4, grid=LocalGrid, run="r", notes=None, **options):
+def play(make, app, tmp_path, rounds=2, nodes=4, grid=LocalGrid, run="r", notes=None, start=None, **options):
     """Play rounds and return observer, result and strategy."""
     notes = Notes() if notes is None else notes
     options = {"run": run, "seed": 3, "deterministic": True, "join_timeout": 0.2, "evaluate_clients": 0} | options
     strategy = make(options=RoundOptions(**options), observer=notes)
-    result = strategy.start(grid(app, {"runs-dir": str(tmp_path), "seed": 3}, nodes), model(), rounds)
+    result = strategy.start(grid(app, {"runs-dir": str(tmp_path), "seed": 3}, nodes), start or model(), rounds)
     return notes, result, strategy
 
 

@@ -310,14 +310,32 @@ def test_without_usable_terms_no_run_starts(tmp_path):
         return lambda i: {k: v for k, v in {"payment": 1.0, "sensitivity": 1.0}.items() if i != whom or k != key}
 
     for key in ("payment", "sensitivity"):
-        with pytest.raises(ConfigError, match=f"client client-2 has no {key}: give it a positive number"):
-            run(tmp_path, federation(without(key, 2)))
+        with pytest.raises(ConfigError, match=f"client client-0 has no {key}: give it a positive number"):
+            run(tmp_path, federation(lambda i, key=key: without(key, i)(i)))
     assert run(tmp_path / "m", federation(without("sensitivity", 2)), rounds=1, index="maxpack").refreshed()
     assert run(
         tmp_path / "b", federation(without("sensitivity", 2)), rounds=1, index="maxpack", source="bid"
     ).refreshed()[0]
     with pytest.raises(ConfigError, match=r"a budget of 2\.5 can never choose anybody: the smallest payment is 3"):
         run(tmp_path / "n", budget=2.5)
+
+
+@pytest.mark.parametrize("whom", [(0,), (ONE,), (0, ONE, 3)], ids=str)
+@pytest.mark.parametrize("key", ["payment", "sensitivity", "both"])
+@pytest.mark.parametrize("source", ["server", "bid"])
+def test_an_omission_at_the_first_roll_call_leaves_one_out(source, key, whom, tmp_path, caplog):
+    def declare(i):
+        terms = {"payment": PAYMENTS[i], "sensitivity": SENSITIVITIES[i]}
+        return {k: v for k, v in terms.items() if i not in whom or key not in (k, "both")}
+
+    caplog.set_level(logging.WARNING, "flwr")
+    notes = run(tmp_path, federation(declare), rounds=4, source=source)
+    ages, there = [0] * 4, [i for i in range(4) if i not in whom]
+    for refreshed in notes.refreshed():
+        assert refreshed == by_hand(ages, there)
+        ages = [0 if i in refreshed else age + 1 for i, age in enumerate(ages)]
+    for i in range(4):
+        assert caplog.text.count(f"client client-{i} has declared no payment or sensitivity") == (i in whom)
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf"), "dear"], ids=str)

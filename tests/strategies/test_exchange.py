@@ -92,3 +92,40 @@ def test_what_the_grid_raises_is_raised(grid):
 def test_who_has_no_superlink_does_not_import_its_grid():
     code = "import aoi_fl.engine.local, aoi_fl.server.app, sys; sys.exit('flwr.superlink.grid' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2], timeout=120)
+
+
+UNREADABLE = [ValueError("no head"), KeyError("0" * 64), TypeError("no record"), RecursionError(), UnicodeError()]
+
+
+@pytest.mark.parametrize("error", UNREADABLE, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("one_by_one", [True, False])
+def test_a_reply_that_cannot_be_decoded_is_lost_alone(grid, one_by_one, error):
+    pull, liar = grid.pull_messages, next(iter(grid.uploaded))
+
+    def decode(message_ids):
+        (message_id,) = message_ids
+        if grid.local._waiting[message_id].metadata.dst_node_id == liar:
+            raise error
+        return pull(message_ids)
+
+    grid.pull_messages = decode
+    grid.set_run(grid.local.run)
+    under_way = exchange(grid, 30, one_by_one=one_by_one)
+    assert {under_way.client_of(r): r.has_error() for r in under_way} == {0: True, 1: False, 2: False}
+
+
+def test_a_reply_to_another_message_counts_for_nobody(grid):
+    class Twice(LocalGrid):
+        def pull_messages(self, message_ids):
+            replies = list(super().pull_messages(message_ids))
+            return [*replies, *replies, *(r for r in replies if self.rename(r))]
+
+        def rename(self, reply):
+            reply.metadata.__dict__["_reply_to_message_id"] += "0" * (reply.metadata.src_node_id == node)
+            return True
+
+    local = Twice(echo, {}, 3)
+    node = next(iter(local.get_node_ids()))
+    messages = {c: Message(RecordDict(), n, "query.hello") for c, n in enumerate(local.get_node_ids())}
+    under_way = Exchange(local, messages, 0.2, one_by_one=False)
+    assert [under_way.client_of(reply) for reply in under_way] == [1, 2] and under_way.missing == {0}

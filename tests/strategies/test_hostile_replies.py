@@ -183,7 +183,7 @@ def test_a_mean_beyond_its_type_leaves_the_model_as_it_is_and_is_named(tmp_path,
     assert [r.empty for r in notes.rounds] == [client > 1 for client in who] and {0, 2, 3} <= set(who)
     assert all(np.isfinite(array).all() for array in values(result.arrays).values())
     assert [m for m in caplog.messages if "model stays" in m] == [
-        f"Round {t}: the model stays, since what client {c} made of it is none: array w does not fit float32"
+        f"Round {t}: the model stays as it was. The aggregation of client {c} failed: array w does not fit float32"
         for t, c in enumerate(who, 1) if c > 1
     ]  # fmt: skip
 
@@ -198,3 +198,42 @@ def test_all_decline(tmp_path):
 
     notes = play_in_vain(everyone, hostile_app(spoil, whom=range(4)), tmp_path)
     assert [(r.empty, r.declined, r.dropped, r.participations) for r in notes.rounds] == [(True, 4, 0, [])] * 2
+
+
+LARGE = {
+    "the largest float": {"accuracy": 1.797e308},
+    "the smallest float": {"accuracy": -1.797e308},
+    "a large loss": {"loss": 1e307, "accuracy": 0.5},
+    "a large error": {"rmse": 1e300, "accuracy": 0.5},
+    "a list of large numbers": {"accuracy": 0.5, "curve": [0.0, 1.7e308]},
+    "infinite": {"accuracy": float("inf")},
+}
+
+
+@pytest.mark.parametrize("metrics", LARGE.values(), ids=LARGE)
+def test_colluding_evaluators_make_no_metric_infinite(metrics, tmp_path):
+    app = hostile_app(with_metrics(num_examples=10**9, **metrics), kinds=("evaluate",), whom=(0, 1, 3))
+    notes, result, _ = play(everyone, app, tmp_path, evaluate_clients=4)
+    for record in notes.rounds:
+        assert (record.client_accuracy, record.client_loss, record.dropped) == (0.5, 2.0, 3)
+        assert record.client_rmse is None
+    for metrics in result.evaluate_metrics_clientapp.values():
+        assert np.isfinite([metrics["accuracy"], metrics["loss"]]).all()
+
+
+@pytest.mark.parametrize("metrics", LARGE.values(), ids=LARGE)
+def test_colluding_trainers_make_no_metric_infinite(metrics, tmp_path):
+    own = {k: v for k, v in metrics.items() if k != "loss"}
+    app = hostile_app(with_metrics(num_examples=5, loss=1.0, **own), whom=range(4))
+    notes, result, _ = play(everyone, app, tmp_path)
+    assert [record.trained for record in notes.rounds] == [4, 4]
+    for found in result.train_metrics_clientapp.values():
+        assert all(np.isfinite(value).all() for value in found.values())
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+def test_what_a_function_makes_infinite_is_not_recorded(value, tmp_path):
+    made = MetricRecord({"accuracy": value, "loss": value})
+    notes, _, _ = play(everyone, hostile_app(lambda m, act: act()), tmp_path, evaluate_clients=4,
+                       evaluate_metrics_aggr_fn=lambda contents, key: made)  # fmt: skip
+    assert [(r.client_accuracy, r.client_loss) for r in notes.rounds] == [(None, None)] * 2

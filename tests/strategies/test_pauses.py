@@ -37,3 +37,26 @@ def test_what_was_remembered_goes_by_rounds_until_the_next_try():
     after.note(7, 16)
     after.now += 60.0
     assert [r for r in range(17, 24) if 7 not in after.resting(r)] == [20, 21, 22, 23]
+
+
+def test_an_answer_halves_the_count_and_below_one_half_it_is_forgotten():
+    silence = Silence()
+    for round_ in (1, 2, 4):
+        silence.note(7, round_)  # three times
+    for answers in range(3):
+        assert silence.counted() == {7} and silence.resting(5) == ({7} if answers == 0 else set())
+        silence.answer(7)
+        assert (silence.mute(), list(silence)) == (set(), [])
+    assert not silence.counted() and not len(silence.memory())
+
+
+def test_pauses_of_one_that_answers_every_other_time_grow_to_two_rounds():
+    silence, silent, pauses = Silence(), True, []
+    for _ in range(8):
+        if silent:
+            silence.note(7, 10)
+            pauses.append(sum(7 in silence.resting(r) for r in range(10, 80)))
+        else:
+            silence.answer(7)
+        silent = not silent
+    assert pauses == [1, 2, 2, 2]

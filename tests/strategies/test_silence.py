@@ -1,5 +1,6 @@
 """Who does not answer in time is tried again with growing pauses, the same ones whether or not the run is killed."""
 
+import itertools
 import math
 import random
 from functools import partial
@@ -21,6 +22,7 @@ from aoi_fl.strategies import (
 )
 from aoi_fl.strategies.clock import MACHINE, MachineClock
 from aoi_fl.strategies.plan import Resume
+from aoi_fl.strategies.silence import Silence
 
 N = 6
 TRAIN, ASK, HELLO, EVALUATE = "train", "query.participate", "query.hello", "evaluate"
@@ -365,3 +367,64 @@ def test_a_surplus_is_not_mute(tmp_path):
     assert [r for kind, r, client in grid.pushed if (kind, client) == (TRAIN, 2)] == [1, 2, 3, 4, 5]
     _, (grid,) = play(folder=tmp_path / "not", enough=N, deterministic=False, **make)
     assert [r for kind, r, client in grid.pushed if (kind, client) == (TRAIN, 2)] == [1, 2, 4]
+
+
+EVERY_OTHER = {
+    "every other": (True, False),
+    "two of three": (True, True, False),
+    "in pairs": (True, True, False, False),
+}
+
+
+@pytest.mark.parametrize("wire", ["random", "broadcast", "poll"])
+@pytest.mark.parametrize("pattern", EVERY_OTHER.values(), ids=EVERY_OTHER)
+def test_who_answers_now_and_then_costs_few_deadlines(pattern, wire, tmp_path):
+    make = {
+        "random": lambda **settings: RandomSelection(N, **settings),
+        "broadcast": lambda **settings: MarkovParticipation.optimal(N, N, 0, wire="broadcast", **settings),
+        "poll": lambda **settings: MarkovParticipation.optimal(N, N, 0, wire="poll", **settings),
+    }[wire]
+    turns = itertools.cycle(pattern)
+
+    def script(kind, round_, client):
+        return HUNG if (kind, client) == (ASK if wire == "poll" else TRAIN, 2) and next(turns) else 0
+
+    notes, (grid,) = play(make, tmp_path, script, 40, train_timeout=1.0, ask_timeout=1.0)
+    assert 1.0 <= grid.clock.now() < 2.7  # a deadline each time that it is silent after an answer, 10 to 20, before
+    assert all(record.trained >= N - 1 for record in notes.rounds)
+    assert sum(record.trained == N for record in notes.rounds) >= 4
+
+
+def test_a_slow_client_that_was_silent_once_is_waited_for_again(tmp_path):
+    """To be given as much time again as the others take would lose it every other time."""
+
+    class Seconds(Slow):
+        def push_messages(self, messages):
+            ids = super().push_messages(messages)
+            self.due = getattr(self, "due", {})
+            for i in ids:
+                kind, _, client = self.born[i][2]
+                self.due[i] = self.clock.now() + ((0.5 if client == 2 else 0.1) if kind == TRAIN else 0.0)
+            return ids
+
+        def pull_messages(self, message_ids):
+            return super().pull_messages([i for i in message_ids if self.clock.now() >= self.due[i]])
+
+    script = scripted(c2=(TRAIN, 1, 1, LOST))
+    notes, _ = play(
+        lambda **settings: RandomSelection(N, **settings), tmp_path, script, 20, kind=Seconds, train_timeout=1.0
+    )
+    assert [record.trained for record in notes.rounds][-12:] == [N] * 12
+
+
+def test_a_client_that_was_silent_long_is_forgotten_after_some_answers(tmp_path):
+    script = scripted(c2=(TRAIN, 1, 7, HUNG))
+    notes, _ = play(lambda **settings: RandomSelection(N, **settings), tmp_path, script, 14, train_timeout=1.0)
+    rows = notes.memory["silence-training"].reshape(-1, 6)
+    assert not len(rows) and [record.trained for record in notes.rounds[7:]] == [N] * 7
+
+
+def test_a_memory_of_an_earlier_version_is_read():
+    silence = Silence()
+    silence.recall(np.array([[2, 3, 8, 0], [4, 1, 2, 1]], dtype=np.int64))
+    assert sorted(silence) == [2, 4] and silence.mute() == {2} and silence.resting(5) == {2}

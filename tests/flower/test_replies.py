@@ -1,0 +1,152 @@
+"""Replies as a node uploads them, object by object: what cannot be read is lost, and names its client."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.common.serde import message_to_proto
+from flwr.supercore.constant import HEAD_BODY_DIVIDER, HEAD_VALUE_DIVIDER
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+
+from aoi_fl.flower.errors import MESSAGE_UNAVAILABLE
+from aoi_fl.flower.messages import send, sign
+from aoi_fl.flower.replies import Replies
+from aoi_fl.flower.seams import REPLIES
+
+pytestmark = pytest.mark.skipif(not REPLIES.there, reason=REPLIES.lost)
+LIAR, HONEST = 77, 78  # nodes
+
+
+def deflated(kind: str, children: list[str], body: bytes) -> bytes:
+    """Return an object as a node uploads it."""
+    return f"{kind}{HEAD_VALUE_DIVIDER}{','.join(children)}{HEAD_VALUE_DIVIDER}{len(body)}".encode() + (
+        HEAD_BODY_DIVIDER + body
+    )
+
+
+def asked(node: int) -> Message:
+    return send(Message(RecordDict({"a": ConfigRecord()}), node, "query.hello"), f"question {node}")
+
+
+class Stub:
+    """The calls of a SuperLink that holds one reply of each node, with the objects that it has uploaded."""
+
+    def __init__(self) -> None:
+        self.replies, self.objects, self.confirmed = [], {}, []
+
+    def upload(self, reply: Message, objects: dict[str, bytes] | None = None, kind: str | None = None) -> None:
+        sign(reply, reply.object_id)
+        tree = get_object_tree(reply)
+        whole = {part: found.deflate() for part, found in get_all_nested_objects(reply).items()}
+        announced = message_to_proto(reply)
+        if kind is not None:
+            announced.metadata.message_type = kind
+        self.replies.append((announced, tree))
+        self.objects |= whole | {reply.object_id if part == "" else part: c for part, c in (objects or {}).items()}
+
+    def PullMessages(self, request):
+        return SimpleNamespace(
+            messages_list=[m for m, _ in self.replies if m.metadata.reply_to_message_id in request.message_ids],
+            message_object_trees=[t for m, t in self.replies if m.metadata.reply_to_message_id in request.message_ids],
+        )
+
+    def PullObject(self, request):
+        content = self.objects.get(request.object_id)
+        return SimpleNamespace(object_found=content is not None, object_available=True, object_content=content)
+
+    def ConfirmMessageReceived(self, request):
+        self.confirmed.append(request.message_object_id)
+
+
+def replies_of(stub: Stub, large: bool = False) -> Replies:
+    return Replies(SimpleNamespace(run=SimpleNamespace(run_id=5), node=None, _stub=stub), large=large)
+
+
+def reply_to(message: Message, **records) -> Message:
+    return Message(RecordDict(records or {"a": ConfigRecord({"n": 1})}), reply_to=message)
+
+
+def answers_another() -> bytes:
+    return Message(Error(0, "of another's"), reply_to=asked(HONEST)).deflate()
+
+
+FORMS = {
+    "a message with a garbage body": deflated("Message", [], b"\xff" * 4),
+    "a config record": ConfigRecord({"a": 1}).deflate(),
+    "a metric record": MetricRecord({"a": 1.0}).deflate(),
+    "an array": deflated("Array", [], b'{"dtype":"f4","shape":[],"stype":"s","arraychunk_ids":[]}'),
+    "a record dict": deflated("RecordDict", [], b"{}"),
+    "a child that the tree does not list": deflated("Message", ["0" * 64], b""),
+    "a message without content": deflated("Message", [], b""),
+    "a garbage record dict": deflated("RecordDict", [], b"\x80\x04N."),
+    "a record dict that is a list": deflated("RecordDict", [], b"[1, 2]"),
+    "an unknown kind": deflated("Pickle", [], b"cos\nsystem\n"),
+    "a kind with a dot": deflated("os.system", [], b""),
+    "no divider": b"Message",
+    "no bytes": b"",
+    "no text": b"\xff\xfe\x00\x01",
+    "a length that is none": f"Message{HEAD_VALUE_DIVIDER}{HEAD_VALUE_DIVIDER}many".encode() + HEAD_BODY_DIVIDER,
+    "a nested JSON": deflated("RecordDict", [], b"[" * 100_000),
+}
+
+
+@pytest.mark.parametrize("large", [True, False])
+@pytest.mark.parametrize("blob", FORMS.values(), ids=FORMS)
+def test_an_unreadable_reply_is_lost_and_others_are_not(blob, large):
+    stub, honest, liar = Stub(), asked(HONEST), asked(LIAR)
+    stub.upload(reply_to(liar), {"": blob})
+    stub.upload(reply_to(honest))
+    replies = replies_of(stub, large)
+    ids = [liar.metadata.message_id, honest.metadata.message_id]
+    assert replies.look(ids) == ids
+    lost, good = (replies.fetch(i) for i in ids)
+    assert lost.has_error() and lost.error.code == MESSAGE_UNAVAILABLE
+    assert (lost.metadata.src_node_id, lost.metadata.reply_to_message_id) == (LIAR, ids[0])
+    assert good.content["a"] == {"n": 1} and len(stub.confirmed) == 2  # the SuperLink need not keep either
+
+
+PARTS = {
+    "a garbage config record": ("a", b"\xff\xff\xff"),
+    "garbage metrics": ("m", b"{" * 10_000),
+    "an array record that is a list": ("w", b"[]"),
+    "an array record of names alone": ("w", b'{"x": "0"}'),
+}
+
+
+@pytest.mark.parametrize(("record", "body"), PARTS.values(), ids=PARTS)
+def test_one_unreadable_record_loses_the_reply_alone(record, body):
+    stub, liar = Stub(), asked(LIAR)
+    array = Array(np.zeros(2, np.float32))
+    records = {"a": ConfigRecord({"n": 1}), "m": MetricRecord({"x": 1}), "w": ArrayRecord({"w": array})}
+    reply = reply_to(liar, **records)
+    stub.upload(reply, {records[record].object_id: deflated(type(records[record]).__name__, [], body)})
+    replies = replies_of(stub)
+    (number,) = replies.look([liar.metadata.message_id])
+    assert replies.fetch(number).has_error()
+
+
+@pytest.mark.parametrize("within", [answers_another(), reply_to(asked(HONEST)).deflate()], ids=["error", "content"])
+def test_what_a_reply_answers_is_told_by_its_envelope(within):
+    stub, liar = Stub(), asked(LIAR)
+    stub.upload(reply_to(liar), {"": within})
+    replies = replies_of(stub)
+    replies.look([liar.metadata.message_id])
+    found = replies.fetch(liar.metadata.message_id)
+    assert found.metadata.reply_to_message_id == liar.metadata.message_id and found.metadata.src_node_id == LIAR
+
+
+@pytest.mark.parametrize("kind", ["", "garbage", "train.not an identifier", "\x00"])
+def test_an_envelope_with_a_foreign_type_of_message_is_read(kind):
+    stub, liar = Stub(), asked(LIAR)
+    stub.upload(reply_to(liar), kind=kind)
+    replies = replies_of(stub)
+    replies.look([liar.metadata.message_id])
+    assert replies.fetch(liar.metadata.message_id).content["a"] == {"n": 1}
+
+
+def test_a_reply_to_what_was_not_asked_is_left_alone():
+    stub, honest, liar = Stub(), asked(HONEST), asked(LIAR)
+    stub.upload(reply_to(liar))
+    replies = replies_of(stub)
+    assert replies.look([honest.metadata.message_id]) == []

@@ -1,0 +1,214 @@
+"""Aggregations of somebody else's, over replies that pass our own checks: a failure is an empty round, and no more."""
+
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp import strategy as flower
+
+from aoi_fl.client import ClientApp
+from aoi_fl.science.errors import NothingTrainedError
+from aoi_fl.strategies import RandomSelection
+from tests.strategies import federation
+from tests.strategies.federation import HOSTILE, hostile_app, values, with_metrics
+
+CLIENTS = 7
+STRATEGIES = {
+    "FedYogi": partial(flower.FedYogi, eta=0.1),
+    "FedAdam": partial(flower.FedAdam, eta=0.1),
+    "FedAdagrad": partial(flower.FedAdagrad, eta=0.1),
+    "FedAvgM": partial(flower.FedAvgM, server_momentum=0.9, server_learning_rate=1.0),
+    "Bulyan": partial(flower.Bulyan, num_malicious_nodes=1),
+    "Krum": partial(flower.Krum, num_malicious_nodes=1),
+    "FedMedian": flower.FedMedian,
+    "QFedAvg": partial(flower.QFedAvg, client_learning_rate=0.5, train_loss_key="loss"),
+    "FedAvg": flower.FedAvg,
+}
+
+
+def floats() -> ArrayRecord:
+    """Return the model without its integers, which some strategies cannot take."""
+    return ArrayRecord({k: v for k, v in federation.model().items() if k != "steps"})
+
+
+def play(*args, start=None, **options):
+    return federation.play(*args, start=floats() if start is None else start, **options)
+
+
+def in_round(spoil, rounds=(1,)):
+    """Misbehave in some rounds, and be honest in the others."""
+    return lambda message, act: spoil(message, act) if message.content["config"]["server-round"] in rounds else act()
+
+
+def huge(value):
+    def spoil(message, act):
+        reply = act()
+        arrays = {k: a.numpy() for k, a in reply.content["arrays"].items()}
+        reply.content["arrays"] = ArrayRecord({**reply.content["arrays"], "w": Array(np.full_like(arrays["w"], value))})
+        return reply
+
+    return spoil
+
+
+@pytest.mark.parametrize("value", [1e25, 3e38, -3.4e38])
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_one_huge_update_never_ruins_the_model(name, value, tmp_path, caplog):
+    """Where the strategy withstands it, the round counts; else that round is as if it had not been."""
+    make = partial(RandomSelection, CLIENTS, aggregation=STRATEGIES[name]())
+    notes, result, _ = play(make, hostile_app(in_round(huge(value), (2,))), tmp_path, rounds=3, nodes=CLIENTS)
+    found = values(result.arrays)
+    assert all(np.isfinite(array).all() for array in found.values())
+    first, second, third = notes.rounds
+    assert not first.empty and not third.empty
+    if second.empty:
+        skipped = partial(RandomSelection, CLIENTS, aggregation=STRATEGIES[name]())
+        app = hostile_app(in_round(fails, (2,)), whom=range(CLIENTS))
+        _, without, _ = play(skipped, app, tmp_path / "without", rounds=3, nodes=CLIENTS)
+        for key, array in values(without.arrays).items():
+            assert array.tobytes() == found[key].tobytes()
+        named = [m for m in caplog.messages if "Round 2: the model stays" in m]
+        assert len(named) == 1 and "client 1" in named[0]
+
+
+def fails(message, act):
+    raise RuntimeError("not in this round")
+
+
+def test_a_ruined_model_is_an_empty_round(tmp_path):
+    for name in ("FedYogi", "QFedAvg"):
+        make = partial(RandomSelection, CLIENTS, aggregation=STRATEGIES[name]())
+        app = hostile_app(in_round(huge(3e38)))
+        notes, _, _ = play(make, app, tmp_path / name, nodes=CLIENTS)
+        assert [r.empty for r in notes.rounds] == [True, False], name
+
+
+class Ruined(flower.FedAvg):
+    """Keeps a finite model, while what it remembers is not."""
+
+    total = 0.0
+
+    def aggregate_train(self, server_round, replies):
+        arrays, metrics = super().aggregate_train(server_round, replies)
+        self.seen = arrays["w"].numpy().astype(np.float32) if server_round > 1 else np.zeros(1)
+        with np.errstate(over="ignore"):
+            self.squares = getattr(self, "squares", np.zeros(1, np.float32)) + np.float32(self.seen.max()) ** 2
+        return floats(), metrics
+
+
+def test_a_memory_that_is_ruined_is_given_back(tmp_path):
+    inner = Ruined()
+    make = partial(RandomSelection, CLIENTS, aggregation=inner)
+    notes, _, _ = play(make, hostile_app(in_round(huge(3e38), (2,))), tmp_path, rounds=3, nodes=CLIENTS)
+    assert [r.empty for r in notes.rounds] == [False, True, False]
+    assert np.isfinite(inner.squares).all()
+
+
+def lacking(*keys):
+    def spoil(message, act):
+        reply = act()
+        kept = {k: v for k, v in reply.content["metrics"].items() if k not in keys}
+        reply.content["metrics"] = MetricRecord(kept)
+        return reply
+
+    return spoil
+
+
+def mean_of(key):
+    """Return a function for the metrics that expects one of every client, as users write it."""
+    return lambda contents, weight: MetricRecord({key: float(np.mean([c["metrics"][key] for c in contents]))})
+
+
+class Raises(flower.FedAvg):
+    """Raises at what only one client sends."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
+    def aggregate_train(self, server_round, replies):
+        replies = list(replies)
+        if any(r.content["metrics"]["loss"] > 1e5 for r in replies):
+            raise self.error
+        return super().aggregate_train(server_round, replies)
+
+
+FAILURES = {
+    "QFedAvg without a loss": (lambda: STRATEGIES["QFedAvg"](), lacking("loss"), {}),
+    "a function of FedAvg's": (lambda: flower.FedAvg(train_metrics_aggr_fn=mean_of("loss")), lacking("loss"), {}),
+    "a function of ours": (lambda: None, lacking("loss"), {"train_metrics_aggr_fn": mean_of("loss")}),
+    "a key error": (lambda: Raises(KeyError("f1")), with_metrics(num_examples=1, loss=1e9), {}),
+    "a division": (lambda: Raises(ZeroDivisionError()), with_metrics(num_examples=1, loss=1e9), {}),
+    "an assertion": (lambda: Raises(AssertionError()), with_metrics(num_examples=1, loss=1e9), {}),
+}
+
+
+@pytest.mark.parametrize(("make", "spoil", "options"), FAILURES.values(), ids=FAILURES)
+def test_an_exception_over_one_reply_is_an_empty_round(make, spoil, options, tmp_path, caplog):
+    strategy = partial(RandomSelection, CLIENTS, aggregation=make())
+    notes, _, _ = play(strategy, hostile_app(in_round(spoil)), tmp_path, nodes=CLIENTS, **options)
+    assert [r.empty for r in notes.rounds] == [True, False]
+    assert [r.trained for r in notes.rounds] == [CLIENTS, CLIENTS]
+    (named,) = [m for m in caplog.messages if "Round 1: the model stays" in m]
+    assert "client 1" in named
+
+
+EVALUATIONS = {
+    "a function of ours": (None, {"evaluate_metrics_aggr_fn": mean_of("accuracy")}),
+    "a function of FedAvg's": (lambda: flower.FedAvg(evaluate_metrics_aggr_fn=mean_of("accuracy")), {}),
+}
+
+
+@pytest.mark.parametrize(("make", "options"), EVALUATIONS.values(), ids=EVALUATIONS)
+def test_an_exception_over_one_evaluation_loses_it_alone(make, options, tmp_path, caplog):
+    strategy = partial(RandomSelection, CLIENTS, **({} if make is None else {"aggregation": make()}))
+    app = hostile_app(with_metrics(num_examples=1, loss=1.0), kinds=("evaluate",))
+    notes, _, _ = play(strategy, app, tmp_path, nodes=CLIENTS, evaluate_clients=CLIENTS, **options)
+    assert [(r.empty, r.client_accuracy) for r in notes.rounds] == [(False, None)] * 2
+    assert "the clients' evaluation is left out" in caplog.text
+
+
+TREES = {
+    "no JSON": b"\xff\xfe garbage",
+    "an empty object": b"{}",
+    "a list": b"[1, 2, 3]",
+    "nested without end": b"[" * 50_000,
+    "no bytes": b"",
+}
+
+
+GOOD = (
+    b'{"learner": {"gradient_booster": {"model": {"gbtree_model_param": {"num_parallel_tree": "1", "num_trees": "1"}, '
+    b'"iteration_indptr": [0, 1], "tree_info": [0], "trees": [{"id": 0}]}}}}'
+)
+
+
+@pytest.mark.parametrize("payload", TREES.values(), ids=TREES)
+def test_a_garbage_tree_does_not_end_a_run_of_xgboost(payload, tmp_path):
+    app = ClientApp()
+
+    @app.train()
+    def train(message, context):
+        lies = context.node_config["partition-id"] == HOSTILE and message.content["config"]["server-round"] == 2
+        arrays = ArrayRecord([np.frombuffer(payload if lies else GOOD, np.uint8)])
+        return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 1})}), reply_to=message)
+
+    make = partial(RandomSelection, CLIENTS, aggregation=flower.FedXgbBagging())
+    notes, result, _ = play(make, app, tmp_path, rounds=3, nodes=CLIENTS, start=ArrayRecord([np.zeros(0, np.uint8)]))
+    assert [r.empty for r in notes.rounds] == [False, True, False]
+    trees = json.loads(result.arrays["0"].numpy().tobytes())["learner"]["gradient_booster"]["model"]["trees"]
+    assert len(trees) == 2 * CLIENTS  # the half-made bag of round 2 has left nothing
+
+
+def test_an_empty_model_of_trees_is_kept_where_all_are_garbage(tmp_path):
+    app = ClientApp()
+
+    @app.train()
+    def train(message, context):
+        arrays = ArrayRecord([np.frombuffer(b"{", np.uint8)])
+        return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 1})}), reply_to=message)
+
+    make = partial(RandomSelection, CLIENTS, aggregation=flower.FedXgbBagging())
+    with pytest.raises(NothingTrainedError):
+        play(make, app, tmp_path, nodes=CLIENTS, start=ArrayRecord([np.frombuffer(GOOD, np.uint8)]))
