@@ -64,10 +64,11 @@ def others() -> dict[str, Experiment]:
     from aoi_fl.experiments.figures.cohorts import Cohorts
     from aoi_fl.experiments.figures.equal_work import EqualWork
     from aoi_fl.experiments.figures.headline import Headline
+    from aoi_fl.experiments.figures.natural import Natural
     from aoi_fl.experiments.figures.rare_classes import RareClasses
     from aoi_fl.experiments.figures.traces import Traces
 
-    every = (Traces(), Arena(), *ARENAS, RareClasses(), EqualWork(), Headline(), Cohorts())
+    every = (Traces(), Arena(), *ARENAS, RareClasses(), EqualWork(), Natural(), Headline(), Cohorts())
     return {experiment.name: experiment for experiment in every}
 
 

@@ -56,6 +56,7 @@ def reproduce(experiment: Experiment, options: Options, out: Path, workers: int)
     missing = [unit for unit in experiment.units(options) if not store.has(unit)]
     if missing:
         check_data(experiment.datasets(options), options.data_dir)
+        experiment.check(options)
         store.check_place()
     done = len(experiment.units(options)) - len(missing)
     if done and missing:

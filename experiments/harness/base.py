@@ -129,6 +129,10 @@ class Experiment(ABC):
         """Return the names of all data sets that its units read."""
         return ()
 
+    def check(self, options: Options) -> None:
+        """Refuse files that do not fit, with a ConfigError, before the first unit runs."""
+        return
+
     @abstractmethod
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return everything that the rows of a unit depend on; results with other settings are not mixed."""

@@ -5,6 +5,7 @@ model, its data, its number and the round; so this is the run itself, of any pol
 knows.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -22,53 +23,29 @@ from aoi_fl.science.weighting import Weighting
 Arrays = Mapping[str, NDArray[np.float32]]
 
 
-class Dealt:
-    """A data set dealt out to clients, and a model to train on it.
-
-    Parameters
-    ----------
-    dataset, data_dir, model, seed : as run keys
-    clients : how many share it
-    split : how, as :func:`aoi_fl.learning.partition.make` takes it: kind, alpha, sizes
-    training : run keys of local training, where they are not the data set's own
+class Federation(ABC):
+    """Clients with data, and how each of them trains.
 
     Attributes
     ----------
-    parts : each client's examples
-    sizes : (n,) how many these are
+    sizes : (n,) how many examples each client has
+    seed : of the run
     """
 
-    def __init__(
-        self,
-        dataset: str,
-        data_dir: str,
-        model: str,
-        seed: int,
-        clients: int,
-        split: Mapping[str, Any],
-        training: Mapping[str, Any],
-    ) -> None:
-        from aoi_fl.learning import partition, sgd
-        from aoi_fl.learning.settings import TaskSettings
-        from aoi_fl.learning.task import Task
+    sizes: NDArray[np.int64]
+    seed: int
 
-        sgd.threads(1)
-        self.seed = seed
-        kept_to = DIGITS if dataset == "digits" else {}
-        keys = {**kept_to, **training, "dataset": dataset, "model": model, "seed": seed}
-        self.settings = TaskSettings.model_validate(keys).resolved()
-        self.task = Task(dataset, data_dir, self.settings.model, "auto", seed)
-        indices = partition.make(self.task.data.train_y, clients, seed=seed, **split)
-        self.parts = [self.task.examples(part) for part in indices]
-        self.sizes = np.array([len(part) for part in indices], dtype=np.int64)
+    @abstractmethod
+    def initial_arrays(self) -> Arrays:
+        """Return the first model."""
 
-    def fit(self, arrays: Any, examples: Any, client: int, round_: int, **length: int) -> Any:
-        """Return the arrays after training on examples; client and round make the order of the batches."""
-        return self._trained(arrays, examples, client, round_, **length)[0]
+    @abstractmethod
+    def train(self, arrays: Arrays, client: int, round_: int) -> tuple[Arrays, float]:
+        """Return a client's arrays after its local training, and its mean training loss."""
 
     def models(self, history: History) -> Iterator[Arrays]:
         """Yield the first model, then that after each round: θ + Σ ω_i(θ_i − θ) over those who took part."""
-        arrays: Arrays = self.task.initial_arrays()
+        arrays = self.initial_arrays()
         yield arrays
         for t in range(1, history.rounds + 1):
             arrays, _ = self._aggregated(arrays, history.selection(t), t)
@@ -93,7 +70,7 @@ class Dealt:
         policy, rounds, weighting, availability : as :func:`aoi_fl.science.simulate.simulate` takes them
         after : called with each round and the model after it
         """
-        arrays: Arrays = self.task.initial_arrays()
+        arrays = self.initial_arrays()
         losses = np.full(len(self.sizes), np.nan)
 
         def observe(round_: int, selection: Selection) -> None:
@@ -127,11 +104,63 @@ class Dealt:
         sums = {name: rest * array.astype(np.float64) for name, array in arrays.items()}
         losses = []
         for client, weight in zip(selection.clients.tolist(), selection.weights.tolist(), strict=True):
-            trained, loss = self._trained(arrays, self.parts[client], client, round_, epochs=self.settings.local_epochs)
+            trained, loss = self.train(arrays, client, round_)
             losses.append(loss)
             for name, array in trained.items():
                 sums[name] += weight * array
         return {name: total.astype(np.float32) for name, total in sums.items()}, np.array(losses)
+
+
+class Dealt(Federation):
+    """A data set dealt out to clients, and a model to train on it.
+
+    Parameters
+    ----------
+    dataset, data_dir, model, seed : as run keys
+    clients : how many share it
+    split : how, as :func:`aoi_fl.learning.partition.make` takes it: kind, alpha, sizes
+    training : run keys of local training, where they are not the data set's own
+
+    Attributes
+    ----------
+    parts : each client's examples
+    """
+
+    def __init__(
+        self,
+        dataset: str,
+        data_dir: str,
+        model: str,
+        seed: int,
+        clients: int,
+        split: Mapping[str, Any],
+        training: Mapping[str, Any],
+    ) -> None:
+        from aoi_fl.learning import partition, sgd
+        from aoi_fl.learning.settings import TaskSettings
+        from aoi_fl.learning.task import Task
+
+        sgd.threads(1)
+        self.seed = seed
+        kept_to = DIGITS if dataset == "digits" else {}
+        keys = {**kept_to, **training, "dataset": dataset, "model": model, "seed": seed}
+        self.settings = TaskSettings.model_validate(keys).resolved()
+        self.task = Task(dataset, data_dir, self.settings.model, "auto", seed)
+        indices = partition.make(self.task.data.train_y, clients, seed=seed, **split)
+        self.parts = [self.task.examples(part) for part in indices]
+        self.sizes = np.array([len(part) for part in indices], dtype=np.int64)
+
+    def initial_arrays(self) -> Arrays:
+        """Return the task's first model."""
+        return self.task.initial_arrays()
+
+    def train(self, arrays: Arrays, client: int, round_: int) -> tuple[Arrays, float]:
+        """Train on a client's own examples for the local epochs."""
+        return self._trained(arrays, self.parts[client], client, round_, epochs=self.settings.local_epochs)
+
+    def fit(self, arrays: Any, examples: Any, client: int, round_: int, **length: int) -> Any:
+        """Return the arrays after training on examples; client and round make the order of the batches."""
+        return self._trained(arrays, examples, client, round_, **length)[0]
 
     def _trained(self, arrays: Any, examples: Any, client: int, round_: int, **length: int) -> tuple[Any, float]:
         return self.task.train(

@@ -1,0 +1,147 @@
+"""Natural federations: real files, and files that do not fit are named before a run."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aoi_fl.experiments.figures.natural import Natural
+from aoi_fl.experiments.harness.base import Options
+from aoi_fl.experiments.harness.natural_data import (
+    NaturalFederation,
+    Source,
+    Table,
+    read_csv,
+    read_speakers,
+    split_rows,
+)
+from aoi_fl.experiments.runner import reproduce
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.selection import RandomSelector
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+real = pytest.mark.skipif(not (SHARED / "natural").is_dir(), reason="../shared/data/natural is not there")
+SOURCE = Source("x.csv.gz", "pupil", "mark", {"sex": str, "age": lambda cell: round(float(cell))}, "pupils")
+ROWS = "pupil,mark,sex,age\nb,1,F,3\na,0,M,4\nb,1,M,3\nb,0,F,4\na,1,F,10\nc,0,F,3\n"
+
+
+def written(folder, text=ROWS):
+    (folder / SOURCE.file).write_bytes(gzip.compress(text.encode()))
+    return folder
+
+
+def test_categories_of_features_do_not_overlap(tmp_path):
+    table = read_csv(written(tmp_path), SOURCE)
+    assert table.names == ["a", "b", "c"] and table.clients.tolist() == [1, 0, 1, 1, 0, 2]
+    assert table.x.tolist() == [[0, 2], [1, 3], [1, 2], [0, 3], [0, 4], [0, 2]]  # 10 comes after 3 and 4
+    assert (table.categories, table.classes, table.y.tolist()) == (5, 2, [1, 0, 1, 0, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (ROWS.replace("pupil,", "school,"), "no column pupil: its columns are school, mark, sex, age"),
+        (ROWS.replace("a,0,M,4", "a,0,M,old"), "column age: could not convert string to float: 'old'"),
+        ("", "no column pupil: its columns are none"),
+    ],
+)
+def test_a_file_without_the_column_is_named(tmp_path, text, words):
+    with pytest.raises(ConfigError, match=words):
+        read_csv(written(tmp_path, text), SOURCE)
+
+
+def test_missing_and_damaged_files_are_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"is missing.*--data-dir"):
+        read_csv(tmp_path, SOURCE)
+    (tmp_path / SOURCE.file).write_bytes(b"no gzip")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_csv(tmp_path, SOURCE)
+
+
+def test_every_client_has_rows_of_both_kinds(tmp_path):
+    table = read_csv(written(tmp_path), SOURCE)
+    train, test, names = split_rows(table, 2, 10, 1, "pupils")
+    assert names == ["a", "b"] and [len(rows) for rows in train] == [1, 2] and len(test) == 2
+    assert set(np.concatenate([*train, test]).tolist()) == {0, 1, 2, 3, 4}
+    assert all((table.clients[rows] == i).all() for i, rows in enumerate(train))
+    assert split_rows(table, 2, 1, 1, "pupils")[2] in (["a"], ["b"])
+
+
+def test_a_client_without_a_test_example_is_named(tmp_path):
+    table = read_csv(written(tmp_path), SOURCE)
+    with pytest.raises(ConfigError, match=r"pupils: c, .*no test example\. Set least-rows to 2"):
+        split_rows(table, 1, 10, 1, "pupils")
+    with pytest.raises(ConfigError, match=r"no client .* more than 3 rows"):
+        split_rows(table, 4, 10, 1, "pupils")
+
+
+def speakers(path, **changes):
+    arrays = {
+        "train_x": np.zeros((3, 40), np.uint8), "train_y": np.zeros(3, np.int64), "train_client": np.array([0, 1, 1]),
+        "test_x": np.zeros((2, 40), np.uint8), "test_y": np.zeros(2, np.int64), "test_client": np.array([0, 1]),
+        "client_names": np.array(["Romeo", "Juliet"]), "characters": np.array(["a", "b"]),
+    }  # fmt: skip
+    arrays |= changes
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+    return path
+
+
+def test_speakers_have_their_last_characters(tmp_path):
+    windows = np.tile(np.arange(40, dtype=np.uint8) % 2, (3, 1))
+    train, test = read_speakers(speakers(tmp_path / "s.npz", train_x=windows), 3)
+    assert train.x.tolist() == [[1, 2, 5]] * 3 and (train.categories, train.classes) == (6, 2)
+    assert test.clients.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"test_client": np.array([1, 1])}, "client Romeo has no test example"),
+        ({"train_client": np.array([0, 0, 0])}, "client Juliet has no training example"),
+        ({"train_client": None}, "no column train_client"),
+    ],
+)
+def test_a_speaker_without_examples_is_named(tmp_path, changes, words):
+    with pytest.raises(ConfigError, match=words):
+        read_speakers(speakers(tmp_path / "s.npz", **changes), 3)
+
+
+def test_training_lowers_the_loss_of_a_rule():
+    """Class = category of the first feature: a softmax regression learns it from few clients."""
+    rng = np.random.default_rng(1)
+    x = np.stack([rng.integers(3, size=200), 3 + rng.integers(2, size=200)], axis=1)
+    table = Table(x, x[:, 0], np.arange(200) % 5, list("abcde"), 5, 3)
+    federation = NaturalFederation(table, [np.flatnonzero(table.clients == i) for i in range(5)], 1, 1, 20, 0.5)
+    found = []
+    federation.play(
+        RandomSelector(2, 1), 20, "size", lambda t, arrays: found.append(federation.evaluate(arrays, x, table.y))
+    )
+    first = federation.evaluate(federation.initial_arrays(), x, table.y)
+    assert first[0] == pytest.approx(np.log(3), rel=1e-5)
+    assert found[-1][0] < 0.4 * first[0] and found[-1][1] == 1.0
+
+
+@real
+def test_the_real_files_fit_and_are_checked_before_a_run(tmp_path):
+    Natural().check(Options(data_dir=SHARED))
+    (tmp_path / "natural").symlink_to(SHARED / "natural")
+    with np.load(SHARED / "availability_300.npz") as whole:
+        few = {"offsets": whole["offsets"][:201], "training_seconds": whole["training_seconds"][:200]}
+        rows = slice(0, int(few["offsets"][-1]))
+        few |= {name: whole[name][rows] for name in ("seconds", "available")}
+    np.savez(tmp_path / "availability_300.npz", **few)
+    with pytest.raises(ConfigError, match="has 200 devices, but the federation has 300 clients"):
+        reproduce(Natural(), Options(data_dir=tmp_path, quick=True), tmp_path / "out", 1)
+    assert not list((tmp_path / "out").glob("*.csv"))
+
+
+@real
+@pytest.mark.parametrize("where", ["always available", "phone trace"])
+def test_a_real_federation_runs(where):
+    row = Natural().play(
+        {"seed": 1, "case": f"schools, {where}", "policy": "systematic"},
+        Options(data_dir=SHARED, quick=True, rounds=20),
+    )[0]
+    assert 1.0 < row["loss"] < 2.5 and 0.1 < row["accuracy"] < 0.6 and 0 < row["jain"] <= 1
+    assert row["updates"] == 15 if where == "always available" else row["updates"] < 15
