@@ -13,7 +13,6 @@ import typer
 
 from aoi_fl.cli.keys import Config, pairs
 from aoi_fl.cli.log import Quiet
-from aoi_fl.cli.run import settled
 from aoi_fl.science.errors import ConfigError, install
 
 
@@ -57,7 +56,9 @@ def arena(
         raise ConfigError(
             f"partition is {partition!r}: give iid or dirichlet:ALPHA, dirichlet:0.3 for instance, 0.001 to 1e6."
         )
-    trace = settled(clock)
+    from aoi_fl.server.sources import settled
+
+    trace = settled({"clock": clock})["clock"]
     options = Options(
         seeds, quick=quick, data_dir=data_dir, work=work, policies=chosen, clock=trace, partition=partition,
         typed=shlex.join(["aoi", "arena", *sys.argv[2:]]), quiet=quiet,

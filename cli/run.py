@@ -93,13 +93,10 @@ def run(
             raise ConfigError(f"{of_others(chosen, key)}.")
     log.configure(quiet, verbose)
     from aoi_fl.server.folder import default_name
+    from aoi_fl.server.sources import settled
 
-    values = chosen.flat()
+    values = settled(chosen.flat())  # Flower's processes may have working folders of their own
     values["run-name"] = chosen.run_name or default_name(chosen.policy, chosen.dataset)
-    # Flower's processes may have working folders of their own.
-    places = [key for key in ("runs-dir", "data-dir", "model-dir", "clients-file") if values[key]]
-    values |= {key: str(Path(str(values[key])).expanduser().absolute()) for key in places}
-    values["clock"] = settled(chosen.clock)
     folder = Path(str(values["runs-dir"])) / str(values["run-name"])
     if (chosen.clients_file or chosen.policy in BUDGETED) and not chosen.resume:  # an engine refuses late
         from aoi_fl.server.terms import check_tables
@@ -126,12 +123,6 @@ def seconds(text: str) -> float:
             f"until is {text!r:.40}: give a number above 0 and one of {', '.join(u for u in _UNITS if u)}, such as 6h, "
             f"or seconds alone, at most {_MOST_SECONDS:g} s."
         ) from None
-
-
-def settled(clock: str) -> str:
-    """Return where a trace's files lie, whatever folder the run goes on in; of a clock that is no file, its name."""
-    places = [(part, Path(part).expanduser()) for part in clock.split(",")]
-    return ",".join(str(path.absolute()) if path.is_file() else part for part, path in places)
 
 
 def play(engine: Engine, values: dict[str, Any], workers: int) -> None:

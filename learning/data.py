@@ -129,12 +129,24 @@ def _standardise(name: str, x: NDArray[np.float32]) -> None:
         x /= deviation
 
 
-def _published(name: str, root: Path, download: bool) -> Arrays:
+def files(name: str, data_dir: Path | str) -> list[Path]:
+    """Return the files that a data set is read from, which may be missing; none of one that a package brings."""
+    root = Path(data_dir).expanduser().absolute()
+    if name.startswith("npz:"):
+        return [Path(name.removeprefix("npz:")).expanduser().absolute()]
+    if name not in _SOURCES:
+        return []
     own = root / "cifar10.npz"
     if name == "cifar10" and own.exists():
-        return npz.read(own, shape=(3, 32, 32), classes=10)
-    _, folder, files = _SOURCES[name]
-    paths = [root / folder / file for file in files]
+        return [own]
+    _, folder, names = _SOURCES[name]
+    return [root / folder / file for file in names]
+
+
+def _published(name: str, root: Path, download: bool) -> Arrays:
+    paths, folder = files(name, root), _SOURCES[name][1]
+    if paths[0].suffix == ".npz":
+        return npz.read(paths[0], shape=(3, 32, 32), classes=10)
     if not all(path.exists() for path in paths):
         _download(name, root, paths, download)
     if name in ("mnist", "fashion-mnist"):

@@ -15,9 +15,8 @@ from aoi_fl.flower.grids import say_what_ray_needs, uploads
 from aoi_fl.learning import partition, sgd
 from aoi_fl.learning.cautions import cautions
 from aoi_fl.learning.task import Task
-from aoi_fl.science.errors import AoiError, ConfigError, ResumeError, StorageError
+from aoi_fl.science.errors import AoiError, ConfigError, StorageError
 from aoi_fl.server.checkpoint import Checkpoints, encode
-from aoi_fl.server.clock_files import digest_of
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import (
     CHECKPOINTS,
@@ -33,6 +32,7 @@ from aoi_fl.server.ledger import Ledger, ending, planned, read, read_run, resume
 from aoi_fl.server.logs import speak_json, tell
 from aoi_fl.server.observe import Recorder
 from aoi_fl.server.resume import recorded_config, recorded_run, take_up
+from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources, settled
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.server.terms import Rates, client_table, rates_of, write_rates, write_table
 from aoi_fl.server.tracking import check_installed, together, tracker
@@ -89,7 +89,7 @@ def play(grid: Grid, config: RunConfig) -> Path:
                 write_rates(folder / RATES_FILE, rates)
         ledger = Ledger(folder / LEDGER)
         try:
-            ledger.note(**sources)
+            ledger.note(**sources, **dealt_sources(folder))
             _play_rounds(grid, config, replace(task, source=sources["model_source"]), folder, ledger, rates)
         except BaseException as error:
             with suppress(StorageError):  # what is wrong is told already
@@ -110,17 +110,10 @@ def _is_complete(folder: Path) -> bool:
 
 
 def _checked(config: RunConfig, task: Task, folder: Path) -> dict[str, str]:
-    """See that model, data and settings go together, and return the digests of one's own model and trace, else ""."""
-    sources = {"model_source": task.check(), "clock_source": digest_of(config.clock)}
+    """See that model, data and settings go together, and return the digests of the files that they are read from."""
+    sources = {"model_source": task.check(), **given_sources(config)}
     if config.resume:
-        about = recorded_run(folder)
-        for key, value in (("model_source", config.model), ("clock_source", config.clock)):
-            before, now = about.get(key, sources[key]), sources[key]  # one of an earlier version knows no clock_source
-            if before != now:
-                raise ResumeError(
-                    f"the run {folder.name!r} was started with {value} from a file with the digest {before[:12]}…, and "
-                    f"the file has {now[:12]}… now: bring the former one back, or start a new run."
-                )
+        check_unchanged(folder, recorded_run(folder), sources | dealt_sources(folder), config)
     for caution in cautions(task.data):
         logger.warning("%s: %s", config.dataset, caution)
     config.check_form(regression=task.form.regression, images=len(task.form.shape) == 3)
@@ -163,7 +156,7 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
     )
     if resume is None:
         parameters = strategy.parameters()
-        ledger.note(run=folder.name, token=token, config=config.flat(), status="running", policy=parameters)
+        ledger.note(run=folder.name, token=token, config=settled(config.flat()), status="running", policy=parameters)
     else:
         ledger.note(status="running", reason=None)
         tell(f"the run {folder.name} goes on with round {resume.next_round}")

@@ -8,7 +8,8 @@ run             key, value (JSON): ``config`` (every run key), ``run`` (our own 
                 Markov policies: clients, per_round, probabilities; for the budgeted ones: budget, index, and
                 total_budget where there is one), ``initial_loss`` and ``initial_accuracy`` (or ``initial_rmse``) of the
                 first model, ``model_source`` (the digest of the file that makes a model of one's own, else empty),
-                ``clock_source`` (that of a trace's files, else empty),
+                ``clock_source`` (that of a trace's files, else empty), ``data_source``, ``partition_source``,
+                ``table_source`` and ``rates_source`` (those of the data set's, the partition's and the clients' files),
                 ``token`` (by which the clients of a deployment tell it from an earlier run of its name). A run that was
                 killed stays ``running``: whether somebody plays it, the lock on its folder says
                 (:func:`aoi_fl.server.folder.is_played`).

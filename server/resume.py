@@ -13,6 +13,7 @@ from aoi_fl.server.checkpoint import Checkpoints
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, STATES
 from aoi_fl.server.ledger import Ledger, read, read_run
+from aoi_fl.server.sources import settled
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.records import ClientRecord
 
@@ -71,7 +72,7 @@ def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:
     here = {kebab(name): getattr(given, name) for name in ("resume", "run_name", "runs_dir", "data_dir", "model_dir")}
     recorded = dict(about["config"])
     config = RunConfig.parse({**recorded, **here})
-    before, now = config.flat(), given.flat()
+    before, now = settled(config.flat()), settled(given.flat())
     other = [key for key in map(kebab, TaskSettings.model_fields) if before[key] != now[key]]
     if other:
         was = ", ".join(f"{key}={before[key]}" for key in other)

@@ -18,9 +18,9 @@ from aoi_fl.experiments.harness.pages import listed
 from aoi_fl.science import draws
 from aoi_fl.science.absence import achievable
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
-from aoi_fl.server.clock_files import digest_of
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.over_selection import over_selected
+from aoi_fl.server.sources import digest_of
 
 # Run keys that have an option of the command, and those that the arena itself decides.
 _OPTIONS = {

@@ -1,0 +1,218 @@
+"""A run that goes on reads the files that it began with, from wherever it is resumed, or it is refused."""
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aoi_fl.learning import data
+from aoi_fl.learning.examples import tensors
+from aoi_fl.server.ledger import read, read_run
+from aoi_fl.server.observe import Recorder
+from aoi_fl.server.sources import digest, settled
+from tests.learning.test_data import idx
+
+RNG = np.random.default_rng(11)
+SMALL = ("--clients", "6", "--rounds", "3", "--run-name", "own", "-c", "local-epochs=1")
+CLOCK = {"seconds": np.tile([0, 1e6], 6), "available": np.tile([1, 0], 6), "offsets": 2 * np.arange(7)}
+
+
+def table(path, seed=1, **changes):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(90, 4)).astype(np.float32)
+    y = np.arange(90) % 3
+    np.savez(path, **{"train_x": x[:60], "train_y": y[:60], "test_x": x[60:], "test_y": y[60:]} | changes)
+
+
+def published(folder, name, seed=1):
+    rng, raw = np.random.default_rng(seed), folder / name / "raw"
+    raw.mkdir(parents=True, exist_ok=True)
+    for part, count in (("train", 60), ("t10k", 20)):
+        (raw / f"{part}-images-idx3-ubyte").write_bytes(idx(rng.integers(0, 256, (count, 28, 28), np.uint8)))
+        (raw / f"{part}-labels-idx1-ubyte").write_bytes(idx((np.arange(count) % 10).astype(np.uint8)))
+
+
+def clients(path, payment=1.0):
+    rows = [f"client-{i},10,{payment},1,0,0.01" for i in range(6)]
+    path.write_text("\n".join(["name,size,payment,sensitivity,age,staleness", *rows]) + "\n")
+
+
+def rates(path, first=0.3):
+    rest = (3 - first) / 5
+    path.write_text("\n".join(["name,rate", f"client-0,{first}", *(f"client-{i},{rest}" for i in range(1, 6))]) + "\n")
+
+
+def forget():
+    for cache in (data._load, tensors):
+        cache.cache_clear()
+
+
+@pytest.fixture
+def interrupted(aoi, tmp_path, monkeypatch):
+    """Return a function that plays a run up to its first round."""
+    done = Recorder.round_done
+
+    def until(self, record, arrays, memory):
+        done(self, record, arrays, memory)
+        if record.round == 1:
+            raise KeyboardInterrupt
+
+    def begin(*words):
+        with monkeypatch.context() as patch:
+            patch.setattr(Recorder, "round_done", until)
+            assert aoi("run", *SMALL, *words)[0] != 0
+        forget()
+        assert len(read(tmp_path / "runs/own/ledger.sqlite", "rounds")) == 1
+
+    yield begin
+    forget()
+
+
+OWN = ("--dataset", "npz:own.npz", "--policy", "random", "--per-round", "3")
+
+
+def mnist(name):
+    return ("--dataset", name, "-c", "model=lr", "--policy", "random", "--per-round", "3", "-c", "data-dir=sets")
+
+
+def other_images(here):
+    path = here / "sets/MNIST/raw/train-images-idx3-ubyte"
+    path.write_bytes(path.read_bytes()[:-1] + b"\x07")
+
+
+def other_labels(here):
+    path = here / "sets/FashionMNIST/raw/t10k-labels-idx1-ubyte"
+    path.write_bytes(path.read_bytes()[:-1] + b"\x03")
+
+
+def other_partition(here):
+    path = here / "runs/own/partition.npy"
+    parts = np.load(path)
+    parts[-2:] = parts[-2:][::-1]
+    np.save(path, parts)
+
+
+def reversed_rows(name):
+    def change(here):
+        head, *rows = (here / "runs/own" / name).read_text().splitlines()
+        (here / "runs/own" / name).write_text("\n".join([head, *rows[::-1]]) + "\n")
+
+    return change
+
+
+def test_a_test_that_changes_a_table_changes_its_digest(tmp_path):
+    table(tmp_path / "a.npz")
+    before = digest([tmp_path / "a.npz"])
+    table(tmp_path / "a.npz", seed=2)
+    assert digest([tmp_path / "a.npz"]) != before and len(before) == 64 and digest([]) == ""
+
+
+CHANGES = {
+    "another table": (OWN, lambda here: table(here / "own.npz", seed=2), "own.npz"),
+    "other test data alone": (OWN, lambda here: table(here / "own.npz", test_y=np.arange(30)[::-1] % 3), "own.npz"),
+    "images of a published set": (mnist("mnist"), other_images, "dataset=mnist"),
+    "labels of a published set": (mnist("fashion-mnist"), other_labels, "dataset=fashion-mnist"),
+    "the partition": (OWN, other_partition, "partition.npy"),
+    "no partition": (OWN, lambda here: (here / "runs/own/partition.npy").unlink(), "partition.npy"),
+    "the clients' table": (
+        ("--dataset", "npz:own.npz", "--policy", "wics", "-c", "clients-file=clients.csv", "-c", "budget=3"),
+        reversed_rows("clients.csv"),
+        "clients.csv",
+    ),
+    "the clients' rates": (
+        (
+            "--dataset",
+            "npz:own.npz",
+            "--policy",
+            "systematic",
+            "--per-round",
+            "3",
+            "-c",
+            "rates=given",
+            "-c",
+            "clients-file=rates.csv",
+        ),
+        reversed_rows("rates.csv"),
+        "rates.csv",
+    ),
+    "a clock": (
+        (*OWN, "-c", "clock=clock.npz"),
+        lambda here: np.savez(here / "clock.npz", **CLOCK, training_seconds=[9.0] * 6),
+        "clock.npz",
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "change", "name"), CHANGES.values(), ids=CHANGES)
+def test_a_run_whose_files_have_changed_is_not_resumed(words, change, name, interrupted, aoi, tmp_path):
+    table(tmp_path / "own.npz")
+    published(tmp_path / "sets", "MNIST")
+    published(tmp_path / "sets", "FashionMNIST")
+    clients(tmp_path / "clients.csv")
+    rates(tmp_path / "rates.csv")
+    np.savez(tmp_path / "clock.npz", **CLOCK, training_seconds=[3.0] * 6)
+    interrupted(*words)
+    kept = shutil.copytree(tmp_path, tmp_path.parent / f"{tmp_path.name}-kept")
+    change(tmp_path)
+    status, _, err = aoi("resume", "own")
+    assert status == 2 and "was started with" in err and name in err
+    assert len(read(tmp_path / "runs/own/ledger.sqlite", "rounds")) == 1
+    for path in filter(Path.is_file, kept.rglob("*")):  # the remedy
+        if path.suffix in (".npz", ".npy", ".csv") or "ubyte" in path.name:
+            shutil.copy2(path, tmp_path / path.relative_to(kept))
+    forget()
+    assert aoi("resume", "own")[0] == 0
+
+
+@pytest.mark.parametrize("words", [OWN, (*mnist("mnist"),), (*OWN, "-c", "clock=clock.npz")])
+def test_a_run_is_resumed_from_another_folder_with_files_of_the_same_names(
+    words, interrupted, aoi, tmp_path, monkeypatch
+):
+    table(tmp_path / "own.npz")
+    published(tmp_path / "sets", "MNIST")
+    np.savez(tmp_path / "clock.npz", **CLOCK, training_seconds=[3.0] * 6)
+    interrupted(*words)
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    table(other / "own.npz", seed=2)
+    published(other / "sets", "MNIST", seed=2)
+    np.savez(other / "clock.npz", **CLOCK, training_seconds=[9.0] * 6)
+    with monkeypatch.context() as patch:
+        patch.chdir(other)
+        assert aoi("resume", str(tmp_path / "runs/own"))[0] == 0
+    forget()
+    assert aoi("run", *SMALL, *words, "--run-name", "whole")[0] == 0
+    models = [(tmp_path / "runs" / name / "model.safetensors").read_bytes() for name in ("own", "whole")]
+    assert models[0] == models[1]
+
+
+def test_every_path_is_absolute_in_the_ledger(interrupted, tmp_path):
+    table(tmp_path / "own.npz")
+    np.savez(tmp_path / "clock.npz", **CLOCK, training_seconds=[3.0] * 6)
+    interrupted(*OWN, "-c", "clock=clock.npz")
+    config = read_run(tmp_path / "runs/own/ledger.sqlite")["config"]
+    assert config["dataset"] == f"npz:{tmp_path}/own.npz" and config["clock"] == str(tmp_path / "clock.npz")
+    assert {key: config[key] for key in ("runs-dir", "data-dir", "model-dir")} == {
+        "runs-dir": str(tmp_path / "runs"), "data-dir": str(tmp_path / "data"), "model-dir": str(tmp_path),
+    }  # fmt: skip
+
+
+def test_a_ledger_of_an_earlier_version_goes_on(interrupted, aoi, tmp_path):
+    """It knows neither these digests nor absolute paths."""
+    table(tmp_path / "own.npz")
+    interrupted(*OWN)
+    with sqlite3.connect(tmp_path / "runs/own/ledger.sqlite") as db:
+        db.execute("DELETE FROM run WHERE key LIKE '%_source'")
+        config = json.loads(db.execute("SELECT value FROM run WHERE key = 'config'").fetchone()[0])
+        db.execute("UPDATE run SET value = ? WHERE key = 'config'", (json.dumps(config | {"dataset": "npz:own.npz"}),))
+    assert aoi("resume", "own")[0] == 0
+    assert len(read_run(tmp_path / "runs/own/ledger.sqlite")["data_source"]) == 64
+
+
+def test_names_that_are_no_paths_stay():
+    keys = {"dataset": "digits", "clock": "bernoulli:0.3", "clients-file": "", "alpha": 0.5}
+    assert settled(keys) == keys
+    assert settled({"dataset": "npz:~/own.npz"}) == {"dataset": f"npz:{Path.home()}/own.npz"}
