@@ -66,9 +66,10 @@ def others() -> dict[str, Experiment]:
     from aoi_fl.experiments.figures.headline import Headline
     from aoi_fl.experiments.figures.natural import Natural
     from aoi_fl.experiments.figures.rare_classes import RareClasses
+    from aoi_fl.experiments.figures.regularity import Regularity
     from aoi_fl.experiments.figures.traces import Traces
 
-    every = (Traces(), Arena(), *ARENAS, RareClasses(), EqualWork(), Natural(), Headline(), Cohorts())
+    every = (Traces(), Arena(), *ARENAS, RareClasses(), EqualWork(), Natural(), Headline(), Cohorts(), Regularity())
     return {experiment.name: experiment for experiment in every}
 
 

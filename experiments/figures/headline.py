@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from aoi_fl.experiments.figures.learning import TARGETS
-from aoi_fl.experiments.figures.unequal import POLICIES
+from aoi_fl.experiments.figures.unequal import POLICIES, split_of
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.replay import dealt
@@ -14,10 +14,7 @@ from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Stud
 from aoi_fl.experiments.harness.times import levels, reached
 
 _BASE, _OURS = "random", "systematic size"
-_SPLITS: Mapping[str, dict[str, Any]] = {
-    "Dirichlet 0.3": {"kind": "dirichlet", "alpha": 0.3},
-    "IID": {"kind": "iid"},
-}
+_SPLITS = ("Dirichlet 0.3", "IID")
 _SETS = {"MNIST": "mnist", "Fashion-MNIST": "fashion-mnist"}
 
 
@@ -68,14 +65,15 @@ class Headline(Study):
     @property
     def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
         """A case completes before the next begins."""
-        return [[(case, policy) for policy in self.policies] for case in self.cases]
+        shortest_first = sorted(self.cases, key=lambda case: (case.split(", ")[1], case))
+        return [[(case, policy) for policy in self.policies] for case in shortest_first]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train until the highest level is reached, and return when the levels were."""
         chosen, seed = self.settings(options), unit["seed"]
         data, _, split = unit["case"].partition(", ")
         dataset = "digits" if options.quick else _SETS[data]
-        there = dealt(dataset, str(options.data_dir), chosen["model"], seed, chosen["num-clients"], **_SPLITS[split])
+        there = dealt(dataset, str(options.data_dir), chosen["model"], seed, chosen["num-clients"], **split_of(split))
         make, weighting = POLICIES[unit["policy"]]
         history = there.history(make(there.sizes, seed), chosen["num-server-rounds"], weighting)
         wanted = levels(TARGETS[dataset])

@@ -28,12 +28,20 @@ _SEEDS = 10
 _JITTER = 0.2
 _MOST_TELLING = 4  # so many of the policies, random among them, are played everywhere before the others are
 
+
+def split_of(name: str) -> dict[str, Any]:
+    """Return how :func:`aoi_fl.learning.partition.make` is asked for ``IID`` or ``Dirichlet ALPHA``."""
+    kind, _, alpha = name.lower().partition(" ")
+    return {"kind": kind, **({"alpha": float(alpha)} if alpha else {})}
+
+
 _SPLITS: Mapping[str, dict[str, Any]] = {
-    "dirichlet 0.3": {"kind": "dirichlet", "alpha": 0.3},
-    "dirichlet 0.6": {"kind": "dirichlet", "alpha": 0.6},
+    "dirichlet 0.3": split_of("dirichlet 0.3"),
+    "dirichlet 0.6": split_of("dirichlet 0.6"),
     "zipf": {"kind": "iid", "sizes": "zipf:2.0"},
     "iid": {"kind": "iid"},
 }
+
 
 Sizes = NDArray[np.int64]
 _Make = Callable[[Sizes, int], Decentralised | Selector]  # from the clients' sizes and the seed

@@ -1,0 +1,113 @@
+"""When regularity pays: systematic participation against random selection, by k and by how unequal the data are."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from aoi_fl.experiments.figures.unequal import split_of
+from aoi_fl.experiments.harness.base import Options, Row, Unit
+from aoi_fl.experiments.harness.replay import dealt
+from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
+from aoi_fl.science.selection import RandomSelector
+from aoi_fl.science.systematic import SystematicPolicy
+
+_CLIENTS, _UPDATES = 100, 900
+_PER_ROUND = (2, 5, 15)
+_SPLITS = ("Dirichlet 0.1", "Dirichlet 0.3", "IID")
+_CASES = {f"{split}, k = {k}": (split, k) for split in _SPLITS for k in _PER_ROUND}
+_RANDOM, _SYSTEMATIC = "random", "systematic"
+_EVALUATIONS = 12  # in the second half
+_ALIKE = 0.3  # points within which two policies count as level
+
+
+def _pays(split: str) -> Hypothesis:
+    return Hypothesis(
+        f"Systematic participation has a higher mean accuracy than random selection under {split}, whatever k",
+        tuple(Contrast(f"{split}, k = {k}", _SYSTEMATIC, "accuracy", 1, _RANDOM) for k in _PER_ROUND),
+    )
+
+
+class Regularity(Study):
+    """Systematic participation and random selection of 2, 5 and 15 clients a round, at equally many updates."""
+
+    name = "regularity"
+    title = "When regularity pays: by clients a round, and by skew of the labels"
+    source = "Not in the papers; MNIST at a constant learning rate"
+    minutes = 35
+    cases = tuple(_CASES)
+    policies = (_RANDOM, _SYSTEMATIC)
+    measures = (
+        Measure("accuracy", "mean accuracy of the second half, %", 2, 100.0, drawn=True),
+        Measure("spread", "its standard deviation over rounds, points", 2, 100.0, drawn=True),
+        Measure("final", "final accuracy, %", 2, 100.0),
+    )
+    hypotheses = (
+        _pays(_SPLITS[0]),
+        _pays(_SPLITS[1]),
+        Hypothesis(
+            f"Under IID the two are level within {_ALIKE} points, whatever k",
+            tuple(
+                Contrast(f"IID, k = {k}", _SYSTEMATIC, "accuracy", wanted, _RANDOM, -wanted * _ALIKE)
+                for k in _PER_ROUND
+                for wanted in (1, -1)
+            ),
+        ),
+    )
+    planned, first = 10, 301
+
+    def datasets(self, options: Options) -> tuple[str, ...]:
+        """Return MNIST; a quick look takes the digits."""
+        return ("digits" if options.quick else "mnist",)
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        """Return the run keys that all units share."""
+        return {
+            "dataset": self.datasets(options)[0],
+            "model": "2nn",
+            "num-clients": _CLIENTS,
+            "updates": 90 if options.quick else _UPDATES,
+            "weights": "size",
+            "local-epochs": 1,
+            "batch-size": 10 if options.quick else 50,
+            "learning-rate": 0.1,
+            "learning-rate-decay": 1.0,
+        }
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Train along the policy's selections, and return the accuracy of the second half."""
+        chosen, seed = self.settings(options), unit["seed"]
+        split, k = _CASES[unit["case"]]
+        kept = ("local-epochs", "batch-size", "learning-rate", "learning-rate-decay")
+        there = dealt(
+            chosen["dataset"], str(options.data_dir), chosen["model"], seed, _CLIENTS,
+            tuple((key, chosen[key]) for key in kept), **(split_of("IID") if options.quick else split_of(split)),
+        )  # fmt: skip
+        policy = (
+            RandomSelector(k, seed) if unit["policy"] == _RANDOM else SystematicPolicy.equal(_CLIENTS, k, seed=seed)
+        )
+        history = there.history(policy, chosen["updates"] // k, "size")
+        marks = set(np.linspace(history.rounds // 2 + 1, history.rounds, _EVALUATIONS).round().astype(int).tolist())
+        found = []
+        for t, model in enumerate(there.models(history)):
+            if t in marks:
+                found.append(there.task.evaluate_test(model)[1])
+            if options.watch and t:
+                options.watch.tell(t, history.rounds)
+        return [
+            {
+                "accuracy": round(float(np.mean(found)), 6),
+                "spread": round(float(np.std(found, ddof=1)), 6),
+                "final": found[-1],
+            }
+        ]
+
+    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+        """Say what is equal, and where the accuracy is taken."""
+        return (
+            f"{settings['num-clients']} clients train for one local epoch at a constant rate until "
+            f"{settings['updates']} updates are in, so both policies do equal work, whatever k. "
+            f"The accuracy is the mean of {_EVALUATIONS} evaluations of the second half, and its standard deviation "
+            "is over the same evaluations. "
+            "Weights are by size under both."
+        )
