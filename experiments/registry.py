@@ -63,13 +63,25 @@ def others() -> dict[str, Experiment]:
     from aoi_fl.experiments.figures.arena import ARENAS, Arena
     from aoi_fl.experiments.figures.cohorts import Cohorts
     from aoi_fl.experiments.figures.equal_work import EqualWork
+    from aoi_fl.experiments.figures.fair_arena import FairArena
     from aoi_fl.experiments.figures.headline import Headline
     from aoi_fl.experiments.figures.natural import Natural
     from aoi_fl.experiments.figures.rare_classes import RareClasses
     from aoi_fl.experiments.figures.regularity import Regularity
     from aoi_fl.experiments.figures.traces import Traces
 
-    every = (Traces(), Arena(), *ARENAS, RareClasses(), EqualWork(), Natural(), Headline(), Cohorts(), Regularity())
+    every = (
+        Traces(),
+        Arena(),
+        *ARENAS,
+        RareClasses(),
+        EqualWork(),
+        Natural(),
+        Headline(),
+        Cohorts(),
+        Regularity(),
+        FairArena(),
+    )
     return {experiment.name: experiment for experiment in every}
 
 

@@ -1,6 +1,7 @@
 """Equal work: systematic participation against few random clients, with the server's momentum and a served average."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from aoi_fl.engine.traces import make_trace
@@ -12,7 +13,7 @@ from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Stud
 
 _ARENA = ARENAS[0]
 _CASE = "trace, Dirichlet 0.3"
-_LEVELS = (0.9, 0.92)
+LEVELS = (0.9, 0.92)
 _FEW = "random:clients-per-round={}:over-selection=1"
 _AGE = "systematic:weights=size:absence=learned"
 _RANDOM, _OURS = "random, k = 4, both", "systematic, both"
@@ -82,31 +83,8 @@ class EqualWork(Study):
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Run a federation in simulated time, and return when and at what work it reaches the levels."""
-        from aoi_fl.report.in_time import in_time
-        from aoi_fl.server.ledger import read
-
         keys = _ARENA.keys(_ENTRANTS[unit["policy"]], unit["seed"], options)
-        ledger = played(self.name, keys, options)
-        clients, end = keys["num-clients"], keys["until"]
-        found = in_time(read(ledger, "rounds"), read(ledger, "participations"), clients)
-        if found is None:
-            raise RuntimeError(f"{ledger} has no simulated time")
-        trace = make_trace(keys["clock"], clients, unit["seed"]).starting(keys.get("clock-start", 0.0))
-        available = int((trace.availability.shares_by(end) > 0).sum())
-        row: Row = {}
-        for level in _LEVELS:
-            row[f"reached_{100 * level:.0f}"] = _rounded(found.reaches(level, end))
-            row[f"hours_{100 * level:.0f}"] = _rounded(found.work_until(level, end))
-        return [
-            {
-                **row,
-                "worked": _rounded(found.worked),
-                "final": found.accuracy_at(end),
-                "jain": round(found.load.participation.jain * clients / available, 4),
-                "never": round((found.never - clients + available) / available, 4),
-                "rounds": found.rounds,
-            }
-        ]
+        return [costs(played(self.name, keys, options), keys)]
 
     def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
         """Say what is equal, what both are, and what the hours count."""
@@ -117,6 +95,38 @@ class EqualWork(Study):
             "*Both* are the run keys `server-momentum=0.5` and `serve-average=0.8`. "
             "Device-hours are those of all clients that were sent the model until then, in vain or not."
         )
+
+
+def costs(ledger: Path, keys: Mapping[str, Any]) -> Row:
+    """Return when a run in simulated time reaches the levels, at what work, and how even its load is.
+
+    Parameters
+    ----------
+    ledger : of a complete run
+    keys : its run keys
+    """
+    from aoi_fl.report.in_time import in_time
+    from aoi_fl.server.ledger import read
+
+    clients, end = keys["num-clients"], keys["until"]
+    found = in_time(read(ledger, "rounds"), read(ledger, "participations"), clients)
+    if found is None:
+        raise RuntimeError(f"{ledger} has no simulated time")
+    trace = make_trace(keys["clock"], clients, keys["seed"]).starting(keys.get("clock-start", 0.0))
+    available = int((trace.availability.shares_by(end) > 0).sum())
+    row: Row = {}
+    for level in LEVELS:
+        row[f"reached_{100 * level:.0f}"] = _rounded(found.reaches(level, end))
+        row[f"hours_{100 * level:.0f}"] = _rounded(found.work_until(level, end))
+    return {
+        **row,
+        "worked": _rounded(found.worked),
+        "final": found.accuracy_at(end),
+        "jain": round(found.load.participation.jain * clients / available, 4),
+        "never": round((found.never - clients + available) / available, 4),
+        "rounds": found.rounds,
+        "updates": round(found.used / found.rounds, 3),
+    }
 
 
 def _rounded(value: float | None) -> float | None:

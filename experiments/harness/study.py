@@ -177,8 +177,8 @@ class Study(Experiment):
         return next(measure for measure in self.measures if measure.column == column)
 
     def _judged(self, claim: Claim, hypothesis: Hypothesis, rows: Sequence[Row]) -> Claim:
-        """Judge a hypothesis by its contrasts; all are needed, and a contrast needs two pairs or more."""
-        found, shown = [], []
+        """Judge a hypothesis by its contrasts: it is undecided until all planned seeds are complete."""
+        found, shown, decided = [], [], True
         for contrast in hypothesis.contrasts:
             measure, runs = self._measure(contrast.column), runs_of(rows, contrast.case, contrast.policy)
             if contrast.base is None:
@@ -187,14 +187,16 @@ class Study(Experiment):
                 values = differences(runs, runs_of(rows, contrast.case, contrast.base), measure)
             if len(values) < 2:
                 return claim
+            count = f"; {len(values)} of {self.planned} planned seeds" if len(values) < self.planned else ""
             missed = sum(not math.isfinite(v) for v in values)
             against = "" if contrast.base is None else f" above {contrast.base}'s"
             where = f" ({contrast.case})" if len(self.cases) > 1 else ""
-            shown.append(f"{measure.label} of {contrast.policy}{against}: {_shown(values, measure.digits)}{where}")
-            if missed:
-                return replace(claim, ours="; ".join(shown), verdict="undecided")
+            shown.append(
+                f"{measure.label} of {contrast.policy}{against}: {_shown(values, measure.digits)}{where}{count}"
+            )
+            decided &= not missed and not count
             found.append(interval([contrast.wanted * (v - contrast.bound) for v in values]))
-        verdict: Verdict = side(found, 1)
+        verdict: Verdict = side(found, 1) if decided else "undecided"
         return replace(claim, ours="; ".join(shown), verdict=verdict)
 
     def _progress(self, rows: Sequence[Row]) -> str:

@@ -1,9 +1,13 @@
 """Studies: hypotheses are judged in pairs, and the studies' own rules do what their pages say."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from aoi_fl.engine.traces import read_trace
 from aoi_fl.experiments.figures.cohorts import sorted_phases
+from aoi_fl.experiments.figures.fair_arena import rate_for, write_available
 from aoi_fl.experiments.figures.headline import Headline
 from aoi_fl.experiments.figures.rare_classes import RareClasses, availability_by_class, availability_of
 from aoi_fl.experiments.figures.unequal import Unequal
@@ -13,11 +17,13 @@ from aoi_fl.experiments.harness.replay import dealt
 from aoi_fl.experiments.harness.stats import interval
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
 from aoi_fl.experiments.registry import others
+from aoi_fl.science.absence import achievable
 from aoi_fl.science.oort import OortSelector
 from aoi_fl.science.rates import equal_rates
 from aoi_fl.science.selection import RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy
 
+TRACE = Path(__file__).parents[3] / "shared" / "data" / "availability_300.npz"
 STUDIES = [experiment for experiment in others().values() if isinstance(experiment, Study)]
 
 
@@ -79,6 +85,11 @@ def test_a_hypothesis_needs_every_contrast(contrasts, gains, jain, verdict):
     (claim,) = study.conclude(pairs(gains, jain), {}).claims
     assert claim.verdict == verdict
     assert interval(gains).show(1) in claim.ours
+
+
+def test_unfinished_hypotheses_are_undecided():
+    (claim,) = Pairs(SOONER).conclude(pairs((-3, -2, -3)), {}).claims
+    assert claim.verdict == "undecided" and "3 of 4 planned seeds" in claim.ours
 
 
 def test_a_run_that_never_arrives_decides_nothing():
@@ -149,6 +160,25 @@ def test_rare_clients_of_random_selection_take_part_less():
     fair, unfair = (RareClasses().play({**unit, "policy": p}, options)[0] for p in ("oldest-age", "random"))
     assert fair["jain"] > unfair["jain"]
     assert 0 <= unfair["rare"] <= 1 and unfair["updates"] == 10
+
+
+def test_a_common_rate_gives_as_many_as_are_wanted():
+    shares = np.array([0.05, 0.2, 0.4, 0.9, 1.0])
+    rate = rate_for(1.5, shares)
+    assert achievable(np.full(5, rate), shares).sum() == pytest.approx(1.5)
+    assert rate_for(9.0, shares) == 1.0
+
+
+@pytest.mark.skipif(not TRACE.is_file(), reason="../shared/data/availability_300.npz is not there")
+def test_the_devices_of_the_hour_keep_their_times(tmp_path):
+    start, path = 40 * 3600.0, tmp_path / "devices.npz"
+    shares = write_available(TRACE, path, start, 3600.0)
+    whole, part = read_trace(TRACE).starting(start), read_trace(path).starting(start)
+    available = whole.availability.shares_by(3600.0)
+    assert part.clients == len(shares) == (available > 0).sum() < 300
+    assert shares.tolist() == available[available > 0].tolist() == part.availability.shares_by(3600.0).tolist()
+    day = part.availability.shares_by(536263.0)
+    assert day == pytest.approx(whole.availability.shares_by(536263.0)[available > 0])
 
 
 def test_training_while_selecting_is_training_along_a_history():
