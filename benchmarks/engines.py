@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,8 @@ from flwr.serverapp import Grid
 from aoi_fl.client.state import written_together
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
-from aoi_fl.strategies.plan import Plan
+from aoi_fl.strategies.policy import Plan, RoundView
 from aoi_fl.strategies.records import Log, RoundRecord
-from aoi_fl.wire.protocol import Ask
 from benchmarks.base import ROOT, Row, Skipped, Times, ratio_row
 from benchmarks.echo import client_app
 
@@ -50,18 +49,17 @@ class Clock(Log):
         return Times(self.times.wall[1:], self.times.cpu[1:])
 
 
-class Asking(MarkovParticipation):
-    """The Markov strategy, its questions timed."""
+def timed(plan: Callable[[RoundView], Plan], times: Times) -> Callable[[RoundView], Plan]:
+    """Return a policy's ``plan``, which asks everybody, that notes how long it takes."""
 
-    asking = Times([], [])
-
-    def choose(self, ask: Ask, grid: Grid) -> Plan:
-        """Ask everybody and note how long it takes."""
+    def planned(view: RoundView) -> Plan:
         wall, cpu = time.perf_counter(), time.process_time()
-        plan = super().choose(ask, grid)
-        self.asking.wall.append(time.perf_counter() - wall)
-        self.asking.cpu.append(time.process_time() - cpu)
-        return plan
+        found = plan(view)
+        times.wall.append(time.perf_counter() - wall)
+        times.cpu.append(time.process_time() - cpu)
+        return found
+
+    return planned
 
 
 def model(parameters: int) -> ArrayRecord:
@@ -90,10 +88,10 @@ def play(grid: Grid, config: Mapping[str, Any]) -> Times:
         if any(r.trained != 15 for r in clock.rounds):
             raise RuntimeError(f"not all clients handed the model back: {clock.rounds[-1]}")
     else:
-        asking = Asking.optimal(int(config["clients"]), 15, 10, options=options)
-        asking.asking = Times([], [])
+        asking, spent = MarkovParticipation.optimal(int(config["clients"]), 15, 10, options=options), Times([], [])
+        asking.policy.plan = timed(asking.policy.plan, spent)  # type: ignore[method-assign]
         asking.start(grid, model(1000), rounds)
-        times = Times(asking.asking.wall[1:], asking.asking.cpu[1:])
+        times = Times(spent.wall[1:], spent.cpu[1:])
     if config["out"]:
         Path(config["out"]).write_text(json.dumps({"wall": times.wall, "cpu": times.cpu}))
     return times

@@ -87,15 +87,15 @@ def make_player(
 def _selector(policy: str, per_round: int, seed: int) -> Selector:
     """Return what a strategy that is made of nothing but k leaves the choice to."""
     from aoi_fl.strategies import RoundOptions
-    from aoi_fl.strategies.selection.central import CentralSelection
+    from aoi_fl.strategies.selection.selector import SelectorPolicy
 
     strategy = REGISTRY[policy].make({"clients-per-round": per_round}, options=RoundOptions(seed=seed))
-    if not isinstance(strategy, CentralSelection):
+    if not isinstance(strategy.policy, SelectorPolicy):
         raise ConfigError(
             f"policy {policy!r} is a {type(strategy).__name__}, which leaves the choice to no selector: play it with "
             "aoi run, or say in cli/players.py what decides."
         )
-    return strategy.selector
+    return strategy.policy.selector
 
 
 def make_rated(

@@ -1,6 +1,6 @@
 """When a client looks for messages, how long it may sleep, and what it tells the SuperLink meanwhile.
 
-A client that has reserved a round (:mod:`aoi_fl.strategies.wires.reserve`) need not look for messages until shortly
+A client that has reserved a round (:mod:`aoi_fl.strategies.coordination`) need not look for messages until shortly
 before it: with the question or the model comes how many seconds a round takes, at least, and it knows how many there
 are in between. The SuperLink counts a node as connected for twice the heartbeat interval that it named last; a client
 that goes to sleep names one that lasts until it is awake again.

@@ -76,14 +76,14 @@ class F3ast(LearningSelector):
         self._reach(len(population.ages))
         self.rates = self.after(report.clients)
 
-    def memory(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> dict[str, NDArray[Any]]:
         """Add the rates."""
-        return {**super().memory(), "f3ast-rates": self.rates}
+        return {**super().state_dict(), "f3ast-rates": self.rates}
 
-    def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what :meth:`memory` returned."""
-        super().recall(memory)
-        self.rates = memory["f3ast-rates"].copy()
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what :meth:`state_dict` returned."""
+        super().load_state_dict(state)
+        self.rates = state["f3ast-rates"].copy()
 
     def _reach(self, clients: int) -> None:
         more = clients - len(self.rates)

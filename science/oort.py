@@ -175,14 +175,14 @@ class OortSelector(LearningSelector):
         if looks and self._brought[:window].sum() > self._brought[window:].sum():
             self.pace = min(1.0, self.pace + self.settings.pacing)
 
-    def memory(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> dict[str, NDArray[Any]]:
         """Add the pacer's state."""
-        return {**super().memory(), "oort-pace": np.array([self.pace]), "oort-brought": self._brought}
+        return {**super().state_dict(), "oort-pace": np.array([self.pace]), "oort-brought": self._brought}
 
-    def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what :meth:`memory` returned."""
-        super().recall(memory)
-        self.pace, self._brought = float(memory["oort-pace"][0]), memory["oort-brought"].copy()
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what :meth:`state_dict` returned."""
+        super().load_state_dict(state)
+        self.pace, self._brought = float(state["oort-pace"][0]), state["oort-brought"].copy()
 
 
 def _mask(clients: Clients, n: int) -> Mask:

@@ -77,15 +77,15 @@ class Refl(LearningSelector):
         if population.now is not None:
             self._length, self._begun = self._mean_length(population), population.now
 
-    def memory(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> dict[str, NDArray[Any]]:
         """Add who was there, and how long rounds take."""
-        return {**super().memory(), **self.presence.memory(), "refl-times": np.array([self._length, self._begun])}
+        return {**super().state_dict(), **self.presence.memory(), "refl-times": np.array([self._length, self._begun])}
 
-    def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what :meth:`memory` returned."""
-        super().recall(memory)
-        self.presence = Presence.recalled(memory)
-        self._length, self._begun = memory["refl-times"].tolist()
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what :meth:`state_dict` returned."""
+        super().load_state_dict(state)
+        self.presence = Presence.recalled(state)
+        self._length, self._begun = state["refl-times"].tolist()
 
     def _mean_length(self, population: Population) -> float:
         """Return μ = (1−α)·(the last round's length) + α·μ; before the second round, the median training's."""

@@ -137,13 +137,13 @@ class LearningSelector:
         """Take note of what came of a round that was chosen for from this population."""
         self.seen.note(round_, report)
 
-    def memory(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return all that was learned, as arrays by name."""
         return self.seen.memory()
 
-    def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what :meth:`memory` returned."""
-        self.seen = Seen.recalled(memory)
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what :meth:`state_dict` returned."""
+        self.seen = Seen.recalled(state)
 
 
 def drawn_reports(clients: int, seed: int) -> Reports:

@@ -80,6 +80,10 @@ class RandomSelector:
     def __post_init__(self) -> None:
         check_per_round(self.per_round)
 
+    def rates(self, population: Population) -> NDArray[np.float64]:
+        """Return (n,) how often each client takes part, in participations a round: k shared among those available."""
+        return shared_rates(self.per_round, population)
+
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n) time, at most 40 bytes a client at the peak, the selection included."""
         keys = draws.uniforms(self.seed, round_, _PURPOSE, len(population.ages))
@@ -128,6 +132,10 @@ class OldestAgeSelector:
     def __post_init__(self) -> None:
         check_per_round(self.per_round)
 
+    def rates(self, population: Population) -> NDArray[np.float64]:
+        """Return (n,) how often each client takes part, in participations a round: k shared among those available."""
+        return shared_rates(self.per_round, population)
+
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n) time, at most 50 bytes a client at the peak, the selection included."""
         ages, available = population.ages, population.available
@@ -146,6 +154,12 @@ class OldestAgeSelector:
             tied = tied[np.argpartition(keys, places - 1)[:places]]
         chosen[tied] = True
         return evenly(np.flatnonzero(chosen))
+
+
+def shared_rates(per_round: int, population: Population) -> NDArray[np.float64]:
+    """Return (n,) k/m for everybody, where m clients are available."""
+    available = max(1, int(np.count_nonzero(population.available)))
+    return np.full(len(population.available), min(1.0, per_round / available))
 
 
 def evenly(clients: NDArray[np.int64]) -> Selection:

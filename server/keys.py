@@ -27,7 +27,7 @@ class RunKeys(TaskSettings):
     phases, jitter : of systematic participation, see :class:`aoi_fl.strategies.SystematicParticipation`
     candidates : how many clients some central policies choose from, see :mod:`aoi_fl.science.power_of_choice`
     round_seconds : a round begins no sooner than so many seconds after the one before it, see
-        :class:`aoi_fl.strategies.selection.decentralised.DecentralisedParticipation`; 0: at once
+        :class:`aoi_fl.strategies.RoundOptions`; 0: at once
     weights : the aggregation weights ω, see :mod:`aoi_fl.strategies.weighting`; ``auto``: the policy's own
     adaptive_dropout : whether markov-optimal makes up for lost clients, see :class:`strategies.MarkovParticipation`
     absence : whether what each client misses by being away is learned and made up for, see

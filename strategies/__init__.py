@@ -9,28 +9,67 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from aoi_fl.strategies.plan import RoundOptions
+    from aoi_fl.strategies.policy import Plan, Policy, PolicyTraits, RoundOutcome, RoundView
+    from aoi_fl.strategies.round import AgeAwareStrategy
     from aoi_fl.strategies.selection.budgeted import BudgetedRefresh
-    from aoi_fl.strategies.selection.central import OldestAge, ProportionalSelection, RandomSelection
     from aoi_fl.strategies.selection.markov import MarkovParticipation
+    from aoi_fl.strategies.selection.selector import (
+        AskedChoice,
+        F3astSelection,
+        FedCSSelection,
+        OldestAge,
+        OortSelection,
+        ProportionalSelection,
+        RandomSelection,
+        ReflSelection,
+        ReportedChoice,
+        SelectorPolicy,
+    )
     from aoi_fl.strategies.selection.systematic import SystematicParticipation
 
 _HOMES = {
+    "AgeAwareStrategy": "round",
+    "AskedChoice": "selection.selector",
     "BudgetedRefresh": "selection.budgeted",
+    "F3astSelection": "selection.selector",
+    "FedCSSelection": "selection.selector",
     "MarkovParticipation": "selection.markov",
-    "OldestAge": "selection.central",
-    "ProportionalSelection": "selection.central",
-    "RandomSelection": "selection.central",
+    "OldestAge": "selection.selector",
+    "OortSelection": "selection.selector",
+    "Plan": "policy",
+    "Policy": "policy",
+    "PolicyTraits": "policy",
+    "ProportionalSelection": "selection.selector",
+    "RandomSelection": "selection.selector",
+    "ReflSelection": "selection.selector",
+    "ReportedChoice": "selection.selector",
     "RoundOptions": "plan",
+    "RoundOutcome": "policy",
+    "RoundView": "policy",
+    "SelectorPolicy": "selection.selector",
     "SystematicParticipation": "selection.systematic",
 }
 
 __all__ = [
+    "AgeAwareStrategy",
+    "AskedChoice",
     "BudgetedRefresh",
+    "F3astSelection",
+    "FedCSSelection",
     "MarkovParticipation",
     "OldestAge",
+    "OortSelection",
+    "Plan",
+    "Policy",
+    "PolicyTraits",
     "ProportionalSelection",
     "RandomSelection",
+    "ReflSelection",
+    "ReportedChoice",
     "RoundOptions",
+    "RoundOutcome",
+    "RoundView",
+    "SelectorPolicy",
     "SystematicParticipation",
 ]
 

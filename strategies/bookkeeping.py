@@ -2,9 +2,10 @@
 
 import atexit
 import logging
+import math
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from flwr.app import ArrayRecord
@@ -22,10 +23,12 @@ from aoi_fl.strategies.evaluation import Evaluation
 from aoi_fl.strategies.joining import Joining
 from aoi_fl.strategies.lifetime import Witness
 from aoi_fl.strategies.naming import next_name
-from aoi_fl.strategies.pace import between_looks
-from aoi_fl.strategies.plan import Plan, Resume, RoundOptions
-from aoi_fl.strategies.policy import SelectionPolicy
-from aoi_fl.strategies.records import ClientRecord, Memory, Observer, RoundRecord
+from aoi_fl.strategies.pace import Pace, between_looks
+from aoi_fl.strategies.patience import QUESTION
+from aoi_fl.strategies.plan import Resume, RoundOptions
+from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, Result, RoundOutcome, RoundView, named
+from aoi_fl.strategies.questions import Inbox
+from aoi_fl.strategies.records import SURPLUS, ClientRecord, Memory, Observer, Participation, RoundRecord
 from aoi_fl.strategies.roster import Roster
 from aoi_fl.strategies.serving import ServedModel
 from aoi_fl.strategies.so_far import SoFar, nothing_trained
@@ -36,20 +39,27 @@ logger = logging.getLogger("flwr")
 _MOST_IN_VAIN = 3  # rounds of somebody else's loop in which nothing is trained, unless the options say how many
 
 
-class Bookkeeping(SelectionPolicy, Strategy):
+class Bookkeeping(Strategy):
     """The run's clients and its round at hand.
 
     Parameters
     ----------
+    policy : decides which clients take part
     needs : clients without which the run does not begin
     aggregation : what makes a model of the updates
     options, observer, resume : as in :class:`aoi_fl.strategies.round.AgeAwareStrategy`
     """
 
     def __init__(
-        self, needs: int, aggregation: Aggregation, options: RoundOptions, observer: Observer, resume: Resume | None
+        self,
+        policy: Policy,
+        needs: int,
+        aggregation: Aggregation,
+        options: RoundOptions,
+        observer: Observer,
+        resume: Resume | None,
     ) -> None:
-        self.options, self.observer = options, observer
+        self.policy, self.options, self.observer = policy, options, observer
         self._needs, self._aggregation, self._resume = needs, aggregation, resume
         self.roster = Roster(resume.clients if resume else (), expected=needs)
         self._clock: Clock = MACHINE
@@ -57,6 +67,9 @@ class Bookkeeping(SelectionPolicy, Strategy):
         self._served = ServedModel(options.serve_average)
         self._joining: Joining | None = None
         self._so_far = SoFar()
+        self._pace = Pace(options.round_seconds)
+        self._inbox = Inbox()
+        self._over: str | None = None  # why the run is complete
         self._unable: set[int] = set()  # clients that have failed to evaluate
         self._last = 0  # the last round that our own start plays; 0 where somebody else does
         # Of the round at hand.
@@ -64,7 +77,10 @@ class Bookkeeping(SelectionPolicy, Strategy):
         self._begun = 0.0
         self._step_begun = 0.0
         self._opened: float | None = None  # in simulated time
-        self._plan = Plan(np.empty(0, np.int64), np.empty(0), Ask("", 0))
+        self._plan = Plan(np.empty(0, np.int64), np.empty(0))
+        self._view: RoundView | None = None  # of the last plan
+        self._first_part = self._attempt = 0  # participations before the training, and before its second attempt
+        self._observed = True
         self._model = ArrayRecord()
         self._evaluation: Evaluation | None = None
         self._outstanding = False  # somebody else plays the rounds, and has not handed the replies on yet
@@ -86,6 +102,8 @@ class Bookkeeping(SelectionPolicy, Strategy):
             **self._stragglers.memory(),
             **self._served.memory(),
             **self._aggregation.memory(),
+            **({} if self._over is None else {"over": np.frombuffer(self._over.encode(), np.uint8)}),
+            **self.policy.state_dict(),
         }
 
     def recall(self, memory: Memory) -> None:
@@ -102,6 +120,8 @@ class Bookkeeping(SelectionPolicy, Strategy):
         self._clock.recall(memory)
         self._stragglers.recall(memory)
         self._aggregation.recall(memory)
+        self._over = memory["over"].tobytes().decode() if "over" in memory else None
+        self.policy.load_state_dict(memory)
 
     def population(self, round_: int) -> Population:
         """Return the clients as a selector sees them, with what the grid's clock tells, if it has one."""
@@ -110,7 +130,17 @@ class Bookkeeping(SelectionPolicy, Strategy):
 
     def _ask(self, round_: int) -> Ask:
         looks = between_looks(max(self._needs, len(self.roster)))
-        return Ask(run=self.options.run, round=round_, looks=looks, token=self.options.token)
+        return Ask(self.options.run, round_, looks=looks, token=self.options.token, pace=self._round_duration)
+
+    @property
+    def _round_duration(self) -> float | None:
+        """Seconds of a round; None where clients evaluate, since any of them may be needed in any round."""
+        evaluating = self.options.evaluators(1) and not self._so_far.unevaluable
+        return None if evaluating else self._pace.seconds
+
+    def _plain(self, ask: Ask) -> Ask:
+        """Return what a message says to clients that decide nothing."""
+        return replace(ask, pace=None)
 
     def _join(self, first: int, grid: Grid) -> Joining:
         """Take up the run, wait for its clients."""
@@ -158,22 +188,24 @@ class Bookkeeping(SelectionPolicy, Strategy):
         joining = self._joining or self._join(round_, grid)
         self._record, self._evaluation = RoundRecord(round_, started=time.time()), None
         self._begun, self._opened = time.monotonic(), self._clock.simulated
-        fresh = self._greet(round_, grid, joining)
-        if round_ == joining.first:
-            self.meet(len(fresh) or int(self.roster.available.sum()))
+        self._greet(round_, grid, joining)
 
     def _greet(self, round_: int, grid: Grid, joining: Joining) -> list[ClientRecord]:
         """Call the roll, and hear what clients say that come with it; return those that are new."""
         ask = self._ask(round_)
         if uploads(grid) and (self._resume is None or round_ > joining.first):
             # Over a network a newcomer then costs one exchange. Whom a resumed run meets again may know its round.
-            ask = self.greeting(ask)
+            ask = self.policy.request_for(ask, None, "hello") or self._plain(ask)
+        else:
+            ask = self._plain(ask)
         with self._record.timed("hello"):
             fresh, waited = joining.call_roll(grid, ask)
         for client, answer in joining.answers.items():
-            self.hear(ask, client, answer)
+            self._inbox.put(ask, client, answer)
         for client, answer in joining.late.items():
-            self.hear_late(round_, client, answer)
+            if answer.next_round is not None and answer.next_round >= round_:  # it may sleep until then
+                self.roster.note_decision(client, answer, round_, self._round_duration)
+                self.roster.patience.answered(QUESTION, client)
         self._record.add_seconds("hello", -waited)
         self._begun += waited
         self._record.messages += 2 * len(fresh)
@@ -197,7 +229,30 @@ class Bookkeeping(SelectionPolicy, Strategy):
     @property
     def ending(self) -> bool:
         """Whether the round at hand, whose training is over, is the last: by its number, by time, or by the budget."""
-        return self._record.round == self._last or self._time_is_up or self.over() is not None
+        return self._record.round == self._last or self._time_is_up or self._over is not None
+
+    def _observe(self) -> None:
+        """Let the policy learn from the round, once."""
+        if self._observed or self._view is None:
+            return
+        self._observed = True
+        record, plan = self._record, self._plan
+        record.participations = [_with_terms(part, plan) for part in record.participations]
+        outcomes = [
+            ClientOutcome(
+                part.client,
+                "ask" if place < self._first_part else "train",
+                plan.forced and place >= self._attempt,
+                part.refreshed,
+                cast(Result, "surplus" if part.reason == SURPLUS else part.outcome),
+                part.loss,
+                part.seconds,
+                part.rounds_late,
+            )
+            for place, part in enumerate(record.participations)
+        ]
+        with named(self.policy, "observe"):
+            self._over = self.policy.observe(RoundOutcome(self._view, plan, outcomes, record.declined))
 
     def _close(self, by_start: bool = False) -> None:
         """Write the round down, unless it is our own start that does so when it is over."""
@@ -248,3 +303,12 @@ class Bookkeeping(SelectionPolicy, Strategy):
         if self._so_far.idle + 1 >= most:
             self._check_trained()
         logger.warning("%s (After %d such rounds the run ends as failed.)", self._nothing_trained(), most)
+
+
+def _with_terms(part: Participation, plan: Plan) -> Participation:
+    """Return a client's part with what it was paid, and the φ by which it was ranked."""
+    payment, sensitivity = (
+        None if values is None or math.isnan(values[part.client]) else float(values[part.client])
+        for values in (plan.payments, plan.sensitivities)
+    )
+    return part if payment is sensitivity is None else replace(part, payment=payment, sensitivity=sensitivity)

@@ -13,10 +13,11 @@ from aoi_fl.strategies.aggregation.base import Intake
 from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.clock import Clock
 from aoi_fl.strategies.guard import Refused, Update, check_name, one_line, read_answer, read_update
-from aoi_fl.strategies.plan import Plan, RoundOptions
+from aoi_fl.strategies.plan import RoundOptions
+from aoi_fl.strategies.policy import Plan
 from aoi_fl.strategies.records import SURPLUS, Participation, RoundRecord
 from aoi_fl.strategies.roster import Roster
-from aoi_fl.wire import protocol
+from aoi_fl.wire.coding import NONE
 from aoi_fl.wire.protocol import Answer
 
 logger = logging.getLogger("flwr")
@@ -100,7 +101,7 @@ class Collector:
             if answer is not None and not answer.takes_part:
                 decline(self._record, client, answer)
                 return False
-            if self._plan.ask.wire == protocol.BROADCAST and not self._plan.ask.forced:
+            if self._plan.undecided:
                 self._record.willing += 1
             update = self._read(reply)
         except Refused as reason:
@@ -194,7 +195,7 @@ class Collector:
             reply,
             self._model,
             self._options.weighted_by_key,
-            self._plan.ask.compression,
+            None if self._options.compression == NONE else self._options.compression,
             arrays_key=self._options.arrayrecord_key,
             opaque=self._aggregation.opaque,
         )
@@ -212,7 +213,7 @@ class Collector:
             age=int(self._record.round - 1 - self._roster.last[client]) if answer is None else answer.age,
             examples=update.examples,
             loss=update.loss,
-            forced=self._plan.ask.forced,
+            forced=self._plan.forced,
             refreshed=client in self._refreshed,
             next_round=None if answer is None else answer.next_round,
         )

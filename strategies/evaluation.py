@@ -16,6 +16,7 @@ from aoi_fl.science import draws
 from aoi_fl.strategies.guard import Refused, check_metrics, check_name, read_record, some_of
 from aoi_fl.strategies.patience import EVALUATION, QUESTION, TRAINING
 from aoi_fl.strategies.plan import RoundOptions
+from aoi_fl.strategies.questions import Inbox
 from aoi_fl.strategies.records import RoundRecord
 from aoi_fl.strategies.roster import Roster
 from aoi_fl.wire import protocol
@@ -31,9 +32,8 @@ class Evaluation:
     ----------
     options, roster, record : of the round
     ask : run and round
-    ahead : the next round's question, to be put to those who evaluate; None if it is not to ride
-    terms : completes that for a client
-    hear : told that question, a client, and its answer
+    ahead : the next round's question to a client; None: it does not ride on this evaluation
+    inbox : keeps the answers
     clients : those who evaluate, where a subclass has chosen them; None: they are drawn
 
     Attributes
@@ -48,27 +48,26 @@ class Evaluation:
         roster: Roster,
         record: RoundRecord,
         ask: Ask,
-        ahead: Ask | None,
-        terms: Callable[[Ask, int], Ask],
-        hear: Callable[[Ask, int, Answer], None],
+        ahead: Callable[[int], Ask | None],
+        inbox: Inbox,
         clients: Sequence[int] | None = None,
     ) -> None:
         self._examples_key, self._roster, self._record = options.weighted_by_key, roster, record
-        self._terms, self._hear = terms, hear
+        self._inbox = inbox
         self.clients = _drawn(options, roster, ask.round) if clients is None else list(clients)
         # A client whose update did not come may still be at work on it, and learn its age only then.
         unsettled = {part.client for part in record.participations if part.outcome != "trained"}
-        self._asked_ahead = set() if ahead is None else set(self.clients) - unsettled
-        self._ask, self._ahead = ask, ahead
+        settled = (client for client in self.clients if client not in unsettled)
+        self._ahead = {client: question for client in settled if (question := ahead(client)) is not None}
+        self._ask = ask
         self._accepted: dict[int, Message] = {}
         self._dropped: dict[str, list[str]] = {}
         self.unable: set[int] = set()
 
     def terms(self, client: int) -> Ask:
         """Return what goes with a client's message."""
-        if self._ahead is None or client not in self._asked_ahead:
-            return self._ask
-        return replace(self._terms(self._ahead, client), round=self._ask.round, ahead=True)
+        question = self._ahead.get(client)
+        return self._ask if question is None else replace(question, round=self._ask.round, ahead=True)
 
     def take(self, client: int, reply: Message) -> bool:
         """Accept a client's metrics, and pass on what it says of the next round; or drop its reply, and say so."""
@@ -79,11 +78,11 @@ class Evaluation:
                 self.unable.add(client)
             self.drop(client, str(reason))
             return False
-        if self._ahead is not None and client in self._asked_ahead and protocol.AOI in reply.content:
+        if client in self._ahead and protocol.AOI in reply.content:
             try:
                 answer = read_record(reply, Answer)
                 check_name(answer.name, self._roster.name(client))
-                self._hear(self._ahead, client, answer)
+                self._inbox.put(self._ahead[client], client, answer)
             except Refused as reason:
                 logger.warning("Client %s will be asked again: %s", client, reason)
         reply.content.pop(protocol.AOI, None)

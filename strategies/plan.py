@@ -1,17 +1,14 @@
-"""The parameter objects of a round: how it is played, who is sent the model, where a run goes on."""
+"""The parameter objects of a run: the options of its rounds, and where an interrupted run goes on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import numpy as np
 from flwr.app import MetricRecord, RecordDict
-from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.records import ClientRecord, Memory
 from aoi_fl.wire import coding, protocol
-from aoi_fl.wire.protocol import Ask
 
 # From the accepted replies, stripped of their arrays, and the name of the weighting metric, to one record.
 AggregateMetrics: TypeAlias = Callable[[list[RecordDict], str], MetricRecord]
@@ -40,6 +37,7 @@ class RoundOptions:
         newest, see :mod:`aoi_fl.strategies.serving`; 0: the newest is
     until : seconds of simulated time after which no further round begins; 0: none are counted
     foresight : whether policies whose papers assume it are told what no server can know, where time is simulated
+    round_seconds : seconds from the start of a round to that of the next, at least; 0: a round starts at once
     max_empty_rounds : rounds in a row without a usable update after which the run stops; 0: it never does, but for a
         loop of somebody else's that has trained nothing in its first three
     compression : how updates travel, see :mod:`aoi_fl.wire.coding`
@@ -65,6 +63,7 @@ class RoundOptions:
     serve_average: float = 0.0
     until: float = 0.0
     foresight: bool = False
+    round_seconds: float = 0.0
     max_empty_rounds: int = 0
     compression: str = coding.NONE
     weighted_by_key: str = "num-examples"
@@ -91,24 +90,6 @@ class RoundOptions:
         if self.fraction_evaluate == 0:
             return 0
         return min(max(int(connected * self.fraction_evaluate), self.min_evaluate_nodes), connected)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Who is sent the model in a round.
-
-    Attributes
-    ----------
-    clients : (s,) int64, client numbers
-    weights : (s,) float64, aggregation weights ω; NaN stands for the number of examples that the client will report
-    ask : the terms that go with the model
-    refresh : (s,) bool or None, who is to renew its data first
-    """
-
-    clients: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    ask: Ask
-    refresh: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)

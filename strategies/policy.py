@@ -1,79 +1,320 @@
-"""What a policy supplies to the round: who takes part, and with what weight; all else has a default."""
+"""The policy interface: which clients get the model in a round, and what a policy learns from the outcome.
+
+A policy has facts (:class:`PolicyTraits`) and six methods, of which only :meth:`Policy.plan` is required. It reads a
+:class:`RoundView` and returns a :class:`Plan`; :class:`aoi_fl.strategies.round.AgeAwareStrategy` does the rest.
+"""
 
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
-from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from aoi_fl.strategies.plan import Plan
-from aoi_fl.wire.protocol import Answer, Ask
+from aoi_fl.science.errors import AoiError, ConfigError
+from aoi_fl.science.selection import Population
+from aoi_fl.strategies.patience import QUESTION, TRAINING
+from aoi_fl.strategies.records import ClientRecord, RoundRecord
+from aoi_fl.strategies.roster import Roster
+from aoi_fl.wire.protocol import Ask
+
+Mask: TypeAlias = NDArray[np.bool_]
+Floats: TypeAlias = NDArray[np.float64]
+Rounds: TypeAlias = NDArray[np.int64]
+State: TypeAlias = Mapping[str, NDArray[Any]]
+# The message that a request travels with.
+Carrier: TypeAlias = Literal["hello", "query", "train", "evaluate"]
+# "surplus": enough other updates had arrived before.
+Result: TypeAlias = Literal["trained", "late", "failed", "refused", "declined", "surplus"]
+# From requests by client to the replies, as they arrive: :class:`Answer`, :class:`Bid`, or a loss.
+Query: TypeAlias = Callable[[str, Mapping[int, Ask]], Iterator[tuple[int, Any]]]
 
 
-class SelectionPolicy:
-    """The part of a strategy that is the policy's own; :class:`aoi_fl.strategies.round.AgeAwareStrategy` plays it."""
+@dataclass(frozen=True)
+class PolicyTraits:
+    """Facts about a policy that hold before round 1.
+
+    Attributes
+    ----------
+    clients_needed : clients without which a run does not begin
+    rates : whether the policy can tell how often each client takes part; "learned" rates follow from what happens
+    own_weights : the policy's own weights: those of its "plan", or "size", the examples that clients declare or report
+    sizes : whether the policy goes by data size; "optional": it can do without
+    sizes_for : what goes by data size, for a warning
+    late_updates : whether an update may count in a later round
+    """
+
+    clients_needed: int
+    rates: Literal["unknown", "known", "learned"] = "unknown"
+    own_weights: Literal["plan", "size"] = "plan"
+    sizes: Literal["unused", "optional", "required"] = "unused"
+    sizes_for: str = "the policy"
+    late_updates: bool = True
+
+
+class RoundView:
+    """The clients of a round as they are now; (n,) arrays are indexed by client number and are not to be changed.
+
+    Parameters
+    ----------
+    roster, record : the clients, and the record of the round
+    population : makes the population of a round
+    query : sends requests and yields replies
+    base : run, round, and the seconds of a round that sleeping clients may count on
+    seed : key of the server's draws
+    first : whether this is the first round of the run, or after an interruption
+    second_attempt : whether no client was willing in a first attempt
+    """
+
+    def __init__(
+        self,
+        roster: Roster,
+        record: RoundRecord,
+        population: Callable[[int], Population],
+        query: Query,
+        base: Ask,
+        *,
+        seed: int,
+        first: bool,
+        second_attempt: bool,
+    ) -> None:
+        self._roster, self._record, self._population, self._query = roster, record, population, query
+        self.round, self.base, self.seed = base.round, base, seed
+        self.first, self.second_attempt = first, second_attempt
+
+    @property
+    def population(self) -> Population:
+        """The clients as a selector sees them: ages, sizes, availability, payments, sensitivities."""
+        return self._population(self.round)
+
+    @property
+    def declared(self) -> Mapping[int, ClientRecord]:
+        """What each known client has declared, by number."""
+        return self._roster.records
+
+    @property
+    def known(self) -> Mask:
+        """(n,) the clients that have introduced themselves."""
+        known = np.zeros(len(self._roster), np.bool_)
+        known[list(self._roster.records)] = True
+        return known
+
+    @property
+    def free(self) -> Mask:
+        """(n,) the connected clients that are not at work on an earlier round's model."""
+        return self._roster.available_but(())
+
+    @property
+    def resting(self) -> Mask:
+        """(n,) the clients that are left alone in this round, since they did not respond before."""
+        return self._mask(self._roster.patience.resting(self.round, QUESTION, TRAINING))
+
+    @property
+    def silent(self) -> Mask:
+        """(n,) the clients that did not respond to their last question or model."""
+        return self._mask(self._roster.patience.silent(QUESTION, TRAINING))
+
+    @property
+    def asleep(self) -> Mask:
+        """(n,) the clients that look for no message now."""
+        return self._roster.asleep(self.round)
+
+    @property
+    def failed(self) -> Mask:
+        """(n,) the clients that have failed in this round already, or declined by a rule of their owner's."""
+        return self._mask(part.client for part in self._record.participations)
+
+    @property
+    def next_round(self) -> Rounds:
+        """(n,) the round that each client has reserved; 0: none."""
+        return self._roster.next_round
+
+    @property
+    def last_seen(self) -> Rounds:
+        """(n,) the last round in which each client was connected; 0: none."""
+        return self._roster.seen
+
+    @property
+    def awake_in(self) -> Floats:
+        """(n,) seconds until each client looks for messages."""
+        return self._roster.awake_in()
+
+    def name(self, client: int) -> str:
+        """Return the name of a client, or its number while its name is unknown."""
+        return self._roster.called(client)
+
+    def query(self, kind: str, requests: Mapping[int, Ask]) -> Iterator[tuple[int, Any]]:
+        """Ask clients and yield their replies as they arrive; the round names the clients without a usable reply.
+
+        Parameters
+        ----------
+        kind : ``query.participate``, answered by an ``Answer``; ``query.bid``, by a ``Bid``; ``evaluate``, by the
+            model's mean loss on the client's data
+        requests : the request to each client; a client that rests is not asked
+        """
+        return self._query(kind, requests)
+
+    def _mask(self, clients: Any) -> Mask:
+        mask = np.zeros(len(self._roster), np.bool_)
+        mask[list(clients)] = True
+        return mask
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which clients get the model in a round.
+
+    Attributes
+    ----------
+    clients : (s,) int64, distinct client numbers
+    weights : (s,) float64, aggregation weights ω; NaN: the number of examples that the client will report
+    refresh : (s,) bool, the clients that renew their data first; None: no client does
+    rates : (n,) float64, how often each client takes part, in participations a round; None: unknown
+    members : (n,) bool, the clients among which the rates are shared; None: all
+    forced : whether the server chose, because no client was willing
+    undecided : whether the clients decide when they get the model
+    payments, sensitivities : (n,) float64, what each client is paid and its φ; NaN or None: nothing
+    refused : reasons, by the client whose reply to a request cannot be used
+    ledger : entries of the round's record, by name
+    """
+
+    clients: NDArray[np.int64]
+    weights: Floats
+    refresh: Mask | None = None
+    rates: Floats | None = None
+    members: Mask | None = None
+    forced: bool = False
+    undecided: bool = False
+    payments: Floats | None = None
+    sensitivities: Floats | None = None
+    refused: Mapping[int, str] = field(default_factory=dict)
+    ledger: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def willing(self) -> int:
+        """How many clients take part by their own decision, or for a payment."""
+        return len(self.clients) if self.refresh is None else int(self.refresh.sum())
+
+    def check(self, policy: str, clients: int) -> None:
+        """Refuse a plan that cannot be carried out.
+
+        Raises
+        ------
+        ConfigError
+            A client number is out of range or occurs twice, or an array has another length than it should.
+        """
+        where = f"{policy}.plan"
+        chosen = np.asarray(self.clients)
+        if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
+            raise ConfigError(f"{where} returned clients {self.clients!r}: give an array of client numbers.")
+        if len(chosen) and not (chosen.min() >= 0 and chosen.max() < clients):
+            wrong = int(chosen.min() if chosen.min() < 0 else chosen.max())
+            raise ConfigError(f"{where} chose client {wrong}: give numbers from 0 to {clients - 1}.")
+        if len(np.unique(chosen)) < len(chosen):
+            raise ConfigError(f"{where} chose a client twice: give each number once.")
+        for name, length in (("weights", len(chosen)), ("refresh", len(chosen)), ("rates", clients),
+                             ("members", clients), ("payments", clients), ("sensitivities", clients)):  # fmt: skip
+            array = getattr(self, name)
+            if array is not None and np.shape(array) != (length,):
+                raise ConfigError(f"{where} returned {name} of shape {np.shape(array)}: give shape ({length},).")
+
+
+@dataclass(frozen=True)
+class ClientOutcome:
+    """What became of one client in a round.
+
+    Attributes
+    ----------
+    client : its number
+    step : "ask", before the model was sent; else "train"
+    forced : whether the server had forced it to train
+    refreshed : whether it was to renew its data
+    result : what became of it
+    loss, seconds : the loss that it reported, and how long it took or was waited for; None: unknown
+    rounds_late : how many rounds late its update arrived; None: it was in time
+    """
+
+    client: int
+    step: Literal["ask", "train"]
+    forced: bool
+    refreshed: bool
+    result: Result
+    loss: float | None = None
+    seconds: float | None = None
+    rounds_late: int | None = None
+
+
+@dataclass(frozen=True)
+class RoundOutcome:
+    """What happened in a round.
+
+    Attributes
+    ----------
+    view, plan : the clients as they are now, and the last plan
+    clients : outcomes; a client that merely declined has none
+    declined : how many clients declined
+    """
+
+    view: RoundView
+    plan: Plan
+    clients: Sequence[ClientOutcome]
+    declined: int
+
+
+@contextmanager
+def named(object_: object, method: str) -> Iterator[None]:
+    """Name a method that is not ours in the error that it raises.
+
+    Raises
+    ------
+    ConfigError
+        The method raised something else than an error of ours.
+    """
+    try:
+        yield
+    except AoiError:
+        raise
+    except Exception as error:
+        kind = type(object_)
+        if kind.__module__.startswith("aoi_fl."):
+            raise
+        where = f"{kind.__module__}.{kind.__qualname__}.{method}"
+        raise ConfigError(f"{where} raised {type(error).__name__}: {error}. Mend it there.") from error
+
+
+class Policy(Protocol):
+    """Decides which clients take part. A subclass needs ``traits`` and :meth:`plan`."""
+
+    traits: PolicyTraits
 
     @abstractmethod
-    def choose(self, ask: Ask, grid: Grid) -> Plan:
-        """Decide who is sent the model in round ``ask.round``; ``ask`` holds run and round, to be completed."""
+    def plan(self, view: RoundView) -> Plan:
+        """Select the clients of a round."""
 
-    def rescue(self, ask: Ask) -> Plan | None:
-        """Say who trains in a round in which nobody was willing; None leaves it empty."""
+    def observe(self, outcome: RoundOutcome) -> str | None:
+        """Learn from a round, once its updates are in; return why the run is complete, if it is."""
         return None
 
-    def rates(self) -> NDArray[np.float64] | None:
-        """Return (n,) how often each client takes part, in participations a round; None where nobody knows."""
-        return None
+    def request_for(self, base: Ask, client: int | None, on: Carrier) -> Ask | None:
+        """Return what a message asks a client, besides its task; None: nothing.
 
-    def counted(self) -> NDArray[np.bool_] | None:
-        """Return (n,) of whose data unbiased weights are to be the shares; None: of all who ever came."""
-        return None
-
-    def terms(self, ask: Ask, client: int) -> Ask:
-        """Complete what a client is asked, or sent with the model, by what differs from client to client."""
-        return ask
-
-    def meet(self, connected: int) -> None:
-        """Take note of how many clients there are when the first round begins."""
-
-    def learn(self, client: int, answer: Answer | None) -> None:
-        """Take note of what a client said, with an update or in place of one."""
-
-    def observe(self, unanswered: int) -> None:
-        """Take note of what came of a round's training, by its record, whatever made the model of the updates.
-
-        ``unanswered`` clients were dropped before, when they were asked.
-        """
-
-    def over(self) -> str | None:
-        """Say why the run is complete before its last round; None while there is another one to play."""
-        return None
-
-    def asleep(self) -> list[int]:
-        """Return the clients that look for no message now, by leave of the policy."""
-        return []
-
-    def ahead(self, ask: Ask) -> Ask | None:
-        """Complete the next round's question, ``ask``, that rides on this round's evaluation; None: it does not.
-
-        Called when this round's training is over.
+        Parameters
+        ----------
+        base : run, round and pace, to be completed
+        client : the client; None: any newcomer
+        on : the message. With "evaluate" the request is about the next round, which ``base`` names
         """
         return None
 
-    def greeting(self, ask: Ask) -> Ask:
-        """Complete what whoever introduces itself in a round is asked at once, where all are asked the same.
-
-        By the wire of ``ask`` a client tells whether it has been asked: under a central one nobody is.
-        """
-        return ask
-
-    def hear(self, question: Ask, client: int, answer: Answer) -> None:
-        """Take note of the answer to a question that rode on an evaluation or a roll call."""
-
-    def hear_late(self, round_: int, client: int, answer: Answer) -> None:
-        """Take note, as a round begins, of what a client has decided that answered an earlier message too late."""
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the policy's parameters, for the log and the ledger."""
+    def describe(self) -> dict[str, Any]:
+        """Return the policy's parameters, for log, ledger and page."""
         return {"kind": type(self).__name__}
+
+    def state_dict(self) -> State:
+        """Return all that the next round needs, as arrays by name."""
+        return {}
+
+    def load_state_dict(self, state: State) -> None:
+        """Restore what :meth:`state_dict` returned."""

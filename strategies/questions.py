@@ -1,12 +1,10 @@
-"""Putting a small question to many clients: whether they take part, or what they bid."""
+"""Small questions to many clients: whether they take part, or what they bid; also those that ride on other messages."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
-from numpy.typing import NDArray
 
 from aoi_fl.strategies.clock import clock_of
 from aoi_fl.strategies.collect import drop
@@ -21,13 +19,37 @@ from aoi_fl.wire.protocol import Answer, Ask, Bid
 A = TypeVar("A", Answer, Bid)
 
 
+class Inbox:
+    """Answers to questions that rode on other messages. They are lost with the process, and then asked for again.
+
+    A client's answer about a round holds, even if the terms have changed since it answered.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[Ask, Answer]] = {}
+
+    def put(self, question: Ask, client: int, answer: Answer) -> None:
+        """Keep a client's answer to a question."""
+        self._held[client] = question, answer
+
+    def get(self, question: Ask, client: int) -> Answer | None:
+        """Return the client's answer about the same round of the same run; None: it has given none."""
+        if client not in self._held:
+            return None
+        known, answer = self._held[client]
+        return answer if _about(known) == _about(question) else None
+
+
+def _about(question: Ask) -> tuple[str, str | None, int, str]:
+    return question.run, question.token, question.round, question.wire
+
+
 def ask_clients(
     grid: Grid,
     roster: Roster,
     record: RoundRecord,
     kind: str,
-    terms: Callable[[int], Ask],
-    whom: NDArray[np.bool_],
+    requests: Mapping[int, Ask],
     expected: type[A],
     timeout: float,
 ) -> Iterator[tuple[int, A]]:
@@ -37,15 +59,13 @@ def ask_clients(
     ----------
     grid, roster, record : where, who, and the round
     kind : the message's type
-    terms : the question to a client
-    whom : (n,) who is asked; who left the last question unanswered is not waited for, until it has been heard
+    requests : the question to each client; who left the last one unanswered is not waited for, until it has been heard
     expected : the record that an answer holds
     timeout : seconds until the deadline
     """
     contents: dict[Ask, RecordDict] = {}  # most clients are asked the same
     messages = {}
-    for client in np.flatnonzero(whom).tolist():
-        ask = terms(client)
+    for client, ask in requests.items():
         if ask not in contents:
             contents[ask] = RecordDict({protocol.AOI: ConfigRecord(ask.write())})
         messages[client] = Message(contents[ask], roster.node(client), kind, group_id=str(record.round))

@@ -27,6 +27,7 @@ class Policy:
     who, weight, source : who takes part, with what aggregation weight, and who says so
     index : what a budgeted policy ranks clients by
     foreseen : whether it is known beforehand how often a client takes part, as unbiased weights need it
+    arguments : the run keys that are the maker's positional arguments, in place of all run keys as a mapping
     """
 
     name: str
@@ -37,6 +38,7 @@ class Policy:
     source: str
     index: Index | None = None
     foreseen: bool = False
+    arguments: tuple[str, ...] = ()
 
     def make(self, keys: Mapping[str, Any], **settings: Any) -> "AgeAwareStrategy":
         """Return the strategy for these run keys."""
@@ -45,7 +47,8 @@ class Policy:
         for attribute in path.split("."):
             found = getattr(found, attribute)
         more = {} if self.index is None else {"index": self.index}
-        made: AgeAwareStrategy = found(keys, **more, **settings)
+        arguments = [keys[key] for key in self.arguments] or [keys]
+        made: AgeAwareStrategy = found(*arguments, **more, **settings)
         return made
 
 
@@ -72,47 +75,56 @@ _ROWS = (
         foreseen=True,
     ),
     Policy(
-        "random", "central:RandomSelection.by_keys", frozenset(),
+        "random", "selector:RandomSelection", frozenset(),
         "k uniformly", "data size", "Javani & Wang 2025, Policy 1",
         foreseen=True,
+        arguments=("clients-per-round",),
     ),
     Policy(
-        "proportional", "central:ProportionalSelection.by_keys", frozenset(),
+        "proportional", "selector:ProportionalSelection", frozenset(),
         "k draws with replacement, by data size", "times drawn", "Javani & Wang 2025, Policy 2",
+        arguments=("clients-per-round",),
     ),
     Policy(
-        "oldest-age", "central:OldestAge.by_keys", frozenset(),
+        "oldest-age", "selector:OldestAge", frozenset(),
         "the k that waited longest", "equal", "Javani & Wang 2024, Remark 1",
         foreseen=True,
+        arguments=("clients-per-round",),
     ),
     Policy(
-        "pow-d", "power_of_choice:AskedChoice.by_keys", frozenset({"candidates"}),
+        "pow-d", "selector:AskedChoice", frozenset({"candidates"}),
         "of candidates drawn by size, those on whose data the model does worst; they evaluate it first", "equal",
         "Cho, Wang & Joshi 2022, π_pow-d",
+        arguments=("clients-per-round", "candidates"),
     ),
     Policy(
-        "rpow-d", "power_of_choice:ReportedChoice.by_keys", frozenset({"candidates"}),
+        "rpow-d", "selector:ReportedChoice", frozenset({"candidates"}),
         "the same by the losses last reported; nothing is asked", "equal", "Cho, Wang & Joshi 2022, π_rpow-d",
+        arguments=("clients-per-round", "candidates"),
     ),
     Policy(
-        "oort", "oort:OortSelection.by_keys", frozenset({"foresight"}),
+        "oort", "selector:OortSelection", frozenset({"foresight"}),
         "clients with much loss and little time, tried out little by little", "data size",
         "Lai et al. 2021, Algorithm 1",
+        arguments=("clients-per-round",),
     ),
     Policy(
-        "fedcs", "fedcs:FedCSSelection.by_keys", frozenset({"candidates", "foresight"}),
+        "fedcs", "selector:FedCSSelection", frozenset({"candidates", "foresight"}),
         "of candidates, as many as are expected to be done by the deadline, k at most", "data size",
         "Nishio & Yonetani 2019, Algorithm 3",
+        arguments=("clients-per-round", "train-timeout", "candidates"),
     ),
     Policy(
-        "refl", "refl:ReflSelection.by_keys", frozenset({"foresight"}),
+        "refl", "selector:ReflSelection", frozenset({"foresight"}),
         "the k least likely to be there next, of those that are there", "equal",
         "Abdelmoniem et al. 2023, Section 4.1",
+        arguments=("clients-per-round",),
     ),
     Policy(
-        "f3ast", "f3ast:F3astSelection.by_keys", frozenset(),
+        "f3ast", "selector:F3astSelection", frozenset(),
         "the k furthest below their target rates, which their availability allows and which let updates vary least",
         "unbiased", "Ribero et al. 2022, Algorithm 1",
+        arguments=("clients-per-round",),
     ),
     Policy(
         "wics", "budgeted:BudgetedRefresh.by_keys", _SENSITIVE | {"ageing"},

@@ -1,6 +1,7 @@
 """Who is there: clients by number, whatever Flower calls their nodes today."""
 
 import logging
+import time
 from collections.abc import Collection, Iterable
 
 import numpy as np
@@ -11,7 +12,7 @@ from aoi_fl.science.selection import Population
 from aoi_fl.strategies.guard import some_of
 from aoi_fl.strategies.patience import QUESTION, TRAINING, Patience
 from aoi_fl.strategies.records import ClientRecord
-from aoi_fl.wire.protocol import Introduction
+from aoi_fl.wire.protocol import Answer, Introduction
 
 logger = logging.getLogger("flwr")
 
@@ -46,6 +47,7 @@ class Roster:
         self._sizeless: set[int] = set()  # of whom it has been said that they have declared no size
         self.payments = np.zeros(0)
         self.patience = Patience()
+        self._awake_at: dict[int, float] = {}  # monotonic seconds until which a client looks for no message
         self._sensitivities = np.zeros(0)
         self._node_of: dict[int, int] = {}
         self._number_of_node: dict[int, int] = {}
@@ -111,6 +113,32 @@ class Roster:
         """Return (n,) whom a round can ask, or choose: the connected, but for those that rest; if all do, all."""
         here = self.available_but(self.patience.resting(round_, QUESTION, TRAINING))
         return here if here.any() else self.available_but(())
+
+    def note_decision(self, client: int, answer: Answer | None, round_: int, round_duration: float | None) -> None:
+        """Note the round that a client has reserved, and until when it sleeps.
+
+        Parameters
+        ----------
+        client, answer : the client and its decision in a round; None: it announced none
+        round_ : the round
+        round_duration : seconds of a round that clients know; they bound the sleep. None: no client may sleep
+        """
+        self.next_round[client] = 0 if answer is None or answer.next_round is None else answer.next_round
+        self._awake_at.pop(client, None)
+        if answer is not None and answer.sleeps and round_duration:
+            longest = (self.next_round[client] - round_) * round_duration
+            self._awake_at[client] = time.monotonic() + min(answer.sleeps, longest)
+
+    def asleep(self, round_: int) -> NDArray[np.bool_]:
+        """Return (n,) the clients that look for no message now; a client with this round reserved looks for one."""
+        return (self.awake_in() > 0) & (self.next_round > round_)
+
+    def awake_in(self) -> NDArray[np.float64]:
+        """Return (n,) seconds until each client looks for messages again, by its own word; 0: it does so now."""
+        seconds, now = np.zeros(len(self)), time.monotonic()
+        for client, until in self._awake_at.items():
+            seconds[client] = max(0.0, until - now)
+        return seconds
 
     def stayed(self, round_: int, stride: int) -> NDArray[np.bool_]:
         """Return (n,) who has been there within so many rounds: whoever was not has left."""

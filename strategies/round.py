@@ -1,6 +1,6 @@
 """The round, owned in one place: roll call, choice, training, aggregation, evaluation, record.
 
-A policy is a subclass that says only *who* takes part and *with what weight* (:class:`Plan`). What becomes of the
+A :class:`aoi_fl.strategies.policy.Policy` says which clients take part and with what weight. What becomes of the
 updates is the aggregation's: our own mean, or any Flower strategy.
 
 :meth:`AgeAwareStrategy.start` plays the rounds. Somebody else may play them too, a wrapper of Flower's or a ``start``
@@ -25,6 +25,7 @@ from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.lifetime import witnessed
 from aoi_fl.strategies.parity import inherited, with_arguments
 from aoi_fl.strategies.plan import Resume, RoundOptions
+from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.records import Log, Observer
 from aoi_fl.strategies.steps import Steps
 
@@ -33,13 +34,11 @@ _SHOWN = 12  # values of a list in a log
 
 
 class AgeAwareStrategy(Steps):
-    """Base class of the selection policies.
-
-    ``learns_rates`` says whether a policy's rates are learned from what happens, whatever keeps clients away.
+    """Runs the rounds of a policy.
 
     Parameters
     ----------
-    needs : clients without which the policy makes no sense
+    policy : decides which clients take part
     aggregation : a Flower strategy that makes a model of the updates; None: our own weighted mean
     weights : ω, see :mod:`aoi_fl.strategies.weighting`
     options : how a round is played
@@ -54,11 +53,17 @@ class AgeAwareStrategy(Steps):
     complete : why there was nothing more to play before the last round; None if there was
     """
 
-    learns_rates = False
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if former := sorted(_FORMER & vars(cls).keys()):
+            raise TypeError(
+                f"{cls.__name__} defines {', '.join(former)}, as policies did until 0.2: write them as a Policy "
+                "(plan, observe, request_for, describe, state_dict, load_state_dict), and give it to AgeAwareStrategy."
+            )
 
     def __init__(
         self,
-        needs: int,
+        policy: Policy,
         *,
         aggregation: Strategy | None = None,
         weights: str = weighting.AUTO,
@@ -70,6 +75,7 @@ class AgeAwareStrategy(Steps):
     ) -> None:
         options = with_arguments(type(self).__name__, options or RoundOptions(), as_fedavg)
         weighting.check(weights, by_flower=aggregation is not None)
+        _check_traits(policy, weights, options)
         if isinstance(aggregation, AgeAwareStrategy):
             raise ConfigError(
                 f"aggregation is {type(aggregation).__name__}, a policy of selection: give a strategy of "
@@ -81,20 +87,19 @@ class AgeAwareStrategy(Steps):
                 f"late_rounds is {options.late_rounds}, which goes with the weighted mean alone, but there is {how}: "
                 "leave one of them out."
             )
-        if options.enough is not None and weights == weighting.UNBIASED and not self.learns_rates:
-            raise ConfigError(
-                f"enough is {options.enough}, and weights is 'unbiased': who is fast would count too much; leave one "
-                "of them out."
-            )
         if aggregation is None:
             made: Aggregation = Mean(options, weights == weighting.UNBIASED)
         else:
             options = inherited(options, aggregation)
             made = ByFlower(aggregation, options)
-        needs = needs if options.min_clients is None else options.min_clients
-        super().__init__(needs, made, weights, configure, options, observer or Log(), resume)
+        needs = policy.traits.clients_needed if options.min_clients is None else options.min_clients
+        super().__init__(policy, needs, made, weights, configure, options, observer or Log(), resume)
         self.stopped: str | None = None
         self.complete: str | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the policy's parameters, for the ledger."""
+        return self.policy.describe()
 
     def summary(self) -> None:
         """Log the policy's parameters, and what the aggregation has to say."""
@@ -146,7 +151,7 @@ class AgeAwareStrategy(Steps):
         for round_ in range(first, num_rounds + 1):
             if self._time_is_up:  # of a run that was broken off between its last round and its end
                 break
-            self.complete = self.over()
+            self.complete = self._over
             if self.complete:
                 logger.info("The run is complete after round %d: %s.", round_ - 1, self.complete)
                 break
@@ -181,15 +186,17 @@ class AgeAwareStrategy(Steps):
         timeout = timeout if self.options.train_timeout is None else self.options.train_timeout
         self._judge_first()
         messages: Iterable[Message] = self.configure_train(round_, arrays, config, grid)
-        if self._plan.ask.round != round_:
+        if self._planned != round_:
             self._adopt_training(round_, arrays, messages := list(messages), grid)
         if not self._dispatch.count:
             self._stragglers.wait(self._record, self._clock, timeout)
         fresh, metrics = self.aggregate_train(round_, self._updates(grid, messages, timeout))
-        nobody = fresh is None and self._record.willing == 0 and not self._plan.ask.forced  # in broadcast, known now
-        if nobody and (plan := self.rescue(self._ask(round_))) is not None:
-            messages = self._train_messages(plan, arrays, config, grid)
-            fresh, metrics = self.aggregate_train(round_, self._updates(grid, messages, timeout))
+        if self._may_try_again(fresh):
+            plan = self._make_plan(round_, arrays, grid, second_attempt=True)
+            if len(plan.clients):
+                messages = self._train_messages(plan, arrays, config, grid)
+                fresh, metrics = self.aggregate_train(round_, self._updates(grid, messages, timeout))
+        self._observe()
         return (arrays if fresh is None else fresh), metrics
 
     def _updates(self, grid: Grid, messages: Iterable[Message], timeout: float) -> Iterable[Message]:
@@ -204,6 +211,38 @@ class AgeAwareStrategy(Steps):
         if self._evaluation is None:
             self._adopt_evaluation(round_, messages := list(messages))
         return self.aggregate_evaluate(round_, self._send(grid, messages, timeout, one_by_one=False))
+
+
+# Methods of a strategy that were the policy's.
+_FORMER = frozenset(
+    ("choose", "rescue", "rates", "counted", "terms", "meet", "learn", "over", "asleep", "ahead", "greeting", "hear",
+     "hear_late", "issue", "targets", "own_weights", "question", "observe")
+)  # fmt: skip
+
+
+def _check_traits(policy: Policy, weights: str, options: RoundOptions) -> None:
+    """Refuse settings that do not go with a policy.
+
+    Raises
+    ------
+    ConfigError
+        Naming the setting and what to do.
+    """
+    traits, kind = policy.traits, policy.describe().get("kind", type(policy).__name__)
+    if weights == weighting.UNBIASED and traits.rates == "unknown":
+        raise ConfigError(
+            f"weights is 'unbiased', but under {kind} it is unknown how often a client will take part: leave weights "
+            "out, choose 'size', or take a policy with a rate (random, Markov, systematic)."
+        )
+    if options.enough is not None and weights == weighting.UNBIASED and traits.rates != "learned":
+        raise ConfigError(
+            f"enough is {options.enough}, and weights is 'unbiased': fast clients would count too much; leave one of "
+            "them out."
+        )
+    if options.late_rounds and not traits.late_updates:
+        raise ConfigError(
+            f"late_rounds is {options.late_rounds}, but under {kind} each round pays for itself: leave it out."
+        )
 
 
 def _shown(value: object) -> str:

@@ -9,14 +9,14 @@ A subclass may replace a step. Replies are judged and recorded before they reach
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
-from numpy.typing import NDArray
 
 from aoi_fl.science import draws
 from aoi_fl.science.clock import FIRST
@@ -27,17 +27,18 @@ from aoi_fl.strategies.aggregation.flower import in_types_of
 from aoi_fl.strategies.aggregation.held import HeldUpdates
 from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.bookkeeping import Bookkeeping
-from aoi_fl.strategies.collect import Collector
+from aoi_fl.strategies.collect import Collector, decline, drop
 from aoi_fl.strategies.dispatch import Dispatch
 from aoi_fl.strategies.evaluation import Evaluation
 from aoi_fl.strategies.exchange import Exchange
-from aoi_fl.strategies.guard import Refused, check_metrics, read_update
-from aoi_fl.strategies.plan import Plan, Resume, RoundOptions
-from aoi_fl.strategies.questions import A, ask_clients
-from aoi_fl.strategies.records import Observer
+from aoi_fl.strategies.guard import Refused, check_metrics, loss_of, metrics_of, read_update
+from aoi_fl.strategies.plan import Resume, RoundOptions
+from aoi_fl.strategies.policy import Plan, Policy, RoundView, named
+from aoi_fl.strategies.questions import ask_clients
+from aoi_fl.strategies.records import Observer, Participation
 from aoi_fl.wire import protocol
 from aoi_fl.wire.coding import NONE
-from aoi_fl.wire.protocol import Ask
+from aoi_fl.wire.protocol import Answer, Ask, Bid
 
 logger = logging.getLogger("flwr")
 TrainStep: TypeAlias = Callable[..., tuple[ArrayRecord | None, MetricRecord | None]]
@@ -49,6 +50,7 @@ class Steps(Bookkeeping):
 
     def __init__(
         self,
+        policy: Policy,
         needs: int,
         aggregation: Aggregation,
         weights: str,
@@ -57,13 +59,14 @@ class Steps(Bookkeeping):
         observer: Observer,
         resume: Resume | None,
     ) -> None:
-        super().__init__(needs, aggregation, options, observer, resume)
+        super().__init__(policy, needs, aggregation, options, observer, resume)
         self.weights, self._configure = weights, configure
         self._dispatch = Dispatch(self.roster)
         self._sent = 0.0  # by the clock: when the round's model was
         self._held: tuple[HeldUpdates, Collector] | None = None  # while a step that is not ours has the updates
         self._judging = False  # while one has the evaluations
         self._said_once: set[str] = set()
+        self._planned = 0  # the round of the plan
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -84,11 +87,45 @@ class Steps(Bookkeeping):
         self._judge_first()
         self._open(server_round, grid)
         with self._record.timed("ask"):
-            plan = self.choose(self._ask(server_round), grid)
-            if not len(plan.clients):
-                plan = self.rescue(self._ask(server_round)) or plan
+            self._pace.begin(lambda: self._greet_newcomers(server_round, grid))
+            plan = self._make_plan(server_round, arrays, grid)
         self._outstanding, self._withheld = not self._last, False
         return self._train_messages(plan, arrays, config, grid)
+
+    def _make_plan(self, round_: int, arrays: ArrayRecord, grid: Grid, *, second_attempt: bool = False) -> Plan:
+        """Have the policy select clients, and note what that says of the round."""
+        traits, record, kind = self.policy.traits, self._record, type(self.policy).__name__
+        if traits.sizes != "unused":
+            self.roster.sizes_of_all(traits.sizes_for, or_equal=traits.sizes == "optional")
+        view = RoundView(
+            self.roster,
+            record,
+            self.population,
+            lambda kind, requests: self._query(kind, requests, arrays, grid),
+            self._ask(round_),
+            seed=self.options.seed,
+            first=self._joining is not None and round_ == self._joining.first,
+            second_attempt=second_attempt,
+        )
+        with named(self.policy, "plan"):
+            plan = self.policy.plan(view)
+        if not isinstance(plan, Plan):
+            raise ConfigError(f"{kind}.plan returned {plan!r}: return an aoi_fl.strategies.Plan.")
+        plan.check(kind, len(self.roster))
+        if second_attempt and not len(plan.clients):
+            return plan
+        self._view, self._observed = view, False
+        for client, reason in plan.refused.items():
+            drop(record, Participation(client, self.roster.name(client), "refused", reason=reason))
+        if plan.undecided:
+            record.asked = len(plan.clients)
+        elif plan.forced:
+            record.forced = True
+        else:
+            record.willing = plan.willing
+        for name, value in plan.ledger.items():
+            setattr(record, name, value)
+        return plan
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -105,13 +142,13 @@ class Steps(Bookkeeping):
         """
         if self._held is not None:
             return self._aggregate_held(*self._held, replies)
-        collector, unanswered, before = self._gather(server_round, replies, self._aggregation)
+        collector, before = self._gather(server_round, replies, self._aggregation)
 
         def make() -> tuple[ArrayRecord | None, MetricRecord | None]:
             self._add_late(collector)
             return collector.finish()
 
-        return self._conclude(make, unanswered, before)
+        return self._conclude(make, before)
 
     def _judge_first(self) -> None:
         """Have replies judged and recorded before they reach a step that is not ours."""
@@ -126,7 +163,7 @@ class Steps(Bookkeeping):
             server_round: int, replies: Iterable[Message]
         ) -> tuple[ArrayRecord | None, MetricRecord | None]:
             held = HeldUpdates(self.options)
-            collector, unanswered, before = self._gather(server_round, replies, held)
+            collector, before = self._gather(server_round, replies, held)
 
             def make() -> tuple[ArrayRecord | None, MetricRecord | None]:
                 self._held = held, collector
@@ -146,7 +183,7 @@ class Steps(Bookkeeping):
                     )
                 return self._usable(arrays, held.replies), metrics
 
-            return self._conclude(make, unanswered, before)
+            return self._conclude(make, before)
 
         return aggregate_train
 
@@ -199,19 +236,21 @@ class Steps(Bookkeeping):
             self._said_once.add(text)
             logger.warning("%s", text)
 
-    def _gather(self, round_: int, replies: Iterable[Message], intake: Intake) -> tuple[Collector, int, float]:
-        """Hand a round's updates on; return the collector, the clients dropped before, and the seconds of adding."""
+    def _gather(self, round_: int, replies: Iterable[Message], intake: Intake) -> tuple[Collector, float]:
+        """Hand a round's updates on; return the collector, and the seconds of adding before."""
         if self._joining is None:
             kind = type(self).__name__
             raise ConfigError(
                 f"aggregate_train is called for round {round_}, but configure_train of {kind} has begun no round: call "
-                "super().configure_train in it, or override choose in its place."
+                "super().configure_train in it."
             )
         collector = Collector(
             self._plan, self._model, intake, self.weights == weighting.UNBIASED,
-            self.roster, self._record, self.learn, self.options, self._clock, self._sent,
+            self.roster, self._record, self._note_decision, self.options, self._clock, self._sent,
         )  # fmt: skip
-        unanswered, before = self._record.dropped, self._record.aggregate_seconds or 0.0
+        before, self._attempt = self._record.aggregate_seconds or 0.0, len(self._record.participations)
+        if self._view is None or not self._view.second_attempt:
+            self._first_part = self._attempt
 
         def take(client: int, reply: Message) -> bool:
             with self._record.timed("aggregate"):
@@ -222,13 +261,10 @@ class Steps(Bookkeeping):
 
         for client in self._take(replies, take, keep):
             collector.drop(client, "late", self._dispatch.why_missing, self._dispatch.message_id(client))
-        return collector, unanswered, before
+        return collector, before
 
     def _conclude(
-        self,
-        make: Callable[[], tuple[ArrayRecord | None, MetricRecord | None]],
-        unanswered: int,
-        before: float,
+        self, make: Callable[[], tuple[ArrayRecord | None, MetricRecord | None]], before: float
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Have the model made, and complete the round's record."""
         with self._record.timed("aggregate"):
@@ -237,7 +273,8 @@ class Steps(Bookkeeping):
         self._record.add_seconds("train", time.monotonic() - self._step_begun - aggregated)
         self._so_far.trained |= arrays is not None
         self._record.empty = arrays is None
-        self.observe(unanswered)
+        if not (self._last and self._may_try_again(arrays)):
+            self._observe()
         if not self._last:
             self._outstanding, self._unrecorded = False, self._model if arrays is None else arrays
             if not self._record.declined:
@@ -256,15 +293,13 @@ class Steps(Bookkeeping):
             return []
         # Answers to it would be lost in a break, and asking again takes time, which is part of the run where simulated.
         rides = self._last != server_round and self._clock.simulated is None
-        ahead = self.ahead(self._ask(server_round + 1)) if rides else None
+        coming = self._ask(server_round + 1)
+
+        def ahead(client: int) -> Ask | None:
+            return self.policy.request_for(coming, client, "evaluate") if rides else None
+
         self._evaluation = Evaluation(
-            self.options,
-            self.roster,
-            self._record,
-            self._ask(server_round),
-            ahead,
-            self.terms,
-            self.hear,
+            self.options, self.roster, self._record, self._plain(self._ask(server_round)), ahead, self._inbox
         )
         nodes = {self.roster.node(client): client for client in self._evaluation.clients}
         drafts = self._aggregation.to_evaluate(server_round, arrays, config, list(nodes), grid)
@@ -334,10 +369,10 @@ class Steps(Bookkeeping):
         kind, clients = type(self).__name__, np.array(sorted(sent), np.int64)
         self._say_once(
             f"configure_train of {kind} chooses the clients without super(): the policy is not asked, and clients "
-            "decide nothing. To keep the policy, call super().configure_train, or override choose."
+            "decide nothing. To keep the policy, call super().configure_train."
         )
         self._record.willing = len(clients)
-        self._weigh(Plan(clients, np.full(len(clients), np.nan), self._ask(round_)), arrays)
+        self._weigh(Plan(clients, np.full(len(clients), np.nan)), arrays)
         self._step_begun, self._sent = time.monotonic(), self._clock.now()
 
     def _adopt_evaluation(self, round_: int, messages: Iterable[Message]) -> None:
@@ -346,46 +381,107 @@ class Steps(Bookkeeping):
         if not sent or self._record.round != round_:
             return
         self._step_begun = time.monotonic()
-        ask, clients = self._ask(round_), sorted(sent)
+        ask, clients = self._plain(self._ask(round_)), sorted(sent)
         self._evaluation = Evaluation(
-            self.options, self.roster, self._record, ask, None, self.terms, self.hear, clients
+            self.options, self.roster, self._record, ask, lambda client: None, self._inbox, clients
         )
 
-    def _ask_clients(
-        self, grid: Grid, kind: str, terms: Ask, whom: NDArray[np.bool_], expected: type[A]
-    ) -> Iterator[tuple[int, A]]:
-        timeout = self.options.ask_timeout
-        return ask_clients(
-            grid, self.roster, self._record, kind, lambda client: self.terms(terms, client), whom, expected, timeout
-        )
+    def _query(
+        self, kind: str, requests: Mapping[int, Ask], arrays: ArrayRecord, grid: Grid
+    ) -> Iterator[tuple[int, Answer | Bid | float]]:
+        """Ask clients, as :meth:`RoundView.query` says; note and name those that decline, fail or keep silent."""
+        record, here = self._record, self.roster.here(self._record.round)
+        early = {}
+        if kind == protocol.PARTICIPATE:
+            answers = ((client, self._inbox.get(request, client)) for client, request in requests.items())
+            early = {client: answer for client, answer in answers if answer is not None}
+        to_ask = {client: request for client, request in requests.items() if client not in early and here[client]}
+        record.asked += len(early)
+        if kind == protocol.EVALUATE:
+            yield from self._losses(to_ask, arrays, grid)
+            return
+        if kind == protocol.BID:
+            yield from ask_clients(grid, self.roster, record, kind, to_ask, Bid, self.options.ask_timeout)
+            return
+        asked = ask_clients(grid, self.roster, record, kind, to_ask, Answer, self.options.ask_timeout)
+        for client, answer in chain(early.items(), asked):
+            if answer.takes_part:
+                self._note_decision(client, replace(answer, sleeps=None))  # it waits for the model
+            else:
+                self._note_decision(client, answer)
+                decline(record, client, answer)
+            yield client, answer
+
+    def _losses(self, requests: Mapping[int, Ask], arrays: ArrayRecord, grid: Grid) -> Iterator[tuple[int, float]]:
+        """Have clients evaluate the round's model, and yield the losses that they report."""
+        nodes = {self.roster.node(client): request for client, request in requests.items()}
+        drafts = self._aggregation.to_evaluate(self._record.round, arrays, ConfigRecord(), list(nodes), grid)
+        messages = self._dispatch.messages(protocol.EVALUATE, drafts, nodes)
+        losses: dict[int, float] = {}
+
+        def leave_out(client: int, outcome: str, reason: str) -> None:
+            drop(self._record, Participation(client, self.roster.name(client), outcome, reason=reason))
+
+        def take(client: int, reply: Message) -> bool:
+            try:
+                check_metrics(reply, self.options.weighted_by_key)
+                metrics = metrics_of(reply.content, self.options.weighted_by_key)
+                loss = None if metrics is None else loss_of(metrics)
+                if loss is None:
+                    raise Refused("its evaluation tells no loss")
+            except Refused as reason:
+                leave_out(client, "failed" if reply.has_error() else "refused", str(reason))
+                return False
+            losses[client] = loss
+            return True
+
+        timeout = self.options.evaluate_timeout
+        replies = self._send(grid, messages, self.options.ask_timeout if timeout is None else timeout, one_by_one=False)
+        for client in self._take(replies, take):
+            leave_out(client, "late", "no evaluation by the deadline")
+        self._record.asked += len(nodes)
+        yield from losses.items()
+
+    def _note_decision(self, client: int, answer: Answer | None) -> None:
+        self.roster.note_decision(client, answer, self._record.round, self._round_duration)
+
+    def _may_try_again(self, arrays: ArrayRecord | None) -> bool:
+        """Tell whether every client has declined the model, so that the policy may select another one."""
+        return arrays is None and self._record.willing == 0 and self._plan.undecided
 
     def _train_messages(self, plan: Plan, arrays: ArrayRecord, config: ConfigRecord, grid: Grid) -> list[Message]:
         self._step_begun = time.monotonic()
-        plan = self._weigh(plan, arrays)
-        extra = {} if self._configure is None else self._configure(plan.ask.round)
-        config = ConfigRecord({**config, "server-round": plan.ask.round, **extra})
+        plan, round_ = self._weigh(plan, arrays), self._record.round
+        extra = {} if self._configure is None else self._configure(round_)
+        config = ConfigRecord({**config, "server-round": round_, **extra})
         nodes = [self.roster.node(client) for client in plan.clients.tolist()]
-        drafts = self._aggregation.to_train(plan.ask.round, arrays, config, nodes, grid)
+        drafts = self._aggregation.to_train(round_, arrays, config, nodes, grid)
         refresh = [False] * len(nodes) if plan.refresh is None else plan.refresh.tolist()
+        base, compression = self._ask(round_), self.options.compression
+        plain, coded = self._plain(base), None if compression == NONE else compression
         asks = [
-            replace(self.terms(plan.ask, client), refresh=flag)
+            replace(
+                self.policy.request_for(base, client, "train") or plain,
+                compression=coded,
+                forced=plan.forced,
+                refresh=flag,
+            )
             for client, flag in zip(plan.clients.tolist(), refresh, strict=True)
         ]
         terms = dict(zip(nodes, asks, strict=True))
         self._sent = self._clock.now()
-        return self._dispatch.messages(protocol.TRAIN, drafts, terms, asleep=self.asleep())
+        asleep = np.flatnonzero(self.roster.asleep(round_)).tolist()
+        return self._dispatch.messages(protocol.TRAIN, drafts, terms, asleep=asleep)
 
     def _weigh(self, plan: Plan, arrays: ArrayRecord) -> Plan:
         """Make a plan the round's, with the weights ω that its updates will have."""
-        compression = None if self.options.compression == NONE else self.options.compression
         sizes = self.roster.sizes
+        own = sizes[plan.clients] if self.policy.traits.own_weights == "size" else plan.weights
         if self.weights == weighting.UNBIASED:
             sizes = self.roster.sizes_of_all("weights 'unbiased'", or_equal=True).astype(np.float64)
-            counted = self.counted()
-            sizes = sizes if counted is None else np.where(counted, sizes, 0.0)
-        weights = weighting.omega(self.weights, plan.clients, plan.weights, sizes, self.rates())
-        self._plan = replace(plan, weights=weights, ask=replace(plan.ask, compression=compression))
-        self._model = arrays
+            sizes = sizes if plan.members is None else np.where(plan.members, sizes, 0.0)
+        weights = weighting.omega(self.weights, plan.clients, own, sizes, plan.rates)
+        self._plan, self._model, self._planned = replace(plan, weights=weights), arrays, self._record.round
         return self._plan
 
     def _send(self, grid: Grid, messages: Iterable[Message], timeout: float, *, one_by_one: bool) -> Exchange:

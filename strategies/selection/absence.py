@@ -1,7 +1,6 @@
 """What a strategy learns of who is there, round after round, and what it says of rates that nobody can keep."""
 
 import logging
-from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
 import numpy as np
@@ -11,15 +10,13 @@ from aoi_fl.science.absence import achievable
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import AbsenceRule
 from aoi_fl.science.presence import Presence
-from aoi_fl.strategies.patience import QUESTION, TRAINING
-from aoi_fl.strategies.records import RoundRecord
-from aoi_fl.strategies.roster import Roster
+from aoi_fl.strategies.policy import Mask, RoundOutcome, State
 
 logger = logging.getLogger("flwr")
 
 _FIRST = 20  # rounds before anything is said: what is known by then is little
 _MORE = 0.1  # of k: what a shortfall must have grown by to be told again
-_AWAY = ("late", "failed", "refused", "declined")  # outcomes
+_AWAY = ("late", "failed", "refused", "declined")  # results
 
 
 class Absence:
@@ -42,28 +39,29 @@ class Absence:
     def __init__(self) -> None:
         self.presence = Presence()
         self._told = 0.0  # participations a round that were said to be out of reach
-        self._noted = 0  # the last round: where nobody volunteers in broadcast, a second batch of its updates comes in
 
-    def note(self, roster: Roster, record: RoundRecord, asleep: Iterable[int]) -> None:
-        """Take note of a round, once its updates are in; ``asleep`` are the clients that were so when it began."""
-        if record.round == self._noted:
-            return
-        self._noted = record.round
-        here = roster.available_but(())
-        here[[part.client for part in record.participations if part.outcome in _AWAY]] = False
-        here[roster.patience.resting(record.round, QUESTION, TRAINING)] = False
-        met = np.zeros(len(here), np.bool_)
-        met[list(roster.records)] = True
-        met[[*asleep, *record.surplus]] = False
+    def note(self, outcome: RoundOutcome, asleep: Mask) -> None:
+        """Take note of a round, once its updates are in; ``asleep`` are (n,) the clients that were so when it began.
+
+        A client that is forced in a second attempt has declined the first, and so was there.
+        """
+        view = outcome.view
+        again = [one.client for one in outcome.clients if one.forced] if view.second_attempt else []
+        here = view.free & ~view.resting
+        here[[one.client for one in outcome.clients if one.result in _AWAY]] = False
+        here[again] = True
+        met = view.known
+        met[: len(asleep)][asleep] = False
+        met[[one.client for one in outcome.clients if one.result == "surplus" and one.client not in again]] = False
         self.presence.note(here, met)
 
     def achieved(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return (n,) what the clients achieve of their target rates."""
         return achievable(rates, self.presence.reach(len(rates)).share[: len(rates)])
 
-    def warn(self, rates: NDArray[np.float64], record: RoundRecord) -> None:
+    def warn(self, rates: NDArray[np.float64], round_: int) -> None:
         """Say how much of the target rates is out of reach, when that is known, and again whenever it has grown."""
-        if record.round < _FIRST:
+        if round_ < _FIRST:
             return
         lacking = rates - self.achieved(rates)
         if (total := float(lacking.sum())) > self._told + _MORE * rates.sum():
@@ -71,16 +69,16 @@ class Absence:
             logger.warning(
                 "Round %d: %d clients are there less often than they are to take part, client %d by most: %.3g of %.3g "
                 "participations a round are out of reach. Give such clients smaller rates, or lower clients-per-round.",
-                record.round, np.count_nonzero(lacking > 0), int(np.argmax(lacking)), total, float(rates.sum()),
+                round_, np.count_nonzero(lacking > 0), int(np.argmax(lacking)), total, float(rates.sum()),
             )  # fmt: skip
 
-    def memory(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return what is known, as arrays by name."""
         return {**self.presence.memory(), "absence-told": np.array([self._told])}
 
-    def recall(self, memory: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what :meth:`memory` returned."""
-        self.presence, self._told = Presence.recalled(memory), float(memory["absence-told"][0])
+    def load_state_dict(self, state: State) -> None:
+        """Take back what :meth:`state_dict` returned."""
+        self.presence, self._told = Presence.recalled(state), float(state["absence-told"][0])
 
 
 def make_absence(rule: AbsenceRule) -> Absence | None:

@@ -7,44 +7,32 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import Index
 from aoi_fl.science.total_budget import BoundedSelector
-from aoi_fl.strategies.plan import Plan
-from aoi_fl.strategies.records import ClientRecord, Memory
+from aoi_fl.strategies.policy import Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
+from aoi_fl.strategies.records import ClientRecord
 from aoi_fl.strategies.round import AgeAwareStrategy
-from aoi_fl.strategies.selection.bids import usable_bids
 from aoi_fl.strategies.selection.budget_rules import check_settings
 from aoi_fl.strategies.selection.sensitivities import LearnedSensitivities
-from aoi_fl.strategies.weighting import UNBIASED
 from aoi_fl.wire import protocol
 from aoi_fl.wire.clients import abridged, check_clients
-from aoi_fl.wire.protocol import BY_SENSITIVITY, Ask, Bid
+from aoi_fl.wire.protocol import BY_SENSITIVITY, Bid
 
 logger = logging.getLogger("flwr")
 
 
-class BudgetedRefresh(AgeAwareStrategy):
-    """Each round a budget pays some clients for fresh data; their models are averaged by data size, eq. (2).
-
-    Where only the refreshed train, nobody trains on stale data: age then measures how long a client has had no say, and
-    what staleness does to data (:mod:`aoi_fl.client.freshness`) shows only where all train.
+class BudgetedPolicy(Policy):
+    """Each round a budget pays some clients for fresh data.
 
     Parameters
     ----------
     selector : budget, index and the paper's literal variants
-    clients : how many must be there before round 1
-    source : "server" computes the indices from payments, sensitivities and ages that it knows; with "bid" each client
-        computes its own and the server only checks it (Algorithm 1, step 2)
-    trains : "selected", only the refreshed clients train (Section 5), or "all" clients do (Section 2)
-    total_budget : what all rounds together may spend, beside the selector's budget for each; where what is left of it
-        pays nobody more whom the run has met, by what they declared, the run is complete; infinite: rounds alone count
-    sensitivities : "declared" by the clients, or "estimated" from how the losses that they report in training move with
-        the age of their data, see :mod:`aoi_fl.science.estimate`, where all train: the selected alone have no old data
+    clients : clients without which round 1 does not begin
+    source, trains, total_budget, sensitivities : as in :class:`BudgetedRefresh`
     """
 
     def __init__(
@@ -56,45 +44,71 @@ class BudgetedRefresh(AgeAwareStrategy):
         trains: str = "selected",
         sensitivities: str = "declared",
         total_budget: float = math.inf,
-        **settings: Any,
     ) -> None:
-        how = (selector.index, selector.ageing, source, trains, sensitivities)
-        check_settings(*how, begins=settings.get("resume") is None)
-        super().__init__(clients, **settings)
-        if self.weights == UNBIASED:
-            raise ConfigError(
-                "weights is 'unbiased', but under a budget nobody knows how often a client will take part: choose "
-                "weights 'size', or a policy with a rate (random, Markov, systematic)."
-            )
-        if self.options.late_rounds:
-            raise ConfigError(
-                f"late_rounds is {self.options.late_rounds}, but under a budget each round pays for itself: leave it "
-                "out."
-            )
+        estimated = sensitivities == "estimated"
+        self.traits = PolicyTraits(
+            clients,
+            own_weights="size",
+            sizes="optional" if estimated else "unused",
+            sizes_for="sensitivities 'estimated'",
+            late_updates=False,
+        )
         self.selector = selector
         self.source = source
         self.trains = trains
         self.bounded = BoundedSelector(selector, total_budget)
         self._refreshed = np.zeros(0, np.int64)
         self._known = 0
-        self._paid: dict[int, float] = {}
-        self._learned = LearnedSensitivities() if sensitivities == "estimated" else None
+        self._learned = LearnedSensitivities() if estimated else None
 
-    @classmethod
-    def by_keys(cls, keys: Mapping[str, Any], *, index: Index, **settings: Any) -> Self:
-        """Return the strategy for a run's keys."""
-        seed = settings["options"].seed
-        literal = keys["strict-budget"], keys["stop-at-first"]
-        selector = BudgetedSelector(keys["budget"], index, seed, *literal, keys["ageing"])
-        chosen = {
-            "source": keys["index-source"],
-            "trains": keys["trains"],
-            "sensitivities": "estimated" if keys["sensitivities"] == "estimated" else "declared",
-            "total_budget": keys["total-budget"] or math.inf,
-        }
-        return cls(selector, keys["num-clients"], **chosen, **settings)
+    def plan(self, view: RoundView) -> Plan:
+        """Spend the round's budget in descending order of the index."""
+        self._take_in(view)
+        if reason := self._over(view):  # our own start ends the run before; another loop goes on
+            logger.warning("Round %d pays nobody: %s.", view.round, reason)
+        population = view.population
+        population = replace(population, ages=view.round - 1 - self._refreshed, now=None, foresight=None)
+        if self._learned is not None:
+            population = replace(population, sensitivities=self._learned.rank_by(population.sizes))
+        prices = self._prices(view, population.sensitivities)
+        payable = population.available & np.isfinite(prices)
+        payments, bids, refused = _declared_payments(view), None, dict[int, str]()
+        if self.source == "bid":
+            payments, bids, refused = self._bids(view, payable, payments)
+        population = replace(population, payments=payments, available=payable)
+        chosen = self.bounded.select(view.round, population, bids).clients
+        paid = np.full(len(payments), np.nan)
+        paid[chosen] = payments[chosen]
+        trains = chosen
+        if self.trains == "all":
+            there = np.ones(len(paid), np.bool_) if population.connected is None else population.connected.copy()
+            there &= ~view.failed
+            there[list(refused)] = False
+            trains = np.flatnonzero(there)
+        return Plan(
+            trains,
+            np.full(len(trains), np.nan),
+            refresh=np.isin(trains, chosen),
+            payments=paid,
+            sensitivities=None if self._learned is None else population.sensitivities,
+            refused=refused,
+            ledger={"spent": self.bounded.account.spent[-1]},
+        )
 
-    def parameters(self) -> dict[str, Any]:
+    def observe(self, outcome: RoundOutcome) -> str | None:
+        """Note who has refreshed its data: a client whose update came back, whose age starts again.
+
+        Of one that failed or fell silent nobody knows: it is paid, and counts as not refreshed.
+        """
+        round_ = outcome.view.round
+        if self._learned is not None:
+            self._learned.learn(outcome.clients, round_ - self._refreshed)
+        for one in outcome.clients:
+            if one.refreshed and one.result == "trained":
+                self._refreshed[one.client] = round_
+        return self._over(outcome.view)
+
+    def describe(self) -> dict[str, Any]:
         """Return the budget, the index, where it comes from and who trains."""
         return {
             "kind": f"budgeted-{self.selector.index}",
@@ -107,83 +121,53 @@ class BudgetedRefresh(AgeAwareStrategy):
             "sensitivities": "declared" if self._learned is None else "estimated",
         }
 
-    def memory(self) -> dict[str, NDArray[Any]]:
-        """Add the rounds of the last refreshes, the clients taken in, what was spent, and what the estimate goes by."""
+    def state_dict(self) -> State:
+        """Return last refreshes, the number of clients taken in, spending, and the estimate of φ."""
         account = self.bounded.account
         paid = np.array([account.paid, account.rounding])
         mine = {"refreshed": self._refreshed, "known": np.array([self._known]), "paid": paid}
-        if self._learned is not None:
-            mine |= self._learned.memory()
-        return {**super().memory(), **mine}
+        return mine if self._learned is None else {**mine, **self._learned.memory()}
 
-    def recall(self, memory: Memory) -> None:
-        """Take back the ages of the data; clients met in the round that was cut short are taken in by the next one."""
-        super().recall(memory)
-        self._refreshed, self._known = memory["refreshed"].copy(), int(memory["known"][0])
-        if "paid" in memory:
-            self.bounded.account.paid, self.bounded.account.rounding = memory["paid"].tolist()
+    def load_state_dict(self, state: State) -> None:
+        """Restore the ages of the data; clients met in the round that was cut short are taken in by the next one."""
+        self._refreshed, self._known = state["refreshed"].copy(), int(state["known"][0])
+        if "paid" in state:
+            self.bounded.account.paid, self.bounded.account.rounding = state["paid"].tolist()
         if self._learned is not None:
-            self._learned.recall(memory)
+            self._learned.recall(state)
 
-    def choose(self, ask: Ask, grid: Grid) -> Plan:
-        """Spend the round's budget in descending order of the index."""
-        self._take_in(ask.round)
-        if reason := self.over():  # our own start ends the run before; whoever else plays the rounds goes on
-            logger.warning("Round %d pays nobody: %s.", ask.round, reason)
-        population = replace(self.roster.population(ask.round), ages=ask.round - 1 - self._refreshed)
-        if self._learned is not None:
-            sizes = self.roster.sizes_of_all("sensitivities 'estimated'", or_equal=True)
-            population = replace(population, sensitivities=self._learned.rank_by(sizes))
-        payable = population.available & np.isfinite(self._prices(population.sensitivities))
-        payments, bids = self.roster.payments, None
-        if self.source == "bid":
-            terms = replace(ask, index=self.selector.index, budget=self.selector.budget)
-            answers = self._ask_clients(grid, protocol.BID, terms, payable, Bid)
-            payments, bids = usable_bids(answers, self.roster, self._record)
-        population = replace(population, payments=payments, available=payable)
-        chosen = self.bounded.select(ask.round, population, bids).clients
-        self._record.willing = len(chosen)
-        self._record.spent = self.bounded.account.spent[-1]
-        self._paid = dict(zip(chosen.tolist(), payments[chosen].tolist(), strict=True))
-        trains = chosen
-        if self.trains == "all":
-            dropped = [part.client for part in self._record.participations]  # their bids were no good
-            trains = np.setdiff1d(np.flatnonzero(self.roster.available), dropped)
-        return Plan(trains, self.roster.sizes[trains], ask, refresh=np.isin(trains, chosen))
+    def _bids(
+        self, view: RoundView, payable: NDArray[np.bool_], declared: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[int, str]]:
+        """Return (n,) the payments asked for, (n,) the bids, NaN for who is left out of the round, and why."""
+        terms = replace(view.base, pace=None, index=self.selector.index, budget=self.selector.budget)
+        payments, bids, refused = declared.copy(), np.full(len(declared), np.nan), dict[int, str]()
+        answers: Any = view.query(protocol.BID, dict.fromkeys(np.flatnonzero(payable).tolist(), terms))
+        for client, bid in answers:
+            if why := _unusable(bid, declared[client]):
+                refused[client] = why
+            else:
+                bids[client], payments[client] = bid.bid, bid.payment
+        return payments, bids, refused
 
-    def over(self) -> str | None:
-        """Say that what is left of the total budget pays nobody more, if so."""
-        if math.isinf(self.bounded.total) or not len(self.roster):
+    def _over(self, view: RoundView) -> str | None:
+        """Return why the total budget pays nobody more; None while it pays, or has no end."""
+        if math.isinf(self.bounded.total) or not len(view.known):
             return None
-        known = None if self._learned is not None else self.roster.population(self._record.round + 1).sensitivities
-        reason = self.bounded.over(self._prices(known))
+        known = None if self._learned is not None else view.population.sensitivities
+        reason = self.bounded.over(self._prices(view, known))
         return reason and f"{reason} (total-budget)"
 
-    def observe(self, unanswered: int) -> None:
-        """Note who has refreshed its data: a client whose update came back, whose age starts again.
-
-        Of one that failed or fell silent nobody knows: it is paid, and counts as not refreshed.
-        """
-        server_round, parts = self._record.round, self._record.participations
-        parts = [replace(part, payment=self._paid.get(part.client)) for part in parts]
-        if self._learned is not None:
-            parts = self._learned.noted(parts)
-            self._learned.learn(parts, server_round - self._refreshed)
-        self._record.participations = parts
-        for part in self._record.participations:
-            if part.refreshed and part.outcome == "trained":
-                self._refreshed[part.client] = server_round
-
-    def _take_in(self, round_: int) -> None:
+    def _take_in(self, view: RoundView) -> None:
         """Check clients met for the first time, and learn the age of their data.
 
         A client that cannot be paid is left out, and named. That nobody can be paid before the first round is an error.
         """
-        new = list(self.roster.records.values())[self._known :]
+        new = list(view.declared.values())[self._known :]
         if not new:
             return
         first, self._known = self._known == 0, self._known + len(new)
-        more = len(self.roster) - len(self._refreshed)
+        more = len(view.known) - len(self._refreshed)
         self._refreshed = np.append(self._refreshed, np.zeros(more, np.int64))
         if self._learned is not None:
             self._learned.joined(more)
@@ -218,13 +202,80 @@ class BudgetedRefresh(AgeAwareStrategy):
         for warning in warnings:
             logger.warning("%s", warning)
 
-    def _prices(self, sensitivities: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    def _prices(self, view: RoundView, sensitivities: NDArray[np.float64] | None) -> NDArray[np.float64]:
         """Return (n,) the declared payments of those who can be chosen, NaN for who lacks what the index needs."""
+        payments = _declared_payments(view)
         if sensitivities is None or self.selector.index not in BY_SENSITIVITY:
-            return self.roster.payments
-        return np.where(np.isfinite(sensitivities), self.roster.payments, np.nan)
+            return payments
+        return np.where(np.isfinite(sensitivities), payments, np.nan)
 
     def _sensitivity(self, record: ClientRecord) -> float | None:
         """Return φ_i; an index that does not use it can do without, and so can the estimate."""
         needed = self.selector.index in BY_SENSITIVITY and self._learned is None
         return record.sensitivity if needed else record.sensitivity or 1.0
+
+
+def _declared_payments(view: RoundView) -> NDArray[np.float64]:
+    payments = view.population.payments
+    return np.full(len(view.known), np.nan) if payments is None else payments
+
+
+def _unusable(bid: Bid, declared: float) -> str | None:
+    """Return why a client that bids so is left out of the round; None where the bid counts."""
+    if bid.bid < 0:
+        return f"its bid is {bid.bid:g}, below 0"
+    if not 0 < bid.payment <= declared:
+        return f"it asks for {bid.payment:g}, its declared payment is {declared:g}"
+    return None
+
+
+class BudgetedRefresh(AgeAwareStrategy):
+    """Each round a budget pays some clients for fresh data; their models are averaged by data size, eq. (2).
+
+    Where only the refreshed train, nobody trains on stale data: age then measures how long a client has had no say, and
+    what staleness does to data (:mod:`aoi_fl.client.freshness`) shows only where all train.
+
+    Parameters
+    ----------
+    selector : budget, index and the paper's literal variants
+    clients : how many must be there before round 1
+    source : "server" computes the indices from payments, sensitivities and ages that it knows; with "bid" each client
+        computes its own and the server only checks it (Algorithm 1, step 2)
+    trains : "selected", only the refreshed clients train (Section 5), or "all" clients do (Section 2)
+    total_budget : what all rounds together may spend, beside the selector's budget for each; where what is left of it
+        pays nobody more whom the run has met, by what they declared, the run is complete; infinite: rounds alone count
+    sensitivities : "declared" by the clients, or "estimated" from how the losses that they report in training move with
+        the age of their data, see :mod:`aoi_fl.science.estimate`, where all train: the selected alone have no old data
+    """
+
+    def __init__(
+        self,
+        selector: BudgetedSelector,
+        clients: int,
+        *,
+        source: str = "server",
+        trains: str = "selected",
+        sensitivities: str = "declared",
+        total_budget: float = math.inf,
+        **settings: Any,
+    ) -> None:
+        how = (selector.index, selector.ageing, source, trains, sensitivities)
+        check_settings(*how, begins=settings.get("resume") is None)
+        policy = BudgetedPolicy(
+            selector, clients, source=source, trains=trains, sensitivities=sensitivities, total_budget=total_budget
+        )
+        super().__init__(policy, **settings)
+
+    @classmethod
+    def by_keys(cls, keys: Mapping[str, Any], *, index: Index, **settings: Any) -> Self:
+        """Return the strategy for a run's keys."""
+        seed = settings["options"].seed
+        literal = keys["strict-budget"], keys["stop-at-first"]
+        selector = BudgetedSelector(keys["budget"], index, seed, *literal, keys["ageing"])
+        chosen = {
+            "source": keys["index-source"],
+            "trains": keys["trains"],
+            "sensitivities": "estimated" if keys["sensitivities"] == "estimated" else "declared",
+            "total_budget": keys["total-budget"] or math.inf,
+        }
+        return cls(selector, keys["num-clients"], **chosen, **settings)

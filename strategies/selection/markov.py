@@ -8,22 +8,171 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.science.absence import absent_table
-from aoi_fl.science.dropout import DropoutEstimate, achieved, largest_dropout, reissued
+from aoi_fl.science.dropout import DropoutEstimate, achieved, largest_dropout
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.markov_rates import RatedMarkovPolicy, largest_rate, own_table
+from aoi_fl.science.markov_rates import largest_rate
 from aoi_fl.science.names import AbsenceRule
-from aoi_fl.strategies.plan import Plan
-from aoi_fl.strategies.records import Memory
-from aoi_fl.strategies.selection.decentralised import DecentralisedParticipation
-from aoi_fl.strategies.selection.rates import OwnRates, Rates
-from aoi_fl.wire.protocol import Ask
+from aoi_fl.science.participation import MarkovRule
+from aoi_fl.strategies.policy import RoundOutcome, RoundView, State
+from aoi_fl.strategies.round import AgeAwareStrategy
+from aoi_fl.strategies.selection.absence import Absence, make_absence
+from aoi_fl.strategies.selection.rates import Rates, Shares
+from aoi_fl.strategies.selection.rule import RulePolicy, with_round_seconds
+from aoi_fl.wire import protocol
 
 logger = logging.getLogger("flwr")
 
 
-class MarkovParticipation(DecentralisedParticipation):
+class MarkovRulePolicy(RulePolicy):
+    """Clients that decide by tables, which make up for lost work or for absence if wanted.
+
+    Parameters
+    ----------
+    policy : n, k and the table
+    coordination : as in :class:`RulePolicy`
+    rates, adaptive_dropout : as in :class:`MarkovParticipation`
+    availability : learns how often each client is available; None: it is ignored
+    """
+
+    rule: MarkovRule
+
+    def __init__(
+        self,
+        policy: MarkovPolicy,
+        coordination: str,
+        rates: Rates,
+        availability: Absence | None,
+        *,
+        adaptive_dropout: bool,
+    ) -> None:
+        n, k = policy.clients, policy.per_round
+        shares = Shares(rates, n, k, most=largest_rate(policy.dropout), leaving=availability is None)
+        own = rates != "equal" or availability is not None  # each client has a table of its own
+        presence = None if availability is None else availability.presence
+        rule = MarkovRule(policy, own, presence=presence, dropout=policy.dropout, declared=policy.dropout)
+        super().__init__(rule, n, k, coordination=coordination, shares=shares, availability=availability)
+        self._own = shares
+        self._dropout = DropoutEstimate(float(k), policy.dropout * k) if adaptive_dropout else None
+        self._warned = False
+        self._kind = policy.kind
+        self._adapt()
+
+    def issue(self, view: RoundView) -> None:
+        """Issue the round's tables."""
+        if self.rule.own and (rates := self._own.found(view)) is not None:
+            self.rule = self.rule.reissue(rates, view.round - 1, view.free)
+        if self._dropout is not None:
+            self._warn_beyond(self._dropout.value, view)
+
+    def observe(self, outcome: RoundOutcome) -> None:
+        """Learn which clients were available, and how many willing clients were lost."""
+        super().observe(outcome)
+        if self._dropout is not None:
+            self._dropout = self._after(self._dropout, outcome)
+            self._adapt()
+
+    def targets(self, clients: int) -> NDArray[np.float64]:
+        """Return (n,) the clients' own rates, where they have any."""
+        return super().targets(clients) if self.rule.rates is None else self.rule.rates[:clients]
+
+    def achieved(self, clients: int) -> NDArray[np.float64]:
+        """Return (n,) the clients' rates; where more is lost than tables make up for, what is left of them."""
+        rates = super().achieved(clients)
+        return rates if self._dropout is None else achieved(rates, self._dropout.value)
+
+    def ledger(self) -> dict[str, float]:
+        """Return the dropout that the round's tables make up for."""
+        if self._dropout is None:
+            return {}
+        return {"dropout": self._dropout.value if self.rule.own else self.rule.policy.dropout}
+
+    def describe(self) -> dict[str, Any]:
+        """Return the policy's kind, n, k, table, rates and coordination."""
+        rates, rule = self.rule.rates, self._own.rule
+        return (
+            {"kind": f"markov-{self._kind}"}
+            | super().describe()
+            | {
+                "probabilities": list(self.rule.policy.probabilities),
+                "rates": rule if rates is None or rule == "equal" else rates.tolist(),
+                "adaptive_dropout": self._dropout is not None,
+            }
+        )
+
+    def state_dict(self) -> State:
+        """Return the estimate of d: two float64, bit for bit as integers."""
+        if self._dropout is None:
+            return super().state_dict()
+        estimate = np.array([self._dropout.willing, self._dropout.lost]).view(np.int64)
+        return {**super().state_dict(), "dropout": estimate}
+
+    def load_state_dict(self, state: State) -> None:
+        """Restore it."""
+        super().load_state_dict(state)
+        if self.availability is not None:
+            self.rule = replace(self.rule, presence=self.availability.presence)
+        if self._dropout is not None:
+            willing, lost = state["dropout"].view(np.float64).tolist()
+            self._dropout = DropoutEstimate(willing, lost)
+            self._adapt()
+
+    def _adapt(self) -> None:
+        """Make the tables for the dropout estimated up to now; they are sent from the next message on."""
+        if self._dropout is not None:
+            self.rule = self.rule.with_dropout(self._dropout.value)
+
+    def _after(self, estimate: DropoutEstimate, outcome: RoundOutcome) -> DropoutEstimate:
+        """Count the round's willing clients and the lost among them; a forced client is no evidence.
+
+        Lost is a client that said yes, or announced this round, and sent no update that counts, though the server
+        waited. A client that did not answer at all was willing as often as those that answered. Clients that are not
+        connected when the round begins are not asked and don't count.
+        """
+        counted = [one for one in outcome.clients if not one.forced]
+        if not self.coordination.undecided and (outcome.plan.forced or not len(outcome.plan.clients)):
+            counted = [one for one in counted if one.step == "ask"]
+        results = [one.result for one in counted]
+        silent = self.coordination.silent(replace(outcome, clients=counted))
+        failed = sum(result in ("late", "failed", "refused") for result in results) - silent
+        trained, surplus = results.count("trained"), results.count("surplus")
+        yes = trained + failed + surplus
+        share = yes / (yes + outcome.declined) if yes + outcome.declined else self.per_round / self.clients
+        lost = failed + silent * share
+        return estimate.after(trained + lost, lost)
+
+    def _warn_beyond(self, estimate: float, view: RoundView) -> None:
+        """Warn where no table makes up for so many lost clients, once until it is less."""
+        beyond = self._beyond(estimate, len(view.known))
+        if beyond and not self._warned:
+            logger.warning("Round %d: %.1f %% of the willing clients are lost, %s", view.round, 100 * estimate, beyond)
+        self._warned = bool(beyond)
+
+    def _beyond(self, estimate: float, clients: int) -> str:
+        """Say what no table can make up for where so many are lost; empty where tables make up for all."""
+        k, n = self.per_round, self.clients
+        if not self.rule.own:
+            most = largest_dropout(n, k)
+            if estimate <= most:
+                return ""
+            return (
+                f"but with clients-per-round {k} of {n} clients the table can make up for no more than "
+                f"{100 * most:.1f} %: every client is asked to take part in each round, and fewer than "
+                "clients-per-round will count. Lower it, or find out why updates are lost."
+            )
+        rates = self.targets(clients)
+        lacking = rates - achieved(rates, estimate)
+        if not lacking.any():
+            return ""
+        return (
+            f"and {np.count_nonzero(lacking)} clients are to take part more often than the {1 - estimate:.3g} that is "
+            f"left to who always does, client {int(np.argmax(lacking))} by most: {lacking.sum():.3g} of "
+            f"{rates.sum():.3g} participations a round are out of reach. Give such clients smaller rates, lower "
+            "clients-per-round, or find out why updates are lost."
+        )
+
+
+class MarkovParticipation(AgeAwareStrategy):
     """Clients take part by the Markov policy, with equal weights 1/|S| (Javani & Wang 2025, Policy 3).
 
     Parameters
@@ -42,10 +191,9 @@ class MarkovParticipation(DecentralisedParticipation):
         learned, and each is sent the table by which it achieves its rate (:mod:`aoi_fl.science.absence`), as large as
         that needs. How much of the rates is out of reach is said. Work that is lost by who is there is made up for in
         part only (:class:`aoi_fl.strategies.selection.absence.Absence`)
-
-    Attributes
-    ----------
-    policy : the policy of the round at hand
+    wire : "poll", "broadcast" or "reserve"
+    round_seconds : the shortest round in seconds; by it, or else by what rounds have taken, clients that reserve rounds
+        sleep until the one that they have reserved
     """
 
     def __init__(
@@ -55,6 +203,7 @@ class MarkovParticipation(DecentralisedParticipation):
         rates: Rates = "equal",
         adaptive_dropout: bool = False,
         absence: AbsenceRule = "ignored",
+        wire: str = protocol.POLL,
         **settings: Any,
     ) -> None:
         issued = {"adaptive-dropout": adaptive_dropout, "absence": absence != "ignored", "rates": rates != "equal"}
@@ -68,19 +217,8 @@ class MarkovParticipation(DecentralisedParticipation):
             raise ConfigError(
                 "absence 'learned' issues tables for who is away, adaptive-dropout for who is lost: leave one out."
             )
-        super().__init__(policy.clients, policy.per_round, absence=absence, **settings)
-        self.policy = policy
-        self._rule = rates
-        self._shares = OwnRates(
-            rates, self.clients, self.per_round, most=largest_rate(policy.dropout), leaving=self._absence is None
-        )
-        self._own = rates != "equal" or self._absence is not None  # each client has a table of its own
-        self._declared = policy.dropout  # what rates must allow for; more that is estimated, as far as they can
-        self._rated: RatedMarkovPolicy | None = None
-        self._adaptive = adaptive_dropout
-        self._dropout = DropoutEstimate(float(policy.per_round), policy.dropout * policy.per_round)
-        self._counted = 0  # the last round of which it was
-        self._warned = False
+        rule = MarkovRulePolicy(policy, wire, rates, make_absence(absence), adaptive_dropout=adaptive_dropout)
+        super().__init__(rule, **with_round_seconds(settings))
 
     @classmethod
     def optimal(cls, clients: int, per_round: int, max_age: int = 10, **settings: Any) -> "MarkovParticipation":
@@ -113,137 +251,6 @@ class MarkovParticipation(DecentralisedParticipation):
         """Return the strategy for a run's keys."""
         return cls.increasing(
             *_sizes(keys), keys["exponent"], wire=keys["wire"], round_seconds=keys["round-seconds"], **settings
-        )
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the policy's kind, n, k, table, rates and wire."""
-        return (
-            {"kind": f"markov-{self.policy.kind}"}
-            | super().parameters()
-            | {
-                "probabilities": list(self.policy.probabilities),
-                "rates": self._rule if self._rated is None or self._rule == "equal" else self._rated.rates.tolist(),
-                "adaptive_dropout": self._adaptive,
-            }
-        )
-
-    def targets(self) -> NDArray[np.float64]:
-        """Return (n,) the clients' own rates, where they have any."""
-        return super().targets() if self._rated is None else self._rated.rates[: len(self.roster)]
-
-    def rates(self) -> NDArray[np.float64]:
-        """Return (n,) the clients' rates; where more is lost than tables make up for, what is left of them."""
-        return achieved(super().rates(), self._dropout.value) if self._adaptive else super().rates()
-
-    def question(self, ask: Ask) -> Ask:
-        """Add the table, where all have the same: the one for the dropout estimated up to now, as far as there is one.
-
-        It does not change between the end of a round's training and the next round.
-        """
-        return replace(super().question(ask), table=() if self._own else self._issued().probabilities)
-
-    def greeting(self, ask: Ask) -> Ask:
-        """Ask newcomers at once, where all have the same table."""
-        return self.question(ask) if self._wire.asks and not self._own else ask
-
-    def terms(self, ask: Ask, client: int) -> Ask:
-        """Add the client's own table, where it has one."""
-        if self._rated is None:
-            return ask
-        rate = float(self._rated.rates[client])
-        if self._absence is None:
-            dropout = self._dropout.value if self._adaptive else self._declared
-            return replace(ask, table=own_table(rate, None, dropout))
-        presence = self._absence.presence.reach(len(self._rated.rates))
-        return replace(ask, table=absent_table(rate, *presence.of(client)))
-
-    def _issued(self) -> MarkovPolicy:
-        """Return the policy for the dropout estimated up to now, as far as there is one."""
-        return reissued(self.policy, self._dropout.value) if self._adaptive else self.policy
-
-    def memory(self) -> dict[str, NDArray[Any]]:
-        """Return what the base does, and the estimate of d: two float64, bit for bit as integers."""
-        found = super().memory()
-        if self._adaptive:
-            found["dropout"] = np.array([self._dropout.willing, self._dropout.lost]).view(np.int64)
-        return found
-
-    def recall(self, memory: Memory) -> None:
-        """Take back what :meth:`memory` returned."""
-        super().recall(memory)
-        if self._adaptive:
-            willing, lost = memory["dropout"].view(np.float64).tolist()
-            self._dropout = DropoutEstimate(willing, lost)
-
-    def issue(self, ask: Ask) -> None:
-        """Issue the round's tables."""
-        if self._own and (rates := self._shares.found(self.roster, ask.round)) is not None:
-            self._rated = RatedMarkovPolicy(rates, dropout=self._declared)
-        if self._adaptive:
-            self._adapt()
-
-    def rescue(self, ask: Ask) -> Plan | None:
-        """Force one client; who was silent when asked is counted before."""
-        if self._adaptive and self._wire.asks:  # else the replies have been counted already
-            self._count_lost(self._record.dropped)
-        return super().rescue(ask)
-
-    def observe(self, unanswered: int) -> None:
-        """Learn who was there, and how many willing clients were lost."""
-        super().observe(unanswered)
-        if self._adaptive and not self._plan.ask.forced:
-            self._count_lost(unanswered)
-
-    def _count_lost(self, unanswered: int) -> None:
-        """Count the round's willing clients and the lost among them, once; a forced client is no evidence.
-
-        Lost is who said yes, or announced this round, and sent no update that counts, though it was waited for. Whoever
-        did not answer at all was willing as often as those who answered. Clients that are not connected when the round
-        begins are not asked and don't count.
-        """
-        record = self._record
-        if record.round == self._counted:
-            return
-        self._counted = record.round
-        silent = self._wire.silent(record, unanswered)
-        failed = record.dropped - silent - len(record.surplus)
-        yes = record.trained + failed + len(record.surplus)
-        share = yes / (yes + record.declined) if yes + record.declined else self.policy.per_round / self.policy.clients
-        lost = failed + silent * share
-        self._dropout = self._dropout.after(record.trained + lost, lost)
-
-    def _adapt(self) -> None:
-        """Issue the tables for the dropout estimated up to now, and say where there are none, once until it is less."""
-        estimate = self._dropout.value
-        self.policy = reissued(self.policy, estimate)
-        self._record.dropout = estimate if self._own else self.policy.dropout
-        beyond = self._beyond(estimate)
-        if beyond and not self._warned:
-            lost = 100 * estimate
-            logger.warning("Round %d: %.1f %% of the willing clients are lost, %s", self._record.round, lost, beyond)
-        self._warned = bool(beyond)
-
-    def _beyond(self, estimate: float) -> str:
-        """Say what no table can make up for where so many are lost; empty where tables make up for all."""
-        k, n = self.policy.per_round, self.policy.clients
-        if not self._own:
-            most = largest_dropout(n, k)
-            if estimate <= most:
-                return ""
-            return (
-                f"but with clients-per-round {k} of {n} clients the table can make up for no more than "
-                f"{100 * most:.1f} %: every client is asked to take part in each round, and fewer than "
-                "clients-per-round will count. Lower it, or find out why updates are lost."
-            )
-        rates = self.targets()
-        lacking = rates - achieved(rates, estimate)
-        if not lacking.any():
-            return ""
-        return (
-            f"and {np.count_nonzero(lacking)} clients are to take part more often than the {1 - estimate:.3g} that is "
-            f"left to who always does, client {int(np.argmax(lacking))} by most: {lacking.sum():.3g} of "
-            f"{rates.sum():.3g} participations a round are out of reach. Give such clients smaller rates, lower "
-            "clients-per-round, or find out why updates are lost."
         )
 
 

@@ -12,7 +12,7 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import RateRule
 from aoi_fl.science.rates import check_rule, given_rates, make_rates
 from aoi_fl.strategies.guard import some_of
-from aoi_fl.strategies.roster import Roster
+from aoi_fl.strategies.policy import RoundView
 
 logger = logging.getLogger("flwr")
 
@@ -25,7 +25,7 @@ def stride(clients: int, per_round: int) -> int:
     return math.ceil(clients / per_round)
 
 
-class OwnRates:
+class Shares:
     """The clients' rates, found anew whenever somebody comes and says who it is, or has left.
 
     Equal rates and those by size share k out among who is there; who was away for longer than a stride, the n/k rounds
@@ -62,43 +62,38 @@ class OwnRates:
         else:
             mapped = rule if isinstance(rule, Mapping) else {str(client): rate for client, rate in enumerate(rule)}
             self._usual = float(given_rates(list(mapped.values()), per_round, list(mapped)).mean())
-        self._rule, self._clients, self._per_round = rule, clients, per_round
+        self.rule, self._clients, self._per_round = rule, clients, per_round
         self._most, self._leaving = most, leaving
         self._stride = stride(clients, per_round)
         self._rateless: set[int] = set()  # of whom it has been said that no rate is given
         self.members = self.known = np.zeros(0, np.bool_)
 
-    def found(self, roster: Roster, round_: int) -> NDArray[np.float64] | None:
-        """Return (m,) the rates of the m clients known, at least n of them, or None where nothing has changed.
-
-        Raises
-        ------
-        ConfigError
-            Sizes are asked for, and nobody has declared any.
-        """
-        members = np.ones(max(self._clients, len(roster)), np.bool_)
+    def found(self, view: RoundView) -> NDArray[np.float64] | None:
+        """Return (m,) the rates of the m clients known, at least n of them, or None where nothing has changed."""
+        introduced, round_ = view.known, view.round
+        members = np.ones(max(self._clients, len(introduced)), np.bool_)
         known = np.zeros(len(members), np.bool_)
-        known[list(roster.records)] = True
-        if self._leaving and isinstance(self._rule, str):
-            members[: len(roster)] = roster.stayed(round_, self._stride)
-            members[len(roster) :] = round_ <= self._stride  # nobody has seen them
+        known[: len(introduced)] = introduced
+        if self._leaving and isinstance(self.rule, str):
+            members[: len(introduced)] = view.last_seen >= round_ - self._stride
+            members[len(introduced) :] = round_ <= self._stride  # nobody has seen them
         same = np.array_equal(members, self.members) and np.array_equal(known, self.known)
         if same or not members.any():
             return None
         left = self.members & ~members[: len(self.members)]
         if left.any():
-            who = some_of([roster.called(client) for client in np.flatnonzero(left).tolist()])
+            who = some_of([view.name(client) for client in np.flatnonzero(left).tolist()])
             logger.info("Away for more than %d rounds: %s. The others share k out.", self._stride, who)
         self.members, self.known = members, known
-        rule = self._rule
-        return self._shared(roster, rule, members) if isinstance(rule, str) else self._given(roster, rule)
+        rule = self.rule
+        return self._shared(view, rule, members) if isinstance(rule, str) else self._given(view, rule)
 
-    def _shared(self, roster: Roster, rule: RateRule, members: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _shared(self, view: RoundView, rule: RateRule, members: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return rates of which those of the members add up to k, or as near to it as so few can come."""
         by_size = rule == "size"
         sizes = np.ones(len(members), np.int64)
         if by_size:
-            told = roster.sizes_of_all(f"rates {rule!r}")
+            told = view.population.sizes
             sizes[:] = max(1, round(told.mean()))  # of who has not come yet
             sizes[: len(told)] = told
         there, k = int(members.sum()), self._per_round
@@ -112,16 +107,16 @@ class OwnRates:
         rates[members] = own
         return rates
 
-    def _given(self, roster: Roster, rule: Sequence[float | None] | Mapping[str, float | None]) -> NDArray[np.float64]:
+    def _given(self, view: RoundView, rule: Sequence[float | None] | Mapping[str, float | None]) -> NDArray[np.float64]:
         """Return the rates that somebody chose; a client without one takes part as often as the others in the mean."""
         if isinstance(rule, Mapping):
-            rates = [rule.get(roster.called(client)) for client in range(len(self.members))]
+            rates = [rule.get(view.name(client)) for client in range(len(self.members))]
         else:
             rates = [*rule, *[None] * (len(self.members) - len(rule))]
-        new = {client for client in roster.records if rates[client] is None} - self._rateless
+        new = {client for client in view.declared if rates[client] is None} - self._rateless
         if new:
             self._rateless |= new
-            who = some_of([roster.name(client) for client in sorted(new)])
+            who = some_of([view.name(client) for client in sorted(new)])
             logger.warning(
                 "No rate is given to %s: the mean of those given is taken, %.3g. Give each its own by name (a run: a "
                 "row of clients-file, columns name and rate), so that the rates add up to %d.",

@@ -1,14 +1,14 @@
 """The sensitivities φ that a run estimates itself: what clients are ranked by, and what their losses teach it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science.estimate import SlopeEstimate
-from aoi_fl.strategies.records import Memory, Participation
+from aoi_fl.strategies.policy import ClientOutcome
+from aoi_fl.strategies.records import Memory
 
 
 class LearnedSensitivities:
@@ -27,13 +27,9 @@ class LearnedSensitivities:
         self._ranked_by = self._slopes.sensitivities(sizes)
         return self._ranked_by
 
-    def noted(self, parts: Sequence[Participation]) -> list[Participation]:
-        """Return a round's participations with the φ that each client was ranked by."""
-        return [replace(part, sensitivity=float(self._ranked_by[part.client])) for part in parts]
-
-    def learn(self, parts: Sequence[Participation], ages: NDArray[np.int64]) -> None:
+    def learn(self, parts: Sequence[ClientOutcome], ages: NDArray[np.int64]) -> None:
         """Take in the losses of a round's training; ``ages`` (n,) are those of data not refreshed."""
-        told = [part for part in parts if part.outcome == "trained" and part.loss is not None]
+        told = [part for part in parts if part.result == "trained" and part.loss is not None]
         clients = np.array([part.client for part in told], dtype=np.int64)
         trained_at = np.where([part.refreshed for part in told], 0, ages[clients])
         losses = np.array([part.loss for part in told], dtype=np.float64)

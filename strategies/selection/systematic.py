@@ -10,16 +10,99 @@ from numpy.typing import NDArray
 from aoi_fl.science.absence import EVERY, retold, told_rates
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import AbsenceRule, PhaseRule
-from aoi_fl.science.phases import make_phases, newcomer_phase
+from aoi_fl.science.participation import SystematicRule
 from aoi_fl.science.strides import check_jitter
-from aoi_fl.strategies.records import Memory
-from aoi_fl.strategies.selection.decentralised import DecentralisedParticipation
-from aoi_fl.strategies.selection.rates import OwnRates, Rates
+from aoi_fl.strategies.policy import RoundOutcome, RoundView, State
+from aoi_fl.strategies.round import AgeAwareStrategy
+from aoi_fl.strategies.selection.absence import Absence, make_absence
+from aoi_fl.strategies.selection.rates import Rates, Shares
+from aoi_fl.strategies.selection.rule import RulePolicy, with_round_seconds
+from aoi_fl.strategies.selection.selector import seed_of
 from aoi_fl.wire import protocol
-from aoi_fl.wire.protocol import Ask
 
 
-class SystematicParticipation(DecentralisedParticipation):
+class SystematicPolicy(RulePolicy):
+    """Systematic clients, whose rates are shared out among those that are there.
+
+    Parameters
+    ----------
+    rule, coordination : as in :class:`RulePolicy`
+    rates : as in :class:`SystematicParticipation`
+    availability : learns how often each client is available; None: it is ignored
+    """
+
+    rule: SystematicRule
+
+    def __init__(self, rule: SystematicRule, coordination: str, rates: Rates, availability: Absence | None) -> None:
+        shares = Shares(rates, rule.clients, rule.per_round, leaving=availability is None)
+        super().__init__(
+            rule, rule.clients, rule.per_round, coordination=coordination, shares=shares, availability=availability
+        )
+        self._own = shares
+        self._targets = np.zeros(0)
+
+    def issue(self, view: RoundView) -> None:
+        """Give newcomers rate and phase."""
+        if (rates := self._own.found(view)) is None:
+            return
+        told = self._told(rates) if len(self._targets) else rates
+        here = np.ones(len(rates), np.bool_)
+        if self.availability is None:
+            connected = np.asarray(view.population.connected)
+            here[: len(connected)] = connected
+        self.rule = self.rule.reissue(told, view.round - 1, here)
+        self._targets = rates
+
+    def observe(self, outcome: RoundOutcome) -> None:
+        """Learn which clients were available, and ask for other rates now and then."""
+        super().observe(outcome)
+        round_, told = outcome.view.round, self.rule.rates
+        if self.availability is not None and round_ % EVERY == 0:
+            wanted = self._told(self._targets)
+            rates = np.where(retold(told, wanted), wanted, told)
+            self.rule = self.rule.reissue(rates, round_, np.ones(len(rates), np.bool_))
+
+    def targets(self, clients: int) -> NDArray[np.float64]:
+        """Return (n,) the clients' own rates."""
+        return self._targets[:clients]
+
+    def describe(self) -> dict[str, Any]:
+        """Return n, k, rates, phases, jitter and coordination."""
+        return (
+            {"kind": "systematic"}
+            | super().describe()
+            | {
+                "rates": self._targets.tolist() if len(self._targets) else self._own.rule,
+                "phases": self.rule.phase_rule,
+                "jitter": self.rule.jitter,
+            }
+        )
+
+    def state_dict(self) -> State:
+        """Return rates and phases: newcomers and leavers have changed them."""
+        state = {
+            **super().state_dict(), "rates": self._targets, "phases": self.rule.phases, "shifts": self.rule.shifts,
+            "members": self._own.members, "known": self._own.known,
+        }  # fmt: skip
+        return state if self.availability is None else {**state, "asked": self.rule.rates}
+
+    def load_state_dict(self, state: State) -> None:
+        """Restore them."""
+        super().load_state_dict(state)
+        self._targets = state["rates"].copy()
+        told = state["asked" if self.availability is not None else "rates"].copy()
+        shifts = state.get("shifts", np.zeros(len(told))).copy()
+        self.rule = replace(self.rule, rates=told, phases=state["phases"].copy(), shifts=shifts)
+        everybody = np.ones(len(told), np.bool_)
+        self._own.members = state.get("members", everybody).copy()
+        self._own.known = state.get("known", everybody).copy()
+
+    def _told(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the rates to tell clients, so that they achieve these."""
+        return rates if self.availability is None else told_rates(rates, self.availability.presence.reach(len(rates)))
+
+
+class SystematicParticipation(AgeAwareStrategy):
     """Clients take part systematically (:mod:`aoi_fl.science.systematic`), by default with equal weights.
 
     Parameters
@@ -66,13 +149,9 @@ class SystematicParticipation(DecentralisedParticipation):
                 f"absence is 'learned', but jitter is {jitter:g} and phases is {phases!r}: set jitter to 0 and phases "
                 "to 'spread', or absence to 'ignored'."
             )
-        super().__init__(clients, per_round, wire=wire, absence=absence, **settings)
-        self._asked = np.zeros(0)  # rates by which clients achieve their own
-        self._rule, self._phase_rule, self.jitter = rates, phases, jitter
-        self._shares = OwnRates(rates, clients, per_round, leaving=self._absence is None)
-        self._rates = np.zeros(0)
-        self._phases = np.zeros(0)
-        self._shifts = np.zeros(0)  # of those whose rates have changed
+        rule = SystematicRule(clients, per_round, phases, jitter, seed_of(settings))
+        policy = SystematicPolicy(rule, wire, rates, make_absence(absence))
+        super().__init__(policy, **with_round_seconds(settings))
 
     @classmethod
     def by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> Self:
@@ -80,83 +159,3 @@ class SystematicParticipation(DecentralisedParticipation):
         terms = {key: keys[key] for key in ("rates", "phases", "jitter", "absence", "wire")}
         n, k = keys["num-clients"], keys["clients-per-round"]
         return cls(n, k, round_seconds=keys["round-seconds"], **terms, **settings)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return n, k, rates, phases, jitter and wire."""
-        return (
-            {"kind": "systematic"}
-            | super().parameters()
-            | {
-                "rates": self._rates.tolist() if len(self._rates) else self._rule,
-                "phases": self._phase_rule,
-                "jitter": self.jitter,
-            }
-        )
-
-    def targets(self) -> NDArray[np.float64]:
-        """Return (n,) the clients' own rates."""
-        return self._rates[: len(self.roster)]
-
-    def memory(self) -> dict[str, NDArray[Any]]:
-        """Return what the base does, and rates and phases: newcomers and leavers have changed them."""
-        found = {
-            **super().memory(), "rates": self._rates, "phases": self._phases, "shifts": self._shifts,
-            "members": self._shares.members, "known": self._shares.known,
-        }  # fmt: skip
-        return found if self._absence is None else {**found, "asked": self._asked}
-
-    def recall(self, memory: Memory) -> None:
-        """Take back what :meth:`memory` returned."""
-        super().recall(memory)
-        self._rates, self._phases = memory["rates"].copy(), memory["phases"].copy()
-        self._asked = memory["asked" if self._absence is not None else "rates"].copy()
-        self._shifts = memory.get("shifts", np.zeros(len(self._rates))).copy()
-        everybody = np.ones(len(self._rates), np.bool_)
-        self._shares.members = memory.get("members", everybody).copy()
-        self._shares.known = memory.get("known", everybody).copy()
-
-    def issue(self, ask: Ask) -> None:
-        """Give newcomers rate and phase."""
-        if (rates := self._shares.found(self.roster, ask.round)) is not None:
-            self._take_in(rates, ask.round)
-
-    def terms(self, ask: Ask, client: int) -> Ask:
-        """Add the client's rate and phase; a phase drawn by itself it knows alone."""
-        phase = float(self._phases[client]) if self._phase_rule == "spread" else None
-        rate, shift = float(self._asked[client]), float(self._shifts[client]) or None
-        return replace(ask, rate=rate, phase=phase, jitter=self.jitter or None, shift=shift)
-
-    def _take_in(self, rates: NDArray[np.float64], round_: int) -> None:
-        """Give everybody its rate; who was there keeps what it has accrued, a newcomer gets the place of who left."""
-        if not len(self._rates):
-            self._asked, self._phases = rates, make_phases(self._phase_rule, rates, self.options.seed)
-            self._shifts = np.zeros(len(rates))
-        else:
-            reached = self._reached(rates)
-            self._ask_for(reached[: len(self._asked)], round_ - 1)
-            for new in reached[len(self._asked) :].tolist():
-                there = self.roster.available[: len(self._phases)] if self._absence is None else slice(None)
-                phase = newcomer_phase(((self._phases + self._shifts) % 1)[there])
-                self._asked = np.append(self._asked, new)
-                self._phases, self._shifts = np.append(self._phases, phase), np.append(self._shifts, 0.0)
-        self._rates = rates
-
-    def observe(self, unanswered: int) -> None:
-        """Learn who was there, and ask for other rates now and then."""
-        super().observe(unanswered)
-        round_ = self._record.round
-        if self._absence is not None and round_ % EVERY == 0:
-            wanted = self._reached(self._rates)
-            self._ask_for(np.where(retold(self._asked, wanted), wanted, self._asked), round_)
-
-    def _reached(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the rates to ask for, so that clients achieve these."""
-        if self._absence is None:
-            return rates
-        presence = self._absence.presence.reach(len(rates))
-        return told_rates(rates, presence)
-
-    def _ask_for(self, rates: NDArray[np.float64], round_: int) -> None:
-        """Have clients go on at other rates after a round, keeping what they have accrued and their count of it."""
-        self._shifts += round_ * (self._asked - rates)
-        self._asked = rates

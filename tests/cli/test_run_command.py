@@ -122,7 +122,7 @@ def test_the_simulator_predicts_the_whole_run(aoi, keys, tmp_path):
     assert found == [history.selection(t).clients.tolist() for t in range(1, 7)]
     assert aoi(*command(keys | {"run-name": "m", "num-server-rounds": 6, "policy": "markov-increasing"}))[0] == 0
     ledger = tmp_path / "runs" / "m" / "ledger.sqlite"
-    policy = make_strategy(RunConfig.parse(keys | {"policy": "markov-increasing"}), "m").policy
+    policy = make_strategy(RunConfig.parse(keys | {"policy": "markov-increasing"}), "m").policy.rule.policy
     history = simulate(policy, everyone, 6, 4)
     for record, clients in zip(read(ledger, "rounds"), selections(ledger), strict=True):
         if record["forced"]:

@@ -23,9 +23,9 @@ from aoi_fl.server.app import app as server_app
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER, MODEL
 from aoi_fl.server.ledger import read, read_run
-from aoi_fl.strategies import RandomSelection
+from aoi_fl.strategies import AgeAwareStrategy, Plan, Policy, PolicyTraits
 from aoi_fl.strategies.exchange import Exchange
-from aoi_fl.strategies.plan import Plan, RoundOptions
+from aoi_fl.strategies.plan import RoundOptions
 
 # Sent the model at second 0, client 0 answers at 10, client 1 leaves at 15 and would need 20, client 2 is away until
 # 20, and client 3 answers at 50.
@@ -172,17 +172,20 @@ def test_a_strategy_of_flowers_own_runs_by_the_clock(ran):
     assert grid.clock.simulated == 33.0
 
 
-class Nobody(RandomSelection):
+class Nobody(Policy):
     """Sends the model to nobody."""
 
-    def choose(self, ask, grid):
-        return Plan(np.empty(0, np.int64), np.empty(0), ask)
+    traits = PolicyTraits(1)
+
+    def plan(self, view):
+        return Plan(np.empty(0, np.int64), np.empty(0))
 
 
 def test_rounds_in_which_nobody_is_chosen_do_not_rush_by():
     grid = ClockedGrid(AgeAwareApp(), {}, 4, lambda: None, steady(4))
     with pytest.raises(NothingTrainedError):
-        Nobody(1, options=RoundOptions(evaluate_clients=0)).start(grid, ArrayRecord({"w": Array(np.zeros(2))}), 5)
+        strategy = AgeAwareStrategy(Nobody(), options=RoundOptions(evaluate_clients=0))
+        strategy.start(grid, ArrayRecord({"w": Array(np.zeros(2))}), 5)
     assert grid.clock.simulated == 5.0
 
 

@@ -11,10 +11,17 @@ from aoi_fl.client import ClientApp
 from aoi_fl.engine.clocked_grid import ClockedGrid
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.devices import DeviceTrace
-from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
-from aoi_fl.strategies.plan import Plan, Resume
-from aoi_fl.strategies.selection.fedcs import FedCSSelection
-from aoi_fl.strategies.selection.oort import OortSelection
+from aoi_fl.strategies import (
+    AgeAwareStrategy,
+    MarkovParticipation,
+    Plan,
+    Policy,
+    PolicyTraits,
+    RandomSelection,
+    RoundOptions,
+)
+from aoi_fl.strategies.plan import Resume
+from aoi_fl.strategies.selection.selector import FedCSSelection, OortSelection
 
 N, DEADLINE = 4, 100.0
 LONG = 10_000.0
@@ -74,6 +81,11 @@ def play(folder, seconds, spells=(), rounds=9, make=RandomSelection, killed=Fals
     return [r.clock for r in notes.rounds], [{p.client: p.outcome for p in r.participations} for r in notes.rounds]
 
 
+def strategy_of(policy):
+    """Return what makes a strategy of a policy, whatever the number of clients."""
+    return lambda clients, **settings: AgeAwareStrategy(policy(), **settings)
+
+
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_a_client_that_is_never_in_time_costs_one_deadline_and_then_doubles_a_round_now_and_then(
     deterministic, tmp_path
@@ -97,16 +109,18 @@ def test_one_that_left_once_and_is_slower_than_the_others_is_waited_for_again(de
     assert [part.get(3) for part in parts] == ["late", "late", *["trained"] * 4]
 
 
-class Alone(RandomSelection):
+class Alone(Policy):
     """Sends the model to the last client in every second round, and else to the first."""
 
-    def choose(self, ask, grid):
-        return Plan(np.array([0 if ask.round % 2 else N - 1]), np.ones(1), ask)
+    traits = PolicyTraits(N)
+
+    def plan(self, view):
+        return Plan(np.array([0 if view.round % 2 else N - 1]), np.ones(1))
 
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_one_that_was_silent_and_is_alone_is_given_what_others_took_the_last_time(killed, tmp_path):
-    ends, _ = play(tmp_path, [9, 9, 9, 999], rounds=6, make=Alone, killed=killed)
+    ends, _ = play(tmp_path, [9, 9, 9, 999], rounds=6, make=strategy_of(Alone), killed=killed)
     assert ends == [10, 110, 120, 130, 140, 150]
 
 
@@ -181,7 +195,7 @@ def test_whoever_plays_the_rounds_seconds_count_from_when_the_model_was_sent(loo
     model = ArrayRecord({"w": Array(np.zeros(2))})
     loop(strategy, grid_of(tmp_path, [9, 9, 9, 999]), model, 1, timeout=DEADLINE)
     assert {part.client: part.seconds for part in notes.rounds[0].participations} == {0: 10, 1: 10, 2: 10, 3: 100}
-    assert strategy.selector.seen.durations.tolist() == [10, 10, 10, 100]
+    assert strategy.policy.selector.seen.durations.tolist() == [10, 10, 10, 100]
 
 
 def test_nobody_is_told_to_raise_a_deadline_that_most_have_kept(tmp_path, caplog):
@@ -202,10 +216,12 @@ def test_of_those_who_are_enough_the_first_count_and_a_lot_decides_between_equal
 def test_a_mute_one_that_is_alone_gets_as_long_again_as_the_others_took(deterministic, tmp_path):
     """Also where replies are handed out in order, for which the deadline of the mute one is waited for."""
 
-    class Alone(RandomSelection):
-        def choose(self, ask, grid):
-            who = range(N) if ask.round == 1 else [0]
-            return Plan(np.array(who), np.ones(len(who)), ask)
+    class Alone(Policy):
+        traits = PolicyTraits(N)
 
-    ends, _ = play(tmp_path, (LONG, 9.0, 9.0, 9.0), rounds=3, make=Alone, deterministic=deterministic)
+        def plan(self, view):
+            who = range(N) if view.round == 1 else [0]
+            return Plan(np.array(who), np.ones(len(who)))
+
+    ends, _ = play(tmp_path, (LONG, 9.0, 9.0, 9.0), rounds=3, make=strategy_of(Alone), deterministic=deterministic)
     assert ends == [100.0, 110.0, 120.0]

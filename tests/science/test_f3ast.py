@@ -57,7 +57,7 @@ def test_a_resumed_selector_and_newcomers():
     whole = F3ast(3, 4)
     simulate(whole, population(np.arange(1, 21)), 50, 4)
     again = F3ast(3, 4)
-    again.recall(whole.memory())
+    again.load_state_dict(whole.state_dict())
     assert again.rates == pytest.approx(whole.rates, abs=0)
     again.select(51, population(np.arange(1, 26)))
     assert again.rates[20:].tolist() == [3 / 25] * 5

@@ -172,9 +172,9 @@ def test_the_pacer_prefers_more_seconds_once_utility_falls():
 def test_a_run_of_an_earlier_version_is_gone_on_with():
     selector, everybody = OortSelector(1, 1), population([10, 10])
     selector.learn(3, everybody, told([1], [1.0], [2.0]))
-    kept = {name: array for name, array in selector.memory().items() if name not in ("seen-tried", "seen-waited")}
+    kept = {name: array for name, array in selector.state_dict().items() if name not in ("seen-tried", "seen-waited")}
     again = OortSelector(1, 1)
-    again.recall(kept)
+    again.load_state_dict(kept)
     assert again.seen.tried.tolist() == [0, 3] and again.seen.waited.tolist() == [0, 0]
 
 
@@ -183,7 +183,7 @@ def test_a_resumed_selector_goes_on():
     whole = OortSelector(6, 4)
     simulate(whole, sizes, 55, 4)
     again = OortSelector(6, 4)
-    again.recall(whole.memory())
+    again.load_state_dict(whole.state_dict())
     assert (
         again.pace == whole.pace
         and again.select(56, sizes).clients.tolist() == whole.select(56, sizes).clients.tolist()

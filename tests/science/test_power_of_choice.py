@@ -107,10 +107,10 @@ def test_what_was_learned_goes_on():
     whole, sizes = PowerOfChoice(4, 2, 10), population(np.arange(1, 31))
     simulate(whole, sizes, 30, 2)
     again = PowerOfChoice(4, 2, 10)
-    again.recall(whole.memory())
+    again.load_state_dict(whole.state_dict())
     assert all(
         np.array_equal(a, b, equal_nan=True)
-        for a, b in zip(again.memory().values(), whole.memory().values(), strict=True)
+        for a, b in zip(again.state_dict().values(), whole.state_dict().values(), strict=True)
     )
     assert again.select(31, sizes).clients.tolist() == whole.select(31, sizes).clients.tolist()
     grown = population(np.arange(1, 41))

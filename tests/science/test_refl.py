@@ -87,7 +87,7 @@ def test_a_resumed_selector_goes_on():
     whole = Refl(4, 2)
     simulate(whole, everybody, 60, 2, availability=lambda t: coins[t - 1])
     again = Refl(4, 2)
-    again.recall(whole.memory())
+    again.load_state_dict(whole.state_dict())
     assert again.select(61, everybody).clients.tolist() == whole.select(61, everybody).clients.tolist()
 
 

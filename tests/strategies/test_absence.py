@@ -15,12 +15,10 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.server.config import RunConfig
-from aoi_fl.strategies import MarkovParticipation, RoundOptions, SystematicParticipation
+from aoi_fl.strategies import MarkovParticipation, RoundOptions, SystematicParticipation, roster
 from aoi_fl.strategies.pace import Pace
 from aoi_fl.strategies.plan import Resume
-from aoi_fl.strategies.records import SURPLUS, ClientRecord, Participation, RoundRecord
-from aoi_fl.strategies.roster import Roster
-from aoi_fl.strategies.selection import decentralised
+from aoi_fl.strategies.policy import ClientOutcome, Plan, RoundOutcome
 from aoi_fl.strategies.selection.absence import Absence
 from tests.strategies.federation import Notes
 
@@ -124,7 +122,7 @@ def test_what_is_out_of_reach_is_said_and_weights_go_by_what_is_achieved(tmp_pat
         notes, strategy = play(tmp_path, make, 30)
     said = [r.getMessage() for r in caplog.records if "are out of reach" in r.getMessage()]
     assert said and "client 9 by most" in said[0] and "of 6 participations a round" in said[0]
-    rates = strategy.rates()
+    rates = strategy._plan.rates
     assert rates[:5] == pytest.approx(0.6) and rates[9] < 0.3 and rates[5:].mean() < 0.5
     last = [p for p in notes.rounds[-1].participations if p.outcome == "trained"]
     assert all(p.weight == pytest.approx(0.1 / 0.6) for p in last if p.client < 5)
@@ -138,24 +136,22 @@ def test_a_resumed_run_goes_on(make, tmp_path):
     assert [trained(r) for r in whole.rounds] == [trained(r) for r in first.rounds + second.rounds]
 
 
-def test_a_round_is_noted_once():
-    """Where nobody volunteers, a second batch of the round's updates comes in."""
-    roster, record = Roster([ClientRecord(number, f"c{number}", 1) for number in range(3)]), RoundRecord(7)
-    roster.available[:] = True
-    once, twice = Absence(), Absence()
-    once.note(roster, record, ())
-    for _ in range(2):
-        twice.note(roster, record, ())
-    for name, array in once.memory().items():
-        np.testing.assert_array_equal(twice.memory()[name], array)
+def outcome_of(*parts):
+    """Return a round of three connected clients, of which some had these results."""
+    view = SimpleNamespace(
+        free=np.ones(3, np.bool_), resting=np.zeros(3, np.bool_), known=np.ones(3, np.bool_), second_attempt=False
+    )
+    results = [
+        ClientOutcome(client, "train", False, False, result)
+        for client, result in zip(parts[::2], parts[1::2], strict=True)
+    ]
+    return RoundOutcome(view, Plan(np.zeros(0, np.int64), np.zeros(0)), results, 0)
 
 
-def test_of_who_is_not_waited_for_nothing_is_known(tmp_path):
-    roster, absence = Roster([ClientRecord(number, f"c{number}", 1) for number in range(3)]), Absence()
-    roster.available[:] = True
-    surplus, late = Participation(0, "c0", "late", reason=SURPLUS), Participation(1, "c1", "late")
+def test_of_who_is_not_waited_for_nothing_is_known():
+    absence = Absence()
     before = absence.presence.reach(3).share
-    absence.note(roster, RoundRecord(1, participations=[surplus, late]), [])
+    absence.note(outcome_of(0, "surplus", 1, "late"), np.zeros(3, np.bool_))
     after = absence.presence.reach(3).share
     assert after[0] == before[0] and after[1] < before[1]
 
@@ -164,7 +160,7 @@ def test_of_who_is_not_waited_for_nothing_is_known(tmp_path):
 def test_whoever_wakes_up_to_take_part_was_there(name, tmp_path, monkeypatch):
     """It has gone to sleep again by the time that its update counts."""
     now = [1000.0]
-    monkeypatch.setattr(decentralised, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(roster, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
     def make(**settings):
         strategy = MAKERS[name](**settings)
@@ -174,7 +170,7 @@ def test_whoever_wakes_up_to_take_part_was_there(name, tmp_path, monkeypatch):
     notes, strategy = play(tmp_path, make, 120, node={"sleep": True})
     slept = sum(p.next_round is not None and p.next_round > r.round + 1 for r in notes.rounds for p in r.participations)
     assert slept > 50
-    known = strategy._absence.presence
+    known = strategy.policy.availability.presence
     assert (known.there[:5] > 5).all() and known.share[:5] == pytest.approx(1.0)
     assert known.share[5:9].mean() == pytest.approx(0.4, abs=0.1)
     late = [client for record in notes.rounds[20:] for client in trained(record)]
@@ -183,9 +179,8 @@ def test_whoever_wakes_up_to_take_part_was_there(name, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("outcome", ["late", "failed", "refused", "declined"])
 def test_whoever_takes_no_part_was_away_for_whatever_reason(outcome):
-    roster, absence = Roster([ClientRecord(number, f"c{number}", 1) for number in range(3)]), Absence()
-    roster.available[:] = True
-    absence.note(roster, RoundRecord(1, participations=[Participation(1, "c1", outcome)]), [])
+    absence = Absence()
+    absence.note(outcome_of(1, outcome), np.zeros(3, np.bool_))
     assert absence.presence.share.tolist() == [1.0, 0.5, 1.0]
 
 

@@ -188,7 +188,7 @@ def test_an_outage_is_counted_once(tmp_path):
     grid = Mute(Failing(0), {"runs-dir": str(tmp_path), "seed": 5}, N)
     with pytest.raises(NothingTrainedError):
         strategy.start(grid, ArrayRecord({"w": Array(np.zeros(2, np.float32))}), 1)
-    assert strategy._dropout.value == round(K / (0.98 * K + K), 3)
+    assert strategy.policy._dropout.value == round(K / (0.98 * K + K), 3)
 
 
 @pytest.mark.parametrize("wire", ["poll", "broadcast"])

@@ -12,13 +12,16 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.oort import OortSettings
 from aoi_fl.strategies import RoundOptions
 from aoi_fl.strategies.plan import Resume
-from aoi_fl.strategies.records import Participation, RoundRecord
-from aoi_fl.strategies.selection.f3ast import F3astSelection
-from aoi_fl.strategies.selection.fedcs import FedCSSelection
-from aoi_fl.strategies.selection.learned import report
-from aoi_fl.strategies.selection.oort import OortSelection
-from aoi_fl.strategies.selection.power_of_choice import AskedChoice, ReportedChoice
-from aoi_fl.strategies.selection.refl import ReflSelection
+from aoi_fl.strategies.policy import ClientOutcome
+from aoi_fl.strategies.selection.selector import (
+    AskedChoice,
+    F3astSelection,
+    FedCSSelection,
+    OortSelection,
+    ReflSelection,
+    ReportedChoice,
+    report,
+)
 
 N, K = 8, 2
 
@@ -124,11 +127,10 @@ def test_reported_losses_decide_once_everybody_was_tried(tmp_path):
 
 
 def test_a_report_has_what_came_and_who_was_tried_in_vain():
-    def part(client, outcome, **how):
-        return Participation(client, f"c{client}", outcome, **how)
+    def part(client, result, **how):
+        return ClientOutcome(client, "train", False, False, result, **how)
 
-    record = RoundRecord(1)
-    record.participations = [
+    outcomes = [
         part(4, "late", seconds=9.0),
         part(2, "late"),  # said nothing to a question: it was sent no model
         part(3, "failed"),
@@ -136,7 +138,7 @@ def test_a_report_has_what_came_and_who_was_tried_in_vain():
         part(5, "trained", seconds=2.0),
         part(0, "trained", loss=0.5, seconds=3.0),
     ]
-    told = report(record)
+    told = report(outcomes)
     assert told.clients.tolist() == [0, 5] and told.seconds.tolist() == [3, 2]
     assert told.losses[0] == 0.5 and np.isnan(told.losses[1])
     assert told.late.tolist() == [1, 3, 4] and told.waited.tolist() == [7, 0, 9]
@@ -189,5 +191,5 @@ def test_fedcs_passes_over_who_took_too_long(tmp_path):
 
 
 def test_unbiased_weights_are_refused():
-    with pytest.raises(ConfigError, match="under a policy that learns nobody knows"):
+    with pytest.raises(ConfigError, match="it is unknown how often"):
         ReportedChoice(K, weights="unbiased")

@@ -50,7 +50,7 @@ def test_the_choice_and_its_weights_are_the_policys(tmp_path):
         return ProportionalSelection(4, **settings)
 
     notes, result, strategy = play(proportional, honest_app(), tmp_path, rounds=1, nodes=6)
-    selection = strategy.selector.select(1, strategy.roster.population(1))
+    selection = strategy.policy.selector.select(1, strategy.roster.population(1))
     assert selection.draws.max() > 1  # drawn twice, trained once
     parts = sorted(notes.rounds[0].participations, key=lambda p: p.client)
     assert [p.client for p in parts] == selection.clients.tolist()

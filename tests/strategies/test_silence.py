@@ -22,6 +22,7 @@ from aoi_fl.strategies import (
 )
 from aoi_fl.strategies.clock import MACHINE, MachineClock
 from aoi_fl.strategies.plan import Resume
+from aoi_fl.strategies.roster import Roster
 from aoi_fl.strategies.silence import Silence
 
 N = 6
@@ -325,13 +326,11 @@ def test_while_nobody_answers_each_round_takes_its_deadline_and_no_pause_grows(t
     assert notes.took[2:8] == pytest.approx(0.2)
 
 
-def test_who_sleeps_by_leave_of_the_policy_is_not_mute(tmp_path):
-    class Drowsy(RandomSelection):
-        def asleep(self):
-            return [2]
-
+def test_who_sleeps_by_leave_of_the_policy_is_not_mute(tmp_path, monkeypatch):
+    asleep = np.arange(N) == 2
+    monkeypatch.setattr(Roster, "asleep", lambda self, round_: asleep)
     script = scripted(c2=(TRAIN, 1, 5, HUNG), c3=(TRAIN, 1, 5, HUNG))
-    _, (grid,) = play(lambda **settings: Drowsy(N, **settings), tmp_path, script, 5)
+    _, (grid,) = play(lambda **settings: RandomSelection(N, **settings), tmp_path, script, 5)
     sent = {client: [r for kind, r, c in grid.pushed if (kind, c) == (TRAIN, client)] for client in (2, 3)}
     assert sent == {2: [1, 2, 3, 4, 5], 3: [1, 2, 4]}
 

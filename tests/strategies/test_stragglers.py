@@ -15,8 +15,17 @@ from aoi_fl.science.availability import Availability, always
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.devices import DeviceTrace
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.selection import RandomSelector
 from aoi_fl.server.config import RunConfig
-from aoi_fl.strategies import BudgetedRefresh, OldestAge, RandomSelection, RoundOptions
+from aoi_fl.strategies import (
+    AgeAwareStrategy,
+    BudgetedRefresh,
+    OldestAge,
+    PolicyTraits,
+    RandomSelection,
+    RoundOptions,
+    SelectorPolicy,
+)
 from aoi_fl.strategies.aggregation.mean import RunningMean
 from aoi_fl.strategies.plan import Resume
 from tests.strategies.federation import (
@@ -151,12 +160,12 @@ def test_over_a_network_it_is_fetched_when_it_is_there(tmp_path):
 
 
 def test_a_late_update_is_not_taken_for_the_forced_one(tmp_path):
-    class Forcing(RandomSelection):
-        def choose(self, ask, grid):
-            plan = super().choose(ask, grid)
-            return replace(plan, ask=replace(plan.ask, forced=ask.round == 4))
+    class Forcing(SelectorPolicy):
+        def plan(self, view):
+            return replace(super().plan(view), forced=view.round == 4)
 
-    make = partial(Forcing, 4)
+    policy = Forcing(RandomSelector(4, 3), 4, PolicyTraits(4, own_weights="size"))
+    make = partial(AgeAwareStrategy, policy)
     notes, *_ = play(make, honest_app(), tmp_path, rounds=4, grid=clocked, train_timeout=20.0, late_rounds=3)
     forced = {part.client: part.forced for part in notes.rounds[3].participations}
     assert forced == {0: True, 1: True, 2: True, SLOW: False}
@@ -181,7 +190,7 @@ def test_what_late_updates_do_not_go_with_is_refused(tmp_path):
         RandomSelection(2, weights="unbiased", options=options)
     with pytest.raises(ConfigError, match=r"another loop than RandomSelection\.start plays the rounds"):
         RandomSelection(2, options=options).configure_train(1, model(), ConfigRecord(), LocalGrid(honest_app(), {}, 2))
-    with pytest.raises(ConfigError, match=r"late_rounds is 2, but under a budget"):
+    with pytest.raises(ConfigError, match=r"late_rounds is 2, but under budgeted-whittle"):
         BudgetedRefresh(BudgetedSelector(5.0, "whittle", seed=1), 2, options=options)
     with pytest.raises(ConfigError, match="late-rounds is 2, but policy wics goes by its budget"):
         RunConfig.parse({"policy": "wics", "late-rounds": 2})

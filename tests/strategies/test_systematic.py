@@ -15,11 +15,17 @@ from aoi_fl.science.rates import size_rates
 from aoi_fl.science.selection import Population, ProportionalSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
-from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions, SystematicParticipation
+from aoi_fl.strategies import (
+    AgeAwareStrategy,
+    MarkovParticipation,
+    RandomSelection,
+    RoundOptions,
+    SelectorPolicy,
+    SystematicParticipation,
+)
 from aoi_fl.strategies.pace import Pace
 from aoi_fl.strategies.plan import Resume
-from aoi_fl.strategies.selection.central import ProportionalSelection
-from aoi_fl.strategies.selection.f3ast import F3astSelection
+from aoi_fl.strategies.selection.selector import F3astSelection, ProportionalSelection
 
 N, K, SEED, ROUNDS = 10, 3, 4, 60
 WIRES = ("poll", "broadcast", "reserve")
@@ -106,7 +112,7 @@ def test_rates_by_size_are_kept(policy, wire, tmp_path):
         make = lambda **settings: MarkovParticipation.optimal(N, K, wire=wire, rates="size", **settings)  # noqa: E731
     notes, strategy = play(make, tmp_path, rounds=300)
     rates, _ = size_rates(SIZES, K)
-    np.testing.assert_allclose(strategy.rates(), rates)
+    np.testing.assert_allclose(strategy._plan.rates, rates)
     counts = np.bincount([c for clients in trained(notes) for c in clients], minlength=N)
     forced = sum(r.forced for r in notes.rounds)
     tolerance = (1.0 if policy == "systematic" else 4 * np.sqrt(300 * 0.25)) + forced
@@ -116,7 +122,7 @@ def test_rates_by_size_are_kept(policy, wire, tmp_path):
 def test_unbiased_weights_act_on_updates(tmp_path):
     """Every client adds i+1 to the model: an unbiased round adds Σ_S (q_i/r_i)(i+1)."""
     notes, strategy = play(systematic(rates="size", weights="unbiased"), tmp_path, rounds=8)
-    q, rates = SIZES / SIZES.sum(), strategy.rates()
+    q, rates = SIZES / SIZES.sum(), strategy._plan.rates
     wanted = sum(q[i] / rates[i] * (i + 1) for clients in trained(notes) for i in clients)
     np.testing.assert_allclose(notes.arrays["w"].numpy(), wanted, rtol=1e-5)
     weights = {p.client: p.weight for r in notes.rounds for p in r.participations}
@@ -162,19 +168,16 @@ def test_unbiased_weights_are_shares_of_the_data_of_those_who_have_not_left(poli
         "random": partial(RandomSelection, K),
     }[policy]
     notes, strategy = play(partial(make, weights="unbiased"), tmp_path, rounds=30, grid=HalfLeave)
-    rates, q = strategy.rates(), np.where(np.arange(N) % 2, SIZES, 0) / SIZES[1::2].sum()
+    rates, q = strategy._plan.rates, np.where(np.arange(N) % 2, SIZES, 0) / SIZES[1::2].sum()
     later = [part for record in notes.rounds[12:] for part in record.participations if not part.forced]
     assert {part.client % 2 for part in later} == {1}
     assert [part.weight for part in later] == pytest.approx([q[part.client] / rates[part.client] for part in later])
 
 
 def test_unbiased_weights_of_a_policy_that_knows_no_rates_are_refused(tmp_path):
-    class Unknown(RandomSelection):
-        def rates(self):
-            return None
-
-    with pytest.raises(ConfigError, match="need every client's rate, and this policy has none: choose equal or size"):
-        play(lambda **s: Unknown(K, weights="unbiased", **s), tmp_path, rounds=1)
+    policy = SelectorPolicy(ProportionalSelector(K, 1), K)
+    with pytest.raises(ConfigError, match="weights is 'unbiased'"):
+        AgeAwareStrategy(policy, weights="unbiased")
 
 
 def test_a_resumed_run_is_the_run(tmp_path):
@@ -252,7 +255,7 @@ def test_who_has_left_keeps_nothing_of_k(policy, rule, tmp_path):
     make = partial(policy, N, K, rates=rule)
     notes, strategy = play(make, tmp_path, rounds=150, nodes=3 * N, grid=Changing)
     counts = [len(clients) for clients in trained(notes)]
-    assert strategy.rates()[-N:].sum() == pytest.approx(K)
+    assert strategy._plan.rates[-N:].sum() == pytest.approx(K)
     assert np.mean(counts[35:]) == pytest.approx(K, abs=0.3)
     if policy is SystematicParticipation and rule == "equal":
         assert max(counts[35:]) - min(counts[35:]) <= 2  # newcomers have taken the places of who left
@@ -266,7 +269,7 @@ def test_who_never_comes_keeps_nothing_of_k_whatever_its_number(policy, came, tm
             return list(self._contexts)[came]
 
     _, strategy = play(partial(policy, N, K), tmp_path, rounds=6, grid=Some, min_clients=N - 2)
-    assert strategy.rates()[list(strategy.roster.records)].sum() == pytest.approx(K)
+    assert strategy._plan.rates[list(strategy.roster.records)].sum() == pytest.approx(K)
 
 
 class TwoStay(LocalGrid):
@@ -281,13 +284,13 @@ def test_so_few_that_not_one_can_be_asked_for_each_come_as_often_as_they_can(tmp
     policy = MarkovPolicy.optimal(N, K, 10, dropout=1 - most)
     notes, strategy = play(partial(MarkovParticipation, policy, rates="size"), tmp_path, rounds=40, grid=TwoStay)
     assert len(notes.rounds) == 40
-    assert strategy.rates()[:2].tolist() == pytest.approx([most, most])
+    assert strategy._plan.rates[:2].tolist() == pytest.approx([most, most])
 
 
 def test_a_newcomer_without_a_rate_takes_part_as_often_as_the_others_in_the_mean(tmp_path, caplog):
     given = [0.6, 0.6, *[0.225] * 8]
     _, strategy = play(systematic(rates=given), tmp_path, rounds=20, nodes=N + 1)
-    assert strategy.rates().tolist() == pytest.approx([*given, K / N])
+    assert strategy._plan.rates.tolist() == pytest.approx([*given, K / N])
     assert caplog.text.count("No rate is given to client-10: the mean of those given is taken, 0.3.") == 1
     assert "a row of clients-file, columns name and rate), so that the rates add up to 3" in caplog.text
 
@@ -296,7 +299,7 @@ def test_rates_are_given_by_name(tmp_path):
     names = [f"client-{i}" for i in range(N)]
     given = {name: (0.6 if name in ("client-3", "client-7") else 0.225) for name in reversed(names)}
     _, strategy = play(systematic(rates=given), tmp_path, rounds=2)
-    assert strategy.rates().tolist() == pytest.approx([given[name] for name in names])
+    assert strategy._plan.rates.tolist() == pytest.approx([given[name] for name in names])
 
 
 class LastComesLate(LocalGrid):
@@ -314,9 +317,9 @@ def test_one_of_the_n_that_comes_late_gets_its_own_rate(policy, rule, tmp_path):
     _, here = play(make, tmp_path / "a", rounds=1)
     for rounds in (3, 6):  # before it comes it is taken for a client of mean size, or of the mean rate
         _, strategy = play(make, tmp_path / str(rounds), rounds=rounds, grid=LastComesLate, min_clients=1)
-        there = strategy.rates()
+        there = strategy._plan.rates
         assert (len(there) == N) == (rounds == 6)
-    assert there.tolist() == pytest.approx(here.rates().tolist())
+    assert there.tolist() == pytest.approx(here._plan.rates.tolist())
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -334,12 +337,12 @@ def test_who_comes_while_the_others_wait_for_a_round_has_a_rate_in_it(policy, wi
         return strategy
 
     _, strategy = play(make, tmp_path, rounds=4, nodes=N + 1, grid=Crowd)
-    assert len(strategy.rates()) == N + 1 and strategy.rates().sum() == pytest.approx(K)
+    assert len(strategy._plan.rates) == N + 1 and strategy._plan.rates.sum() == pytest.approx(K)
 
 
 def test_unbiased_weights_and_the_first_updates_do_not_go_together():
     options = RoundOptions(enough=2)
-    with pytest.raises(ConfigError, match="enough is 2, and weights is 'unbiased': who is fast"):
+    with pytest.raises(ConfigError, match="enough is 2, and weights is 'unbiased': fast clients"):
         RandomSelection(4, weights="unbiased", options=options)
     assert F3astSelection(4, options=options).weights == "unbiased"  # by rates that it learns
 
@@ -357,4 +360,4 @@ def test_rates_by_size_do_without_a_client_that_has_not_said_who_it_is(policy, t
     strategy = policy(N, K, rates="size", options=options)
     model = ArrayRecord({"w": Array(np.zeros(2, np.float32))})
     strategy.start(Mute(app(), {"runs-dir": str(tmp_path), "seed": SEED}, N), model, 3)
-    assert strategy.rates().sum() == pytest.approx(K) and "No num-examples declared by client 0: for" in caplog.text
+    assert strategy._plan.rates.sum() == pytest.approx(K) and "No num-examples declared by client 0: for" in caplog.text

@@ -1,0 +1,192 @@
+"""Decentralised policies: each client owns its age and decides for itself, by a rule of :mod:`aoi_fl.science`.
+
+The server sends the terms and takes the answer. How decisions travel is the coordination's
+(:mod:`aoi_fl.strategies.coordination`).
+"""
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi_fl.science import draws
+from aoi_fl.strategies.coordination import make_coordination
+from aoi_fl.strategies.plan import RoundOptions
+from aoi_fl.strategies.policy import Carrier, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
+from aoi_fl.strategies.selection.absence import Absence
+from aoi_fl.strategies.selection.rates import Shares, stride
+from aoi_fl.wire import protocol
+from aoi_fl.wire.protocol import Ask
+
+logger = logging.getLogger("flwr")
+
+
+class RulePolicy(Policy):
+    """Clients decide by a rule, by default with equal weights 1/|S|.
+
+    Parameters
+    ----------
+    rule : issues the clients' terms
+    clients, per_round : n and k, which the terms are made for
+    coordination : "poll", "broadcast" or "reserve"
+    shares : the clients' own rates; None: all have k/n, and share one table
+    availability : learns how often each client is available, and makes up for it; None: it is ignored
+    """
+
+    rule: Any
+
+    def __init__(
+        self,
+        rule: Any,
+        clients: int,
+        per_round: int,
+        *,
+        coordination: str,
+        shares: Shares | None,
+        availability: Absence | None,
+    ) -> None:
+        by_size = shares is not None and shares.rule == "size"
+        self.traits = PolicyTraits(
+            clients,
+            rates="known",
+            sizes="required" if by_size else "unused",
+            sizes_for="rates 'size'",
+        )
+        self.rule, self.clients, self.per_round = rule, clients, per_round
+        self.coordination = make_coordination(coordination)
+        self.availability = availability
+        self._shares = shares
+        self._slept: NDArray[np.bool_] = np.zeros(0, np.bool_)  # the clients that looked for no message at first
+        self._asked: tuple[Ask, Ask] | None = None  # what all clients are asked, and what it was made from
+
+    def plan(self, view: RoundView) -> Plan:
+        """Find out which clients are willing; where none is, force one."""
+        if view.second_attempt:
+            return self._forced(view)
+        if view.first:
+            self._warn_of_number(view)
+        self._slept = view.asleep
+        self._asked = None
+        self.issue(view)
+        willing = self.coordination.announced(view)
+        if self.coordination.undecided:
+            return self._of(willing, view, undecided=True) if willing.any() else self._forced(view)
+        to_ask = np.flatnonzero(self.coordination.to_ask(view)).tolist()
+        requests = {client: self._question(view.base, client) for client in to_ask}
+        for client, answer in view.query(protocol.PARTICIPATE, requests):
+            willing[client] = answer.takes_part
+        return self._of(willing, view) if willing.any() else self._forced(view)
+
+    def observe(self, outcome: RoundOutcome) -> str | None:
+        """Learn which clients were available."""
+        if self.availability is not None:
+            self.availability.note(outcome, self._slept)
+            self.availability.warn(self.targets(len(outcome.view.known)), outcome.view.round)
+        self._asked = None
+        return None
+
+    def request_for(self, base: Ask, client: int | None, on: Carrier) -> Ask | None:
+        """Return the question whether a client takes part, with its terms."""
+        if on in ("hello", "evaluate") and on not in self.coordination.carriers:
+            return None
+        if client is None and self.rule.to_message(None) is None:
+            return None
+        return self._question(base, client)
+
+    def describe(self) -> dict[str, Any]:
+        """Return n, k, the coordination, and whether availability is learned."""
+        return {
+            "clients": self.clients,
+            "per_round": self.per_round,
+            "wire": self.coordination.name,
+            "absence": "ignored" if self.availability is None else "learned",
+        }
+
+    def state_dict(self) -> State:
+        """Return what is known of the clients' availability."""
+        return {} if self.availability is None else self.availability.state_dict()
+
+    def load_state_dict(self, state: State) -> None:
+        """Restore it."""
+        if self.availability is not None:
+            self.availability.load_state_dict(state)
+
+    def issue(self, view: RoundView) -> None:
+        """Bring the rule up to date, once it is known which clients there are."""
+
+    def targets(self, clients: int) -> NDArray[np.float64]:
+        """Return (n,) how often each client is to take part: k/n for everybody."""
+        return np.full(clients, self.per_round / self.clients)
+
+    def achieved(self, clients: int) -> NDArray[np.float64]:
+        """Return (n,) how often each client does take part."""
+        targets = self.targets(clients)
+        return targets if self.availability is None else self.availability.achieved(targets)
+
+    def ledger(self) -> dict[str, float]:
+        """Return entries of the round's record."""
+        return {}
+
+    def _question(self, base: Ask, client: int | None) -> Ask:
+        """Return what a client is asked; clients with the same terms get the same object."""
+        if self._asked is not None and self._asked[0] is base:
+            return self._asked[1]
+        shared = self.rule.to_message(None)
+        terms = self.rule.to_message(client) if shared is None else shared
+        pace = base.pace if self.coordination.name == protocol.RESERVE else None
+        question = replace(base, wire=self.coordination.name, pace=pace, **vars(terms))
+        self._asked = None if shared is None else (base, question)
+        return question
+
+    def _of(self, chosen: NDArray[np.bool_], view: RoundView, *, forced: bool = False, undecided: bool = False) -> Plan:
+        """Return the plan in which the chosen weigh the same."""
+        clients, n = np.flatnonzero(chosen).astype(np.int64), len(chosen)
+        members = None
+        if self.availability is None:  # else the rates are what clients achieve with their absence
+            members = view.last_seen >= view.round - stride(self.clients, self.per_round)
+        return Plan(
+            clients,
+            np.ones(len(clients)),
+            rates=self.achieved(n),
+            members=members,
+            forced=forced,
+            undecided=undecided,
+            ledger=self.ledger(),
+        )
+
+    def _forced(self, view: RoundView) -> Plan:
+        """Force one client at random where none volunteered (Javani & Wang 2025, "forced selection").
+
+        A client that has just failed is left out. So is a silent one, if there are others, and a sleeping one, unless
+        all sleep: then it is the first to wake up.
+        """
+        available = view.free & ~view.failed
+        answering = available & ~view.silent
+        here = np.flatnonzero(answering if answering.any() else available)
+        left = view.awake_in[here]
+        here = here[left == 0] if not len(left) or left.min() == 0 else here[[left.argmin()]]
+        chosen = np.zeros(len(available), np.bool_)
+        if len(here):
+            lots = draws.uniforms(view.seed, view.round, "forced", len(available))
+            chosen[here[np.argmin(lots[here])]] = True
+        return self._of(chosen, view, forced=bool(len(here)))
+
+    def _warn_of_number(self, view: RoundView) -> None:
+        """Warn that rounds are larger or smaller if there are more or fewer clients than the terms are made for."""
+        n, k, known = self.clients, self.per_round, int(np.asarray(view.population.connected).sum())
+        if known != n:
+            logger.warning(
+                "%d clients are there, and the table is made for clients=%d: with per_round=%d, on average %.3g take "
+                "part in a round. For another number, say clients=%d.",
+                known, n, k, k * known / n, known,
+            )  # fmt: skip
+
+
+def with_round_seconds(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a strategy in which ``round_seconds`` is one of the options."""
+    seconds = settings.pop("round_seconds", None)
+    if seconds is None:
+        return settings
+    return {**settings, "options": replace(settings.get("options") or RoundOptions(), round_seconds=seconds)}

@@ -1,0 +1,148 @@
+"""The policy interface: what a strategy asks of a policy, and what it refuses."""
+
+import re
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from flwr.serverapp.strategy import Strategy
+
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.selection import evenly
+from aoi_fl.server.config import RunConfig
+from aoi_fl.server.strategy import make_strategy
+from aoi_fl.strategies import (
+    AgeAwareStrategy,
+    MarkovParticipation,
+    Plan,
+    Policy,
+    PolicyTraits,
+    RandomSelection,
+    RoundOptions,
+    SelectorPolicy,
+)
+from aoi_fl.strategies.plan import Resume
+from aoi_fl.strategies.registry import REGISTRY
+from tests.strategies.federation import Notes, honest_app, play
+
+
+class First(Policy):
+    """Sends the model to the first clients; it ends the run after some rounds, and counts what it observes."""
+
+    traits = PolicyTraits(4)
+
+    def __init__(self, clients=(0, 1), ends=99):
+        self.clients, self.ends, self.seen = np.array(clients), ends, []
+
+    def plan(self, view):
+        return Plan(self.clients, np.ones(len(self.clients)))
+
+    def observe(self, outcome):
+        self.seen.append([(one.client, one.result) for one in outcome.clients])
+        return "enough is known" if outcome.view.round >= self.ends else None
+
+    def state_dict(self):
+        return {"seen-rounds": np.array(len(self.seen))}
+
+
+def strategy_of(policy):
+    return partial(AgeAwareStrategy, policy)
+
+
+def test_policy_of_one_method_runs(tmp_path):
+    policy = First()
+    notes, _, strategy = play(strategy_of(policy), honest_app(), tmp_path, rounds=3)
+    assert [[part.client for part in record.participations] for record in notes.rounds] == [[0, 1]] * 3
+    assert policy.seen == [[(0, "trained"), (1, "trained")]] * 3
+    assert notes.memory[3]["seen-rounds"] == 3 and strategy.complete is None
+
+
+def test_policy_ends_the_run_and_a_resumed_run_too(tmp_path):
+    notes, _, strategy = play(strategy_of(First(ends=2)), honest_app(), tmp_path, rounds=9)
+    assert len(notes.rounds) == 2 and strategy.complete == "enough is known"
+    resume, again = Resume(3, notes.clients, notes.memory[2]), Notes()
+    make = partial(AgeAwareStrategy, First(ends=2), resume=resume)
+    _, _, strategy = play(make, honest_app(), tmp_path, rounds=9, notes=again)
+    assert not again.rounds and strategy.complete == "enough is known"
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (Plan(np.array([4]), np.ones(1)), "client 4"),
+        (Plan(np.array([-1]), np.ones(1)), "client -1"),
+        (Plan(np.array([1, 1]), np.ones(2)), "twice"),
+        (Plan(np.array([0.5]), np.ones(1)), "clients"),
+        (Plan(np.array([0, 1]), np.ones(3)), "weights of shape (3,)"),
+        (Plan(np.array([0, 1]), np.ones(2), rates=np.ones(2)), "rates of shape (2,)"),
+        (None, "returned None"),
+    ],
+)
+def test_bad_plan_is_refused_by_name(plan, words, tmp_path):
+    policy = First()
+    policy.plan = lambda view: plan
+    with pytest.raises(ConfigError, match=rf"First\.plan .*{re.escape(words)}"):
+        play(strategy_of(policy), honest_app(), tmp_path)
+
+
+class Broken:
+    """A selector that fails."""
+
+    def select(self, round_, population):
+        raise KeyError("weight")
+
+
+@pytest.mark.parametrize("policy", [SelectorPolicy(Broken(), 2), First(clients=None)])
+def test_error_of_a_foreign_method_names_it(policy, tmp_path):
+    method = "select" if isinstance(policy, SelectorPolicy) else "plan"
+    with pytest.raises(ConfigError, match=rf"test_policy\.(Broken|First)\.{method} raised \w+Error: "):
+        play(strategy_of(policy), honest_app(), tmp_path)
+
+
+def test_former_hook_is_refused_when_the_class_is_made():
+    with pytest.raises(TypeError, match=r"Old defines choose.*Policy"):
+        type("Old", (RandomSelection,), {"choose": lambda self, ask, grid: None})
+
+
+class Lowest:
+    """The k available clients of lowest number."""
+
+    def select(self, round_, population):
+        return evenly(np.flatnonzero(population.available)[:2])
+
+
+def test_former_central_selection_warns_and_works(tmp_path):
+    from aoi_fl.strategies.selection import central
+
+    with pytest.warns(DeprecationWarning):
+        base = central.CentralSelection
+    with pytest.warns(DeprecationWarning):
+        notes, _, _ = play(lambda **settings: base(Lowest(), 2, **settings), honest_app(), tmp_path)
+    assert [part.client for part in notes.rounds[0].participations] == [0, 1]
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_policy_observes_a_round_once_where_a_client_is_forced(far, tmp_path):
+    """In broadcast all decline, and one of them then trains: one outcome, in which it is forced."""
+    outcomes = []
+    strategy = MarkovParticipation.optimal(4, 1, 30, wire="broadcast", options=RoundOptions(seed=3))
+    policy, observe = strategy.policy, strategy.policy.observe
+    policy.observe = lambda outcome: outcomes.append(outcome) or observe(outcome)
+    notes, _, _ = play(strategy_of(policy), honest_app(), tmp_path, rounds=12)
+    forced = [record.round for record in notes.rounds if record.forced]
+    assert forced and [outcome.view.round for outcome in outcomes] == list(range(1, 13))
+    for outcome in outcomes:
+        assert any(one.forced for one in outcome.clients) == (outcome.view.round in forced)
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_strategy_is_at_most_two_classes_below_flowers(name):
+    config = RunConfig.parse({"policy": name, "num-clients": 10, "clients-per-round": 3})
+    lineage = type(make_strategy(config, "r")).__mro__
+    assert lineage.index(Strategy) <= 4  # until Steps and Bookkeeping are parts
+
+
+def test_plan_counts_refreshed_clients_as_willing():
+    plan = Plan(np.arange(3), np.ones(3))
+    assert plan.willing == 3 and replace(plan, refresh=np.array([True, False, False])).willing == 1
