@@ -90,7 +90,9 @@ class Natural(Study):
 
     name = "natural"
     title = "Natural federations: schools, students, aircraft and speakers"
-    source = "In no paper; public data with clients of their own"
+    source = (
+        "In no paper; the data are Chem97 (mlmRev), InstEval (lme4), flights (nycflights13) and Shakespeare (char-rnn)"
+    )
     minutes = 15
     cases = tuple(f"{name}, {where}" for name in _SETS for where in (_ALWAYS, _PHONES))
     policies = tuple(_MAKE)
