@@ -74,6 +74,6 @@ def _known(run: Run, measure: Measure) -> Curve | None:
     """Return the rounds in which a run was evaluated, and what came of it."""
     start = run.about.get(f"initial_{measure.field}")
     x = np.concatenate([[0], run.numbers])
-    y = measure.scale * np.concatenate([[np.nan if start is None else start], run.column(f"test_{measure.field}")])
+    y = measure.scaled(np.concatenate([[np.nan if start is None else start], run.column(f"test_{measure.field}")]))
     known = np.isfinite(y)
     return (x[known], y[known]) if run.rounds and known.any() else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from aoi_fl.report.runs import Run
@@ -44,8 +45,13 @@ class Measure:
         """Write a value as recorded; nothing where there is none."""
         if value is None or not np.isfinite(value):
             return ""
-        number = f"{self.scale * value:.{digits}f}" if self.unit else f"{value:.4g}"
+        number = f"{float(self.scaled(np.array([value]))[0]):.{digits}f}" if self.unit else f"{value:.4g}"
         return f"{number}{self.unit}"
+
+    def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return values (n,) as they are shown; a ledger of an earlier version may hold shares in per cent."""
+        shares = self.unit and not np.nanmax(values, initial=0.0, where=np.isfinite(values)) > 1
+        return self.scale * values if shares else values
 
     def end(self, run: Run) -> float | None:
         """Return the last value that a run has; None where it has none."""

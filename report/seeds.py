@@ -93,7 +93,7 @@ def sentences(settings: Sequence[Setting]) -> list[str]:
         count = len(ends)
         if count < 2:
             continue
-        values = main.scale * np.array(ends)
+        values = main.scaled(np.array(ends))
         spread, t = float(values.std(ddof=1)), quantile(count)
         half = t * spread / np.sqrt(count)
         mean = float(values.mean())

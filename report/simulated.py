@@ -48,7 +48,7 @@ def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
             begun = marks >= clock[known][0] if known.any() else np.zeros(len(marks), np.bool_)
             if begun.any():
                 latest = np.searchsorted(clock[known], marks[begun], side="right") - 1
-                curves.append((np.round(marks[begun] / _HOUR, 4), measure.scale * value[known][latest]))
+                curves.append((np.round(marks[begun] / _HOUR, 4), measure.scaled(value)[known][latest]))
         if curves:
             data += curve(i, setting.label, curves, f"%{{x:.2f}} h: %{{y:.4g}}{measure.unit}")
             table |= numbers(f"{measure.axis}, {setting.label}", curves)

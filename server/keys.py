@@ -62,6 +62,7 @@ class RunKeys(TaskSettings):
         newest, see :mod:`aoi_fl.strategies.serving`; 0: the newest is
     foresight : whether policies whose papers assume it are told when devices will be there and how long they will take
     until : seconds of simulated time after which no further round begins; 0: there is no such bound
+    loss_metric : the metric that is a client's loss where it reports neither ``train_loss`` nor ``loss``
     max_empty_rounds : rounds in a row without a usable update after which the run stops; 0: it never does
     track : trackers that are told each round, separated by commas, see :mod:`aoi_fl.server.tracking`
     log_format : lines for a person, or a JSON object a line, see :mod:`aoi_fl.server.logs`
@@ -113,6 +114,7 @@ class RunKeys(TaskSettings):
     serve_average: float = Field(0.0, ge=0, le=0.999)
     until: float = Field(0.0, ge=0, le=1e9)
     foresight: bool = False
+    loss_metric: str = Field("", max_length=200)
     max_empty_rounds: int = Field(10, ge=0, le=1_000_000)
     track: str = ""
     log_format: Literal["text", "json"] = "text"

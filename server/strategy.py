@@ -35,6 +35,7 @@ def make_strategy(
         deterministic=config.deterministic,
         evaluate_clients=config.evaluate_clients,
         max_empty_rounds=config.max_empty_rounds,
+        loss_metric=config.loss_metric,
         compression=config.compression,
         enough=config.clients_per_round if config.over_selection > 1 else None,
         late_rounds=config.late_rounds,

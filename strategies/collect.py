@@ -198,6 +198,7 @@ class Collector:
             None if self._options.compression == NONE else self._options.compression,
             arrays_key=self._options.arrayrecord_key,
             opaque=self._aggregation.opaque,
+            loss_key=self._options.loss_metric,
         )
 
     def _less_model(self, name: str, array: NDArray[np.generic]) -> NDArray[np.generic]:

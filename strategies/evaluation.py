@@ -13,7 +13,7 @@ from flwr.app import Message
 
 from aoi_fl.flower.errors import CLIENT_APP_RAISED
 from aoi_fl.science import draws
-from aoi_fl.strategies.guard import Refused, check_metrics, check_name, read_record, some_of
+from aoi_fl.strategies.guard import Refused, check_metrics, check_name, one_line, read_record, some_of
 from aoi_fl.strategies.patience import EVALUATION, QUESTION, TRAINING
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.questions import Inbox
@@ -62,6 +62,7 @@ class Evaluation:
         self._ask = ask
         self._accepted: dict[int, Message] = {}
         self._dropped: dict[str, list[str]] = {}
+        self._left_out: dict[str, list[str]] = {}
         self.unable: set[int] = set()
 
     def terms(self, client: int) -> Ask:
@@ -72,7 +73,8 @@ class Evaluation:
     def take(self, client: int, reply: Message) -> bool:
         """Accept a client's metrics, and pass on what it says of the next round; or drop its reply, and say so."""
         try:
-            check_metrics(reply, self._examples_key)
+            for metric in check_metrics(reply, self._examples_key):
+                self._left_out.setdefault(one_line(metric), []).append(self._roster.name(client))
         except Refused as reason:
             if reply.has_error() and reply.error.code == CLIENT_APP_RAISED:
                 self.unable.add(client)
@@ -95,7 +97,14 @@ class Evaluation:
         self._dropped.setdefault(reason, []).append(self._roster.name(client))
 
     def accepted(self) -> list[Message]:
-        """Return the accepted evaluations in client order, and log which were dropped."""
+        """Return the accepted evaluations in client order, and log what was dropped."""
+        for metric, names in self._left_out.items():
+            logger.warning(
+                "Round %d: metric %s of %s is no finite number, and is left out.",
+                self._record.round,
+                metric,
+                some_of(names),
+            )
         for reason, names in self._dropped.items():
             logger.warning("Round %d: evaluation of %s dropped: %s", self._record.round, some_of(names), reason)
         return [reply for _, reply in sorted(self._accepted.items())]

@@ -9,6 +9,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
+from aoi_fl.strategies.measures import training_loss
 from aoi_fl.wire import coding, npy, protocol
 from aoi_fl.wire.protocol import MAX_EXAMPLES, MOST, Answer, Record
 
@@ -79,6 +80,7 @@ def read_update(
     *,
     arrays_key: str = protocol.ARRAYS,
     opaque: bool = False,
+    loss_key: str = "",
 ) -> Update:
     """Check a training reply against the model that was sent, and decode it.
 
@@ -90,6 +92,7 @@ def read_update(
     compression : how the client was asked to code its update; whoever cannot do so may send it as it is
     arrays_key : the name of the record with the update, where the reply has more than one of arrays
     opaque : leave the arrays unread, for the aggregation to judge
+    loss_key : the metric that is the loss where there is neither ``train_loss`` nor ``loss``
 
     Raises
     ------
@@ -99,7 +102,7 @@ def read_update(
     """
     answer = read_answer(reply)
     try:
-        return _read_update(reply, answer, model, examples_key, compression, arrays_key, opaque)
+        return _read_update(reply, answer, model, examples_key, compression, arrays_key, opaque, loss_key)
     except Refused:
         raise
     except Exception as error:  # whatever a peer has sent
@@ -114,9 +117,10 @@ def _read_update(
     compression: str | None,
     arrays_key: str,
     opaque: bool,
+    loss_key: str,
 ) -> Update:
     examples, metrics = _examples(reply, examples_key)
-    loss = loss_of(metrics)
+    loss = training_loss(metrics, loss_key)
     if loss is not None and not abs(loss) <= MOST:
         raise Refused(f"training loss {loss}")
     # Flower's `array_records` would tie the update into a reference cycle and keep it in memory.
@@ -134,17 +138,25 @@ def _read_update(
     return Update(_expand(codes, answer.scales, model, compression), examples, loss, answer)
 
 
-def check_metrics(reply: Message, examples_key: str) -> None:
-    """Refuse an evaluation reply without a number of examples, or with a metric that is no number to reckon with.
+def check_metrics(reply: Message, examples_key: str) -> list[str]:
+    """Return the metrics of an evaluation that are NaN or infinite; the others are good.
 
-    A few numbers near the largest that there is make every mean infinite.
+    A few numbers near the largest that there is make every mean infinite, and no model does that badly.
+
+    Raises
+    ------
+    Refused
+        It is an error, has no number of examples, a metric beyond :data:`MOST`, or not one good metric.
     """
     _check_content(reply)
     _, metrics = _examples(reply, examples_key)
-    for key, value in metrics.items():
-        if not is_bounded(value):
-            finite = np.isfinite(np.asarray(value)).all()
-            raise Refused(f"metric {key} is {f'beyond {MOST:g}' if finite else 'not finite'}")
+    bad = [key for key, value in metrics.items() if not is_bounded(value)]
+    for key in bad:
+        if np.isfinite(np.asarray(metrics[key], np.float64)).all():
+            raise Refused(f"metric {key} is beyond {MOST:g}")
+    if bad and len(bad) == len(metrics) - 1:
+        raise Refused(f"metric {bad[0]} is not finite")
+    return bad
 
 
 def is_bounded(value: object) -> bool:
@@ -162,11 +174,6 @@ def metrics_key(content: RecordDict, examples_key: str) -> str | None:
     """Return the name of that record."""
     records = {key: record for key, record in content.items() if isinstance(record, MetricRecord)}
     return next((key for key, record in records.items() if examples_key in record), next(iter(records), None))
-
-
-def loss_of(metrics: Mapping[str, object]) -> float | None:
-    """Return the first metric that is a loss, by its name; None if there is none."""
-    return next((v for k, v in metrics.items() if "loss" in k and isinstance(v, float)), None)
 
 
 def _check_content(reply: Message) -> None:

@@ -42,6 +42,7 @@ class RoundOptions:
         loop of somebody else's that has trained nothing in its first three
     compression : how updates travel, see :mod:`aoi_fl.wire.coding`
     weighted_by_key : the metric in which clients report their number of examples
+    loss_metric : the metric that is a client's loss where it reports neither ``train_loss`` nor ``loss``
     arrayrecord_key, configrecord_key : the names under which model and configuration travel
     train_metrics_aggr_fn, evaluate_metrics_aggr_fn : from clients' metrics to one record, as in Flower's FedAvg; None:
         their means, weighted by examples
@@ -67,6 +68,7 @@ class RoundOptions:
     max_empty_rounds: int = 0
     compression: str = coding.NONE
     weighted_by_key: str = "num-examples"
+    loss_metric: str = ""
     arrayrecord_key: str = protocol.ARRAYS
     configrecord_key: str = protocol.CONFIG
     token: str | None = None

@@ -11,6 +11,8 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 from flwr.app import ArrayRecord, MetricRecord
 from numpy.typing import NDArray
 
+from aoi_fl.strategies.measures import KINDS, as_share, measured
+
 logger = logging.getLogger("flwr")
 
 # The parts of a round that take time, in their order.
@@ -131,15 +133,25 @@ class RoundRecord:
         finally:
             self.add_seconds(phase, time.monotonic() - begun)
 
-    def judge(self, whose: Literal["test", "client"], metrics: MetricRecord) -> None:
-        """Take the first loss, the first accuracy and the first RMSE of an evaluation, by the metrics' names.
+    def judge(
+        self,
+        whose: Literal["test", "client"],
+        metrics: MetricRecord,
+        loss_key: str = "",
+        per_cent: bool = False,
+    ) -> str | None:
+        """Take loss, accuracy and RMSE of an evaluation; return what there is to say of an accuracy that is no share.
 
         Of clients' those alone that are finite: a ledger keeps them for good.
         """
-        for word, kind in (("loss", "loss"), ("acc", "accuracy"), ("rmse", "rmse")):
-            values = (float(v) for name, v in metrics.items() if word in name and isinstance(v, int | float))
-            values = (v for v in values if whose == "test" or isfinite(v))
-            setattr(self, f"{whose}_{kind}", next(values, None))
+        for kind in KINDS:
+            value = measured(metrics, kind, loss_key)
+            if value is not None and whose == "client" and not isfinite(value):
+                value = None
+            setattr(self, f"{whose}_{kind}", value)
+        share, caution = as_share(getattr(self, f"{whose}_accuracy"), per_cent)
+        setattr(self, f"{whose}_accuracy", share)
+        return caution
 
 
 # What a strategy carries from round to round, besides the model: arrays by name.

@@ -166,7 +166,7 @@ class AgeAwareStrategy(Steps):
                     metrics = evaluate_fn(round_, served)
                 if metrics is not None:
                     result.evaluate_metrics_serverapp[round_] = metrics
-                    self._record.judge("test", metrics)
+                    self._judge("test", metrics)
             self._unrecorded, result.arrays = arrays, served
             self._close(by_start=True)
             idle = self._so_far.idle

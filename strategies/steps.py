@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -22,16 +22,27 @@ from aoi_fl.science import draws
 from aoi_fl.science.clock import FIRST
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
-from aoi_fl.strategies.aggregation.base import MODEL_STAYS, Aggregation, Intake, called, flaw, log_failure
+from aoi_fl.strategies.aggregation.base import (
+    MODEL_STAYS,
+    NO_METRICS,
+    Aggregation,
+    Intake,
+    called,
+    flaw,
+    log_failure,
+    nodes_of,
+)
 from aoi_fl.strategies.aggregation.flower import in_types_of
 from aoi_fl.strategies.aggregation.held import HeldUpdates
 from aoi_fl.strategies.aggregation.mean import Mean
+from aoi_fl.strategies.aggregation.metrics import whole
 from aoi_fl.strategies.bookkeeping import Bookkeeping
 from aoi_fl.strategies.collect import Collector, decline, drop
 from aoi_fl.strategies.dispatch import Dispatch
 from aoi_fl.strategies.evaluation import Evaluation
 from aoi_fl.strategies.exchange import Exchange
-from aoi_fl.strategies.guard import Refused, check_metrics, loss_of, metrics_of, read_update
+from aoi_fl.strategies.guard import Refused, check_metrics, is_bounded, metrics_of, read_update
+from aoi_fl.strategies.measures import evaluation_loss
 from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Plan, Policy, RoundView, named
 from aoi_fl.strategies.questions import ask_clients
@@ -67,6 +78,8 @@ class Steps(Bookkeeping):
         self._judging = False  # while one has the evaluations
         self._said_once: set[str] = set()
         self._planned = 0  # the round of the plan
+        self._cautioned: set[str] = set()
+        self._per_cent: set[str] = set()  # whose accuracies have been above 1
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -231,6 +244,16 @@ class Steps(Bookkeeping):
             return None
         return in_types_of(self._model, arrays)
 
+    def _judge(self, whose: Literal["test", "client"], metrics: MetricRecord) -> None:
+        """Record what an evaluation has measured, and say once of each whose an accuracy that is no share is."""
+        caution = self._record.judge(whose, metrics, self.options.loss_metric, per_cent=whose in self._per_cent)
+        if caution and whose not in self._cautioned:
+            self._cautioned.add(whose)
+            name = "test accuracy" if whose == "test" else "mean of the clients' accuracies"
+            logger.warning("Round %d: the %s %s", self._record.round, name, caution)
+        if caution and whose == "test" and self._record.test_accuracy is not None:  # no client decides that
+            self._per_cent.add(whose)
+
     def _say_once(self, text: str) -> None:
         if text not in self._said_once:
             self._said_once.add(text)
@@ -318,7 +341,10 @@ class Steps(Bookkeeping):
         def evaluated(server_round: int, replies: Sequence[Message]) -> MetricRecord | None:
             self._judging = True
             try:
-                return step(server_round, replies)
+                return step(server_round, whole(replies, self.options.weighted_by_key))
+            except Exception as error:  # over what a client has sent
+                log_failure(server_round, NO_METRICS, nodes_of(replies), error)
+                return None
             finally:
                 self._judging = False
 
@@ -358,7 +384,7 @@ class Steps(Bookkeeping):
                 self._so_far.unevaluable = True
             self._record.add_seconds("evaluate", time.monotonic() - self._step_begun)
         if metrics is not None:
-            self._record.judge("client", metrics)
+            self._judge("client", metrics)
         self._close()
         return metrics
 
@@ -426,9 +452,9 @@ class Steps(Bookkeeping):
             try:
                 check_metrics(reply, self.options.weighted_by_key)
                 metrics = metrics_of(reply.content, self.options.weighted_by_key)
-                loss = None if metrics is None else loss_of(metrics)
-                if loss is None:
-                    raise Refused("its evaluation tells no loss")
+                loss = None if metrics is None else evaluation_loss(metrics, self.options.loss_metric)
+                if loss is None or not is_bounded(loss):
+                    raise Refused("its evaluation tells no loss" if loss is None else f"its loss is {loss}")
             except Refused as reason:
                 leave_out(client, "failed" if reply.has_error() else "refused", str(reason))
                 return False

@@ -23,7 +23,7 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.aggregation import state
 from aoi_fl.strategies.aggregation.base import MODEL_STAYS, NO_METRICS, Draft, called, flaw, log_failure, nodes_of
 from aoi_fl.strategies.aggregation.mean import cast
-from aoi_fl.strategies.aggregation.metrics import common
+from aoi_fl.strategies.aggregation.metrics import common, finite, whole
 from aoi_fl.strategies.aggregation.standing import Standing
 from aoi_fl.strategies.guard import Update, metrics_key, metrics_of, one_line, some_of
 from aoi_fl.strategies.parity import chain_of
@@ -127,7 +127,7 @@ class ByFlower:
         if not replies:
             return None
         try:
-            return self._strategy.aggregate_evaluate(round_, self._ready(replies))
+            return self._strategy.aggregate_evaluate(round_, self._ready(whole(replies, self._options.weighted_by_key)))
         except Exception as error:  # of the strategy's own, over what a client has sent
             log_failure(round_, NO_METRICS, nodes_of(replies), error)
             return None
@@ -213,10 +213,11 @@ class ByFlower:
         """Return replies as Flower's strategies expect them: the same records in each, with the same metrics, and ω."""
         key = next((s.weighted_by_key for s in self._chain() if hasattr(s, "weighted_by_key")), None)
         names = [metrics_key(reply.content, self._options.weighted_by_key) for reply in replies]
-        found = [metrics_of(reply.content, self._options.weighted_by_key) or MetricRecord() for reply in replies]
+        records = [metrics_of(reply.content, self._options.weighted_by_key) or MetricRecord() for reply in replies]
+        found = [finite(record) for record in records]
         lost: list[str] = []
         for i, (name, reply, record) in enumerate(zip(names, replies, common(found), strict=True)):
-            lost += [f"metric {metric!r}" for metric in found[i].keys() - record.keys()]
+            lost += [f"metric {metric!r}" for metric in records[i].keys() - record.keys()]
             reply.content[name or protocol.METRICS] = own = record.copy()
             if weights is not None and key is not None:
                 own[key] = weights[i]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.refl import late_weights
 from aoi_fl.strategies.aggregation.base import MODEL_STAYS, NO_METRICS, Draft, called, log_failure, nodes_of
-from aoi_fl.strategies.aggregation.metrics import aggregate, stripped
+from aoi_fl.strategies.aggregation.metrics import aggregate, stripped, whole
 from aoi_fl.strategies.guard import Update
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.records import Memory
@@ -184,9 +184,11 @@ class Mean:
     def evaluated(self, round_: int, replies: Sequence[Message]) -> MetricRecord | None:
         """Return the means of the metrics weighted by examples; None where a function of the caller's raises."""
         options = self._options
-        contents = [stripped(reply) for reply in replies]
+        function = options.evaluate_metrics_aggr_fn
+        used = replies if function is None else whole(replies, options.weighted_by_key)
+        contents = [stripped(reply) for reply in used]
         try:
-            return aggregate(contents, options.weighted_by_key, options.evaluate_metrics_aggr_fn)
+            return aggregate(contents, options.weighted_by_key, function)
         except Exception as error:  # of the caller's function
             log_failure(round_, NO_METRICS, nodes_of(replies), error)
             return None

@@ -1,11 +1,12 @@
 """From the metrics of several clients to one record."""
 
 from collections.abc import Sequence
+from typing import cast
 
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
-from aoi_fl.strategies.guard import is_bounded, metrics_of
+from aoi_fl.strategies.guard import is_bounded, metrics_key, metrics_of
 from aoi_fl.strategies.plan import AggregateMetrics
 from aoi_fl.wire import protocol
 
@@ -40,16 +41,42 @@ def aggregate(contents: Sequence[RecordDict], key: str, function: AggregateMetri
     ----------
     contents : :func:`stripped` replies in client order
     key : the metric that weighs; it holds a positive number in each of them
-    function : as in Flower's FedAvg, which sees the contents as they are; None: the weighted means, but for those that
-        are not finite
+    function : as in Flower's FedAvg, which sees the contents as they are; None: the weighted means, each of what is
+        finite
     """
     if not contents:
         return None
     if function is not None:
         return function(list(contents), key)
-    records = [record for record in (metrics_of(content, key) for content in contents) if record is not None]
-    means = _MEANS([RecordDict({"metrics": record}) for record in common(records)], key)
-    return MetricRecord({name: mean for name, mean in means.items() if is_bounded(mean)})
+    records = common([record for record in (metrics_of(content, key) for content in contents) if record is not None])
+    means = MetricRecord()
+    for name in dict.fromkeys(name for record in records for name in record):
+        if name == key:
+            continue
+        good = [MetricRecord({name: r[name], key: r[key]}) for r in records if is_bounded(r[name])]
+        if good:
+            means.update(_MEANS([RecordDict({"metrics": record}) for record in good], key))
+    return finite(means)
+
+
+def whole(replies: Sequence[Message], key: str) -> list[Message]:
+    """Return the replies of which every metric is finite; all, without what is not, where there are none.
+
+    Flower's strategies and a user's functions take the same metrics from each.
+    """
+    named = [(reply, metrics_key(reply.content, key)) for reply in replies]
+    good = [reply for reply, name in named if name is None or all(map(is_bounded, reply.content[name].values()))]
+    if good:
+        return good
+    for reply, name in named:
+        if name is not None:
+            reply.content[name] = finite(cast(MetricRecord, reply.content[name]))
+    return list(replies)
+
+
+def finite(record: MetricRecord) -> MetricRecord:
+    """Return the metrics of a record that are numbers to reckon with."""
+    return MetricRecord({name: value for name, value in record.items() if is_bounded(value)})
 
 
 def _shape(value: object) -> int:

@@ -1,0 +1,60 @@
+"""Which of a client's or a user's metrics is the loss, the accuracy and the RMSE, by explicit names."""
+
+from collections.abc import Iterator, Mapping
+
+KINDS = ("loss", "accuracy", "rmse")
+TRAINING_LOSSES = ("train_loss", "loss")  # then the one that ``loss_metric`` names
+_PREFIXES = ("", "eval_", "test_", "val_", "valid_", "validation_", "server_", "central_", "centralized_")
+_ROUNDING = 1e-6  # by which a mean of shares may be above 1
+_WORDS = {"loss": ("loss",), "accuracy": ("accuracy", "acc"), "rmse": ("rmse",)}
+
+
+def training_loss(metrics: Mapping[str, object], key: str = "") -> float | None:
+    """Return the loss of a training: ``train_loss``, else ``loss``, else the metric called ``key``; None for none."""
+    return next(_numbers(metrics, (*TRAINING_LOSSES, key)), None)
+
+
+def evaluation_loss(metrics: Mapping[str, object], key: str = "") -> float | None:
+    """Return the loss of an evaluation, as :func:`measured` finds it."""
+    return measured(metrics, "loss", key)
+
+
+def measured(metrics: Mapping[str, object], kind: str, key: str = "") -> float | None:
+    """Return what an evaluation has measured of a kind of :data:`KINDS`; None for nothing.
+
+    That is the metric of this name, else ``eval_…``, ``test_…``, ``val_…`` and the like. Of losses then the one called
+    ``key``; of accuracies and RMSEs the first whose name ends so, as in ``top1_accuracy``.
+    """
+    words = _WORDS[kind]
+    names = [prefix + word for prefix in _PREFIXES for word in words]
+    ends = [name for name in metrics if any(name.lower().endswith((f"_{word}", f"-{word}")) for word in words)]
+    return next(_numbers(metrics, (*names, *([key] if kind == "loss" else ends))), None)
+
+
+def as_share(accuracy: float | None, per_cent: bool = False) -> tuple[float | None, str | None]:
+    """Return an accuracy as a share from 0 to 1, and what there is to say where it was none.
+
+    ``per_cent`` says that those before it were, so that 0.8 is one of them and no share.
+
+    Examples
+    --------
+    >>> as_share(0.5)
+    (0.5, None)
+    >>> as_share(50.0)[0]
+    0.5
+    """
+    if accuracy is None or not (accuracy > 1 or accuracy < 0):
+        return accuracy and accuracy / (100 if per_cent else 1), None
+    remedy = "Return a share from 0 to 1."
+    if 1 + _ROUNDING < accuracy <= 100:
+        return accuracy / 100, f"is {accuracy:g}: it is taken for per cent and recorded as {accuracy / 100:g}. {remedy}"
+    if 1 < accuracy <= 1 + _ROUNDING:
+        return 1.0, None
+    return None, f"is {accuracy:g}, neither a share nor per cent: it is not recorded. {remedy}"
+
+
+def _numbers(metrics: Mapping[str, object], names: tuple[str, ...]) -> Iterator[float]:
+    for name in names:
+        value = metrics.get(name) if name else None
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            yield float(value)

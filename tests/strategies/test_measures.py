@@ -1,0 +1,216 @@
+"""Which metric is the loss and which the accuracy; one that is not finite costs no other, and no update."""
+
+import numpy as np
+import pytest
+from flwr.app import MetricRecord
+from flwr.serverapp.strategy import FedAvg
+
+from aoi_fl.report.measure import ACCURACY
+from aoi_fl.server.config import RunConfig
+from aoi_fl.strategies import RandomSelection
+from aoi_fl.strategies.measures import as_share, evaluation_loss, measured, training_loss
+from aoi_fl.strategies.registry import REGISTRY
+from aoi_fl.strategies.selection.selector import AskedChoice
+from tests.strategies.federation import HOSTILE, everyone, examples_of, honest_app, hostile_app, play, play_in_vain
+
+N = 4
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("metrics", "loss"),
+    [
+        ({"val_loss": 1.0, "train_loss": 2.0, "loss": 3.0}, 2.0),
+        ({"loss_scale": 65536.0, "loss": 3.0}, 3.0),
+        ({"aux_loss": 0.1, "loss": 3}, 3.0),
+        ({"loss": 3, "train_loss": 2}, 2.0),
+        ({"val_loss": 1.0}, None),
+        ({"val_loss": 1.0, "mine": 4}, 4.0),
+        ({"train_loss": [1.0, 2.0], "loss": 3.0}, 3.0),
+        ({"gloss": 1.0, "lossless": 2.0, "my_train_loss": 3.0}, None),
+        ({}, None),
+    ],
+)
+def test_the_loss_of_a_training(metrics, loss):
+    assert training_loss(MetricRecord(metrics), "mine") == loss
+
+
+@pytest.mark.parametrize(
+    ("metrics", "found"),
+    [
+        ({"loss_scale": 9.0, "loss": 1.0, "access_rate": 3.0, "accuracy": 0.5}, (1.0, 0.5, None)),
+        ({"eval_loss": 1.0, "eval_acc": 0.5}, (1.0, 0.5, None)),
+        ({"accumulated": 7.0, "top1_accuracy": 0.5, "aux_loss": 3.0}, (None, 0.5, None)),
+        ({"loss": 1, "val_rmse": 2.0}, (1.0, None, 2.0)),
+    ],
+)
+def test_what_an_evaluation_has_measured(metrics, found):
+    assert tuple(measured(MetricRecord(metrics), kind) for kind in ("loss", "accuracy", "rmse")) == found
+    assert evaluation_loss({"mine": 2}, "mine") == 2.0
+
+
+def reporting(kind="train", **metrics):
+    """Return an app in which every client reports these metrics; of a function, what it makes of the client."""
+
+    def spoil(message, act):
+        reply = act()
+        number = reply.content["metrics"]["num-examples"] // 10 - 1
+        own = {k: v(number) if callable(v) else v for k, v in metrics.items()}
+        reply.content["metrics"] = MetricRecord({"num-examples": examples_of(number), **own})
+        return reply
+
+    return hostile_app(spoil, (kind,), range(N))
+
+
+@pytest.mark.parametrize(
+    ("metrics", "losses"),
+    [
+        ({"val_loss": 9.0, "loss": lambda c: float(c)}, [0, 1, 2, 3]),
+        ({"loss_scale": NAN, "aux_loss": INF, "train_loss": lambda c: c}, [0, 1, 2, 3]),
+        ({"a_loss": NAN, "b": [NAN, 1.0]}, [None] * 4),
+        ({"loss": 7}, [7.0] * 4),
+    ],
+)
+def test_another_metric_costs_no_update_and_is_no_loss(metrics, losses, tmp_path):
+    notes, _, _ = play(everyone, reporting(**metrics), tmp_path)
+    for record in notes.rounds:
+        parts = sorted(record.participations, key=lambda part: part.client)
+        assert [(part.outcome, part.loss) for part in parts] == [("trained", loss) for loss in losses]
+
+
+@pytest.mark.parametrize("metrics", [{"loss": NAN}, {"train_loss": -INF, "loss": 1.0}, {"mine": NAN}])
+def test_a_loss_that_is_not_finite_is_refused(metrics, tmp_path):
+    notes = play_in_vain(everyone, reporting(**metrics), tmp_path, rounds=1, loss_metric="mine")
+    assert {part.outcome for part in notes.rounds[0].participations} == {"refused"}
+
+
+@pytest.mark.parametrize("policy", ["rpow-d", "oort"])
+def test_the_losses_by_which_clients_are_chosen(policy, tmp_path):
+    seen = []
+
+    def make(**settings):
+        strategy = REGISTRY[policy].make(RunConfig(policy=policy, num_clients=N, clients_per_round=N).flat(),
+            weights="auto", **settings)  # fmt: skip
+        learn = strategy.policy.selector.learn
+        strategy.policy.selector.learn = lambda round_, population, report: (
+            seen.append(report.losses.tolist()), learn(round_, population, report)
+        )  # fmt: skip
+        return strategy
+
+    app = reporting(loss_scale=65536.0, val_loss=lambda c: -float(c), mine=lambda c: c)
+    play(make, app, tmp_path, rounds=1, loss_metric="mine")
+    assert seen == [[0.0, 1.0, 2.0, 3.0]]
+
+
+def test_the_run_key_reaches_the_strategy():
+    from aoi_fl.server.strategy import make_strategy
+
+    config = RunConfig.parse({"loss-metric": "mine", "policy": "rpow-d", "num-clients": 4, "clients-per-round": 2})
+    assert make_strategy(config, "r").options.loss_metric == "mine"
+
+
+def one_bad(**bad):
+    """Return an app in which one client's evaluation has other metrics."""
+
+    def spoil(message, act):
+        reply = act()
+        reply.content["metrics"].update(bad)
+        return reply
+
+    return hostile_app(spoil, ("evaluate",))
+
+
+def mean(values, without=()):
+    clients = [c for c in range(N) if c not in without]
+    return np.average([values(c) for c in clients], weights=[examples_of(c) for c in clients])
+
+
+@pytest.mark.parametrize("bad", [NAN, INF, -INF])
+def test_an_evaluation_keeps_its_good_metrics(bad, tmp_path, caplog):
+    notes, _result, _ = play(everyone, one_bad(loss=bad, accuracy=0.9, speed=3.0), tmp_path, evaluate_clients=N)
+    for record in notes.rounds:
+        assert record.client_loss == pytest.approx(mean(float, [HOSTILE])) and record.dropped == 0
+        assert record.client_accuracy == pytest.approx(mean(lambda c: 0.9 if c == HOSTILE else 0.5))
+    assert "metric loss of client-1 is no finite number" in caplog.text
+    notes, _, _ = play(everyone, one_bad(extra=bad), tmp_path / "extra", evaluate_clients=N)
+    assert notes.rounds[0].client_loss == pytest.approx(mean(float))
+
+
+def test_an_evaluation_without_a_good_metric_is_dropped(tmp_path):
+    notes, _, _ = play(everyone, one_bad(loss=NAN, accuracy=INF), tmp_path, evaluate_clients=N)
+    assert [record.dropped for record in notes.rounds] == [1, 1]
+    assert notes.rounds[0].client_accuracy == pytest.approx(0.5)
+
+
+def test_flowers_strategies_and_users_functions_see_numbers_only(tmp_path):
+    seen = []
+
+    def together(contents, key):
+        seen.append([content["metrics"]["loss"] for content in contents])
+        return MetricRecord({"loss": max(seen[-1])})
+
+    for how in ({"aggregation": FedAvg()}, {"evaluate_metrics_aggr_fn": together}):
+        notes, _, _ = play(
+            lambda how=how, **s: RandomSelection(N, **s, **how), one_bad(loss=NAN), tmp_path / str(len(how)),
+            rounds=1, evaluate_clients=N,
+        )  # fmt: skip
+        wanted = mean(float, [HOSTILE]) if "aggregation" in how else 3.0
+        assert notes.rounds[0].client_loss == pytest.approx(wanted)
+    assert seen == [[0.0, 2.0, 3.0]]
+
+
+def test_a_step_of_ones_own_that_fails_ends_no_run(tmp_path):
+    class Own(RandomSelection):
+        def aggregate_evaluate(self, server_round, replies):
+            raise KeyError("perplexity")
+
+    notes, _, _ = play(lambda **s: Own(N, **s), honest_app(), tmp_path, evaluate_clients=N)
+    assert [record.trained for record in notes.rounds] == [N, N] and notes.rounds[0].client_loss is None
+
+
+@pytest.mark.parametrize("bad", [NAN, INF])
+def test_a_candidate_without_a_finite_loss_is_passed_over(bad, tmp_path):
+    notes, _, _ = play(lambda **s: AskedChoice(2, N, **s), one_bad(loss=bad), tmp_path, rounds=1)
+    trained = [part.client for part in notes.rounds[0].participations if part.outcome == "trained"]
+    assert sorted(trained) == [2, 3]  # the loss is the client's number
+
+
+# Accuracy -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "share", "cautioned"),
+    [(0.5, 0.5, False), (1.0, 1.0, False), (1.0000000000000002, 1.0, False), (99.982, 0.99982, True),
+     (100.0, 1.0, True), (1.5, 0.015, True), (4531.0, None, True), (-0.1, None, True), (None, None, False)],
+)  # fmt: skip
+def test_an_accuracy_is_a_share(accuracy, share, cautioned):
+    found, caution = as_share(accuracy)
+    assert found == pytest.approx(share) if share is not None else found is None
+    assert (caution is not None) == cautioned
+
+
+@pytest.mark.parametrize("name", ["accuracy", "centralized_acc"])
+def test_an_accuracy_in_per_cent_is_shown_right(name, tmp_path, caplog):
+    from tests.strategies.federation import LocalGrid, Notes, RoundOptions, model
+
+    notes = Notes()
+    strategy = RandomSelection(N, observer=notes, options=RoundOptions(run="r", evaluate_clients=0, join_timeout=0.2))
+    percents = [0.0, 12.5, 0.8, 99.982]
+    strategy.start(
+        LocalGrid(honest_app(), {"runs-dir": str(tmp_path)}, N), model(), 3,
+        evaluate_fn=lambda round_, arrays: MetricRecord({name: percents[round_]}),
+    )  # fmt: skip
+    assert [r.test_accuracy for r in notes.rounds] == pytest.approx([0.125, 0.008, 0.99982])
+    assert [ACCURACY.show(r.test_accuracy) for r in notes.rounds] == ["12.50 %", "0.80 %", "99.98 %"]
+    assert caplog.text.count("taken for per cent") == 1
+
+
+def test_a_ledger_of_an_earlier_version_is_shown_right():
+    assert ACCURACY.show(99.982) == "99.98 %" and ACCURACY.show(0.5) == "50.00 %"
+    np.testing.assert_array_equal(ACCURACY.scaled(np.array([0.8, np.nan, 98.0])), [0.8, np.nan, 98.0])
+    np.testing.assert_array_equal(ACCURACY.scaled(np.array([np.nan, 0.5])), [np.nan, 50.0])
+
+
+def test_clients_accuracies_in_per_cent(tmp_path):
+    notes, _, _ = play(everyone, reporting("evaluate", accuracy=90.0, loss=1.0), tmp_path, evaluate_clients=N)
+    assert [record.client_accuracy for record in notes.rounds] == pytest.approx([0.9, 0.9])
