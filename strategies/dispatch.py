@@ -31,6 +31,12 @@ class Dispatch:
         """Return the number of the message that a client was sent."""
         return self._sent[client].metadata.message_id
 
+    def trained_by(self, reply: Message) -> int | None:
+        """Return the client that a reply to one of a training step's messages comes from; None of any other reply."""
+        answered = reply.metadata.reply_to_message_id
+        sent = self._sent.items() if self._kind == TRAINING else ()
+        return next((client for client, message in sent if message.metadata.message_id == answered), None)
+
     @property
     def count(self) -> int:
         """How many clients are written to."""

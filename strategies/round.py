@@ -17,6 +17,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
+from aoi_fl.flower.grids import open_grids
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.base import Aggregation
@@ -92,6 +93,7 @@ class AgeAwareStrategy(Steps):
         else:
             options = inherited(options, aggregation)
             made = ByFlower(aggregation, options)
+        open_grids()
         needs = policy.traits.clients_needed if options.min_clients is None else options.min_clients
         super().__init__(policy, needs, made, weights, configure, options, observer or Log(), resume)
         self.stopped: str | None = None

@@ -10,6 +10,7 @@ A subclass may replace a step. Replies are judged and recorded before they reach
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Literal, TypeAlias
@@ -20,7 +21,7 @@ from flwr.serverapp import Grid
 
 from aoi_fl.science import draws
 from aoi_fl.science.clock import FIRST
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, NothingTrainedError
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.base import (
     MODEL_STAYS,
@@ -32,7 +33,7 @@ from aoi_fl.strategies.aggregation.base import (
     log_failure,
     nodes_of,
 )
-from aoi_fl.strategies.aggregation.flower import in_types_of
+from aoi_fl.strategies.aggregation.flower import in_types_of, is_opaque
 from aoi_fl.strategies.aggregation.held import HeldUpdates
 from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.aggregation.metrics import whole
@@ -41,7 +42,17 @@ from aoi_fl.strategies.collect import Collector, decline, drop
 from aoi_fl.strategies.dispatch import Dispatch
 from aoi_fl.strategies.evaluation import Evaluation
 from aoi_fl.strategies.exchange import Exchange
-from aoi_fl.strategies.guard import Refused, check_metrics, is_bounded, metrics_of, read_update
+from aoi_fl.strategies.guard import (
+    Refused,
+    Update,
+    check_metrics,
+    check_name,
+    is_bounded,
+    metrics_of,
+    read_answer,
+    read_update,
+)
+from aoi_fl.strategies.judged import Sieve, judge_replies
 from aoi_fl.strategies.measures import evaluation_loss
 from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Plan, Policy, RoundView, named
@@ -80,6 +91,7 @@ class Steps(Bookkeeping):
         self._planned = 0  # the round of the plan
         self._cautioned: set[str] = set()
         self._per_cent: set[str] = set()  # whose accuracies have been above 1
+        self._sieve: Sieve | None = None  # where somebody else plays the rounds
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -103,6 +115,10 @@ class Steps(Bookkeeping):
             self._pace.begin(lambda: self._greet_newcomers(server_round, grid))
             plan = self._make_plan(server_round, arrays, grid)
         self._outstanding, self._withheld = not self._last, False
+        if not self._last:
+            options = self.options
+            self._sieve = Sieve(options.arrayrecord_key, options.weighted_by_key, grid.run.run_id)
+            judge_replies(grid, self._judged)
         return self._train_messages(plan, arrays, config, grid)
 
     def _make_plan(self, round_: int, arrays: ArrayRecord, grid: Grid, *, second_attempt: bool = False) -> Plan:
@@ -139,6 +155,48 @@ class Steps(Bookkeeping):
         for name, value in plan.ledger.items():
             setattr(record, name, value)
         return plan
+
+    def _judged(self, replies: list[Message]) -> list[Message]:
+        """Return what a loop that is not ours may see of replies: those of a training step are judged first."""
+        if self._sieve is None or not any(self._dispatch.trained_by(reply) is not None for reply in replies):
+            return replies
+        return self._sieve.sort(replies, self._update_of)
+
+    def _update_of(self, reply: Message) -> Update | None:
+        """Return the update in a reply of this round's training; None if it is another's.
+
+        Raises
+        ------
+        Refused
+            It cannot be used, or its client declines.
+        """
+        client = self._dispatch.trained_by(reply)
+        if client is None:
+            return None
+        answer = read_answer(reply)
+        if answer is not None:
+            check_name(answer.name, self.roster.name(client))
+            if not answer.takes_part:
+                raise Refused("it declines")
+        return read_update(
+            reply, self._model, self.options.weighted_by_key,
+            None if self.options.compression == NONE else self.options.compression,
+            arrays_key=self.options.arrayrecord_key, opaque=self._aggregation.opaque or is_opaque(self._model),
+        )  # fmt: skip
+
+    def _settle(self, arrays: ArrayRecord) -> None:
+        self._hear_refused()
+        super()._settle(arrays)
+
+    def _leave(self) -> None:
+        with suppress(NothingTrainedError):
+            self._hear_refused()
+        super()._leave()
+
+    def _hear_refused(self) -> None:
+        """Drop and name what a loop that is not ours was not shown, where it has handed nothing on either."""
+        if self._outstanding and self._sieve is not None and self._sieve.holds:
+            self.aggregate_train(self._record.round, ())
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -282,6 +340,8 @@ class Steps(Bookkeeping):
         def keep(exchange: Exchange | None, silent: set[int]) -> Collection[int]:
             return self._stragglers.keep(self._record, self._clock, exchange, collector, silent)
 
+        if self._sieve is not None:
+            replies = self._sieve.together(replies)
         for client in self._take(replies, take, keep):
             collector.drop(client, "late", self._dispatch.why_missing, self._dispatch.message_id(client))
         return collector, before

@@ -191,7 +191,7 @@ def test_a_first_round_in_vain_is_a_warning_to_a_loop_of_ones_own_and_ends_nothi
     np.testing.assert_allclose(arrays["w"].numpy(), [2.0, 2.0], rtol=1e-6)
     (said,) = [m for m in caplog.messages if "not one update could be used" in m]
     assert said.endswith("(After 3 such rounds the run ends as failed.)")
-    assert ("client-0 failed: error: OSError" if make is Bare else "3 client(s) were sent the model") in said
+    assert "client-0 failed: error: OSError" in said
 
 
 @pytest.mark.parametrize("make", LOOPS.values(), ids=LOOPS)
