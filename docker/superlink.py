@@ -1,9 +1,12 @@
-"""Flower's SuperLink, with one connection to its database: ``python -m aoi_fl.docker.superlink``, with its options."""
+"""Flower's SuperLink with its options, ``python -m aoi_fl.docker.superlink``.
+
+It has one connection to its database, and refuses replies that would harm others.
+"""
 
 import sys
 from importlib.metadata import entry_points
 
-from aoi_fl.flower.superlink import connect_once
+from aoi_fl.flower.superlink import connect_once, refuse_strange_replies
 
 _COMMAND = "flower-superlink"
 
@@ -11,6 +14,7 @@ _COMMAND = "flower-superlink"
 def main() -> None:
     """Run Flower's command in this process."""
     connect_once()
+    refuse_strange_replies()
     sys.argv[0] = _COMMAND
     (command,) = entry_points(group="console_scripts", name=_COMMAND)
     command.load()()

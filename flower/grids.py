@@ -1,7 +1,9 @@
 """Which of Flower's grids is at hand: whether a reply comes over a network, and may stall or break off on its way."""
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial, wraps
 from itertools import count
 from typing import Any, TypeAlias
@@ -21,6 +23,7 @@ Receive: TypeAlias = Callable[..., Iterable[Message]]  # a bound ``send_and_rece
 _RECEIVES = "_aoi_receives"  # an attribute of a grid: what plays its ``send_and_receive``
 _FORKS = "GRPC_ENABLE_FORK_SUPPORT"
 _BROKEN = 20  # calls in a row, broken off by errors of the SuperLink's own
+_HERE = threading.local()
 
 
 def uploads(grid: Grid) -> bool:
@@ -49,9 +52,9 @@ def be_patient(grid: Grid) -> None:
     give_up, succeeded, broken = invoker.should_giveup, invoker.on_success, count(1)
 
     def should_give_up(error: Any) -> bool:
-        if error.code().name != "INTERNAL":
+        if not is_broken_off(error):
             return bool(give_up(error))
-        return next(broken) >= _BROKEN
+        return getattr(_HERE, "once", False) or next(broken) >= _BROKEN
 
     def on_success(state: Any) -> None:
         nonlocal broken
@@ -59,6 +62,22 @@ def be_patient(grid: Grid) -> None:
         succeeded(state)
 
     invoker.should_giveup, invoker.on_success = should_give_up, on_success
+
+
+def is_broken_off(error: Exception) -> bool:
+    """Tell whether a SuperLink has broken a call off by an error of its own."""
+    code = getattr(error, "code", None)
+    return callable(code) and getattr(code(), "name", "") == "INTERNAL"
+
+
+@contextmanager
+def once() -> Iterator[None]:
+    """Within, in this thread, a call that a SuperLink breaks off is not tried again: the caller knows what to do."""
+    _HERE.once = True
+    try:
+        yield
+    finally:
+        _HERE.once = False
 
 
 def open_grids() -> None:

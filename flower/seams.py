@@ -160,7 +160,6 @@ REPLIES = Seam(
         "flwr.proto.message_pb2:PullObjectRequest",
         "flwr.proto.message_pb2:ConfirmMessageReceivedRequest",
         "flwr.app:Metadata",
-        "flwr.supercore.inflatable.inflatable_object:iterate_object_tree",
         "flwr.supercore.inflatable.inflatable_utils:inflate_object_from_contents",
     ),
     "each reply is asked for by itself",
@@ -189,7 +188,23 @@ DATABASE = Seam(
     "many clients at a time make a SuperLink wait for its own database, and break calls off",
 )
 
+INTAKE = Seam(
+    "replies checked as nodes send them",
+    "superlink",
+    (
+        "flwr.server.superlink.fleet.message_handler.message_handler:push_messages(request, state)",
+        "flwr.superlink.servicer.runtime.runtime_handlers:push_messages(request, state, task)",
+        "flwr.server.superlink.linkstate:LinkState.store_object",
+        "flwr.proto.fleet_pb2:PushMessagesRequest",
+        "flwr.proto.fleet_pb2:PushMessagesResponse",
+    ),
+    "a node may keep the SuperLink busy with a reply of very many objects",
+    since="1.34",
+    before="1.35",
+    named=False,
+)
+
 SEAMS = (
     MESSAGES, IDENTITY, ERRORS, REPLIES, GRPC_GRID, HTTP_GRID, LOOP, BEATS, WARM, CONTROL, FLEET, VIRTUAL, SIZES,
-    DATABASE,
+    DATABASE, INTAKE,
 )  # fmt: skip

@@ -8,14 +8,19 @@ with 1.40 the SuperNodes': what speaks HTTP shares one port.
 
 import re
 import socket
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
-from aoi_fl.flower.seams import CONTROL, DATABASE, FLEET, GRPC_GRID
+from aoi_fl.flower.replies import error_reply, most_objects, objects_in
+from aoi_fl.flower.seams import CONTROL, DATABASE, FLEET, GRPC_GRID, INTAKE
 
 _HOST = "127.0.0.1"
+_UNKNOWN = 5000  # objects of a reply, at most, where this process has not seen the run's messages
+_LARGEST = 1e12  # seconds
 _TURN = 60.0  # seconds that a call waits for its turn at the database
 # What a SuperLink writes into its log, and the port that it got where it was left to the system.
 CONTROL_LISTENS = re.compile(r"Control (?:HTTP )?API on \S*?:(\d+)")
@@ -94,6 +99,82 @@ def connect_once() -> None:
         return make(url, **settings)
 
     module.create_engine = create_engine
+
+
+def refuse_strange_replies() -> None:
+    """Have a SuperLink in this process put an error in the place of a reply that would harm others.
+
+    Such is one of many more objects than the ServerApp's messages have, which keeps the database from all others for
+    minutes, and one with a time that is no number, over which the SuperLink fails in every call that names it. One in
+    another node's name, or of another run, is not stored at all.
+    """
+    if not INTAKE.there:
+        INTAKE.say_what_is_lost()
+        return
+    from flwr.server.superlink.fleet.message_handler import message_handler
+    from flwr.superlink.servicer.runtime import runtime_handlers
+
+    handler: Any = message_handler
+    runtime: Any = runtime_handlers
+    take, send, sizes = handler.push_messages, runtime.push_messages, dict[int, int]()
+
+    def push_from_app(request: Any, state: Any, task: Any) -> Any:
+        found = [len(objects_in(tree)) for tree in request.message_object_trees]
+        sizes[task.run_id] = max([sizes.get(task.run_id, 0), *found])
+        return send(request, state, task)
+
+    def push_from_node(request: Any, state: Any) -> Any:
+        why = _strange(request, sizes)
+        return take(request, state) if why is None else _error_in_place(request, state, take, why)
+
+    handler.push_messages, runtime.push_messages = push_from_node, push_from_app
+
+
+def _strange(request: Any, sizes: Mapping[int, int]) -> str | None:
+    """Return what is wrong with a node's reply; None if nothing."""
+    if len(request.messages_list) != 1 or len(request.message_object_trees) != 1:
+        return "it sends several replies at once"
+    told = request.messages_list[0].metadata
+    if told.src_node_id != request.node.node_id:
+        return "it replies in another node's name"
+    for number in (told.ttl, told.created_at, *request.clientapp_runtime_list):
+        if not (isfinite(number) and abs(number) < _LARGEST):
+            return f"a time in its reply is {number}"
+    most = most_objects(sizes[told.run_id]) if told.run_id in sizes else _UNKNOWN
+    if len(objects_in(request.message_object_trees[0], most)) > most:
+        return f"its reply is made of more than {most} objects"
+    return None
+
+
+def _error_in_place(request: Any, state: Any, take: Callable[[Any, Any], Any], why: str) -> Any:
+    """Store an error reply of a node, if it was asked, and return what that node is to be answered."""
+    from flwr.common.serde import message_to_proto
+    from flwr.proto.fleet_pb2 import PushMessagesRequest, PushMessagesResponse
+    from flwr.supercore.inflatable.inflatable_object import get_object_tree
+
+    told = request.messages_list[0].metadata if request.messages_list else None
+    asked = None if told is None else state.get_valid_message_ins(told.reply_to_message_id)
+    if told is None or asked is None or int(asked["dst_node_id"]) % 2**64 != request.node.node_id:
+        return PushMessagesResponse()
+    now = time.time()
+    error = error_reply(
+        why,
+        run_id=int(asked["run_id"]) % 2**64,
+        src_node_id=request.node.node_id,
+        reply_to_message_id=told.reply_to_message_id,
+        created_at=now,
+        ttl=asked["created_at"] + asked["ttl"] - now,
+        group_id=asked["group_id"],
+        message_type=asked["message_type"],
+    )
+    answer = take(
+        PushMessagesRequest(
+            node=request.node, messages_list=[message_to_proto(error)], message_object_trees=[get_object_tree(error)]
+        ),
+        state,
+    )
+    state.store_object(error.metadata.run_id, answer.session_id, error.metadata.message_id, error.deflate())
+    return PushMessagesResponse(reconnect=answer.reconnect, session_id=answer.session_id)
 
 
 def free_ports(count: int) -> list[int]:

@@ -4,6 +4,7 @@ import atexit
 import logging
 import math
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
@@ -172,8 +173,12 @@ class Bookkeeping(Strategy):
         if self._joining is not None and (round_ < self._record.round or (over and round_ == self._record.round)):
             raise self._played()
 
+    def _hear_refused(self) -> None:
+        """Drop and name whose replies a loop that is not ours was not shown, where it has handed nothing on."""
+
     def _settle(self, arrays: ArrayRecord) -> None:
         """See by the model that somebody else comes with whether something was made of replies that we did not get."""
+        self._hear_refused()
         if self._outstanding:
             self._outstanding, self._unrecorded = False, arrays
             self._record.empty = self._withheld = arrays is self._model
@@ -274,6 +279,8 @@ class Bookkeeping(Strategy):
         Where replies were never handed on, and nobody came back with a model, this is the first moment to say so. It is
         too late to fail the run, whose ledger alone can still be put right.
         """
+        with suppress(NothingTrainedError):  # as is said below
+            self._hear_refused()
         self._close()
         self._withheld, self._outstanding = self._withheld or self._outstanding, False
         nothing = None if self._so_far.trained else self._nothing_trained()

@@ -12,7 +12,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from aoi_fl.flower.grids import uploads
-from aoi_fl.flower.replies import Replies, batched, send
+from aoi_fl.flower.replies import Replies, batched, send, size_of
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.clock import MACHINE, Clock, clock_of
 from aoi_fl.strategies.uploads import Uploads
@@ -78,7 +78,7 @@ class Exchange:
         self._grid = grid
         self._replies: Replies | Uploads | Grid = grid
         if uploads(grid):
-            self._replies = Replies(grid, large=one_by_one) if batched(grid) else Uploads(grid)
+            self._replies = Uploads(grid)
         self._spent = 0.0  # seconds that the last look took
         self._begun = self._clock.now()
         self._deadline = self._latest = self._begun + timeout
@@ -99,6 +99,9 @@ class Exchange:
             message.metadata.ttl = life
         everything = list(messages.values())
         pushed = send(grid, everything, large=one_by_one) if uploads(grid) else set(grid.push_messages(everything))
+        if batched(grid):
+            sizes = {m.metadata.message_id: size_of(m.content) for m in everything if m.has_content()}
+            self._replies = Replies(grid, large=one_by_one, sizes=sizes, is_late=self._is_late)
         self._client_of = {m.metadata.message_id: c for c, m in messages.items() if m.metadata.message_id in pushed}
         self.missing: set[int] = set(messages)
         order = list(self._client_of) if enough is None else sorted(self._client_of, key=self._clock.arrives)
@@ -106,6 +109,9 @@ class Exchange:
         train_alone = getattr(grid, "train_alone", None)
         if enough is not None and train_alone is not None:
             train_alone(order[enough:])
+
+    def _is_late(self) -> bool:
+        return self._clock.now() >= self._deadline
 
     @property
     def elapsed(self) -> float:
@@ -230,7 +236,8 @@ class Exchange:
         there = replies.look(pending)
         self._spent = self._clock.now() - begun
         in_turn = self._ordered and wait
-        for message_id in (i for i, j in takewhile(_same, zip(pending, there, strict=False))) if in_turn else there:
+        in_order = [i for i, j in takewhile(_same, zip(pending, there, strict=False))] if in_turn else None
+        for message_id in replies.small_first(there) if in_order is None else in_order:
             reply = replies.fetch(message_id)
             if reply is not None:
                 yield reply

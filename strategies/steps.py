@@ -10,7 +10,6 @@ A subclass may replace a step. Replies are judged and recorded before they reach
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Literal, TypeAlias
@@ -21,7 +20,7 @@ from flwr.serverapp import Grid
 
 from aoi_fl.science import draws
 from aoi_fl.science.clock import FIRST
-from aoi_fl.science.errors import ConfigError, NothingTrainedError
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.base import (
     MODEL_STAYS,
@@ -183,15 +182,6 @@ class Steps(Bookkeeping):
             None if self.options.compression == NONE else self.options.compression,
             arrays_key=self.options.arrayrecord_key, opaque=self._aggregation.opaque or is_opaque(self._model),
         )  # fmt: skip
-
-    def _settle(self, arrays: ArrayRecord) -> None:
-        self._hear_refused()
-        super()._settle(arrays)
-
-    def _leave(self) -> None:
-        with suppress(NothingTrainedError):
-            self._hear_refused()
-        super()._leave()
 
     def _hear_refused(self) -> None:
         """Drop and name what a loop that is not ours was not shown, where it has handed nothing on either."""

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import grpc
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
@@ -11,7 +12,7 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, 
 
 from aoi_fl.flower.errors import MESSAGE_UNAVAILABLE
 from aoi_fl.flower.messages import send, sign
-from aoi_fl.flower.replies import Replies
+from aoi_fl.flower.replies import Replies, size_of
 from aoi_fl.flower.seams import REPLIES
 
 pytestmark = pytest.mark.skipif(not REPLIES.there, reason=REPLIES.lost)
@@ -29,11 +30,19 @@ def asked(node: int) -> Message:
     return send(Message(RecordDict({"a": ConfigRecord()}), node, "query.hello"), f"question {node}")
 
 
+class BrokenOff(Exception):
+    """What gRPC raises where a SuperLink fails."""
+
+    def code(self):
+        return grpc.StatusCode.INTERNAL
+
+
 class Stub:
     """The calls of a SuperLink that holds one reply of each node, with the objects that it has uploaded."""
 
     def __init__(self) -> None:
         self.replies, self.objects, self.confirmed = [], {}, []
+        self.poison, self.calls, self.pulled = set(), [], []
 
     def upload(self, reply: Message, objects: dict[str, bytes] | None = None, kind: str | None = None) -> None:
         sign(reply, reply.object_id)
@@ -46,12 +55,18 @@ class Stub:
         self.objects |= whole | {reply.object_id if part == "" else part: c for part, c in (objects or {}).items()}
 
     def PullMessages(self, request):
+        self.calls.append(list(request.message_ids))
+        if self.poison & set(request.message_ids):
+            raise BrokenOff
         return SimpleNamespace(
             messages_list=[m for m, _ in self.replies if m.metadata.reply_to_message_id in request.message_ids],
             message_object_trees=[t for m, t in self.replies if m.metadata.reply_to_message_id in request.message_ids],
         )
 
     def PullObject(self, request):
+        self.pulled.append(request.object_id)
+        if request.object_id in self.poison:
+            raise BrokenOff
         content = self.objects.get(request.object_id)
         return SimpleNamespace(object_found=content is not None, object_available=True, object_content=content)
 
@@ -59,8 +74,8 @@ class Stub:
         self.confirmed.append(request.message_object_id)
 
 
-def replies_of(stub: Stub, large: bool = False) -> Replies:
-    return Replies(SimpleNamespace(run=SimpleNamespace(run_id=5), node=None, _stub=stub), large=large)
+def replies_of(stub: Stub, large: bool = False, **more) -> Replies:
+    return Replies(SimpleNamespace(run=SimpleNamespace(run_id=5), node=None, _stub=stub), large=large, **more)
 
 
 def reply_to(message: Message, **records) -> Message:
@@ -150,3 +165,85 @@ def test_a_reply_to_what_was_not_asked_is_left_alone():
     stub.upload(reply_to(liar))
     replies = replies_of(stub)
     assert replies.look([honest.metadata.message_id]) == []
+
+
+@pytest.mark.parametrize("poisoned", [{0}, {7}, {199}, {3, 4, 150}], ids=str)
+def test_one_poisoned_message_does_not_hide_the_others(poisoned):
+    stub, asked_all = Stub(), [asked(node) for node in range(100, 300)]
+    for message in asked_all:
+        stub.upload(reply_to(message))
+    ids = [message.metadata.message_id for message in asked_all]
+    stub.poison = {ids[i] for i in poisoned}
+    replies = replies_of(stub)
+    sound = [i for i in ids if i not in stub.poison]
+    assert replies.look(ids) == sound and len(stub.calls) <= 1 + 2 * 9 * len(poisoned)
+    assert all(replies.fetch(i).has_content() for i in sound)
+    assert replies.look(list(stub.poison)) == []
+    found = replies.look(list(stub.poison))  # the third time is the last
+    assert set(found) == stub.poison
+    for message_id in found:
+        lost = replies.fetch(message_id)
+        assert lost.has_error() and lost.metadata.reply_to_message_id == message_id
+    calls = len(stub.calls)
+    replies.look(list(stub.poison))
+    assert len(stub.calls) == calls
+
+
+def test_after_the_deadline_a_failing_call_is_not_divided():
+    stub, messages = Stub(), [asked(node) for node in (1, 2, 3, 4)]
+    ids = [message.metadata.message_id for message in messages]
+    stub.poison = set(ids)
+    replies_of(stub, is_late=lambda: True).look(ids)
+    assert stub.calls == [ids]
+
+
+def test_a_reply_over_whose_object_the_superlink_fails_is_lost():
+    stub, liar, honest = Stub(), asked(LIAR), asked(HONEST)
+    reply = reply_to(liar)
+    stub.upload(reply)
+    stub.upload(reply_to(honest, a=ConfigRecord({"n": 2})))
+    stub.poison = {reply.object_id}
+    replies, (number, other) = replies_of(stub), (liar.metadata.message_id, honest.metadata.message_id)
+    assert replies.look([number, other]) == [number, other]
+    assert [replies.fetch(number) for _ in range(2)] == [None, None]
+    assert replies.fetch(number).has_error() and replies.fetch(other).has_content()
+
+
+TREES = {
+    "wide": lambda n: {f"r{i}": ConfigRecord({"i": i}) for i in range(n)},
+    "arrays": lambda n: {"w": ArrayRecord({f"x{i}": Array(np.full(1, i)) for i in range(n // 2)})},
+}
+
+
+@pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
+@pytest.mark.parametrize("size", [300, 3000])
+def test_a_reply_of_too_many_objects_is_refused_unfetched(size, tree):
+    stub, liar = Stub(), asked(LIAR)
+    stub.upload(reply_to(liar, **tree(size)))
+    number = liar.metadata.message_id
+    replies = replies_of(stub, sizes={number: 4})
+    assert replies.look([number]) == [number]
+    lost = replies.fetch(number)
+    assert lost.has_error() and "objects" in lost.error.reason and not stub.pulled
+
+
+def test_a_large_reply_is_fetched_last_and_until_the_deadline():
+    stub, liar, honest = Stub(), asked(LIAR), asked(HONEST)
+    stub.upload(reply_to(liar, **TREES["wide"](100)))
+    stub.upload(reply_to(honest))
+    ids = [liar.metadata.message_id, honest.metadata.message_id]
+    replies = replies_of(stub, sizes=dict.fromkeys(ids, 4), is_late=lambda: len(stub.pulled) >= 20)
+    assert replies.small_first(replies.look(ids)) == ids[::-1]
+    assert replies.fetch(ids[0]) is None and len(stub.pulled) < 40
+    assert replies.fetch(ids[0]) is None and len(stub.pulled) < 40
+    assert replies.fetch(ids[1]).has_content()
+
+
+def test_a_model_as_large_as_the_one_sent_is_fetched_after_the_deadline():
+    stub, honest = Stub(), asked(HONEST)
+    reply = reply_to(honest, **TREES["arrays"](600))
+    stub.upload(reply)
+    number = honest.metadata.message_id
+    replies = replies_of(stub, large=True, sizes={number: size_of(reply.content)}, is_late=lambda: True)
+    replies.look([number])
+    assert len(replies.fetch(number).content["w"]) == 300
