@@ -11,7 +11,6 @@ from torch.nn import functional
 
 logger = logging.getLogger("flwr")
 _ALIGNED = 8  # channels of a group, for which cuDNN has kernels that treat all groups at once
-_FORMAT = torch.contiguous_format
 _LAYERS = (nn.Flatten, nn.Linear, nn.ReLU, nn.Conv2d, nn.MaxPool2d)
 
 
@@ -55,8 +54,8 @@ def forward(model: nn.Module, parameters: Sequence[Tensor], x: Tensor) -> Tensor
     for layer in model.children():
         if isinstance(layer, nn.Conv2d):
             each = zip(x, next(values), next(values), strict=True)
-            how = layer.stride, layer.padding, layer.dilation
-            x = torch.stack([functional.conv2d(i, weight, bias, *how) for i, weight, bias in each])
+            stride, padding, dilation = layer.stride, layer.padding, layer.dilation
+            x = torch.stack([functional.conv2d(i, w, b, stride, padding, dilation) for i, w, b in each])
         elif isinstance(layer, nn.MaxPool2d):
             x = layer(x.flatten(0, 1)).unflatten(0, x.shape[:2])
         else:
@@ -104,8 +103,8 @@ def _grouped(layer: nn.Conv2d, x: Tensor, weight: Tensor, clients: int) -> Tenso
         x = x.unflatten(1, (clients, -1))
     if odd := -x.shape[2] % _ALIGNED:
         x, weight = functional.pad(x, (0, 0, 0, 0, 0, odd)), functional.pad(weight, (0, 0, 0, 0, 0, odd))
-    images = x.flatten(1, 2).contiguous(memory_format=_FORMAT)
-    kernels = weight.flatten(0, 1).contiguous(memory_format=_FORMAT)
+    images = x.flatten(1, 2).contiguous(memory_format=torch.channels_last)
+    kernels = weight.flatten(0, 1).contiguous(memory_format=torch.channels_last)
     return functional.conv2d(images, kernels, None, layer.stride, layer.padding, layer.dilation, clients)
 
 

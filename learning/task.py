@@ -273,6 +273,7 @@ class Task:
         return self.model, self.form, sgd.device(self.device), self.model_dir, self.source
 
     def _loaded(self, arrays: Mapping[str, NDArray[np.float32]]) -> torch.nn.Module:
+        sgd.products(self.precision)
         model = working.fresh(*self._which)
         models.load_arrays(model, arrays)
         return model

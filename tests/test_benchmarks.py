@@ -119,7 +119,7 @@ def test_a_missed_number_ends_the_command_with_one(bench):
 
 def test_what_takes_docker_runs_only_when_named(bench):
     steps = {"cluster": [row("bytes", 5.0)]}
-    assert "cluster" not in command.NAMES and command.BY_NAME[0] == "cluster"
+    assert "cluster" not in command.NAMES and "cluster" in command.BY_NAME
     _, stored, _ = bench(a=[row("x", 1.0)])
     assert set(stored) == {"a"}
     _, stored, _ = bench(["cluster"], **steps)
