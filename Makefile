@@ -35,6 +35,7 @@ test: install
 test-all: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not alone"
 	$(BIN)/python -m pytest -n 0 -m alone
+	$(BIN)/python -m pytest -n 0 tests/e2e/test_hostile_node.py
 
 check: install
 	$(BIN)/ruff check .

@@ -82,3 +82,11 @@ def test_links_lead_to_what_is_there(page):
         if not re.match(r"[a-z]+:", link) and not (target.exists() and (not anchor or anchor in anchors(target))):
             broken.append(link)
     assert not broken
+
+
+def test_each_promise_of_security_names_tests_that_exist():
+    rows = re.findall(r"^\| (.*?) \| (`tests/.*?) \|$", (ROOT / "SECURITY.md").read_text(), re.MULTILINE)
+    assert len(rows) >= 10
+    for promise, tests in rows:
+        for file, name in re.findall(r"`([^`:]+)::([^`]+)`", tests):
+            assert f"def {name}(" in (ROOT / file).read_text(), promise

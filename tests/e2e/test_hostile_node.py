@@ -1,0 +1,344 @@
+"""A hostile SuperNode that speaks the Fleet API by itself, beside three honest ones, on this machine without Docker.
+
+Each message that it is sent to train it answers in another way. The SuperLink is ours, as a cluster has it, or Flower's
+own; the latter is spared the replies of thousands of objects, which it does not survive.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+import grpc
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.common.serde import message_to_proto
+from flwr.proto import fleet_pb2, message_pb2
+from flwr.supercore.constant import HEAD_BODY_DIVIDER, HEAD_VALUE_DIVIDER
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_id, get_object_tree
+
+from aoi_fl.client.looks import HEARTBEAT
+from aoi_fl.client.state import written_together
+from aoi_fl.flower.fleet import signature
+from aoi_fl.flower.messages import context, sign
+from aoi_fl.flower.virtual import Node, channels, public_pem
+from benchmarks.echo import client_app
+from benchmarks.fleet.behaviour import BEHAVIOURS
+from benchmarks.fleet.link import failure, register, superlink
+from benchmarks.fleet.node import Traffic, VirtualNode
+from benchmarks.processes import Programs
+
+HONEST, DEADLINE, ROUNDS = 3, 12.0, 64
+_CALL, _START, _RUN = 15.0, 300.0, 900.0  # seconds, at most
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _settled() -> Iterator[None]:
+    """Want no cluster."""
+    yield
+
+
+def deflated(kind: str, children: list[str], body: bytes) -> bytes:
+    """Return an object as a node uploads it."""
+    head = f"{kind}{HEAD_VALUE_DIVIDER}{','.join(children)}{HEAD_VALUE_DIVIDER}{len(body)}"
+    return head.encode() + HEAD_BODY_DIVIDER + body
+
+
+def tree_of(root: str, *children: message_pb2.ObjectTree) -> message_pb2.ObjectTree:
+    return message_pb2.ObjectTree(object_id=root, children=children)
+
+
+def names(count: int, salt: str) -> list[str]:
+    """Return numbers of objects that there are not."""
+    return [get_object_id(f"{salt} {i}".encode()) for i in range(count)]
+
+
+class Hostile(Node):
+    """A node that answers each of its trainings in another way; ``tried`` holds the forms that it has sent."""
+
+    def __init__(self, channel, key, config):
+        super().__init__(channel, key, lambda name, size: None)
+        self.config, self.tried, self.others = config, [], 2**63
+
+    async def once(self, name, request):
+        """Call once, and take what comes."""
+        ask = getattr(self._stub, name)
+        with suppress(grpc.aio.AioRpcError):
+            return await ask(request, metadata=signature(self._key, self._public), timeout=_CALL)
+        return None
+
+    async def push(self, proto, tree, objects, **more):
+        """Announce a reply and upload what it is made of."""
+        request = {"messages_list": [proto], "message_object_trees": [tree], "clientapp_runtime_list": [0.1], **more}
+        answer = await self.once("PushMessages", fleet_pb2.PushMessagesRequest(node=self._node, **request))
+        for part in answer.objects_to_push if answer else ():
+            if part in objects:
+                await self.once("PushObject", message_pb2.PushObjectRequest(
+                    node=self._node, run_id=proto.metadata.run_id, session_id=answer.session_id, object_id=part,
+                    object_content=objects[part],
+                ))  # fmt: skip
+
+    async def push_reply(self, reply, change=lambda proto: None, **more):
+        """Send a whole reply, with its envelope changed."""
+        sign(reply, reply.object_id)
+        objects = {part: found.deflate() for part, found in get_all_nested_objects(reply).items()}
+        proto = message_to_proto(reply)
+        proto.ClearField("content")
+        if not reply.has_error():
+            proto.content.SetInParent()
+        change(proto)
+        await self.push(proto, get_object_tree(reply), objects, **more)
+
+    async def push_root(self, reply, content, children=(), objects=None):
+        """Send a reply whose outermost object is of these bytes."""
+        sign(reply, get_object_id(content))
+        proto = message_to_proto(reply)
+        proto.ClearField("content")
+        proto.content.SetInParent()
+        tree = tree_of(proto.metadata.message_id, *children)
+        await self.push(proto, tree, {proto.metadata.message_id: content, **(objects or {})})
+
+
+def form_of_root(content):
+    return lambda node, reply: node.push_root(reply, content)
+
+
+def form_of_envelope(**changes):
+    def change(proto):
+        for name, value in changes.items():
+            setattr(proto.metadata, name, value)
+
+    return lambda node, reply: node.push_reply(reply, change)
+
+
+def form_of_content(change):
+    async def form(node, reply):
+        await node.push_reply(change(reply) or reply)
+
+    return form
+
+
+def form_of_arrays(change):
+    def changed(reply):
+        own = {name: array.numpy() for name, array in reply.content["arrays"].items()}
+        own = change(own)
+        reply.content["arrays"] = ArrayRecord({k: v if isinstance(v, Array) else Array(v) for k, v in own.items()})
+
+    return form_of_content(changed)
+
+
+def form_of_record(key, record):
+    def changed(reply):
+        if record is None:
+            del reply.content[key]
+        else:
+            reply.content[key] = record
+
+    return form_of_content(changed)
+
+
+def form_of_tree(count, upload=False, depth=1):
+    async def form(node, reply):
+        if upload:
+            reply.content["more"] = ArrayRecord({f"x{i}": Array(np.full(1, i)) for i in range(count // 2)})
+            await node.push_reply(reply)
+            return
+        found = names(count, f"{count} {time.time()}")
+        inner = [tree_of(number) for number in found]
+        for number in names(depth - 1, f"deep {time.time()}"):
+            inner = [tree_of(number, *inner)]
+        content = deflated("Message", [inner[0].object_id], b"")
+        await node.push_root(reply, content, inner)
+
+    return form
+
+
+def raw(array, data):
+    return Array(dtype=str(array.dtype), shape=array.shape, stype="numpy.ndarray", data=data)
+
+
+def first(change):
+    """Change the first array."""
+    return lambda own: {**own, next(iter(own)): change(next(iter(own.values())))}
+
+
+async def unlisted(node, reply):
+    await node.push_root(reply, deflated("Message", ["0" * 64], b""))
+
+
+async def garbage_child(node, reply, kind="RecordDict", body=b"\xff{"):
+    child = deflated(kind, [], body)
+    number = get_object_id(child)
+    content = deflated("Message", [number], b"")
+    await node.push_root(reply, content, [tree_of(number)], {number: child})
+
+
+async def answers_another(node, reply):
+    other = get_object_id(b"another question")
+    inner = Message(reply.content, reply_to=sign(Message(RecordDict(), 1, "train"), other))
+    child = {part: found.deflate() for part, found in get_all_nested_objects(inner).items()}
+    content = inner.deflate()
+    await node.push_root(reply, content, list(get_object_tree(inner).children), child)
+
+
+async def twice(node, reply):
+    sign(reply, reply.object_id)
+    proto, tree = message_to_proto(reply), get_object_tree(reply)
+    await node.push(proto, tree, {}, messages_list=[proto, proto], message_object_trees=[tree, tree])
+
+
+async def nothing(node, reply):
+    await node.once("PushMessages", fleet_pb2.PushMessagesRequest(node=node._node))
+
+
+async def another_root(node, reply):
+    sign(reply, reply.object_id)
+    await node.push(message_to_proto(reply), tree_of(names(1, "elsewhere")[0]), {})
+
+
+async def same_children(node, reply):
+    child = names(1, "twin")[0]
+    await node.push_root(reply, deflated("Message", [child, child], b""), [tree_of(child), tree_of(child)])
+
+
+async def never_uploaded(node, reply):
+    sign(reply, reply.object_id)
+    await node.push(message_to_proto(reply), get_object_tree(reply), {})
+
+
+NAN = float("nan")
+FORMS = {
+    "a garbage message": form_of_root(deflated("Message", [], b"\xff" * 4)),
+    "a config record as message": form_of_root(ConfigRecord({"a": 1}).deflate()),
+    "a metric record as message": form_of_root(MetricRecord({"a": 1}).deflate()),
+    "an array as message": form_of_root(deflated("Array", [], b'{"dtype":"f4","shape":[],"arraychunk_ids":[]}')),
+    "an array record as message": form_of_root(ArrayRecord().deflate()),
+    "a record dict as message": form_of_root(RecordDict().deflate()),
+    "an empty message": form_of_root(deflated("Message", [], b"")),
+    "a child that the tree does not list": unlisted,
+    "a garbage record dict": garbage_child,
+    "a config record as content": lambda n, r: garbage_child(n, r, "ConfigRecord", b""),
+    "a garbage array record": lambda n, r: garbage_child(n, r, "ArrayRecord", b"[]"),
+    "metadata of another message": answers_another,
+    "a ttl that is no number": form_of_envelope(ttl=NAN),
+    "a birth that is no number": form_of_envelope(created_at=NAN),
+    "an infinite ttl": form_of_envelope(ttl=float("inf")),
+    "a work time that is no number": lambda n, r: n.push_reply(r, clientapp_runtime_list=[NAN]),
+    "an infinite work time": lambda n, r: n.push_reply(r, clientapp_runtime_list=[float("inf")]),
+    "a work time below zero": lambda n, r: n.push_reply(r, clientapp_runtime_list=[-1e308]),
+    "a tree of 250 objects, uploaded": form_of_tree(250, upload=True),
+    "a tree of 250 objects": form_of_tree(250),
+    "a deep tree": form_of_tree(1, depth=60),
+    "NaN": form_of_arrays(first(lambda a: np.full_like(a, NAN))),
+    "Inf": form_of_arrays(first(lambda a: np.full_like(a, np.inf))),
+    "another shape": form_of_arrays(first(lambda a: a.reshape(-1)[:3])),
+    "an array too few": form_of_arrays(lambda own: dict(list(own.items())[1:])),
+    "pickled": form_of_arrays(first(lambda a: raw(a, b"\x80\x04N."))),
+    "no bytes": form_of_arrays(first(lambda a: raw(a, b""))),
+    "an array far larger": form_of_arrays(first(lambda a: np.zeros(2_000_000, np.float32))),
+    "10^12 examples": form_of_record("metrics", MetricRecord({"num-examples": 10**12})),
+    "no metrics": form_of_record("metrics", None),
+    "a garbage answer": form_of_record("aoi", ConfigRecord({"x": [1, 2]})),
+    "an endless error": lambda n, r: n.push_reply(Message(Error(7, "\x1b[2J" * 10**5), metadata=r.metadata)),
+    "two replies at once": twice,
+    "no reply": nothing,
+    "another root": another_root,
+    "the same child twice": same_children,
+    "in another node's name": lambda n, r: form_of_envelope(src_node_id=n.others)(n, r),
+    "of another run": form_of_envelope(run_id=17),
+    "never uploaded": never_uploaded,
+}  # fmt: skip
+HUGE = {"a tree of 3,000 objects": form_of_tree(3000), "a tree of 20,000 objects": form_of_tree(20_000)}
+
+
+async def live(node: Hostile, forms) -> None:
+    """Answer messages: questions honestly, each training in the next form."""
+    waiting, known = list(forms.items()), {}
+    await node.activate(HEARTBEAT)
+    beat = time.monotonic()
+    while True:
+        if time.monotonic() > beat + HEARTBEAT / 4:
+            beat = time.monotonic()
+            await node.heartbeat(HEARTBEAT)
+        letter = await node.look()
+        if letter is None:
+            await asyncio.sleep(0.2)
+            continue
+        metadata = letter.message.metadata
+        if metadata.run_id not in known:
+            known[metadata.run_id] = await node.run_config(metadata.run_id)
+        message = await node.receive(letter)
+        reply = client_app(message, context(metadata.run_id, metadata.dst_node_id, known[metadata.run_id], node.config))
+        if metadata.message_type == "train" and waiting:
+            name, form = waiting.pop(0)
+            await form(node, reply)
+            node.tried.append(name)
+        else:
+            await node.send(reply)
+
+
+async def follow(link, run_id, path, lying) -> list[dict]:
+    """Return the lines of the ServerApp's notes when the run is over."""
+    control, begun, lines = link.control(), time.monotonic(), []
+    while not any("ended" in line for line in lines):
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        assert time.monotonic() - begun < (_RUN if lines else _START), link.said()
+        if failed := await asyncio.to_thread(failure, control, run_id):
+            raise AssertionError(f"{failed}: {await asyncio.to_thread(control.log, run_id)}"[-3000:])
+        if lying.done():
+            lying.result()  # what has ended it
+        await asyncio.sleep(1.0)
+    return lines
+
+
+async def play(link, forms) -> tuple[list[dict], list[str]]:
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(HONEST + 1)]
+    await asyncio.to_thread(register, link.control(), [public_pem(key) for key in keys])
+    lines = channels(link.fleet, link.authority, HONEST + 1)
+    traffic, configs = Traffic(), {}
+    honest = [
+        VirtualNode(i, lines[i], keys[i], BEHAVIOURS["ours"], False, link.folder, traffic, configs)
+        for i in range(HONEST)
+    ]
+    liar = Hostile(lines[-1], keys[-1], {"partition-id": HONEST, "state-dir": str(link.folder), "seed": HONEST})
+    for node in honest:
+        node.start()
+    lying = asyncio.create_task(live(liar, forms))
+    notes = link.folder / "notes"
+    settings = {
+        "what": "fleet", "clients": HONEST + 1, "per-round": HONEST + 1, "wire": "broadcast", "rounds": ROUNDS,
+        "out": str(notes), "timeout": DEADLINE, "least": HONEST + 1,
+    }  # fmt: skip
+    try:
+        run_id = await asyncio.to_thread(link.submit, " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items()))
+        found = await follow(link, run_id, notes, lying)
+    finally:
+        lying.cancel()
+        await asyncio.gather(lying, *(node.stop() for node in honest), return_exceptions=True)
+    return found, liar.tried
+
+
+@pytest.mark.parametrize("whose", ["ours", "flower's"])
+def test_no_form_of_reply_ends_the_run_or_costs_an_honest_update(whose, monkeypatch):
+    forms = FORMS | HUGE if whose == "ours" else FORMS
+    if whose == "flower's":
+        start = Programs.start
+
+        def plain(self, command, *arguments):
+            ours = arguments[:2] == ("-m", "aoi_fl.docker.superlink")
+            return start(self, "flower-superlink", *arguments[2:]) if ours else start(self, command, *arguments)
+
+        monkeypatch.setattr(Programs, "start", plain)
+    with superlink() as link, written_together():
+        lines, tried = asyncio.run(play(link, forms))
+    rounds = [line for line in lines if "round" in line]
+    assert len(rounds) == ROUNDS and len(set(tried)) >= 25, tried
+    assert {"a garbage message", "a ttl that is no number", "a tree of 250 objects"} <= set(tried)
+    honest = {f"client-{i}": "trained" for i in range(HONEST)}
+    lost = [line["round"] for line in rounds if {k: line["outcomes"].get(k) for k in honest} != honest]
+    slow = {line["round"]: line["seconds"] for line in rounds if line["seconds"] > DEADLINE + 2}
+    print(json.dumps({"forms": len(tried), "longest": max(line["seconds"] for line in rounds), "tried": tried}))
+    assert not lost and not slow, (lost, slow, tried)
