@@ -8,7 +8,7 @@ from aoi_fl.cli.keys import given
 from aoi_fl.cli.options import reject, reject_max_age
 from aoi_fl.science.errors import ConfigError, did_you_mean
 from aoi_fl.science.names import AbsenceRule, Weighting
-from aoi_fl.strategies.registry import BUDGETED, POLICIES, REGISTRY, users_of
+from aoi_fl.strategies.registry import BUDGETED, OWN, POLICIES, REGISTRY, is_policy, users_of
 
 RATED = ("markov-optimal", "systematic")  # whose clients can have rates of their own
 
@@ -21,9 +21,9 @@ def reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
     ConfigError
         There is one, or no such policy, rule of absence or weights, or the policy has no rates for weights by them.
     """
-    if policy not in POLICIES:
+    if not is_policy(policy):
         near = did_you_mean(policy, POLICIES)
-        raise ConfigError(f"policy {policy!r} is unknown: give one of {', '.join(POLICIES)}.{near}")
+        raise ConfigError(f"policy {policy!r} is unknown: give one of {', '.join(POLICIES)}, or {OWN}.{near}")
     about = f"policy {policy!r} here"
     if policy not in BUDGETED:
         names: tuple[str, ...] = ("budget", "total_budget", "strict_budget", "stop_at_first")

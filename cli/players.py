@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from aoi_fl.cli.options import pick
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.registry import REGISTRY
+from aoi_fl.wire.own_code import is_own
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,6 +80,8 @@ def make_player(
         "markov-optimal": lambda: MarkovPolicy.optimal(clients, per_round, max_age),
         "markov-increasing": lambda: MarkovPolicy.increasing(clients, per_round, max_age, exponent),
     }
+    if is_own(policy):
+        return _own_selector(policy, clients, per_round, seed)
     if policy in REGISTRY and policy not in makers:
         return _selector(policy, per_round, seed)
     return cast("Decentralised | Selector", pick("policy", policy, makers))
@@ -96,6 +99,20 @@ def _selector(policy: str, per_round: int, seed: int) -> Selector:
             "aoi run, or say in cli/players.py what decides."
         )
     return strategy.policy.selector
+
+
+def _own_selector(policy: str, clients: int, per_round: int, seed: int) -> Selector:
+    """Return the selector of one's own, from a module in this folder or installed."""
+    from aoi_fl.strategies.policy import Policy
+    from aoi_fl.strategies.selection.own import make_own
+
+    made = make_own(policy, ".", clients, per_round, seed)
+    if isinstance(made, Policy):
+        raise ConfigError(
+            f"policy {policy!r} is a whole Policy, which needs clients that answer: play it with aoi run, or give a "
+            "selector."
+        )
+    return made
 
 
 def make_rated(

@@ -10,48 +10,23 @@ The module is looked for in a folder first, then among what is installed.
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aoi_fl.learning.form import Form
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.wire import own_code
+from aoi_fl.wire.own_code import FAULTS, brief, is_own, is_well_formed, load, looking_in, said, unusable
 
 if TYPE_CHECKING:
     import torch
 
-_PREFIX = "python:"
-_FAULTS = (Exception, SystemExit)  # of what is run: a script may end the process, and nobody would know why
+__all__ = ["HOW", "check", "is_own", "is_well_formed", "make", "source_digest"]
 HOW = "python:MODULE:FUNCTION"
 
 
-def is_own(model: str) -> bool:
-    """Say whether a model is one's own."""
-    return model.startswith(_PREFIX)
-
-
-def is_well_formed(model: str) -> bool:
-    """Say whether the name of a model of one's own has all its parts."""
-    module, _, function = model.removeprefix(_PREFIX).partition(":")
-    return is_own(model) and all(part.isidentifier() for part in (*module.split("."), function))
-
-
 def source_digest(model: str, folder: str) -> str:
-    """Return the SHA-256 of the file that makes the model; it is not that of what this file imports in its turn.
-
-    Raises
-    ------
-    ConfigError
-        The module cannot be imported.
-    """
-    with _first(folder):
-        path = _module(model, folder).__file__
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path and Path(path).is_file() else ""
+    """Return the SHA-256 of the file that makes the model: :func:`aoi_fl.wire.own_code.source_digest`."""
+    return own_code.source_digest("model", model, folder)
 
 
 def make(model: str, folder: str, form: Form, seed: int) -> torch.nn.Module:
@@ -64,19 +39,19 @@ def make(model: str, folder: str, form: Form, seed: int) -> torch.nn.Module:
     """
     import torch
 
-    with _first(folder):
-        function = _function(model, folder)
+    with looking_in(folder):
+        function = load("model", model, folder)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             try:
                 made = function(form.shape, form.outputs)
-            except _FAULTS as error:
-                raise _wrong(model, f"its function, called with {form.shape} and {form.outputs}, raised {_said(error)}",
+            except FAULTS as error:
+                raise _wrong(model, f"its function, called with {form.shape} and {form.outputs}, raised {said(error)}",
                     "it is called as FUNCTION(shape, outputs), and returns a torch.nn.Module") from error  # fmt: skip
     if not isinstance(made, torch.nn.Module):
         raise _wrong(
             model,
-            f"its function returned {'the class ' if isinstance(made, type) else ''}{_brief(made)}",
+            f"its function returned {'the class ' if isinstance(made, type) else ''}{brief(made)}",
             "let it return a torch.nn.Module, made and not called",
         )
     return made
@@ -108,7 +83,7 @@ def check(model: str, folder: str, form: Form, x: torch.Tensor, seed: int) -> No
         except RuntimeError as error:
             raise _wrong(
                 model,
-                f"no gradient leads from its outputs to its parameters ({_said(error)})",
+                f"no gradient leads from its outputs to its parameters ({said(error)})",
                 "compute with tensors only",
             ) from error
     idle = [name for name, gradient in zip(trained, gradients, strict=True) if gradient is None]
@@ -171,13 +146,13 @@ def _outputs(model: str, form: Form, made: torch.nn.Module, x: torch.Tensor) -> 
     takes = f"takes (N, {', '.join(map(str, form.shape))}) and gives (N, {form.outputs})"
     try:
         outputs = made(x)
-    except _FAULTS as error:
+    except FAULTS as error:
         mode = "in training" if made.training else "in evaluation"
         raise _wrong(
-            model, f"given {len(x)} of the examples {mode}, it raised {_said(error)}", f"a model {takes}"
+            model, f"given {len(x)} of the examples {mode}, it raised {said(error)}", f"a model {takes}"
         ) from error
     if not isinstance(outputs, torch.Tensor) or tuple(outputs.shape) != wanted:
-        got = f"shape {tuple(outputs.shape)}" if isinstance(outputs, torch.Tensor) else _brief(outputs)
+        got = f"shape {tuple(outputs.shape)}" if isinstance(outputs, torch.Tensor) else brief(outputs)
         raise _wrong(
             model,
             f"given {len(x)} of the examples it gives {got}, and {wanted} is needed",
@@ -186,71 +161,5 @@ def _outputs(model: str, form: Form, made: torch.nn.Module, x: torch.Tensor) -> 
     return outputs
 
 
-# Finding it ---------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _first(folder: str) -> Iterator[None]:
-    """Look for modules in a folder first, for the length of the block."""
-    place = str(Path(folder).expanduser().absolute())
-    sys.path.insert(0, place)
-    importlib.invalidate_caches()
-    try:
-        yield
-    finally:
-        sys.path.remove(place)
-
-
-def _function(model: str, folder: str) -> Callable[..., Any]:
-    module, name = _module(model, folder), model.rpartition(":")[2]
-    found = getattr(module, name, None)
-    if not callable(found):
-        what = "has none of that name" if found is None else f"has {_brief(found)} under that name"
-        own = sorted(
-            k for k, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__
-        )
-        raise _wrong(
-            model, f"{name} is no function: {module.__file__} {what}", f"it defines {', '.join(own) or 'none at all'}"
-        )
-    return found  # type: ignore[no-any-return]
-
-
-def _module(model: str, folder: str) -> ModuleType:
-    name = model.removeprefix(_PREFIX).partition(":")[0]
-    place = Path(folder).expanduser().absolute()
-    try:
-        module = importlib.import_module(name)
-    except _FAULTS as error:
-        if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
-            if name.endswith(".py"):
-                remedy = f"write the module without .py: {model.replace('.py:', ':', 1)}"
-                raise _wrong(model, f"{name} is the name of a file", remedy) from error
-            raise _wrong(
-                model,
-                f"there is no module {name} in {place}, nor is it installed",
-                f"lay {name.split('.')[0]}.py there, or name its folder with model-dir (on a client of a deployment: "
-                f"model-dir in the node's own configuration)",
-            ) from error
-        raise _wrong(model, f"the module {name} cannot be imported: {_said(error)}", "mend it") from error
-    # Where a module of that name had been loaded before, Python gives that one.
-    file, there = getattr(module, "__file__", None), place / f"{name.replace('.', '/')}.py"
-    if there.is_file() and not (file and Path(file).samefile(there)):
-        raise _wrong(
-            model,
-            f"the name {name} is taken: Python has loaded {file or 'a module of its own'}, not {there}",
-            "rename it",
-        )
-    return module
-
-
 def _wrong(model: str, what: str, remedy: str) -> ConfigError:
-    return ConfigError(f"model={model!r} cannot be used: {what}. Remedy: {remedy}.")
-
-
-def _said(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
-
-
-def _brief(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
+    return unusable("model", model, what, remedy)

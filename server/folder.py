@@ -21,7 +21,7 @@ _PATIENCE = 15.0  # seconds for the processes of a run that was just killed to e
 
 def default_name(policy: str, dataset: str) -> str:
     """Return a name for a run that was given none: policy, data set and time."""
-    return f"{policy}-{dataset.split(':')[0]}-{time.strftime('%Y%m%d-%H%M%S')}"
+    return f"{policy.rpartition(':')[2]}-{dataset.split(':')[0]}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def make_run_folder(folder: Path) -> None:

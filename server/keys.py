@@ -8,7 +8,7 @@ from aoi_fl.learning.settings import TaskSettings, kebab
 from aoi_fl.science.errors import did_you_mean
 from aoi_fl.science.names import AbsenceRule, Ageing, PhaseRule, RateRule
 from aoi_fl.server.over_selection import over_selected
-from aoi_fl.strategies.registry import POLICIES
+from aoi_fl.strategies.registry import OWN, POLICIES, is_policy
 from aoi_fl.wire.protocol import WIRES
 
 # What `track` may name, and the tools' own names.
@@ -20,7 +20,8 @@ class RunKeys(TaskSettings):
 
     Attributes
     ----------
-    policy : who takes part (POLICIES)
+    policy : who takes part (POLICIES), or ``python:MODULE:NAME`` for one of your own, see
+        :mod:`aoi_fl.strategies.selection.own`; its module is looked for in ``model_dir`` first
     wire : how the decentralised policy meets the wire
     num_clients, clients_per_round, max_age, exponent : n, k, m, and the increasing policy's α
     rates : each client's share of the rounds: ``equal``, by ``size``, or ``given`` by column ``rate`` of a clients file
@@ -70,7 +71,7 @@ class RunKeys(TaskSettings):
 
     model_config = ConfigDict(alias_generator=kebab, populate_by_name=True, frozen=True, extra="forbid")
 
-    policy: Literal[POLICIES] = "markov-optimal"  # type: ignore[valid-type]
+    policy: str = "markov-optimal"
     wire: Literal[WIRES] = "poll"  # type: ignore[valid-type]
     num_clients: int = Field(100, ge=1, le=1_000_000)
     clients_per_round: int = Field(15, ge=1, le=1_000_000)
@@ -118,6 +119,14 @@ class RunKeys(TaskSettings):
     max_empty_rounds: int = Field(10, ge=0, le=1_000_000)
     track: str = ""
     log_format: Literal["text", "json"] = "text"
+
+    @field_validator("policy")
+    @classmethod
+    def _known_policy(cls, value: str) -> str:
+        if not is_policy(value):
+            near = did_you_mean(value, POLICIES).rstrip(".")
+            raise ValueError(f"choose one of {', '.join(POLICIES)}, or {OWN} for your own.{near}".rstrip("."))
+        return value
 
     @field_validator("track")
     @classmethod

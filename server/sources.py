@@ -10,6 +10,7 @@ from aoi_fl.learning import data
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import RATES_FILE
+from aoi_fl.wire.own_code import is_own, source_digest
 from aoi_fl.wire.protocol import CLIENTS_FILE, PARTITION_FILE
 
 _PLACES = ("runs-dir", "data-dir", "model-dir", "clients-file")
@@ -37,6 +38,7 @@ def given_sources(config: RunConfig) -> dict[str, str]:
     return {
         "data_source": digest(data.files(config.dataset, config.data_dir)),
         "clock_source": digest_of(config.clock),
+        "policy_source": source_digest("policy", config.policy, config.model_dir) if is_own(config.policy) else "",
     }
 
 
@@ -66,6 +68,7 @@ def check_unchanged(folder: Path, about: Mapping[str, Any], sources: Mapping[str
         One is another now, or gone.
     """
     named = {"model_source": config.model, "data_source": f"dataset={config.dataset}", "clock_source": config.clock}
+    named["policy_source"] = config.policy
     named |= {key: str(path) for key, path in dealt_files(folder).items()}
     for key, now in sources.items():
         before = about.get(key, now)

@@ -240,7 +240,7 @@ class Bookkeeping(Strategy):
         """Let the policy learn from the round, once."""
         if self._observed or self._view is None:
             return
-        self._observed = True
+        self._observed, view, self._view = True, self._view, None  # a view refers to the strategy: no cycle stays
         record, plan = self._record, self._plan
         record.participations = [_with_terms(part, plan) for part in record.participations]
         outcomes = [
@@ -257,7 +257,7 @@ class Bookkeeping(Strategy):
             for place, part in enumerate(record.participations)
         ]
         with named(self.policy, "observe"):
-            self._over = self.policy.observe(RoundOutcome(self._view, plan, outcomes, record.declined))
+            self._over = self.policy.observe(RoundOutcome(view, plan, outcomes, record.declined))
 
     def _close(self, by_start: bool = False) -> None:
         """Write the round down, unless it is our own start that does so when it is over."""

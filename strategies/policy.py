@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -284,6 +284,7 @@ def named(object_: object, method: str) -> Iterator[None]:
         raise ConfigError(f"{where} raised {type(error).__name__}: {error}. Mend it there.") from error
 
 
+@runtime_checkable
 class Policy(Protocol):
     """Decides which clients take part. A subclass needs ``traits`` and :meth:`plan`."""
 

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from aoi_fl.science.names import Index
+from aoi_fl.wire.own_code import is_well_formed
 
 if TYPE_CHECKING:
     from aoi_fl.strategies.round import AgeAwareStrategy
@@ -146,10 +147,26 @@ _ROWS = (
     ),
 )  # fmt: skip
 
-REGISTRY: Mapping[str, Policy] = {row.name: row for row in _ROWS}
+
+class _Registry(dict[str, Policy]):
+    """The rows by name; a policy of one's own, ``python:MODULE:NAME``, has a row as well, but is not listed."""
+
+    def __missing__(self, name: str) -> Policy:
+        if not is_well_formed(name):
+            raise KeyError(name)
+        return Policy(name, "own:by_keys", frozenset(), "by a rule of your own", "its own", "your own module")
+
+
+REGISTRY: Mapping[str, Policy] = _Registry((row.name, row) for row in _ROWS)
 POLICIES = tuple(REGISTRY)
+OWN = "python:MODULE:NAME"  # how a policy of one's own is named
 BUDGETED: Mapping[str, Index] = {row.name: row.index for row in _ROWS if row.index is not None}
 KEYS = frozenset().union(*(row.keys for row in _ROWS))  # those that not every policy knows
+
+
+def is_policy(name: str) -> bool:
+    """Tell whether a name is that of a policy, or of one of one's own."""
+    return name in REGISTRY or is_well_formed(name)
 
 
 def users_of(key: str) -> list[str]:

@@ -3,7 +3,8 @@
 from collections.abc import Collection
 
 from aoi_fl.science.errors import ConfigError, did_you_mean
-from aoi_fl.strategies.registry import BUDGETED, POLICIES
+from aoi_fl.strategies.registry import BUDGETED, OWN, POLICIES
+from aoi_fl.wire.own_code import is_own, is_well_formed
 
 PLAYABLE = tuple(policy for policy in POLICIES if policy not in BUDGETED)  # those that go by k, not by a budget
 BOTH = ":server-momentum=0.5:serve-average=0.8"  # a tested setting that helps every policy
@@ -32,10 +33,11 @@ def own_keys(entrant: str, shared: Collection[str]) -> dict[str, str]:
     ConfigError
         There is no such policy, or a key has another form, is shared, or is given twice.
     """
-    policy, *own = entrant.split(":")
-    if policy not in PLAYABLE:
+    parts = 3 if is_own(entrant) else 1  # python:MODULE:NAME
+    policy, own = ":".join(entrant.split(":")[:parts]), entrant.split(":")[parts:]
+    if policy not in PLAYABLE and not is_well_formed(policy):
         near = did_you_mean(policy, PLAYABLE)
-        raise ConfigError(f"policies has {policy!r}: give some of {', '.join(PLAYABLE)}.{near}")
+        raise ConfigError(f"policies has {policy!r}: give some of {', '.join(PLAYABLE)}, or {OWN}.{near}")
     keys = {"policy": policy}
     for text in own:
         key, equals, value = text.partition("=")

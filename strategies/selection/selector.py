@@ -63,6 +63,8 @@ class SelectorPolicy(Policy):
         population = self._population = view.population
         with named(self.selector, "select"):
             selection = self.selector.select(view.round, population)
+        if isinstance(self.selector, PowerOfChoice):
+            self.selector.ask = None
         rates = members = None
         if isinstance(self.selector, F3ast):
             rates = self.selector.after(selection.clients)

@@ -1,0 +1,174 @@
+"""A policy from the user's own module: in a run, a simulation, the arena and the report; and what is refused."""
+
+import json
+import shutil
+
+import pytest
+
+from aoi_fl.client.app import app as client_app
+from aoi_fl.engine.local_run import run_local
+from aoi_fl.experiments.figures.entrants import own_keys
+from aoi_fl.science.errors import ConfigError, ResumeError
+from aoi_fl.server.app import app as server_app
+from aoi_fl.server.config import RunConfig
+from aoi_fl.server.folder import LEDGER
+from aoi_fl.server.ledger import read, read_run
+from aoi_fl.strategies import RoundOptions
+from aoi_fl.strategies.registry import REGISTRY
+
+SELECTOR = """
+import numpy as np
+from aoi_fl.science.selection import evenly
+
+
+class Lowest:
+    def __init__(self, per_round):
+        self.per_round = per_round
+
+    def select(self, round_, population):
+        return evenly(np.flatnonzero(population.available)[: self.per_round])
+"""
+POLICY = """
+import numpy as np
+from aoi_fl.strategies import Plan, Policy, PolicyTraits
+
+
+class Turns(Policy):
+    def __init__(self, clients, seed):
+        self.traits, self.clients, self.turn = PolicyTraits(clients), clients, 0
+
+    def plan(self, view):
+        self.turn += 1
+        return Plan(np.array([view.round % self.clients]), np.ones(1))
+
+    def state_dict(self):
+        return {"turn": np.array(self.turn)}
+
+    def load_state_dict(self, state):
+        self.turn = int(state["turn"])
+"""
+BASE = {"num-clients": 4, "clients-per-round": 2, "num-server-rounds": 4, "model": "lr", "local-epochs": 1, "seed": 3}
+
+
+@pytest.fixture
+def lay(tmp_path, monkeypatch):
+    """Return a function that writes a module of a name of its own and returns the policy's name and folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text, name, module):
+        (tmp_path / f"{module}.py").write_text(text)
+        return f"python:{module}:{name}"
+
+    return write
+
+
+def run(policy, folder, name="r", **more):
+    values = BASE | {"policy": policy, "model-dir": str(folder), "runs-dir": str(folder), "run-name": name} | more
+    run_local(server_app, client_app, RunConfig.parse(values).flat(), nodes=4)
+    return folder / name
+
+
+def chosen(folder):
+    parts = read(folder / LEDGER, "participations")
+    return [sorted(part["client"] for part in parts if part["round"] == round_) for round_ in range(1, 5)]
+
+
+def test_selector_of_ones_own_runs(lay, tmp_path):
+    name = lay(SELECTOR, "Lowest", "own_lowest_a")
+    folder = run(name, tmp_path)
+    assert chosen(folder) == [[0, 1]] * 4
+    about = read_run(folder / LEDGER)
+    assert about["policy"]["kind"] == name and len(about["policy_source"]) == 64 and about["status"] == "completed"
+
+
+def test_policy_of_ones_own_runs(lay, tmp_path):
+    assert chosen(run(lay(POLICY, "Turns", "own_turns_a"), tmp_path)) == [[1], [2], [3], [0]]
+
+
+def test_run_without_a_name_is_named_by_the_class(lay, tmp_path):
+    run(lay(SELECTOR, "Lowest", "own_lowest_b"), tmp_path, "", **{"num-server-rounds": 1})
+    assert [path.name.split("-")[0] for path in tmp_path.glob("Lowest-*")] == ["Lowest"]
+
+
+def test_resumed_run_refuses_another_module(lay, tmp_path, monkeypatch):
+    name = lay(SELECTOR, "Lowest", "own_lowest_c")
+    with monkeypatch.context() as patch:
+        patch.setattr("aoi_fl.server.checkpoint.Checkpoints.prune", lambda self, round_: 1 / (round_ < 2))
+        with pytest.raises(ZeroDivisionError):
+            run(name, tmp_path)
+    shutil.copytree(tmp_path / "r", tmp_path / "again")
+    (tmp_path / "own_lowest_c.py").write_text(SELECTOR + "# changed\n")
+    with pytest.raises(ResumeError, match="own_lowest_c"):
+        run(name, tmp_path, resume=True)
+    (tmp_path / "own_lowest_c.py").write_text(SELECTOR)
+    run(name, tmp_path, resume=True)
+    assert chosen(tmp_path / "r") == [[0, 1]] * 4
+
+
+def test_selector_of_ones_own_is_simulated(lay, aoi, tmp_path):
+    name = lay(SELECTOR, "Lowest", "own_lowest_d")
+    shape = ["--clients", "4", "--per-round", "2", "--rounds", "3", "--json"]
+    status, out, err = aoi("simulate", "--policy", name, *shape)
+    assert status == 0, err
+    assert json.loads(out)
+
+
+def test_selector_of_ones_own_enters_the_arena():
+    assert own_keys("python:mine:Lowest:weights=size", ()) == {"policy": "python:mine:Lowest", "weights": "size"}
+    with pytest.raises(ConfigError, match="python:MODULE:NAME"):
+        own_keys("python:mine", ())
+
+
+def test_row_of_ones_own_is_not_listed():
+    assert REGISTRY["python:mine:Lowest"].keys == frozenset() and "python:mine:Lowest" not in set(REGISTRY)
+    with pytest.raises(KeyError):
+        REGISTRY["python:mine"]
+
+
+@pytest.mark.parametrize("policy", ["python:mine", "python::Lowest", "python:mi-ne:Lowest", "lowest"])
+def test_name_of_another_form_is_refused(policy):
+    with pytest.raises(ConfigError, match="policy") as refusal:
+        RunConfig.parse({"policy": policy})
+    assert "python:MODULE:NAME" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = 1", "has none of that name"),
+        ("Own = 3", "has 3 under that name"),
+        ("import nothing_at_all", "cannot be imported"),
+        ("def Own(per_round, depth): return None", "raised TypeError"),
+        ("def Own(): return 5", "neither select nor plan"),
+        ("class Inner:\n    select = None\ndef Own(): return Inner", "neither select nor plan"),
+        ("class Own:\n    def plan(self, view): pass", "has no observe, request_for"),
+    ],
+)
+def test_module_that_cannot_be_used_is_refused(text, words, lay, tmp_path):
+    name = lay(text, "Own", f"own_wrong_{abs(hash(text)) % 10**8}")
+    keys = BASE | {"policy": name, "model-dir": str(tmp_path)}
+    with pytest.raises(ConfigError, match=words) as refusal:
+        REGISTRY[name].make(keys, options=RoundOptions())
+    assert name in str(refusal.value)
+
+
+def test_selector_that_fails_ends_the_run_by_name(lay, tmp_path):
+    name = lay("class Own:\n    def select(self, round_, population):\n        return 1 / 0", "Own", "own_fails")
+    with pytest.raises(ConfigError, match=r"own_fails\.Own\.select raised ZeroDivisionError"):
+        run(name, tmp_path)
+
+
+LONG = """
+import numpy as np
+from aoi_fl.science.selection import Selection
+
+
+class Own:
+    def select(self, round_, population):
+        return Selection(np.array([0]), np.ones(2), np.ones(1))
+"""
+
+
+def test_weights_of_another_length_end_the_run_by_name(lay, tmp_path):
+    with pytest.raises(ConfigError, match=r"weights of shape \(2,\)"):
+        run(lay(LONG, "Own", "own_long"), tmp_path)

@@ -1,0 +1,123 @@
+"""Code of one's own, ``python:MODULE:NAME``: looked for in a folder first, then among what is installed."""
+
+import hashlib
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from aoi_fl.science.errors import ConfigError
+
+PREFIX = "python:"
+FAULTS = (Exception, SystemExit)  # of what is run: a script may end the process, and nobody would know why
+
+
+def is_own(name: str) -> bool:
+    """Say whether a value names code of one's own."""
+    return name.startswith(PREFIX)
+
+
+def is_well_formed(name: str) -> bool:
+    """Say whether a name of one's own code has all its parts."""
+    module, _, found = name.removeprefix(PREFIX).partition(":")
+    return is_own(name) and all(part.isidentifier() for part in (*module.split("."), found))
+
+
+def source_digest(key: str, name: str, folder: str) -> str:
+    """Return the SHA-256 of the module's file; it is not that of what this file imports in its turn.
+
+    Parameters
+    ----------
+    key : the run key, for errors
+    name : its value
+    folder : where the module is looked for first
+
+    Raises
+    ------
+    ConfigError
+        The module cannot be imported.
+    """
+    with looking_in(folder):
+        path = _module(key, name, folder).__file__
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path and Path(path).is_file() else ""
+
+
+@contextmanager
+def looking_in(folder: str) -> Iterator[None]:
+    """Look for modules in a folder first, for the length of the block."""
+    place = str(Path(folder).expanduser().absolute())
+    sys.path.insert(0, place)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(place)
+
+
+def load(key: str, name: str, folder: str) -> Callable[..., Any]:
+    """Return the function or class; call it within :func:`looking_in`, for it may import more.
+
+    Raises
+    ------
+    ConfigError
+        The module cannot be imported, or has nothing of that name that can be called.
+    """
+    module, wanted = _module(key, name, folder), name.rpartition(":")[2]
+    found = getattr(module, wanted, None)
+    if not callable(found):
+        what = "has none of that name" if found is None else f"has {brief(found)} under that name"
+        own = sorted(
+            k for k, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__
+        )
+        listed = ", ".join(own) or "none at all"
+        raise unusable(key, name, f"{wanted} is no function: {module.__file__} {what}", f"it defines {listed}")
+    return found  # type: ignore[no-any-return]
+
+
+def _module(key: str, value: str, folder: str) -> ModuleType:
+    name = value.removeprefix(PREFIX).partition(":")[0]
+    place = Path(folder).expanduser().absolute()
+    try:
+        module = importlib.import_module(name)
+    except FAULTS as error:
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+            if name.endswith(".py"):
+                remedy = f"write the module without .py: {value.replace('.py:', ':', 1)}"
+                raise unusable(key, value, f"{name} is the name of a file", remedy) from error
+            raise unusable(
+                key,
+                value,
+                f"there is no module {name} in {place}, nor is it installed",
+                f"lay {name.split('.')[0]}.py there, or name its folder with model-dir (on a client of a deployment: "
+                f"model-dir in the node's own configuration)",
+            ) from error
+        raise unusable(key, value, f"the module {name} cannot be imported: {said(error)}", "mend it") from error
+    # Where a module of that name had been loaded before, Python gives that one.
+    file, there = getattr(module, "__file__", None), place / f"{name.replace('.', '/')}.py"
+    if there.is_file() and not (file and Path(file).samefile(there)):
+        raise unusable(
+            key,
+            value,
+            f"the name {name} is taken: Python has loaded {file or 'a module of its own'}, not {there}",
+            "rename it",
+        )
+    return module
+
+
+def unusable(key: str, value: str, what: str, remedy: str) -> ConfigError:
+    """Return the error of code that cannot be used."""
+    return ConfigError(f"{key}={value!r} cannot be used: {what}. Remedy: {remedy}.")
+
+
+def said(error: BaseException) -> str:
+    """Return an error on one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def brief(value: object) -> str:
+    """Return a value in at most 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
