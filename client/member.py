@@ -14,7 +14,7 @@ from aoi_fl.client.compression import Residuals
 from aoi_fl.client.device import history, rules
 from aoi_fl.client.freshness import Fixed, Source
 from aoi_fl.client.identity import Identity, identity
-from aoi_fl.client.state import ClientState, StateFile
+from aoi_fl.client.state import ClientState, Promise, StateFile
 from aoi_fl.science import whittle
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.draws import uniform
@@ -79,6 +79,21 @@ class Member:
         phase = uniform(seed, 0, PHASE, number) if ask.phase is None else ask.phase
         return ClientStride(ask.rate, phase, ask.jitter or 0.0, seed, number, ask.shift or 0.0)
 
+    def _promise(self) -> Promise | None:
+        """Return what this client holds to: the strictest of what it has heard, and its owner's rule."""
+        known, ask = self.state.promise, self.ask
+        separation = max(
+            ask.min_separation or 1,
+            rules.separation(self._context.node_config),
+            1 if known is None else known.separation,
+        )
+        if separation == 1:
+            return None
+        if known is None:
+            return Promise(separation, ask.rounds, since=0 if self.state.age is not None else ask.round - 1)
+        ends = [rounds for rounds in (ask.rounds, known.rounds) if rounds is not None]
+        return Promise(separation, min(ends) if ends else None, known.since)
+
     def _turn(self, clock: ClientAge) -> int | None:
         """Return the number of its last participation, where that is systematic."""
         if self._stride is None or self.state.turn is not None:
@@ -97,6 +112,7 @@ class Member:
             known["number"] = self.who.partition
         if self.state.age is not None and self.state.age.last >= 1:
             known["last-round"] = self.state.age.last
+        self._keep(replace(self.state, promise=self._promise()))
         return known
 
     def bid(self, payment: float | None, sensitivity: float | None) -> Bid:
@@ -140,7 +156,7 @@ class Member:
         return ClientAge(last=-self._source.first_age) if self.state.data is None else self.state.data
 
     def answer(self) -> Answer:
-        """Decide, by age and then by the owner's rules; a forced client by these alone, and it is recorded as forced.
+        """Decide, by age, then by promise and the owner's rules; a forced client by these alone, recorded as forced.
 
         A no by rule leaves the age as it is, so it goes on. A reservation that a rule undoes is drawn anew for a later
         round; asked again, the client says no again, but no longer why.
@@ -157,12 +173,15 @@ class Member:
             case _:
                 takes_part = self._willing(clock, turn)
         takes_part = takes_part or ask.forced
+        promise = self._promise()
         rule = rules.forbidden(self._context.node_config) if takes_part else None
+        if takes_part and rule is None and promise is not None and promise.forbids(ask.round, clock.last):
+            rule = rules.SEPARATION
         if rule is not None:
             self._note(history.BY_RULE, rule)
             if ask.wire == protocol.RESERVE and clock.reserved == ask.round:
                 clock = self._reserve(clock, turn, ask.round + 1)
-        self._keep(replace(self.state, age=clock, turn=turn))
+        self._keep(replace(self.state, age=clock, turn=turn, promise=promise))
         return self._retire(
             Answer(
                 name=self.who.name,

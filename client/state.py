@@ -32,6 +32,32 @@ logger = logging.getLogger("flwr")
 
 
 @dataclass(frozen=True)
+class Promise:
+    """What a client holds to in one run, whatever the server says later.
+
+    Attributes
+    ----------
+    separation : b, the least number of rounds between two participations
+    rounds : T, the last round in which it takes part; None: not known
+    since : the round before the first in which it heard of the run; it may have taken part in that and lost its state
+    """
+
+    separation: int
+    rounds: int | None
+    since: int
+
+    def forbids(self, round_: int, last: int) -> bool:
+        """Return whether a participation is too soon after the last one, before it, or after the end of the run.
+
+        >>> [Promise(3, 9, 0).forbids(t, 4) for t in (2, 4, 6, 7, 10)]
+        [True, True, True, False, True]
+        """
+        latest = max(last, self.since)
+        too_soon = latest >= 1 and round_ - latest < self.separation
+        return too_soon or (self.rounds is not None and round_ > self.rounds)
+
+
+@dataclass(frozen=True)
 class ClientState:
     """What a client remembers of one run.
 
@@ -42,6 +68,7 @@ class ClientState:
     data : the data-set clock, its ``last`` the round of the last refresh; None before the first one
     turn : the number of the last participation, where that is systematic (:class:`aoi_fl.science.strides.ClientStride`)
     token : the run's, where it has one: under another token it is an earlier run of the same name
+    promise : how far apart it takes part at least; None where neither the run nor its owner asks for it
     """
 
     seed: int
@@ -49,6 +76,7 @@ class ClientState:
     data: ClientAge | None = None
     turn: int | None = None
     token: str | None = None
+    promise: Promise | None = None
 
 
 class StateFile:
@@ -230,7 +258,8 @@ def _decode(blob: bytes) -> ClientState:
     if body.pop("checksum", None) != _checksum(body):
         raise ValueError("its checksum does not match")
     clocks = {key: None if body[key] is None else ClientAge(**body[key]) for key in ("age", "data")}
-    return ClientState(seed=body["seed"], turn=body.get("turn"), token=body.get("token"), **clocks)
+    promise = None if body.get("promise") is None else Promise(**body["promise"])
+    return ClientState(seed=body["seed"], turn=body.get("turn"), token=body.get("token"), promise=promise, **clocks)
 
 
 def _checksum(body: dict[str, Any]) -> str:

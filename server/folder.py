@@ -15,6 +15,7 @@ from aoi_fl.wire.protocol import CLIENTS_FILE, PARTITION_FILE
 
 LEDGER, MODEL, _LOCK = "ledger.sqlite", "model.safetensors", ".lock"
 RATES_FILE = "rates.csv"  # each client's own, as they were given when the run began
+NOISE_KEY = "noise.key"  # the secret of a private run's noise, for its owner alone
 CHECKPOINTS, STATES = "checkpoints", "clients"  # folders: the server's, and that of the simulated clients
 _PATIENCE = 15.0  # seconds for the processes of a run that was just killed to end
 
@@ -41,7 +42,7 @@ def make_run_folder(folder: Path) -> None:
             "folder if the run is no longer wanted."
         )
     with _writing(folder):
-        dealt = [folder / name for name in (PARTITION_FILE, CLIENTS_FILE, RATES_FILE)]
+        dealt = [folder / name for name in (PARTITION_FILE, CLIENTS_FILE, RATES_FILE, NOISE_KEY)]
         for leftover in (*folder.glob(f"{LEDGER}*"), *dealt):
             leftover.unlink(missing_ok=True)  # of a start that ended before its first round
         if (folder / STATES).exists():  # what clients remember of it, perhaps under another seed

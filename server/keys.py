@@ -61,6 +61,13 @@ class RunKeys(TaskSettings):
         0: the weighted mean is the new model
     serve_average : share β of an exponential average of the models, which is evaluated and saved in place of the
         newest, see :mod:`aoi_fl.strategies.serving`; 0: the newest is
+    privacy : differential privacy of the models, see :mod:`aoi_fl.strategies.aggregation.private`: ``none``, or with
+        ``white`` noise, or with ``banded`` noise, which cancels over rounds and needs a policy with separation
+    clip : largest norm of an update in a private run
+    noise_multiplier : noise over the sensitivity of all participations, see :mod:`aoi_fl.science.privacy.account`
+    bands : of banded noise; 0: as many as clients take part rounds apart
+    delta : δ of the ε that is recorded
+    max_epsilon : the run is complete before ε is above it; 0: there is no such bound
     foresight : whether policies whose papers assume it are told when devices will be there and how long they will take
     until : seconds of simulated time after which no further round begins; 0: there is no such bound
     loss_metric : the metric that is a client's loss where it reports neither ``train_loss`` nor ``loss``
@@ -113,6 +120,12 @@ class RunKeys(TaskSettings):
     late_rounds: int = Field(0, ge=0, le=1000)
     server_momentum: float = Field(0.0, ge=0, le=0.999)
     serve_average: float = Field(0.0, ge=0, le=0.999)
+    privacy: Literal["none", "white", "banded"] = "none"
+    clip: float = Field(1.0, gt=0, le=1e9)
+    noise_multiplier: float = Field(1.0, gt=0, le=1e9)
+    bands: int = Field(0, ge=0, le=1_000_000)
+    delta: float = Field(1e-5, gt=0, le=0.5)
+    max_epsilon: float = Field(0.0, ge=0, le=1e9)
     until: float = Field(0.0, ge=0, le=1e9)
     foresight: bool = False
     loss_metric: str = Field("", max_length=200)

@@ -5,6 +5,7 @@ from typing import Any
 
 from aoi_fl.server.keys import RunKeys
 from aoi_fl.server.over_selection import check_over_selection
+from aoi_fl.server.privacy import private_conflicts
 from aoi_fl.strategies.registry import BUDGETED, KEYS, REGISTRY, users_of
 from aoi_fl.strategies.selection.budget_rules import opposed
 
@@ -101,6 +102,7 @@ def conflicts(config: RunKeys) -> Iterator[str]:
         why = "weights is unbiased, which need not sum to 1" if weights == "unbiased" else ""
         why = why or f"late-rounds is {config.late_rounds}, which goes with the weighted mean alone"
         yield f"server-momentum is {config.server_momentum:g}, but {why}: set one of them back"
+    yield from private_conflicts(config)
     if config.over_selection > 1:
         if config.policy in BUDGETED:
             yield (

@@ -1,12 +1,17 @@
 """From a configuration to a strategy."""
 
+import math
+from pathlib import Path
 from typing import Any
 
 from flwr.serverapp.strategy import FedAvgM
 
 from aoi_fl.server.config import RunConfig
+from aoi_fl.server.folder import NOISE_KEY
+from aoi_fl.server.privacy import bands
 from aoi_fl.server.terms import Rates, rates_of
 from aoi_fl.strategies import RoundOptions
+from aoi_fl.strategies.aggregation.private import PrivateMean
 from aoi_fl.strategies.registry import REGISTRY
 from aoi_fl.strategies.round import AgeAwareStrategy
 
@@ -50,4 +55,16 @@ def make_strategy(
         keys["rates"] = rates
     if config.server_momentum:
         settings["aggregation"] = FedAvgM(server_learning_rate=1.0, server_momentum=config.server_momentum)
+    if config.privacy != "none":
+        settings["aggregation"] = PrivateMean(
+            clip=config.clip,
+            noise_multiplier=config.noise_multiplier,
+            rounds=config.num_server_rounds,
+            per_round=config.clients_per_round,
+            bands=bands(config),
+            delta=config.delta,
+            max_epsilon=config.max_epsilon or math.inf,
+            strategy=settings.get("aggregation"),
+            secret=Path(config.runs_dir) / run / NOISE_KEY,
+        )
     return REGISTRY[config.policy].make(keys, options=options, weights=config.weights, **settings)

@@ -19,6 +19,7 @@ from aoi_fl.science.devices import ROUND_TRIP
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
 from aoi_fl.science.selection import Population
 from aoi_fl.strategies.aggregation.base import Aggregation
+from aoi_fl.strategies.aggregation.private import Privacy
 from aoi_fl.strategies.clock import MACHINE, Clock, clock_of
 from aoi_fl.strategies.evaluation import Evaluation
 from aoi_fl.strategies.joining import Joining
@@ -65,6 +66,7 @@ class Bookkeeping(Strategy):
         self.roster = Roster(resume.clients if resume else (), expected=needs)
         self._clock: Clock = MACHINE
         self._stragglers = Stragglers(options.late_rounds, self.roster)
+        self._privacy: Privacy | None = None  # of a private run, from its start on
         self._served = ServedModel(options.serve_average)
         self._joining: Joining | None = None
         self._so_far = SoFar()
@@ -131,7 +133,15 @@ class Bookkeeping(Strategy):
 
     def _ask(self, round_: int) -> Ask:
         looks = between_looks(max(self._needs, len(self.roster)))
-        return Ask(self.options.run, round_, looks=looks, token=self.options.token, pace=self._round_duration)
+        ask = Ask(self.options.run, round_, looks=looks, token=self.options.token, pace=self._round_duration)
+        if self._separation == 1 or self._privacy is None:
+            return ask
+        return replace(ask, min_separation=self._separation, rounds=self._privacy.spec.rounds)
+
+    @property
+    def _separation(self) -> int:
+        """The least number of rounds between two participations of a client that count."""
+        return 1 if self._privacy is None else self._privacy.separation
 
     @property
     def _round_duration(self) -> float | None:
@@ -234,7 +244,12 @@ class Bookkeeping(Strategy):
     @property
     def ending(self) -> bool:
         """Whether the round at hand, whose training is over, is the last: by its number, by time, or by the budget."""
-        return self._record.round == self._last or self._time_is_up or self._over is not None
+        over = self._over or self._privacy_over(self._record.round + 1)
+        return self._record.round == self._last or self._time_is_up or over is not None
+
+    def _privacy_over(self, round_: int) -> str | None:
+        """Return why a private run must not play a round."""
+        return None if self._privacy is None else self._privacy.over(round_)
 
     def _observe(self) -> None:
         """Let the policy learn from the round, once."""
@@ -268,6 +283,8 @@ class Bookkeeping(Strategy):
         if self._opened is not None and self._clock.simulated == self._opened:  # nobody was sent anything
             self._clock.wait((), 0, 0.0, self._opened + ROUND_TRIP)
         self._record.clock = self._clock.simulated
+        if self._privacy is not None:
+            self._record.epsilon = self._privacy.epsilon(self._record.round)
         if self._record.round == self._last or self._time_is_up:
             self._stragglers.end(self._record, self._clock)
         self._so_far.idle = self._so_far.idle + 1 if self._record.empty else 0

@@ -60,6 +60,7 @@ class Collector:
     options : names of records and metrics
     clock : when replies come, and how long clients worked on them
     sent : by it, when the model was sent
+    separation : the least number of rounds between two participations of a client that count
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Collector:
         options: RoundOptions,
         clock: Clock,
         sent: float,
+        separation: int = 1,
     ) -> None:
         self._clock = clock
         self._plan, self._model, self._roster, self._record = plan, model, roster, record
@@ -85,7 +87,7 @@ class Collector:
         self._unit = 1 / len(plan.clients) if math.isclose(float(plan.weights.sum()), 1.0) else 1.0
         self._refreshed = set() if plan.refresh is None else set(plan.clients[plan.refresh].tolist())
         self._trained: list[Participation] = []
-        self._sent = sent
+        self._sent, self._separation = sent, separation
         self.round = record.round
         aggregation.begin(record.round, model)
 
@@ -103,6 +105,8 @@ class Collector:
                 return False
             if self._plan.undecided:
                 self._record.willing += 1
+            if (last := int(self._roster.last[client])) >= 1 and self.round - last < self._separation:
+                raise Refused(f"it took part in round {last}, less than {self._separation} rounds ago")
             update = self._read(reply)
         except Refused as reason:
             outcome = "failed" if reply.has_error() else "refused"

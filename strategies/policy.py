@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science.errors import AoiError, ConfigError
-from aoi_fl.science.selection import Population
+from aoi_fl.science.selection import Population, Selector
+from aoi_fl.science.simulate import Decentralised
 from aoi_fl.strategies.patience import QUESTION, TRAINING
 from aoi_fl.strategies.records import ClientRecord, RoundRecord
 from aoi_fl.strategies.roster import Roster
@@ -44,6 +45,8 @@ class PolicyTraits:
     sizes : whether the policy goes by data size; "optional": it can do without
     sizes_for : what goes by data size, for a warning
     late_updates : whether an update may count in a later round
+    law : the policy of the simulator by which clients take part; a private run takes their least separation from it
+    by_data : whether clients are chosen by what they report of their data, as losses are: no private run allows it
     """
 
     clients_needed: int
@@ -52,6 +55,8 @@ class PolicyTraits:
     sizes: Literal["unused", "optional", "required"] = "unused"
     sizes_for: str = "the policy"
     late_updates: bool = True
+    law: Decentralised | Selector | None = None
+    by_data: bool = False
 
 
 class RoundView:
@@ -110,6 +115,12 @@ class RoundView:
     def resting(self) -> Mask:
         """(n,) the clients that are left alone in this round, since they did not respond before."""
         return self._mask(self._roster.patience.resting(self.round, QUESTION, TRAINING))
+
+    @property
+    def rested(self) -> Mask:
+        """(n,) the clients that may take part again; only a private run makes clients rest."""
+        last = self._roster.last
+        return np.asarray((last < 1) | (self.round - last >= (self.base.min_separation or 1)))
 
     @property
     def silent(self) -> Mask:

@@ -77,7 +77,8 @@ class RoundRecord:
     """One round: how many were asked, were willing, trained, declined or were dropped, and what came of it.
 
     Classes are judged by an accuracy, numbers by ``…_rmse``, the root of the mean squared error. ``dropout`` is the
-    probability of losing a willing client that the round's table was made for, where it is adapted; ``clock`` the
+    probability of losing a willing client that the round's table was made for, where it is adapted; ``epsilon`` what a
+    private run has spent by the end of the round, without amplification; ``clock`` the
     simulated seconds from the start of the run to the end of the round, where time is simulated.
 
     Phases of the round's ``seconds``: ``hello``, to newcomers, but for waiting; ``ask``, until it was decided who
@@ -98,6 +99,7 @@ class RoundRecord:
     empty: bool = False
     spent: float | None = None
     dropout: float | None = None
+    epsilon: float | None = None
     clock: float | None = None
     train_loss: float | None = None
     test_loss: float | None = None

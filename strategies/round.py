@@ -23,12 +23,13 @@ from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.base import Aggregation
 from aoi_fl.strategies.aggregation.flower import ByFlower
 from aoi_fl.strategies.aggregation.mean import Mean
+from aoi_fl.strategies.aggregation.private import ByPrivateMean, Privacy, PrivateMean
 from aoi_fl.strategies.lifetime import witnessed
 from aoi_fl.strategies.parity import inherited, with_arguments
 from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.records import Log, Observer
-from aoi_fl.strategies.steps import Steps
+from aoi_fl.strategies.steps import Steps, is_ours
 
 logger = logging.getLogger("flwr")
 _SHOWN = 12  # values of a list in a log
@@ -40,7 +41,8 @@ class AgeAwareStrategy(Steps):
     Parameters
     ----------
     policy : decides which clients take part
-    aggregation : a Flower strategy that makes a model of the updates; None: our own weighted mean
+    aggregation : a Flower strategy that makes a model of the updates; None: our own weighted mean; or a
+        :class:`aoi_fl.strategies.aggregation.private.PrivateMean`
     weights : ω, see :mod:`aoi_fl.strategies.weighting`
     options : how a round is played
     observer : who is told of clients and finished rounds
@@ -66,7 +68,7 @@ class AgeAwareStrategy(Steps):
         self,
         policy: Policy,
         *,
-        aggregation: Strategy | None = None,
+        aggregation: Strategy | PrivateMean | None = None,
         weights: str = weighting.AUTO,
         options: RoundOptions | None = None,
         observer: Observer | None = None,
@@ -77,6 +79,11 @@ class AgeAwareStrategy(Steps):
         options = with_arguments(type(self).__name__, options or RoundOptions(), as_fedavg)
         weighting.check(weights, by_flower=aggregation is not None)
         _check_traits(policy, weights, options)
+        private = aggregation if isinstance(aggregation, PrivateMean) else None
+        if private is not None:
+            self._check_private(policy, weights, options)
+            weights = weighting.EQUAL
+        by_flower = aggregation.strategy if isinstance(aggregation, PrivateMean) else aggregation
         if isinstance(aggregation, AgeAwareStrategy):
             raise ConfigError(
                 f"aggregation is {type(aggregation).__name__}, a policy of selection: give a strategy of "
@@ -88,16 +95,54 @@ class AgeAwareStrategy(Steps):
                 f"late_rounds is {options.late_rounds}, which goes with the weighted mean alone, but there is {how}: "
                 "leave one of them out."
             )
-        if aggregation is None:
+        if by_flower is None:
             made: Aggregation = Mean(options, weights == weighting.UNBIASED)
         else:
-            options = inherited(options, aggregation)
-            made = ByFlower(aggregation, options)
+            options = inherited(options, by_flower)
+            made = ByFlower(by_flower, options)
+        if private is not None:
+            made = ByPrivateMean(private, made, options, resumed=resume is not None)
         open_grids()
         needs = policy.traits.clients_needed if options.min_clients is None else options.min_clients
         super().__init__(policy, needs, made, weights, configure, options, observer or Log(), resume)
+        self._private = private
         self.stopped: str | None = None
         self.complete: str | None = None
+
+    def _check_private(self, policy: Policy, weights: str, options: RoundOptions) -> None:
+        """Refuse what breaks the guarantee of a private mean."""
+        if weights not in (weighting.AUTO, weighting.EQUAL):
+            raise ConfigError(
+                f"weights is {weights!r}, but every client weighs the same in a private mean: leave weights out"
+            )
+        if options.late_rounds:
+            raise ConfigError(
+                f"late_rounds is {options.late_rounds}, but a late update of a private run would bring two "
+                "participations of a client closer together: leave it out"
+            )
+        if policy.traits.by_data:
+            raise ConfigError(
+                f"{type(policy).__name__} chooses by what clients report of their data, which no noise of the model "
+                "hides: choose another policy for a private run"
+            )
+        if not is_ours(self.aggregate_train):
+            raise ConfigError(
+                f"{type(self).__name__} has an aggregate_train of its own, which could pass by clipping and noise: "
+                "leave it out of a private run"
+            )
+
+    def _promise_privacy(self, private: PrivateMean, rounds: int) -> None:
+        """Take up the account of a private run."""
+        if rounds != private.rounds:
+            raise ConfigError(
+                f"{rounds} rounds are to be played, but the noise is made for {private.rounds}: the rounds of a "
+                "private run are fixed when it begins"
+            )
+        self._privacy = Privacy(private, self.policy.traits.law, self._needs)
+        if isinstance(self._aggregation, ByPrivateMean):
+            self._aggregation.promise(self._privacy)
+        if (why := self._privacy.over(1)) is not None:
+            raise ConfigError(f"{why}: raise noise-multiplier or max-epsilon")
 
     def parameters(self) -> dict[str, Any]:
         """Return the policy's parameters, for the ledger."""
@@ -132,6 +177,8 @@ class AgeAwareStrategy(Steps):
         NothingTrainedError
             Not one update of the run could be used.
         """
+        if self._private is not None:
+            self._promise_privacy(self._private, num_rounds)
         self.summary()
         if self._last:
             raise self._played()
@@ -153,7 +200,7 @@ class AgeAwareStrategy(Steps):
         for round_ in range(first, num_rounds + 1):
             if self._time_is_up:  # of a run that was broken off between its last round and its end
                 break
-            self.complete = self._over
+            self.complete = self._over or self._privacy_over(round_)
             if self.complete:
                 logger.info("The run is complete after round %d: %s.", round_ - 1, self.complete)
                 break

@@ -36,6 +36,7 @@ from aoi_fl.strategies.aggregation.flower import in_types_of, is_opaque
 from aoi_fl.strategies.aggregation.held import HeldUpdates
 from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.aggregation.metrics import whole
+from aoi_fl.strategies.aggregation.private import ByPrivateMean
 from aoi_fl.strategies.bookkeeping import Bookkeeping
 from aoi_fl.strategies.collect import Collector, decline, drop
 from aoi_fl.strategies.dispatch import Dispatch
@@ -105,6 +106,11 @@ class Steps(Bookkeeping):
             raise ConfigError(
                 f"serve_average is {self.options.serve_average}, but another loop than {type(self).__name__}.start "
                 "plays the rounds, and evaluates the model that it has: leave it out, or call start."
+            )
+        if isinstance(self._aggregation, ByPrivateMean) and not self._last:
+            raise ConfigError(
+                f"aggregation is a PrivateMean, but another loop than {type(self).__name__}.start plays the rounds, of "
+                "which nobody knows how many there will be: call start."
             )
         self._refuse_another_run(server_round)
         self._settle(arrays)
@@ -317,7 +323,7 @@ class Steps(Bookkeeping):
             )
         collector = Collector(
             self._plan, self._model, intake, self.weights == weighting.UNBIASED,
-            self.roster, self._record, self._note_decision, self.options, self._clock, self._sent,
+            self.roster, self._record, self._note_decision, self.options, self._clock, self._sent, self._separation,
         )  # fmt: skip
         before, self._attempt = self._record.aggregate_seconds or 0.0, len(self._record.participations)
         if self._view is None or not self._view.second_attempt:

@@ -126,7 +126,8 @@ class Ask(Record):
     itself), ``jitter`` (None: 0) and the ``shift`` of a rate that has changed (None: 0). ``pace`` is the seconds that a
     round takes, at least; ``looks`` those between two looks for a message of a client that does not know when the next
     one comes, None: as it likes. ``token`` tells the run from an earlier one of its name, where clients keep their
-    states out of the server's reach.
+    states out of the server's reach. ``min_separation`` and ``rounds`` are the promise of a private run: a client
+    trains at least so many rounds after its last time, and in no round after the last.
     """
 
     run: str
@@ -146,6 +147,8 @@ class Ask(Record):
     pace: float | None = None
     looks: float | None = None
     token: str | None = None
+    min_separation: int | None = None
+    rounds: int | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ hours           times of the local day, "22:00-06:00" or several: "22:00-06:00, 
 only-charging   true: not on battery
 only-unmetered  true: not on a network that is paid by volume, nor on one of which that cannot be told
 pause           true: not at all; "2027-01-06" or "2027-01-06 18:00": not before that day or time, local
+min-separation  a whole number of rounds: not sooner after the last participation in a run, whatever the server says
 """
 
 import re
@@ -17,7 +18,9 @@ from typing import Self, TypeAlias
 from aoi_fl.client.device import power
 from aoi_fl.science.errors import ConfigError
 
-HOURS, CHARGING, UNMETERED, PAUSE = KEYS = ("hours", "only-charging", "only-unmetered", "pause")
+HOURS, CHARGING, UNMETERED, PAUSE, SEPARATION = KEYS = (
+    "hours", "only-charging", "only-unmetered", "pause", "min-separation",
+)  # fmt: skip
 
 Value: TypeAlias = bool | bytes | float | int | str
 Span: TypeAlias = tuple[time, time]
@@ -34,12 +37,14 @@ class Rules:
     hours : spans of the local day, begin and end; one whose end comes first goes past midnight. None at all: all day
     only_charging, only_unmetered : whether it must be
     pause : until when not, local; True: for good
+    min_separation : rounds between two participations in a run, at least
     """
 
     hours: tuple[Span, ...] = ()
     only_charging: bool = False
     only_unmetered: bool = False
     pause: datetime | bool = False
+    min_separation: int = 1
 
     @classmethod
     def read(cls, node: Mapping[str, Value]) -> Self:
@@ -55,6 +60,7 @@ class Rules:
             only_charging=_flag(node, CHARGING),
             only_unmetered=_flag(node, UNMETERED),
             pause=_pause(node.get(PAUSE, False)),
+            min_separation=separation(node),
         )
 
     def forbids(
@@ -84,6 +90,17 @@ class Rules:
 def forbidden(node: Mapping[str, Value]) -> str | None:
     """Return the key of the owner's rule by which a client may not take part now; None if there is none."""
     return None if node.keys().isdisjoint(KEYS) else Rules.read(node).forbids(datetime.now())
+
+
+def separation(node: Mapping[str, Value]) -> int:
+    """Return the owner's least number of rounds between two participations; 1 where there is no such rule.
+
+    Raises ConfigError for a value that is no whole number from 1 on.
+    """
+    value = node.get(SEPARATION, 1)
+    if type(value) is not int or value < 1:
+        raise ConfigError(f"{SEPARATION} is {value!r}: set it to a whole number of rounds, 1 or more.")
+    return value
 
 
 def _within(now: time, begin: time, end: time) -> bool:

@@ -103,6 +103,7 @@ data-file = "{data}/train.npz"
 # hours = "22:00-06:00"
 # only-charging = true
 # only-unmetered = true
+# min-separation = 7
 # pause = "2027-01-06"
 
 # In reserve mode the client knows its next round, and sleeps until shortly before it; false: it looks all the time.

@@ -15,8 +15,7 @@ Theorem 1 (the root with momentum) and Section 3 (the bands).
 
 import hashlib
 import math
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +71,9 @@ def prefix_error(column: Floats, rounds: int, momentum: float = 0.0) -> float:
 
 
 class CorrelatedNoise:
-    """The noise of a run, round after round; its state resumes it.
+    """The noise of a run, round after round: a function of the secret key.
+
+    A run that goes on takes the key up again and draws the last β−1 vectors anew, so no vector lies on a disk.
 
     Parameters
     ----------
@@ -84,42 +85,31 @@ class CorrelatedNoise:
     Examples
     --------
     >>> noise = CorrelatedNoise(bytes(32), coefficients(2), 1.0, 3)
-    >>> noise.draw(1).shape, noise.round
-    ((3,), 1)
+    >>> bool((noise.of(2) == noise.of(2)).all())
+    True
     """
 
     def __init__(self, key: bytes, column: Floats, deviation: float, size: int) -> None:
         if len(key) != KEY_BYTES:
             raise ConfigError(f"a noise key has {KEY_BYTES} bytes, this one has {len(key)}: take secrets.token_bytes")
-        self._key = key
-        self._column = column
-        self._deviation = deviation
-        self._recent: list[NDArray[np.float32]] = []  # w_{t−1}, w_{t−2}, …
-        self._size = size
-        self.round = 0  # the last one that was drawn
+        self._key, self._column, self._deviation, self._size = key, column, deviation, size
+        self._round = 0
+        self._recent: list[NDArray[np.float32]] = []  # w_t, w_{t−1}, … of the last round
 
-    def draw(self, round_: int) -> NDArray[np.float32]:
-        """Return (d,) w_t of the next round, counted from 1.
+    def of(self, round_: int) -> NDArray[np.float32]:
+        """Return (d,) w_t of a round counted from 1: that of the last call, or a later one.
 
-        Raises ValueError for another round: noise that is drawn twice or left out is no longer C⁻¹z.
+        Raises ValueError for an earlier round, whose noise is gone.
         """
-        if round_ != self.round + 1:
-            raise ValueError(f"noise of round {round_} after round {self.round}: draw every round once, in order")
-        drawn = self._deviation * normals(self._key, round_, self._size)
-        for c, earlier in zip(self._column[1:], self._recent, strict=False):
-            drawn -= c * earlier
-        noise = drawn.astype(np.float32)
-        self._recent = [noise, *self._recent][: len(self._column) - 1]
-        self.round = round_
-        return noise
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what resumes the noise: the secret key, the round, and the last β−1 vectors. Keep it secret."""
-        return {"key": self._key, "round": self.round, "recent": list(self._recent)}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on after the round of a :meth:`state_dict`."""
-        self._key, self.round, self._recent = bytes(state["key"]), int(state["round"]), list(state["recent"])
+        if not 1 <= self._round <= round_ and not (self._round == 0 < round_):
+            raise ValueError(f"the noise of round {round_} is gone: the last round is {self._round}")
+        for t in range(self._round + 1, round_ + 1):
+            drawn = self._deviation * normals(self._key, t, self._size)
+            for c, earlier in zip(self._column[1:], self._recent, strict=False):
+                drawn -= c * earlier
+            self._recent = [drawn.astype(np.float32), *self._recent][: max(len(self._column) - 1, 1)]
+        self._round = round_
+        return self._recent[0]
 
 
 def normals(key: bytes, round_: int, size: int) -> Floats:

@@ -52,6 +52,7 @@ class BudgetedPolicy(Policy):
             sizes="optional" if estimated else "unused",
             sizes_for="sensitivities 'estimated'",
             late_updates=False,
+            by_data=estimated,
         )
         self.selector = selector
         self.source = source

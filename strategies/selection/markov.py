@@ -52,6 +52,8 @@ class MarkovRulePolicy(RulePolicy):
         presence = None if availability is None else availability.presence
         rule = MarkovRule(policy, own, presence=presence, dropout=policy.dropout, declared=policy.dropout)
         super().__init__(rule, n, k, coordination=coordination, shares=shares, availability=availability)
+        if not own and not adaptive_dropout:
+            self.traits = replace(self.traits, law=policy)
         self._own = shares
         self._dropout = DropoutEstimate(float(k), policy.dropout * k) if adaptive_dropout else None
         self._warned = False

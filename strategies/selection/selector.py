@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,8 @@ class SelectorPolicy(Policy):
         evaluates: bool = False,
     ) -> None:
         known = hasattr(selector, "rates") and callable(selector.rates)
-        self.traits = traits or PolicyTraits(per_round, rates="known" if known else "unknown")
+        traits = traits or PolicyTraits(per_round, rates="known" if known else "unknown")
+        self.traits = replace(traits, law=selector, by_data=evaluates or isinstance(selector, LearningSelector))
         self.selector = selector
         self._per_round, self._evaluates = per_round, evaluates
         self._described = {"kind": type(selector).__name__, **(describe or {})}

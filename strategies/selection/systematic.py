@@ -7,6 +7,7 @@ from typing import Any, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.science import systematic as science
 from aoi_fl.science.absence import EVERY, retold, told_rates
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import AbsenceRule, PhaseRule
@@ -38,6 +39,9 @@ class SystematicPolicy(RulePolicy):
         super().__init__(
             rule, rule.clients, rule.per_round, coordination=coordination, shares=shares, availability=availability
         )
+        if rates == "equal" and availability is None:
+            law = science.SystematicPolicy.equal(rule.clients, rule.per_round, rule.phase_rule, rule.jitter, rule.seed)
+            self.traits = replace(self.traits, law=law)
         self._own = shares
         self._targets = np.zeros(0)
 

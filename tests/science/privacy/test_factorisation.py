@@ -43,7 +43,7 @@ def test_coefficients_are_those_of_another_library():
 def test_ten_thousand_draws_have_the_covariance_of_the_factorisation():
     draws, rounds, deviation = 10_000, 12, 1.7
     noise = CorrelatedNoise(KEY, coefficients(4), deviation, draws)
-    drawn = np.array([noise.draw(t + 1) for t in range(rounds)], dtype=np.float64)
+    drawn = np.array([noise.of(t + 1) for t in range(rounds)], dtype=np.float64)
     inverse = np.linalg.inv(toeplitz(coefficients(4), rounds))
     law = deviation**2 * inverse @ inverse.T
     found = drawn @ drawn.T / draws
@@ -59,23 +59,27 @@ def test_normals_are_normal_and_independent_over_rounds_and_keys():
 
 
 @pytest.mark.parametrize("bands", [1, 2, 5])
-def test_noise_that_is_resumed_is_that_of_no_break(bands):
+@pytest.mark.parametrize("done", [1, 4, 8])
+def test_noise_that_is_resumed_is_that_of_no_break(bands, done):
     whole = CorrelatedNoise(KEY, coefficients(bands), 0.5, 7)
-    expected = [whole.draw(t) for t in range(1, 10)]
-    first = CorrelatedNoise(KEY, coefficients(bands), 0.5, 7)
-    for t in range(1, 5):
-        first.draw(t)
-    second = CorrelatedNoise(bytes(32), coefficients(bands), 0.5, 7)
-    second.load_state_dict(first.state_dict())
-    np.testing.assert_array_equal([second.draw(t) for t in range(5, 10)], expected[4:])
+    expected = [whole.of(t) for t in range(1, 10)]
+    resumed = CorrelatedNoise(KEY, coefficients(bands), 0.5, 7)
+    np.testing.assert_array_equal([resumed.of(t) for t in range(done + 1, 10)], expected[done:])
 
 
-@pytest.mark.parametrize("round_", [0, 1, 3])
-def test_noise_is_drawn_once_and_in_order(round_):
+def test_a_round_that_is_played_again_gets_its_own_noise():
+    noise = CorrelatedNoise(KEY, coefficients(3), 1.0, 5)
+    first = noise.of(4).copy()
+    np.testing.assert_array_equal(noise.of(4), first)
+    assert (noise.of(5) != first).all()
+
+
+@pytest.mark.parametrize("round_", [0, 1])
+def test_noise_of_an_earlier_round_is_gone(round_):
     noise = CorrelatedNoise(KEY, coefficients(2), 1.0, 3)
-    noise.draw(1)
-    with pytest.raises(ValueError, match="round"):
-        noise.draw(round_)
+    noise.of(2)
+    with pytest.raises(ValueError, match="gone"):
+        noise.of(round_)
 
 
 @pytest.mark.parametrize("bands, momentum", [(0, 0.0), (2, 1.0), (2, -0.1)])

@@ -1,0 +1,319 @@
+"""A private mean: updates clipped one at a time, a fixed divisor, and noise that is correlated over rounds.
+
+The new model is θ + (Σ_i clip(θ_i − θ) + w_t)/k. What then makes a step of this mean may be any Flower strategy that
+averages: it is handed the mean as the one update of the round.
+
+Each round's noise belongs to one sum. A round that is played again after a break, and whose sum differs, leaves the
+model as it is: two models with the same noise would show the difference of their sums.
+"""
+
+import hashlib
+import json
+import logging
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedProx, FedYogi, Strategy
+from numpy.typing import NDArray
+
+from aoi_fl.science.errors import ConfigError, ResumeError
+from aoi_fl.science.privacy.account import Account, check_delta, check_positive
+from aoi_fl.science.privacy.bounds import ParticipationBounds, bounds
+from aoi_fl.science.privacy.factorisation import KEY_BYTES, CorrelatedNoise
+from aoi_fl.science.selection import Selector
+from aoi_fl.science.simulate import Decentralised
+from aoi_fl.strategies.aggregation.base import Aggregation, Draft
+from aoi_fl.strategies.aggregation.metrics import aggregate, stripped
+from aoi_fl.strategies.guard import Update
+from aoi_fl.strategies.plan import RoundOptions
+from aoi_fl.strategies.records import Memory
+from aoi_fl.wire.files import write_whole
+
+logger = logging.getLogger("flwr")
+_AVERAGING = (FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi, FedProx)
+
+
+@dataclass(frozen=True)
+class PrivateMean:
+    """A mean with client-level differential privacy: ``aggregation=PrivateMean(…)`` of a policy.
+
+    Parameters
+    ----------
+    clip : the largest norm of an update, above 0; larger ones are scaled down to it
+    noise_multiplier : the noise's deviation over the sensitivity of all participations, above 0
+    rounds : T, of the whole run
+    per_round : k, the fixed divisor of the sum
+    bands : of the noise; 1 is white noise, more need a policy whose clients take part at least so many rounds apart
+    delta : δ of the ε that is recorded; below 1 / number of clients
+    max_epsilon : the run ends before ε is above it; infinite for no bound
+    strategy : a Flower strategy that averages and makes a step of the private mean; None: the mean is the new model
+    secret : file that keeps the noise's key for a run that is resumed; None: the key is gone with the process
+
+    Raises
+    ------
+    ConfigError
+        A value is out of range, or the strategy does not average.
+    """
+
+    clip: float
+    noise_multiplier: float
+    rounds: int
+    per_round: int
+    bands: int = 1
+    delta: float = 1e-5
+    max_epsilon: float = math.inf
+    strategy: Strategy | None = None
+    secret: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_positive("clip", self.clip)
+        check_positive("noise-multiplier", self.noise_multiplier)
+        check_delta(self.delta)
+        if not self.max_epsilon > 0:
+            raise ConfigError(f"max-epsilon is {self.max_epsilon}: give a number above 0, or infinity for no bound")
+        for key, value in (("bands", self.bands), ("rounds", self.rounds), ("per-round", self.per_round)):
+            if value < 1:
+                raise ConfigError(f"{key} is {value}: give a whole number from 1 on")
+        if self.strategy is not None and not averages(self.strategy):
+            raise ConfigError(
+                f"the strategy of a private mean is {type(self.strategy).__name__}, which makes more of the updates "
+                f"than their mean: give one of {', '.join(kind.__name__ for kind in _AVERAGING)}, or none"
+            )
+
+    @property
+    def momentum(self) -> float:
+        """The momentum of the strategy's step, for which the noise is made."""
+        return float(getattr(self.strategy, "server_momentum", 0.0)) if type(self.strategy) is FedAvgM else 0.0
+
+
+def averages(strategy: Strategy) -> bool:
+    """Return whether a Flower strategy makes its step of nothing but the updates' mean."""
+    return type(strategy).aggregate_train in {kind.aggregate_train for kind in _AVERAGING}
+
+
+class Privacy:
+    """What a private run guarantees, round by round.
+
+    Parameters
+    ----------
+    spec : the private mean
+    law : the policy of which the bounds follow; None for one without any
+    clients : n, for a law that is a selector
+
+    Attributes
+    ----------
+    separation : b, which clients are asked to keep and the server enforces
+    """
+
+    def __init__(self, spec: PrivateMean, law: Decentralised | Selector | None, clients: int | None) -> None:
+        self.spec, self._law, self._clients = spec, law, clients
+        self.separation = 1 if law is None else bounds(law, spec.rounds, clients).min_separation
+        if spec.bands > 1 and self.separation == 1:
+            raise ConfigError(
+                f"bands is {spec.bands}, but the policy lets a client take part in two rounds running: set bands to 1, "
+                "or choose markov-optimal or systematic with equal rates, without learned absence or dropout"
+            )
+        self.account  # noqa: B018  refuses more bands than b
+
+    @cached_property
+    def account(self) -> Account:
+        """The account of all rounds."""
+        spec = self.spec
+        return Account(self._bounds(spec.rounds), spec.rounds, spec.noise_multiplier, spec.bands, spec.momentum)
+
+    def epsilon(self, round_: int) -> float:
+        """Return ε after so many rounds, without amplification."""
+        return self.account.epsilon(self.spec.delta, self._bounds(round_).max_participations)
+
+    def over(self, round_: int) -> str | None:
+        """Return why a round must not be played: it would spend more than ``max_epsilon``; None if it may."""
+        if round_ <= self.spec.rounds and (spent := self.epsilon(round_)) <= self.spec.max_epsilon:
+            return None
+        if round_ > self.spec.rounds:
+            return f"the noise is made for {self.spec.rounds} rounds"
+        return f"round {round_} would spend ε = {spent:.4g}, more than max-epsilon {self.spec.max_epsilon:g}"
+
+    def _bounds(self, rounds: int) -> ParticipationBounds:
+        """Return b and K of real rounds, in which clients are lost, forced and forgetful, but keep the separation."""
+        promise = self.separation
+        if self._law is None:
+            return ParticipationBounds(promise, rounds)
+        return bounds(self._law, rounds, self._clients, lost=True, forced=True, forgotten=True, promise=promise)
+
+
+class NoiseKey:
+    """The secret of a run's noise, and of which sum each round's noise was used for.
+
+    Parameters
+    ----------
+    path : a file that only its owner can read; None: the secret is gone with the process
+    resumed : whether it must be there already
+
+    Raises
+    ------
+    ResumeError
+        A run that goes on has no such file: with another key its noise would no longer cancel.
+    """
+
+    def __init__(self, path: Path | None, resumed: bool) -> None:
+        self._path = path
+        self._used: dict[str, str] = {}
+        if not resumed:
+            self.key = secrets.token_bytes(KEY_BYTES)
+            self._keep()
+            return
+        try:
+            kept = json.loads(path.read_text()) if path is not None else {}
+            self.key, self._used = bytes.fromhex(kept["key"]), dict(kept["used"])
+        except (OSError, ValueError, KeyError) as error:
+            raise ResumeError(
+                f"the noise key {path} of a private run cannot be read ({type(error).__name__}): bring it back from a "
+                "copy, or start the run anew"
+            ) from error
+
+    def may_use(self, round_: int, digest: str) -> bool:
+        """Return whether a round's noise may go with this sum, and write down that it does."""
+        if self._used.setdefault(str(round_), digest) != digest:
+            return False
+        self._keep()
+        return True
+
+    def _keep(self) -> None:
+        if self._path is not None:
+            write_whole(self._path, json.dumps({"key": self.key.hex(), "used": self._used}).encode(), mode=0o600)
+
+
+class ByPrivateMean:
+    """The aggregation of a :class:`PrivateMean`.
+
+    Parameters
+    ----------
+    spec : the private mean
+    inner : what makes the new model of it
+    options : names of records, and how metrics are aggregated
+    resumed : whether the run goes on
+    """
+
+    opaque = False
+
+    def __init__(self, spec: PrivateMean, inner: Aggregation, options: RoundOptions, resumed: bool) -> None:
+        self._spec, self._inner, self._options = spec, inner, options
+        self._key = NoiseKey(spec.secret, resumed)
+        self._noise: CorrelatedNoise | None = None
+        self._account: Account | None = None
+        self._round, self._model = 0, ArrayRecord()
+        self._sum: NDArray[np.float64] = np.empty(0)
+        self._first: tuple[int, Message, Update] | None = None
+        self._contents: dict[int, RecordDict] = {}
+
+    def promise(self, privacy: Privacy) -> None:
+        """Take the account by which noise is drawn, before round 1."""
+        self._account = privacy.account
+
+    def to_train(
+        self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
+    ) -> Mapping[int, Draft]:
+        """Return what the inner aggregation sends."""
+        if not _floating(arrays):
+            raise ConfigError("the model has no array of floating-point numbers: a private mean has nothing to protect")
+        return self._inner.to_train(round_, arrays, config, nodes, grid)
+
+    def begin(self, round_: int, model: ArrayRecord) -> None:
+        """Start from nothing."""
+        self._round, self._model, self._first, self._contents = round_, model, None, {}
+        self._sum = np.zeros(sum(model[name].numpy().size for name in _floating(model)))
+
+    def add(self, client: int, reply: Message, update: Update, weight: float) -> None:
+        """Add the update's change of the model, scaled down to the clip; every client weighs the same."""
+        change = np.concatenate(
+            [np.ravel(update.arrays[k]).astype(np.float64) - np.ravel(self._model[k].numpy()) for k in self._names]
+        )
+        norm = float(np.sqrt(change @ change))
+        self._sum += change * min(1.0, self._spec.clip / norm) if norm > 0 else change
+        self._contents[client] = stripped(reply)
+        if self._first is None or client < self._first[0]:
+            self._first = client, reply, update
+
+    @property
+    def _names(self) -> list[str]:
+        return _floating(self._model)
+
+    def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Return the model that the inner aggregation makes of the noisy mean; None if no update came."""
+        contents = [content for _, content in sorted(self._contents.items())]
+        options = self._options
+        metrics = aggregate(contents, options.weighted_by_key, options.train_metrics_aggr_fn)
+        if self._first is None:
+            return None, metrics
+        digest = hashlib.sha256(self._key.key + self._sum.tobytes()).hexdigest()
+        if not self._key.may_use(self._round, digest):
+            logger.warning(
+                "Round %d was played before, and its updates are others now: its model stays, as its noise is used.",
+                self._round,
+            )
+            return None, metrics
+        client, reply, update = self._first
+        self._inner.begin(self._round, self._model)
+        self._inner.add(client, reply, replace(update, arrays=self._noisy(update)), 1.0)
+        return self._inner.finish()[0], metrics
+
+    def _noisy(self, update: Update) -> dict[str, NDArray[Any]]:
+        """Return the model with the noisy mean change; arrays of whole numbers stay as they are."""
+        if self._account is None:
+            raise ConfigError("a private mean is played by the policy's own start alone: call start")
+        if self._noise is None:
+            deviation = self._account.deviation * self._spec.clip
+            self._noise = CorrelatedNoise(self._key.key, self._account.column, deviation, self._sum.size)
+        mean = (self._sum + self._noise.of(self._round)) / self._spec.per_round
+        arrays: dict[str, NDArray[Any]] = {}
+        at = 0
+        for name in update.arrays:
+            arrays[name] = self._model[name].numpy()
+        for name in self._names:
+            old = arrays[name]
+            arrays[name] = (old + mean[at : at + old.size].reshape(old.shape)).astype(old.dtype)
+            at += old.size
+        return arrays
+
+    def to_evaluate(
+        self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
+    ) -> Mapping[int, Draft]:
+        """Return what the inner aggregation sends."""
+        return self._inner.to_evaluate(round_, arrays, config, nodes, grid)
+
+    def evaluated(self, round_: int, replies: Sequence[Message]) -> MetricRecord | None:
+        """Return what the inner aggregation makes of the evaluations."""
+        return self._inner.evaluated(round_, replies)
+
+    def memory(self) -> Memory:
+        """Return the inner aggregation's; the noise's secret lies in a file of its own."""
+        return self._inner.memory()
+
+    def recall(self, memory: Memory) -> None:
+        """Take back what :meth:`memory` returned."""
+        self._inner.recall(memory)
+
+    def summary(self) -> None:
+        """Log what is promised."""
+        if self._account is not None:
+            logger.info(
+                "private mean: clip %g, %d bands, ε = %.4g at δ = %g after %d rounds, without amplification",
+                self._spec.clip,
+                self._spec.bands,
+                self._account.epsilon(self._spec.delta),
+                self._spec.delta,
+                self._spec.rounds,
+            )
+        self._inner.summary()
+
+
+def _floating(model: ArrayRecord) -> list[str]:
+    return [name for name, array in model.items() if np.dtype(array.dtype).kind == "f"]

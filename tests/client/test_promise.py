@@ -1,0 +1,155 @@
+"""The device keeps its promise: a hostile server that asks a real client all the time gets one update in b rounds."""
+
+import itertools
+import math
+import random
+
+import pytest
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+
+from aoi_fl.client import ClientApp
+from aoi_fl.client.device import history, rules
+from aoi_fl.client.identity import identity
+from aoi_fl.client.state import StateFile
+from aoi_fl.flower.messages import send
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.wire.protocol import Answer, Ask
+
+B, ROUNDS = 5, 40
+TABLE = MarkovPolicy.optimal(10, 2, 9).probabilities
+
+
+class Hostile:
+    """A server that sends what it likes to one real client, and counts the updates that it gets."""
+
+    def __init__(self, folder, **node):
+        self.updates = []
+        self.app = ClientApp()
+        self.node = {"partition-id": 3, "state-dir": str(folder)} | node
+        self.folder = folder
+
+        @self.app.train()
+        def train(message, context):
+            return Message(RecordDict({"metrics": MetricRecord({"num-examples": 5})}), reply_to=message)
+
+    @property
+    def context(self):
+        return Context(1, 99, dict(self.node), RecordDict(), {"runs-dir": str(self.folder), "seed": 1})
+
+    def send(self, kind, round_, **terms):
+        terms = {"min_separation": B, "rounds": ROUNDS} | terms
+        model = {"arrays": ArrayRecord({}), "config": ConfigRecord({})} if kind == "train" else {}
+        content = RecordDict({"aoi": ConfigRecord(Ask("r", round_, **terms).write()), **model})
+        message = Message(content, 99, kind)
+        send(message, "m")
+        return self.app(message, self.context)
+
+    def train(self, round_, **terms):
+        reply = self.send("train", round_, **terms)
+        if got := "metrics" in reply.content:
+            self.updates.append(round_)
+        return got, Answer.read(reply.content["aoi"])
+
+
+@pytest.fixture
+def server(tmp_path):
+    hostile = Hostile(tmp_path)
+    hostile.send("query.hello", 1)
+    return hostile
+
+
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("wire", ["central", "poll", "broadcast", "reserve"])
+def test_asked_every_round_it_trains_once_in_b_rounds(server, wire, forced):
+    for round_ in range(1, ROUNDS + 1):
+        server.train(round_, wire=wire, forced=forced, table=() if wire == "central" else (1.0,))
+    assert len(server.updates) == math.ceil(ROUNDS / B)
+    assert all(after - before >= B for before, after in itertools.pairwise(server.updates))
+
+
+def test_asked_twice_in_a_round_it_trains_once(server):
+    assert server.train(3)[0]
+    got, answer = server.train(3)
+    assert not got
+    assert (answer.takes_part, answer.rule) == (False, rules.SEPARATION)
+
+
+@pytest.mark.parametrize("lie", range(5))
+def test_whatever_rounds_a_server_claims_it_gets_at_most_k_updates(server, lie):
+    rng = random.Random(lie)
+    claims = [rng.randint(-3, 3 * ROUNDS) for _ in range(300)] + list(range(ROUNDS, 0, -1)) * 2
+    for round_ in claims:
+        server.train(round_, forced=rng.random() < 0.5)
+    assert len(server.updates) <= math.ceil(ROUNDS / B)
+    assert all(after - before >= B for before, after in itertools.pairwise(server.updates))
+    assert max(server.updates) <= ROUNDS
+
+
+def test_a_server_that_takes_the_terms_back_gets_no_more(server):
+    assert server.train(1)[0]
+    for round_ in range(2, 1 + B):
+        assert not server.train(round_, min_separation=None, rounds=None)[0]
+        assert not server.train(round_, min_separation=1, rounds=10**6)[0]
+    assert not server.train(ROUNDS + B, min_separation=1, rounds=10**6)[0]
+
+
+def test_the_promise_survives_a_restart_of_the_client(server, tmp_path):
+    assert server.train(6)[0]
+    again = Hostile(tmp_path)
+    assert not any(again.train(round_)[0] for round_ in range(7, 6 + B))
+    assert again.train(6 + B)[0]
+
+
+def test_a_client_that_lost_its_state_refuses_for_b_rounds(server, tmp_path):
+    assert server.train(8)[0]
+    who = identity(server.context, "r")
+    StateFile(who.state_dir, who.name).path.unlink()
+    blank = Hostile(tmp_path)
+    assert [round_ for round_ in range(9, 9 + 2 * B) if blank.train(round_)[0]] == [8 + B, 8 + 2 * B]
+
+
+def test_a_damaged_state_counts_as_lost(server, tmp_path):
+    assert server.train(8)[0]
+    who = identity(server.context, "r")
+    StateFile(who.state_dir, who.name).path.write_text("{")
+    assert not Hostile(tmp_path).train(9)[0]
+
+
+def test_a_founder_takes_part_in_round_one(server):
+    assert server.train(1)[0]
+
+
+def test_a_client_that_follows_its_own_law_is_never_refused(server):
+    answers = [server.train(round_, wire="poll", table=TABLE)[1] for round_ in range(1, ROUNDS + 1)]
+    assert all(answer.rule is None for answer in answers)
+    assert len(server.updates) == ROUNDS // B
+
+
+def test_without_a_promise_it_trains_as_asked(tmp_path):
+    plain = Hostile(tmp_path)
+    assert all(plain.train(round_, min_separation=None, rounds=None)[0] for round_ in (1, 2, 2, 3))
+
+
+def test_the_owners_rule_holds_without_the_servers_terms(tmp_path):
+    owned = Hostile(tmp_path, **{"min-separation": 3})
+    got = [round_ for round_ in range(1, 10) if owned.train(round_, min_separation=None, rounds=None)[0]]
+    assert got == [1, 4, 7]
+    strict = Hostile(tmp_path / "other", **{"min-separation": 8})
+    assert [round_ for round_ in range(1, 20) if strict.train(round_)[0]] == [1, 9, 17]
+
+
+def test_refusals_are_recorded_on_the_device(server):
+    server.train(1)
+    server.train(2, forced=True)
+    (found,) = history.histories(server.folder, "client-3")
+    assert [(event.round, event.what, event.rule) for event in found.events] == [
+        (1, history.TOOK_PART, None),
+        (2, history.BY_RULE, rules.SEPARATION),
+    ]
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.5, True, "7"])
+def test_an_owners_rule_that_is_no_number_of_rounds_is_refused(value):
+    with pytest.raises(ConfigError, match="min-separation"):
+        rules.Rules.read({"min-separation": value})

@@ -1,0 +1,332 @@
+"""The private mean: clipping, divisor, noise, composition, account, secret, and all that it refuses before round 1."""
+
+import json
+import math
+import secrets
+import stat
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp import strategy as flower
+
+from aoi_fl.client import ClientApp
+from aoi_fl.engine.local import LocalGrid
+from aoi_fl.science.errors import ConfigError, ResumeError
+from aoi_fl.science.privacy.account import Account
+from aoi_fl.science.privacy.bounds import ParticipationBounds
+from aoi_fl.science.privacy.factorisation import CorrelatedNoise, coefficients
+from aoi_fl.science.selection import OldestAgeSelector
+from aoi_fl.strategies import (
+    AgeAwareStrategy,
+    MarkovParticipation,
+    Plan,
+    Policy,
+    PolicyTraits,
+    RandomSelection,
+    RoundOptions,
+    SystematicParticipation,
+)
+from aoi_fl.strategies.aggregation.private import PrivateMean
+from aoi_fl.strategies.plan import Resume
+from aoi_fl.strategies.selection.selector import OortSelection
+from tests.strategies.federation import MODEL, Notes, everyone, honest_app, model, play, steps_of, values
+
+SILENT = 1e-9  # a noise multiplier that no assertion notices
+KEY = bytes(range(32))
+
+
+def private(rounds=2, per_round=4, **how):
+    return PrivateMean(**({"clip": 1e6, "noise_multiplier": SILENT, "rounds": rounds, "per_round": per_round} | how))
+
+
+def norm(partition):
+    return math.sqrt(sum(float((np.asarray(steps_of(partition)[k]) ** 2).sum()) for k in ("w", "b")))
+
+
+def test_updates_are_clipped_one_at_a_time_and_divided_by_k(tmp_path):
+    clip, k = 3.0, 5  # of four clients
+    _, result, _ = play(lambda **s: everyone(aggregation=private(1, k, clip=clip), **s), honest_app(), tmp_path, 1)
+    found = values(result.arrays)
+    for name in ("w", "b"):
+        steps = sum(np.asarray(steps_of(p)[name]) * min(1, clip / norm(p)) for p in range(4))
+        np.testing.assert_allclose(found[name], MODEL[name] + steps / k, rtol=1e-5)
+        assert found[name].dtype == MODEL[name].dtype
+    assert any(norm(p) > clip for p in range(4)) and any(norm(p) < clip for p in range(4))
+    assert found["steps"] == MODEL["steps"]  # whole numbers stay
+
+
+def test_one_client_moves_the_sum_by_a_clip_at_most(tmp_path):
+    def boast(message, context):
+        arrays = {k: Array(np.asarray(v.numpy() + 1e9).astype(v.dtype)) for k, v in message.content["arrays"].items()}
+        metrics = MetricRecord({"num-examples": 10**6, "loss": 1.0})
+        return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=message)
+
+    app = ClientApp()
+    app.train()(boast)
+    _, result, _ = play(lambda **s: everyone(aggregation=private(1, 4, clip=0.5), **s), app, tmp_path, 1)
+    moved = np.concatenate([np.ravel(values(result.arrays)[k] - MODEL[k]) for k in ("w", "b")])
+    assert np.linalg.norm(moved) == pytest.approx(0.5, rel=1e-3)  # four of a clip each, by four
+
+
+BIG = {"w": np.zeros(20_000, np.float32)}
+
+
+def silent_app():
+    app = ClientApp()
+
+    @app.train()
+    def train(message, context):
+        metrics = MetricRecord({"num-examples": 1, "loss": 0.0})
+        return Message(RecordDict({"arrays": message.content["arrays"], "metrics": metrics}), reply_to=message)
+
+    return app
+
+
+def begin(strategy, app, folder, rounds, nodes=4, arrays=None, **more):
+    arrays = ArrayRecord({k: Array(v) for k, v in BIG.items()}) if arrays is None else arrays
+    return strategy.start(LocalGrid(app, {"runs-dir": str(folder), "seed": 3}, nodes), arrays, rounds, **more)
+
+
+def options(**more):
+    return RoundOptions(run="r", seed=3, deterministic=True, join_timeout=0.2, evaluate_clients=0, **more)
+
+
+def test_the_noise_is_that_of_key_bands_and_account(tmp_path, monkeypatch):
+    monkeypatch.setattr(secrets, "token_bytes", lambda size: KEY)
+    clip, noise, rounds, bands = 2.0, 0.7, 6, 2
+    spec = PrivateMean(clip, noise, rounds, per_round=2, bands=bands)
+    strategy = SystematicParticipation(4, 2, aggregation=spec, options=options())
+    result = begin(strategy, silent_app(), tmp_path, rounds)
+    account = Account(ParticipationBounds(2, 3), rounds, noise, bands)
+    drawn = CorrelatedNoise(KEY, coefficients(bands), account.deviation * clip, 20_000)
+    expected = sum(drawn.of(t) for t in range(1, rounds + 1)) / 2
+    np.testing.assert_allclose(values(result.arrays)["w"], expected, atol=1e-5)
+    assert np.std(drawn.of(rounds)) > 0
+
+
+def test_two_runs_of_one_seed_have_other_noise(tmp_path):
+    def run(folder):
+        spec = PrivateMean(1.0, 1.0, 2, per_round=4)
+        return values(begin(RandomSelection(4, aggregation=spec, options=options()), silent_app(), folder, 2).arrays)
+
+    first, second = run(tmp_path / "a")["w"], run(tmp_path / "b")["w"]
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.05
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: flower.FedAvg(),
+        lambda: flower.FedAvgM(server_learning_rate=1.0, server_momentum=0.5),
+        lambda: flower.FedAdam(eta=0.1),
+        lambda: flower.FedYogi(eta=0.1),
+        lambda: flower.FedAdagrad(eta=0.1),
+    ],
+)
+def test_a_strategy_that_averages_makes_its_step_of_the_mean(tmp_path, make):
+    def arrays():
+        return ArrayRecord({k: Array(v) for k, v in MODEL.items() if k != "steps"})
+
+    def only():
+        app = ClientApp()
+
+        @app.train()
+        def train(message, context):
+            p = context.node_config["partition-id"]
+            new = {k: Array(v.numpy() + steps_of(p)[k]) for k, v in message.content["arrays"].items()}
+            metrics = MetricRecord({"num-examples": 5, "loss": 1.0})
+            return Message(RecordDict({"arrays": ArrayRecord(new), "metrics": metrics}), reply_to=message)
+
+        return app
+
+    def run(aggregation, folder):
+        strategy = RandomSelection(4, aggregation=aggregation, options=options())
+        return values(begin(strategy, only(), folder, 3, arrays=arrays()).arrays)
+
+    plain = run(make(), tmp_path / "plain")
+    noisy = run(private(3, clip=1e3, strategy=make()), tmp_path / "private")
+    for name, value in plain.items():
+        np.testing.assert_allclose(noisy[name], value, rtol=1e-4, atol=1e-4)
+
+
+def test_epsilon_is_recorded_round_by_round(tmp_path):
+    spec = private(6, 2, noise_multiplier=0.8, bands=2, delta=1e-3)
+    notes, _, _ = play(lambda **s: SystematicParticipation(4, 2, aggregation=spec, **s), honest_app(), tmp_path, 6)
+    account = Account(ParticipationBounds(2, 3), 6, 0.8, 2)
+    expected = [account.epsilon(1e-3, -(-t // 2)) for t in range(1, 7)]
+    assert [record.epsilon for record in notes.rounds] == pytest.approx(expected)
+
+
+def test_a_run_ends_before_its_epsilon_is_exceeded(tmp_path):
+    account = Account(ParticipationBounds(1, 6), 6, 0.8)
+    most = account.epsilon(1e-3, 4) * 1.001
+    spec = private(6, noise_multiplier=0.8, delta=1e-3, max_epsilon=most)
+    notes, _, strategy = play(lambda **s: everyone(aggregation=spec, **s), honest_app(), tmp_path, 6)
+    assert len(notes.rounds) == 4
+    assert notes.rounds[-1].epsilon <= most
+    assert "max-epsilon" in strategy.complete
+
+
+def test_an_update_too_soon_does_not_count(tmp_path):
+    class Eager(ClientApp):  # an app that keeps no promise
+        def __call__(self, message, context):
+            if "aoi" in message.content:
+                terms = message.content["aoi"]
+                for key in ("min-separation", "rounds"):
+                    if key in terms:
+                        del terms[key]
+                terms["wire"] = "central"
+            return super().__call__(message, context)
+
+    class Errs(Policy):  # a server that asks everybody all the time
+        traits = PolicyTraits(4, law=OldestAgeSelector(2, seed=1))
+
+        def plan(self, view):
+            return Plan(np.arange(4), np.ones(4))
+
+    spec = private(6, 2, bands=2)
+    strategy = AgeAwareStrategy(Errs(), aggregation=spec, options=options(), observer=(notes := Notes()))
+    begin(strategy, honest_app(Eager), tmp_path, 6, arrays=model())
+    last = {}
+    for record in notes.rounds:
+        for part in record.participations:
+            if part.outcome == "trained":
+                assert record.round - last.get(part.client, -9) >= 2
+                last[part.client] = record.round
+    assert any(part.outcome == "refused" for record in notes.rounds for part in record.participations)
+
+
+class Broken(RuntimeError):
+    pass
+
+
+class Breaks(Notes):
+    """An observer that fails when a round has been done."""
+
+    def __init__(self, at):
+        super().__init__()
+        self.at, self.arrays = at, None
+
+    def round_done(self, record, arrays, memory):
+        super().round_done(record, arrays, memory)
+        self.arrays = arrays
+        if record.round == self.at:
+            raise Broken
+
+
+def resumed(folder, at, secret, app=None, spoil=None, rounds=6):
+    """Play to a round, break, and go on from the checkpoint before it; return the last notes and result."""
+    spec = PrivateMean(1.0, 0.5, rounds, per_round=2, bands=2, secret=secret)
+    notes = Breaks(at)
+    with pytest.raises(Broken):
+        first = SystematicParticipation(4, 2, aggregation=spec, options=options(), observer=notes)
+        begin(first, app or honest_app(), folder, rounds, arrays=model())
+    if spoil is not None:
+        spoil(secret)
+    resume = Resume(at + 1, notes.clients, notes.memory[at])
+    after = Notes()
+    second = SystematicParticipation(4, 2, aggregation=spec, options=options(), observer=after, resume=resume)
+    result = begin(second, app or honest_app(), folder, rounds, arrays=notes.arrays)
+    return after, result
+
+
+def test_a_resumed_run_draws_the_noise_of_no_break(tmp_path, monkeypatch):
+    monkeypatch.setattr(secrets, "token_bytes", lambda size: KEY)
+    spec = PrivateMean(1.0, 0.5, 6, per_round=2, bands=2, secret=tmp_path / "whole.key")
+    whole = SystematicParticipation(4, 2, aggregation=spec, options=options())
+    expected = values(begin(whole, honest_app(), tmp_path / "whole", 6, arrays=model()).arrays)
+    _, result = resumed(tmp_path / "broken", 3, tmp_path / "broken.key")
+    for name, value in values(result.arrays).items():
+        np.testing.assert_array_equal(value, expected[name])
+
+
+def test_the_secret_is_for_its_owner_alone(tmp_path):
+    secret = tmp_path / "noise.key"
+    notes, _ = resumed(tmp_path, 3, secret)
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    key = json.loads(secret.read_text())["key"]
+    assert len(bytes.fromhex(key)) == 32
+    others = [path for path in tmp_path.rglob("*") if path.is_file() and path != secret]
+    assert not any(key.encode() in path.read_bytes() for path in others)
+    assert not any("noise" in name for name in notes.memory[6])
+
+
+@pytest.mark.parametrize("spoil", [lambda path: path.unlink(), lambda path: path.write_text("{}")])
+def test_a_run_without_its_key_is_not_resumed(tmp_path, spoil):
+    with pytest.raises(ResumeError, match="noise"):
+        resumed(tmp_path, 3, tmp_path / "noise.key", spoil=spoil)
+
+
+def test_a_round_played_again_with_other_updates_keeps_its_model(tmp_path):
+    secret = tmp_path / "noise.key"
+
+    def claim(path):  # round 4 has been published already, with another sum
+        kept = json.loads(path.read_text())
+        kept["used"]["4"] = "0" * 64
+        path.write_text(json.dumps(kept))
+
+    notes, _ = resumed(tmp_path, 3, secret, spoil=claim)
+    assert [record.round for record in notes.rounds if record.empty] == [4]
+
+
+def mine(**settings):
+    class Mine(RandomSelection):
+        def aggregate_train(self, server_round, replies):
+            return super().aggregate_train(server_round, replies)
+
+    return Mine(4, **settings)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: private(clip=0.0),
+        lambda: private(clip=-1.0),
+        lambda: private(clip=math.nan),
+        lambda: private(noise_multiplier=0.0),
+        lambda: private(bands=0),
+        lambda: private(rounds=0),
+        lambda: private(delta=0.0),
+        lambda: private(delta=1.0),
+        lambda: private(max_epsilon=0.0),
+        lambda: private(strategy=flower.FedMedian()),
+        lambda: private(strategy=flower.Krum()),
+        lambda: private(strategy=flower.FedTrimmedAvg()),
+        lambda: everyone(aggregation=private(), weights="size"),
+        lambda: everyone(aggregation=private(), weights="unbiased"),
+        lambda: everyone(aggregation=private(), options=RoundOptions(late_rounds=2)),
+        lambda: OortSelection(4, aggregation=private()),
+        lambda: mine(aggregation=private()),
+    ],
+)
+def test_what_breaks_the_guarantee_is_refused_when_made(make):
+    with pytest.raises(ConfigError):
+        make()
+
+
+@pytest.mark.parametrize(
+    "make, rounds",
+    [
+        (lambda **s: SystematicParticipation(4, 2, aggregation=private(6, bands=3), **s), 6),
+        (lambda **s: SystematicParticipation(4, 2, jitter=1.0, aggregation=private(6, bands=2), **s), 6),
+        (lambda **s: SystematicParticipation(4, 2, rates="size", aggregation=private(6, bands=2), **s), 6),
+        (lambda **s: MarkovParticipation.optimal(4, 2, adaptive_dropout=True, aggregation=private(6, bands=2), **s), 6),
+        (lambda **s: MarkovParticipation.increasing(4, 2, aggregation=private(6, bands=2), **s), 6),
+        (lambda **s: RandomSelection(2, aggregation=private(6, bands=2), **s), 6),
+        (lambda **s: everyone(aggregation=private(6), **s), 5),
+        (lambda **s: everyone(aggregation=private(6, max_epsilon=1e-3), **s), 6),
+    ],
+)
+def test_what_breaks_the_guarantee_is_refused_before_round_one(tmp_path, make, rounds):
+    notes = Notes()
+    with pytest.raises(ConfigError):
+        play(make, honest_app(), tmp_path, rounds, notes=notes)
+    assert not notes.rounds
+
+
+def test_a_loop_of_another_is_refused(tmp_path):
+    strategy = everyone(aggregation=private(), options=options())
+    grid = LocalGrid(honest_app(), {"runs-dir": str(tmp_path), "seed": 3}, 4)
+    with pytest.raises(ConfigError, match="start"):
+        strategy.configure_train(1, model(), {}, grid)
