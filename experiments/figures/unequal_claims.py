@@ -5,11 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from aoi_fl.experiments.figures.unequal_runs import BASE, EQUAL, Runs, later
+from aoi_fl.experiments.figures.said import MNIST_DIRICHLET_EQUAL
+from aoi_fl.experiments.figures.unequal_runs import BASE, EQUAL, TARGET, Runs, curves, later
 from aoi_fl.experiments.harness.base import Claim
+from aoi_fl.experiments.harness.stats import interval, ratio
+from aoi_fl.experiments.harness.times import NOT_BY_ALL, reached
 from aoi_fl.experiments.harness.verdicts import side
 
 RATES, EVEN, PAPERS = "systematic rates", "systematic size", "markov equal"
+CONTROL = "random equal"  # random selection with the weights 1/k of Javani & Wang 2024, who assume equal sizes
+CONTROLLED = ("dirichlet 0.6", "dirichlet 0.3")  # the partitions under which the papers compare learning
 _WHATEVER = "learns in fewer rounds than random selection, under each of the four partitions"
 # What is claimed; of which policy, whether at equal data, whether where data are unequal alone, and on which side of 0.
 _CLAIMED: Mapping[str, tuple[str, bool, bool, int]] = {
@@ -22,16 +27,27 @@ _CLAIMED: Mapping[str, tuple[str, bool, bool, int]] = {
         PAPERS, False, True, 1,
     ),
 }  # fmt: skip
-CLAIMS = tuple(
+_OWN = tuple(
     Claim(claimed, "Ours, in the setting of their MNIST", "–", "not played", "not run", {"policy": {BASE, policy}})
     for claimed, (policy, *_) in _CLAIMED.items()
 )
+_SAID = MNIST_DIRICHLET_EQUAL
+_THEIRS = Claim(
+    f"{_SAID.policy} reaches {_SAID.target:.0%} before {_SAID.base}, both with weights 1/k (mnist, {_SAID.partition}, "
+    "2nn)",
+    _SAID.paper,
+    _SAID.theirs,
+    "not played",
+    "not run",
+    {"policy": {CONTROL, PAPERS}, "split": {_SAID.partition}},
+)
+CLAIMS = (*_OWN, _THEIRS)
 
 
 def judged(played: Mapping[str, Mapping[str, Runs]]) -> tuple[Claim, ...]:
     """Judge what is claimed, over the partitions of which there are two seeds or more."""
     claims = []
-    for claim, (policy, at_equal_data, unequal, wanted) in zip(CLAIMS, _CLAIMED.values(), strict=True):
+    for claim, (policy, at_equal_data, unequal, wanted) in zip(_OWN, _CLAIMED.values(), strict=True):
         found = {
             split: moved
             for split, of in played.items()
@@ -43,4 +59,20 @@ def judged(played: Mapping[str, Mapping[str, Runs]]) -> tuple[Claim, ...]:
         shown = f"{what}: {', '.join(f'{moved.show(1)} ({split})' for split, moved in found.items())}"
         verdict = side(list(found.values()), wanted)
         claims.append(replace(claim, ours=shown, verdict=verdict) if found else claim)
-    return tuple(claims)
+    return (*claims, _judged_theirs(played.get(_SAID.partition, {})))
+
+
+def _judged_theirs(of: Mapping[str, Runs]) -> Claim:
+    """Judge the paper's claim as the others of learning: by the shift over the levels, and by the rounds to 97 %."""
+    moved = later(of.get(PAPERS, {}), of.get(CONTROL, {}))
+    if moved is None:
+        return _THEIRS
+    ours, base = (reached(of_, TARGET) for of_ in curves(of[PAPERS], of[CONTROL]))
+    if not np.isfinite([ours, base]).all():
+        return replace(_THEIRS, ours=f"{moved.show(2)} rounds later; {NOT_BY_ALL}", verdict=side([moved], -1))
+    at = interval((ours - base).tolist())
+    shown = (
+        f"{moved.count} seeds, 94.0% to 96.9%: {moved.show(2)} rounds later; 97%: {at.show(1)} rounds, "
+        f"{ratio(ours, base).percent()} against random's {base.mean():.1f}"
+    )
+    return replace(_THEIRS, ours=shown, verdict=side([moved, at], -1))

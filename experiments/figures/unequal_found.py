@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from aoi_fl.experiments.figures.unequal_claims import EVEN, PAPERS, RATES, judged
+from aoi_fl.experiments.figures.unequal_claims import CONTROL, CONTROLLED, EVEN, PAPERS, RATES, judged
 from aoi_fl.experiments.figures.unequal_runs import (
     BASE,
     EQUAL,
@@ -52,12 +52,15 @@ def concluded(
     """
     tables = []
     moved: dict[str, dict[str, Interval]] = {}
-    played = {split: {policy: runs(rows, split, policy) for policy in policies} for split in splits}
+    played = {
+        split: {policy: runs(rows, split, policy) for policy in policies if policy != CONTROL or split in CONTROLLED}
+        for split in splits
+    }
     for split, found in played.items():
         if not found[BASE]:
             continue
-        tables.append(Table(split, _HEAD, [_line(p, found[p], found[BASE]) for p in policies if found[p]]))
-        moves = {policy: later(found[policy], found[BASE]) for policy in policies if policy != BASE}
+        tables.append(Table(split, _HEAD, [_line(p, of, found[BASE]) for p, of in found.items() if of]))
+        moves = {policy: later(of, found[BASE]) for policy, of in found.items() if policy != BASE}
         if told := {policy: m for policy, m in moves.items() if m and np.isfinite(m.half)}:
             moved[split] = told
     sentences = (
