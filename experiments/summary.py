@@ -51,10 +51,19 @@ _RULES = """\
 - *Holds*: every comparison that a claim makes comes out its way beyond chance (95 % intervals over paired seeds).
 - *Holds weakly*: one does beyond what chance makes of so many (Bonferroni), and none the other way.
 - *Holds, vacuous*: a bound that says less than no training.
+- *Direction reproduced (model or setting)*: what would be *holds* or *holds weakly*, measured with another model or
+  setting than the paper's.
+- *Equivalent*: the whole interval lies within a margin that the row states.
 - *Undecided*: chance may explain it, and more seeds may tell, or what was measured decides nothing.
-- *Refuted*: a comparison comes out the other way beyond what chance makes of so many, or a counterexample is exact; one
-  rival ahead refutes a superlative. The 7.5 to 20 % of an abstract hold where the interval lies within them, and are
-  refuted where it lies without.
+- *Not reproduced (model or setting)*: a comparison comes out the other way beyond what chance makes of so many, with
+  another model or setting than the paper's. The 7.5 to 20 % of an abstract are not reproduced where the interval lies
+  without them.
+- *Refuted*: a counterexample is exact, or a comparison in the paper's own setting comes out the other way beyond what
+  chance makes of so many. One rival ahead refutes a superlative.
+- *Not testable*: no outcome of the test could confirm it.
+
+The wording of each claim, and what counts as *near* or *equivalent*, was fixed after the data had been seen, except
+where a page says otherwise. Two pages may rest on the same runs; each page names them.
 
 Seeds are those that a claim rests on (instances, where no federation is played), and the time is what these took of one
 core. All pages: `aoi reproduce summary`, from the CSV files in this folder."""
@@ -69,11 +78,11 @@ def write_summary(out: Path) -> Path:
     headlines = []
     for name, experiment in known().items():
         store = Store.recorded(out, name)
-        found = _concluded(experiment, store)
+        found = concluded(experiment, store)
         played = {} if store is None else commands(experiment, store)
         for claim in found.claims:
-            rows.setdefault(_whose(experiment, claim), []).append(_row(experiment, store, claim, played))
-        (beside if experiment.ours else judged).extend(found.claims)
+            rows.setdefault(_whose(claim), []).append(_row(experiment, store, claim, played))
+            (beside if claim.is_ours else judged).append(claim)
         if found.headline and name in FRONT:
             headlines.append(f"- {found.headline} [{name}]({name}.md)")
     pages = [f"- [{e.title}]({name}.md): {e.source}." for name, e in known().items() if (out / f"{name}.md").exists()]
@@ -105,12 +114,13 @@ def write_summary(out: Path) -> Path:
     return page
 
 
-def _whose(experiment: Experiment, claim: Claim) -> str:
+def _whose(claim: Claim) -> str:
     """Return the paper that a claim is of, the first where it is of two, or that it is our own."""
-    return "Our own" if experiment.ours else claim.source.partition(",")[0]
+    return "Our own" if claim.is_ours else claim.source.partition(",")[0]
 
 
-def _concluded(experiment: Experiment, store: Store | None) -> Conclusion:
+def concluded(experiment: Experiment, store: Store | None) -> Conclusion:
+    """Return what results show; of none, the claims that are not run yet."""
     rows = [] if store is None else telling(experiment, store)
     return experiment.conclude(rows, store.settings) if store and rows else Conclusion("", experiment.claims)
 
@@ -131,7 +141,8 @@ def _row(
     experiment: Experiment, store: Store | None, claim: Claim, played: Mapping[str, Sequence[Unit]]
 ) -> Sequence[str]:
     name = experiment.name
-    cells = [claim.claim, claim.source, claim.theirs, claim.ours, claim.verdict, "–", "–", f"`aoi reproduce {name}`"]
+    verdict = f"**{claim.judgement}**: {claim.reason}"
+    cells = [claim.claim, claim.source, claim.theirs, claim.ours, verdict, "–", "–", f"`aoi reproduce {name}`"]
     if store is not None:
         cells[0] = f"[{claim.claim}]({name}.md)"
         rows = [row for row in telling(experiment, store) if rests_on(row, claim.units)]
@@ -161,7 +172,7 @@ def _write_together(
         store = Store.recorded(out, name)
         if store is not None:
             experiment = find(name)
-            conclusion = _concluded(experiment, store)
+            conclusion = concluded(experiment, store)
             found += [f"- {conclusion.headline}\n"] if conclusion.headline else []
             rows[experiment.title.rpartition(": ")[2]] = store.rows
             shown = written(experiment, replace(conclusion, paragraph="", tables=()))

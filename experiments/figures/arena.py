@@ -200,6 +200,7 @@ class Arena(Experiment):
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         """Put the policies beside one another, and beside random selection in pairs of equal seed."""
         levels, sent = _LEVELS[settings["dataset"]], _sent(settings)
+        others = len({row["policy"] for row in rows}) - 1
         sentences = (
             f"{settings['num-clients']} clients by clock={settings['clock']}, {settings['clients-per-round']} a round, "
             f"over-selection {settings['over-selection']:g}, deadline {settings['train-timeout']:g} s, "
@@ -216,7 +217,11 @@ class Arena(Experiment):
             f"decide, each takes part at a rate of {sent} in {settings['num-clients']}, if it is there, so that fewer "
             "train.",
             within_reach(rows, sent),
-            "The learning rate falls from round to round, so that a policy with short rounds ends with a lower one.",
+            "The learning rate falls from round to round, so that a policy with short rounds ends with a lower one. "
+            "The accuracy after the hour therefore compares runs at different rates.",
+            f"The arena is exploratory. On this page {others} policies meet random selection in three measures; with "
+            f"the project's {len(ARENAS)} arenas that makes {3 * others * len(ARENAS)} comparisons, and no interval is "
+            "widened for so many.",
             "Each seed begins at another hour of the trace." if "clock-start" in settings else "",
             self._settled,
         )

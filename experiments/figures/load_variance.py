@@ -125,6 +125,7 @@ class LoadVariance(setting.PolicyFigure):
                 "formulas",
                 f"simulation and theory {met}",
                 met.verdict("holds" if met.holds else "refuted"),
+                reasons={"holds": "simulation agrees with the formulas at every point"},
             ),
             Claim(
                 "Both Markov policies have a lower Σ than random and proportional selection",
@@ -135,6 +136,7 @@ class LoadVariance(setting.PolicyFigure):
                 f"of {_DRAWS} (Theorems 4 and 5); with equal sizes random has {equal:.4f}, below Markov's "
                 f"{sigma['markov-optimal']:.4f}, which is outside of Fig. 2",
                 met.verdict(_order(ahead, draws_above() / _DRAWS)),
+                reasons={"undecided": "which is lower depends on the draw of the sizes"},
             ),
             Claim(
                 "Markov optimal has a lower Σ than Markov increasing, the non-optimal policy",
@@ -143,6 +145,7 @@ class LoadVariance(setting.PolicyFigure):
                 f"Theorem 5: {sigma['markov-optimal']:.4f} and {sigma['markov-increasing']:.4f}, "
                 f"{'the same' if same else 'different'}; measured difference, paired, {difference.show(4)}",
                 met.verdict("refuted" if same else side([difference], -1)),
+                reasons={"refuted": "by the paper's own Theorem 5 they are equal"},
             ),
         )
         return Conclusion(paragraph, claims, (table,))

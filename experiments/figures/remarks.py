@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from aoi_fl.experiments.harness.base import (
     GLOBECOM,
     JOURNAL,
+    OURS,
     WICS,
     Claim,
     Conclusion,
@@ -17,9 +18,16 @@ from aoi_fl.experiments.harness.base import (
     Unit,
 )
 from aoi_fl.experiments.harness.drawing import COLOURS
-from aoi_fl.experiments.harness.verdicts import every
+from aoi_fl.experiments.harness.verdicts import EXACT, every
 from aoi_fl.experiments.oracles.leaving import LEAVING, freshness, heard
-from aoi_fl.experiments.oracles.lemmas import curvatures, equal_sizes, sampled, smoothness
+from aoi_fl.experiments.oracles.lemmas import (
+    curvatures,
+    equal_sizes,
+    noise,
+    sampled,
+    smoothness,
+    smoothness_of_losses,
+)
 from aoi_fl.experiments.oracles.literal import comparisons, starved
 
 # What the headline calls claims.
@@ -33,6 +41,9 @@ _SHORT = {
     ),
     "The loss of LR is strongly convex": "that LR's loss is strongly convex",
     "The loss of SVM is strongly convex": "that SVM's is",
+    "E[B_noise] = 0, as the stochastic gradients are unbiased": "that E[B_noise] = 0 in the proof of Theorem 2",
+    "Assumption 4 holds for mean squared loss": "that mean squared loss has bounded gradients",
+    "The mean absolute loss is smooth": "that mean absolute loss is smooth",
 }
 _BATCH = 50  # random instances a unit
 _TINY = 1e-9
@@ -44,6 +55,7 @@ _FIG2 = Claim(
     "its ages, payments and indices are in a picture alone, which could not be read",
     "not run",
     {"part": ()},
+    reasons={"not run": "its numbers are in a picture, not in text"},
 )
 
 
@@ -54,6 +66,7 @@ class Remarks(Experiment):
     title = "Remarks, lemmas and asides"
     source = f"{GLOBECOM}, abstract and Remark 1; {JOURNAL}, Remarks 4–5, Section IV and appendix; {WICS}, Section 4"
     minutes = 0.3
+    version = 2
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return nothing that anything depends on but the instances' own seeds."""
@@ -68,7 +81,8 @@ class Remarks(Experiment):
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Compute one part: rows of what is compared, its left side and its right side."""
         if unit["part"] == "exact":
-            return [*equal_sizes(), *freshness(), *heard(), *comparisons(), starved()]
+            exact = [*equal_sizes(), *freshness(), *heard(), *comparisons(), starved()]
+            return [*exact, noise(), *smoothness_of_losses()]
         rows: list[Row] = []
         for seed in range(unit["first"], unit["first"] + _BATCH):
             rows += [smoothness(seed), *sampled(seed), *curvatures(seed)]
@@ -84,6 +98,7 @@ class Remarks(Experiment):
             *_lemmas(by),
             *_ages(by),
             *_algorithm(by),
+            *_assumptions(by),
         ]
         paragraph = (
             "Enumerated is every round that a policy can bring: of random selection (Policy 1) for Remark 4 and Lemmas "
@@ -127,6 +142,7 @@ def _remark(by: Mapping[str, list[Row]], number: int, what: str) -> list[Claim]:
             f"equal to the enumeration in {equal} of {len(found)} pairs of n and k",
             every(equal, len(found)),
             {"part": {"exact"}},
+            reasons=EXACT,
         )
     ]
 
@@ -148,7 +164,15 @@ def _lemmas(by: Mapping[str, list[Row]]) -> list[Claim]:
         ours = f"{under}in {held} of {count} instances; the left side is never more than {most:.3g} of the right side"
         name = what.capitalize()
         claims.append(
-            Claim(name, f"{JOURNAL}, appendix, {name}", printed, ours, every(held, count), {"part": {"instances"}})
+            Claim(
+                name,
+                f"{JOURNAL}, appendix, {name}",
+                printed,
+                ours,
+                every(held, count),
+                {"part": {"instances"}},
+                reasons=EXACT,
+            )
         )
     held, count, most = below("lemma 2, over S")
     whole = below("lemma 2, over all clients")
@@ -162,6 +186,7 @@ def _lemmas(by: Mapping[str, list[Row]]) -> list[Claim]:
             f"one's expectation; summed over all clients in {whole[0]} of {whole[1]}",
             every(held, count),
             {"part": {"instances"}},
+            reasons=EXACT,
         ),
     )
     return claims
@@ -183,6 +208,7 @@ def _ages(by: Mapping[str, list[Row]]) -> list[Claim]:
             f"mean age of those who take part, exact: {ours}",
             every(sum(row["left"] < row["right"] for row in fresher), len(fresher)),
             {"part": {"exact"}},
+            reasons=EXACT,
         ),
         *(
             Claim(
@@ -193,8 +219,54 @@ def _ages(by: Mapping[str, list[Row]]) -> list[Claim]:
                 "exact",
                 every(better[start], len(heard_[start])),
                 {"part": {"exact"}},
+                reasons=EXACT,
             )
             for start, who in (("zero", "a newcomer of age 0"), ("stationary", "a client in its steady state"))
+        ),
+    ]
+
+
+def _assumptions(by: Mapping[str, list[Row]]) -> list[Claim]:
+    """Judge what a proof and an assumption take for granted: an equality, and two inequalities."""
+    biased = by.get("noise", [])
+    zero = sum(abs(row["left"] - row["right"]) < _TINY for row in biased)
+    held = {
+        what: sum(row["left"] <= row["right"] for row in by.get(what, []))
+        for what in ("absolute loss is smooth", "squared loss has bounded gradients")
+    }
+    quoted = "“all three loss functions (mean absolute loss, mean squared loss, or cross-entropy loss) satisfy”"
+    return [
+        Claim(
+            "E[B_noise] = 0, as the stochastic gradients are unbiased",
+            f"{JOURNAL}, appendix, eq. (49)",
+            "“E[B_noise] = 0 due to the unbiased gradient”",
+            "; ".join(
+                f"F(θ) = θ²/2, exact gradients, K = 2, η = 0.1, θ = 1: E[B_noise] = {row['left']:.3g}" for row in biased
+            ),
+            every(zero, len(biased)),
+            {"part": {"exact"}},
+            reasons={"refuted": "local steps move the point where the gradient is taken"},
+        ),
+        Claim(
+            "Assumption 4 holds for mean squared loss",
+            f"{WICS}, Assumption 4",
+            f"{quoted} Assumptions 1–4",
+            f"F'(ω)² stays below its bound at ω = 1 in {held['squared loss has bounded gradients']} of "
+            f"{len(by.get('squared loss has bounded gradients', []))} points ω = 1 to 10⁵; a strongly convex loss, of "
+            "Assumption 2, has no such bound",
+            every(held["squared loss has bounded gradients"], len(by.get("squared loss has bounded gradients", []))),
+            {"part": {"exact"}},
+            reasons={"refuted": "its gradient grows without bound, as under strong convexity"},
+        ),
+        Claim(
+            "The mean absolute loss is smooth",
+            f"{WICS}, Assumption 1",
+            f"{quoted} Assumptions 1–4",
+            f"eq. holds from −h to h with β = 1/(2h) in {held['absolute loss is smooth']} of "
+            f"{len(by.get('absolute loss is smooth', []))} steps h = 1 to 10⁻⁵",
+            every(held["absolute loss is smooth"], len(by.get("absolute loss is smooth", []))),
+            {"part": {"exact"}},
+            reasons={"refuted": "it has a corner at 0"},
         ),
     ]
 
@@ -206,12 +278,13 @@ def _algorithm(by: Mapping[str, list[Row]]) -> list[Claim]:
     spent = [
         Claim(
             "Algorithm 1 as printed spends a budget that constraint (8) allows it to spend",
-            f"{WICS}, Algorithm 1",
+            f"{OURS}, read into Algorithm 1 of {WICS}",
             "payments that sum to less than B; constraint (8) has no more than B, and is read into it here",
             f"with payments of 5, 5 and 5 and B = 5 it makes {row['left']} selections in {row['right']} rounds, each "
             "of which could pay for one",
             every(row["left"], row["right"]),
             {"part": {"exact"}},
+            reasons=EXACT,
         )
         for row in by.get("starved", [])
     ]
@@ -224,6 +297,7 @@ def _algorithm(by: Mapping[str, list[Row]]) -> list[Claim]:
             f"{min(times):.2f} to {max(times):.2f} N log₂ N comparisons for N = 100 to 100,000" if times else "",
             "not run" if not times else "holds" if max(times) < 2 * min(times) else "refuted",
             {"part": {"exact"}},
+            reasons=EXACT,
         ),
         *(
             Claim(
@@ -233,6 +307,7 @@ def _algorithm(by: Mapping[str, list[Row]]) -> list[Claim]:
                 f"its second difference along {along} is above 0 in {bent[name]} of {len(found)} instances",
                 every(bent[name], len(found)),
                 {"part": {"instances"}},
+                reasons=EXACT,
             )
             for (name, found), along in zip(
                 curved.items(),

@@ -89,6 +89,7 @@ class Sigma(Experiment):
                     f"with equal sizes, error after {_ROUNDS} rounds above random's (Σ = {sigma[_BASE]:.4f}) "
                     f"{tally(list(zip(said, judged, strict=True)), 1)}",
                     side(judged, 1),
+                    reasons={"refuted": "policies with a larger Σ have a smaller error"},
                 ),
             ),
             (

@@ -5,15 +5,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.experiments.figures.said import HEADLINE, Said
+from aoi_fl.experiments.figures.said import HEADLINE, MEMORYLESS, Said
 from aoi_fl.experiments.harness.base import Row, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, interval, paired_curves, ratio
 from aoi_fl.experiments.harness.times import NOT_BY_ALL, earlier, levels, reached, shift, sooner
 from aoi_fl.experiments.harness.verdicts import side
 
 POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing")
-# A control: Markov optimal with m = 0, where a client takes part with probability k/n whatever its age.
-MEMORYLESS = "memoryless"
 # Beside the papers' policies: names of units, with the run keys that they stand for.
 OURS: Mapping[str, Mapping[str, str | int]] = {
     "markov size": {"policy": "markov-optimal", "weights": "size"},
@@ -21,6 +19,7 @@ OURS: Mapping[str, Mapping[str, str | int]] = {
 }
 VARIANTS = {MEMORYLESS: {"policy": "markov-optimal", "max-age": 0}, **OURS}
 BASE = "random"  # what the others are compared with, seed by seed
+_LAST = 10  # rounds, over which the accuracy at the end is a mean
 _LEAST = 6  # rounds, for the spread of the changes in the later half
 
 Curves = Mapping[str, NDArray[np.float64]]  # (seeds, rounds) accuracies by policy
@@ -76,6 +75,8 @@ def measured(said: Said, rows: Sequence[Row], model: str) -> tuple[str, Verdict]
     ours, base = curves[said.policy], curves[said.base]
     if said.kind == "steadiness":
         return _steadiness(said, model, ours, base)
+    if said.kind == "accuracy":
+        return _accuracy(said, model, ours, base)
     times, others = reached(ours, said.level), reached(base, said.level)
     all_there = bool(np.isfinite(times).all() and np.isfinite(others).all())
     if said.kind == "headline" and all_there:
@@ -95,7 +96,11 @@ def measured(said: Said, rows: Sequence[Row], model: str) -> tuple[str, Verdict]
     if said.judged and said.kind == "rounds":
         said_ += _at_theirs(said, ours, base)
     control = curves_of(rows, said.partition, (said.policy, MEMORYLESS))
-    if len(control) == 2 and (alike := shift(control[said.policy], control[MEMORYLESS], said.level)):
+    if (
+        len(control) == 2
+        and said.base != MEMORYLESS
+        and (alike := shift(control[said.policy], control[MEMORYLESS], said.level))
+    ):
         said_.append(f"{alike.show(1)} rounds against the control, of equal weights too, but without ages")
     return f"{model}, {len(ours)} seed{'s' if len(ours) > 1 else ''}, {'; '.join(said_)}", verdict
 
@@ -108,6 +113,16 @@ def _steadiness(said: Said, model: str, ours: NDArray[np.float64], base: NDArray
         f"{model}, {len(ours)} seed{'s' if len(ours) > 1 else ''}, standard deviation of the change from round to "
         f"round, later half: {more.show(3)} points more than {said.base}'s {100 * float(jumps(base).mean()):.3f}",
         side([more], -1),
+    )
+
+
+def _accuracy(said: Said, model: str, ours: NDArray[np.float64], base: NDArray[np.float64]) -> tuple[str, Verdict]:
+    """Judge whether the accuracy, the mean over the last rounds, is higher."""
+    more = interval((100 * (ours[:, -_LAST:] - base[:, -_LAST:]).mean(axis=1)).tolist())
+    return (
+        f"{model}, {len(ours)} seed{'s' if len(ours) > 1 else ''}, mean accuracy of the last {_LAST} rounds: "
+        f"{more.show(3)} points above {said.base}'s {100 * float(base[:, -_LAST:].mean()):.2f}",
+        side([more], 1),
     )
 
 

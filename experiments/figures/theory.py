@@ -1,6 +1,7 @@
 """The papers' theorems, checked where an exact or independent computation can check them; nothing is trained."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,22 @@ from aoi_fl.experiments.figures.theorems import (
     ratio,
     thresholds,
 )
-from aoi_fl.experiments.harness.base import GLOBECOM, JOURNAL, WICS, Claim, Conclusion, Experiment, Options, Row, Unit
+from aoi_fl.experiments.harness.base import (
+    GLOBECOM,
+    JOURNAL,
+    WICS,
+    Claim,
+    Conclusion,
+    Experiment,
+    Options,
+    Row,
+    Unit,
+    Verdict,
+)
 from aoi_fl.experiments.harness.drawing import COLOURS, STYLES
+from aoi_fl.experiments.harness.verdicts import EXACT, every
 from aoi_fl.experiments.oracles.quadratic import ageing, federated_averaging
+from aoi_fl.wire.clients import section5_instance
 
 _SHOWN = (100, 15)
 _CLIENTS = (10, 20, 30, 40)
@@ -59,8 +73,50 @@ _UNTESTED = Claim(
     "takes policies that differ in ρ_ alone; under all of these E[ω] = q, and ρ is 1 at any fixed model",
     "not run",
     {"part": ()},
+    reasons={"not run": "no two policies differ in ρ_ alone"},
 )
+_SCHEME = Claim(
+    "Theorem 2 bounds the error under any client selection scheme",
+    f"{JOURNAL}, Theorem 2",
+    "“any client selection scheme”",
+    "given the ages, clients below the first age with p > 0 are sure to stay out; where all others are at their own "
+    "optimum the numerator of eq. (24) is 0, so ρ_ is 0 and the bound is infinite",
+    "holds, vacuous",
+    {"part": ()},
+    reasons={"holds, vacuous": "under a Markov policy ρ_ is 0, the bound infinite"},
+)
+_LOSS = Claim(
+    "WICS is at least ρ-optimal for Problem P1, the loss",
+    f"{WICS}, Section 4.3",
+    "“WICS algorithm is at least ρ-optimal for Problem P1”, as P2 derives from Theorem 1's bound",
+    "P2 is one term of an upper bound on the loss; a ratio of that term says nothing about a ratio of losses, and "
+    "where Theorem 3's denominator is ≤ 0 there is no ρ",
+    "not testable",
+    {"part": ()},
+    reasons={"not testable": "a ratio of bounds implies no ratio of losses"},
+)
+_REASONS: Mapping[str, Mapping[Verdict, str]] = {
+    "oldest": {"holds": "its Var[X] is the printed minimum, up to simulation"},
+    "fedavg": {},
+    "aged": {},
+    "ratio": {"refuted": "its lower bound exceeds what WICS attains in some instances"},
+}
 _PART = {"table": "load", "remark": "load", "oldest": "load"}
+
+
+def _slots() -> Claim:
+    """Judge that Theorem 3 has one M: the theorem and its proof print two, which an instance tells apart."""
+    table, budget = section5_instance(_CLIENTS[0], 1), BUDGETS[1]
+    text, appendix = int(budget / table.payments.max()), int(budget / table.sensitivities.min())
+    return Claim(
+        "Theorem 3 and its proof use the same M",
+        f"{WICS}, Theorem 3 and its proof",
+        "M = ⌊B/p_max⌋ in the theorem, M = ⌊B/φ_min⌋ in the proof",
+        f"on the first instance of Section 5, N = {_CLIENTS[0]}, B = {budget}, they are {text} and {appendix}",
+        every(int(text == appendix), 1),
+        {"part": ()},
+        reasons={"refuted": "two formulas for M; one instance gives two values"},
+    )
 
 
 class Theory(Experiment):
@@ -76,6 +132,7 @@ class Theory(Experiment):
             for key, (name, source) in _NAMES.items()
         ),
         _UNTESTED,
+        *(replace(claim, ours="not played here yet", verdict="not run") for claim in (_SCHEME, _LOSS, _slots())),
     )
 
     def settings(self, options: Options) -> Mapping[str, Any]:
@@ -127,7 +184,14 @@ class Theory(Experiment):
             if part in parts
         ]
         claims = [
-            Claim(*_NAMES[key], _THEIRS[key], ours, verdict, {"part": {_PART.get(key, key)}})
+            Claim(
+                *_NAMES[key],
+                _THEIRS[key],
+                ours,
+                verdict,
+                {"part": {_PART.get(key, key)}},
+                reasons=_REASONS.get(key, EXACT),
+            )
             for keys, found in judged
             for key, (ours, verdict) in zip(keys, found, strict=True)
         ]
@@ -146,7 +210,7 @@ class Theory(Experiment):
             headline = (
                 f"Bounds that hold and say nothing, above the error that training starts with: {'; '.join(vacuous)}."
             )
-        return Conclusion(paragraph, (*claims, _UNTESTED), headline=headline)
+        return Conclusion(paragraph, (*claims, _UNTESTED, _SCHEME, _LOSS, _slots()), headline=headline)
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw a panel for the load metric, for the threshold, for the ratio and for the bounds."""

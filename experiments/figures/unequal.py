@@ -81,7 +81,6 @@ class Unequal(Experiment):
     title = "Unequal data: weights, rates and phases, MNIST"
     source = "Not in the papers; the setting of their MNIST"
     minutes = 532
-    ours = True
     version = 2
     claims = CLAIMS
 

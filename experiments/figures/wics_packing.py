@@ -7,7 +7,18 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.experiments.figures.wics_gains import BUDGETS
-from aoi_fl.experiments.harness.base import WICS, Claim, Conclusion, Experiment, Options, Row, Table, Unit, Verdict
+from aoi_fl.experiments.harness.base import (
+    OURS,
+    WICS,
+    Claim,
+    Conclusion,
+    Experiment,
+    Options,
+    Row,
+    Table,
+    Unit,
+    Verdict,
+)
 from aoi_fl.experiments.harness.drawing import STYLES, legend_below
 from aoi_fl.experiments.harness.stats import Interval, interval, ratio
 from aoi_fl.experiments.harness.verdicts import side
@@ -100,14 +111,16 @@ class WicsPacking(Experiment):
                     + ", ".join(f"{gaps['wics', b].show(1, ' %')} at B={b}" for b in BUDGETS)
                     + f"; here, near is below {100 * _NEAR:.0f} %",
                     _near(near),
+                    reasons={"undecided": "the optimum lies between the bound and WICS's value"},
                 ),
                 Claim(
                     "Algorithm 1's text and its loop select alike",
-                    f"{WICS}, Section 4.3 and Algorithm 1",
+                    f"{OURS}, read into Section 4.3 and Algorithm 1 of {WICS}",
                     "the text stops at the first client that the rest of the budget cannot pay for, the loop skips "
                     "it; that they are one algorithm is read into it here",
                     f"P2 of stopping is above that of skipping by {stopping}; {_against(rows, _STOP)} in all",
                     _alike(costs),
+                    reasons={"refuted": "stopping at the first unaffordable client raises P2"},
                 ),
             ),
             (table,),

@@ -13,7 +13,31 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]  # numbers, strings and None, as a CSV file holds them
 Unit = dict[str, Any]  # what tells one unit from the others; the first columns of its rows
-Verdict = Literal["holds", "holds weakly", "holds, vacuous", "undecided", "refuted", "not run"]
+Verdict = Literal[
+    "holds",
+    "holds weakly",
+    "holds, vacuous",
+    "direction reproduced",
+    "equivalent",
+    "undecided",
+    "not reproduced",
+    "refuted",
+    "not testable",
+    "not run",
+]
+REASONS: Mapping[Verdict, str] = {  # at most ten words each
+    "holds": "every comparison lies on its side beyond chance",
+    "holds weakly": "one comparison beyond Bonferroni, none the other way",
+    "holds, vacuous": "the bound exceeds the error before any training",
+    "direction reproduced": "beyond chance on its side, in another model or setting",
+    "equivalent": "the whole interval lies within the margin",
+    "undecided": "chance may explain the difference",
+    "not reproduced": "beyond chance on the other side, in another setting",
+    "refuted": "a comparison comes out the other way beyond chance",
+    "not testable": "no outcome of this test could confirm it",
+    "not run": "nothing has been measured yet",
+}
+OURS = "Ours"  # how the source of a claim of this project begins
 
 JOURNAL = "Javani & Wang 2025"
 GLOBECOM = "Javani & Wang 2024"
@@ -66,6 +90,8 @@ class Claim:
     ours : the measured one, with its interval; where it was not run, why
     verdict : as :mod:`aoi_fl.experiments.harness.verdicts` has it
     units : the values of a unit's columns that it rests on; columns that are not named may have any
+    setting : the model or setting of the measurement, where it is not the paper's
+    reasons : the reason for a verdict in at most ten words, where the verdict's usual one says too little
     """
 
     claim: str
@@ -74,6 +100,24 @@ class Claim:
     ours: str
     verdict: Verdict
     units: Mapping[str, Collection[Any]] = field(default_factory=dict)
+    setting: str = ""
+    reasons: Mapping[Verdict, str] = field(default_factory=dict)
+
+    @property
+    def reason(self) -> str:
+        """The reason for the verdict, in at most ten words."""
+        return self.reasons.get(self.verdict, REASONS[self.verdict])
+
+    @property
+    def judgement(self) -> str:
+        """The verdict, with the setting where that is another than the paper's."""
+        shown = self.setting and self.verdict in ("direction reproduced", "not reproduced", "undecided")
+        return f"{self.verdict} ({self.setting})" if shown else self.verdict
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is a claim of this project, beside the papers'."""
+        return self.source.startswith(OURS)
 
 
 @dataclass(frozen=True)
@@ -109,7 +153,6 @@ class Experiment(ABC):
     source : whose figure or table it is
     minutes : of one core, about, at full size
     claims : what the papers say, for the table of claims as long as nothing has been run
-    ours : whether the claims are our own, beside the papers'
     quick : whether a quick look at all experiments takes this one too, or it is hours long however short its runs
     whole_seeds : whether a seed tells nothing before all its units have been played
     version : raised when what it plays changes, so that neither results nor runs of two versions are mixed
@@ -120,7 +163,6 @@ class Experiment(ABC):
     source: str
     minutes: float
     claims: tuple[Claim, ...] = ()
-    ours: bool = False
     quick: bool = True
     whole_seeds: bool = False
     version: int = 1

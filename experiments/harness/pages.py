@@ -26,7 +26,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _verdict(claim: Claim) -> Sequence[str]:
-    return (f"**{claim.verdict}**", f"{claim.claim} ({claim.source})", claim.theirs, claim.ours)
+    return (f"**{claim.judgement}**: {claim.reason}", f"{claim.claim} ({claim.source})", claim.theirs, claim.ours)
 
 
 def _cell(text: str) -> str:

@@ -87,7 +87,6 @@ class Study(Experiment):
     quick_seeds : number of seeds of a quick look
     """
 
-    ours = True
     cases: Sequence[str]
     policies: Sequence[str]
     measures: Sequence[Measure]

@@ -4,18 +4,26 @@
 ``holds``                 every comparison that the claim makes comes out its way, each beyond chance
 ``holds weakly``          one does beyond what chance makes of so many, none comes out the other way
 ``holds, vacuous``        a bound that holds and says nothing, see :func:`bounded`
+``equivalent``            no more than a margin apart, see :func:`equivalent`
 ``undecided``             chance may explain whatever was seen
 ``refuted``               a comparison comes out the other way beyond what chance makes of so many, or a counterexample
                           is exact
+``direction reproduced``  in another model or setting than the paper's, what would be ``holds`` or ``holds weakly``
+``not reproduced``        in another model or setting than the paper's, what would be ``refuted``
+``not testable``          no outcome of the test could confirm it
 ``not run``               nothing was measured
 ========================  ==============================================================================================
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aoi_fl.experiments.harness.base import Verdict
 from aoi_fl.experiments.harness.stats import Interval
 
+EXACT: Mapping[Verdict, str] = {  # reasons where nothing is left to chance
+    "holds": "exact computation agrees in every instance",
+    "refuted": "an exact counterexample",
+}
 _VACUOUS = 1e6  # times the error from which on a bound says nothing, wherever training starts
 _TINY = 1e-12  # of a half width, where all seeds agree
 
@@ -38,6 +46,20 @@ def side(differences: Sequence[Interval], wanted: int) -> Verdict:
     if all(d.beyond(wanted) for d in differences):
         return "holds"
     return "holds weakly" if any(d.beyond(wanted, len(differences)) for d in differences) else "undecided"
+
+
+def elsewhere(verdict: Verdict) -> Verdict:
+    """Return what a verdict says of a paper whose model or setting is another than that of the measurement."""
+    if verdict in ("holds", "holds weakly"):
+        return "direction reproduced"
+    return "not reproduced" if verdict == "refuted" else verdict
+
+
+def equivalent(differences: Sequence[Interval], margin: float) -> Verdict:
+    """Judge a claim that every difference is within a margin of 0: each whole 95 % interval must be."""
+    if not differences:
+        return "not run"
+    return "equivalent" if all(-margin <= d.low and d.high <= margin for d in differences) else "undecided"
 
 
 def tally(differences: Sequence[tuple[str, Interval]], wanted: int) -> str:

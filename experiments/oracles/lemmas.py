@@ -92,6 +92,37 @@ def sampled(seed: int) -> list[Row]:
     ]
 
 
+def noise() -> Row:
+    """Return E[B_noise] of eq. (49) for F(θ) = θ²/2 with exact gradients, K = 2 steps and η = 0.1 from θ = 1; and 0.
+
+    The average gradient d of eq. (17) is taken along the local path, so it differs from ∇F at the start of the round
+    whatever the mini-batches are.
+    """
+    start, rate, steps = 1.0, 0.1, 2
+    path = [start * (1 - rate) ** step for step in range(steps)]  # ∇F(y) = y
+    average = sum(path) / steps
+    return {
+        "seed": 1,
+        "what": "noise",
+        "left": 2 * steps * rate * (start - steps * rate * start) * (start - average),
+        "right": 0.0,
+    }
+
+
+def smoothness_of_losses() -> list[Row]:
+    """Return both sides of Assumptions 1 and 4 of Xu et al. 2024 for losses of one example, x = 1 and y = 0.
+
+    Assumption 1 for |ω| from −h to h, with β = 1/(2h): F(h) − F(−h) ≤ −2h + 2βh². Assumption 4 for ω²/2 at ω = 10^j,
+    with the bound G² that holds at ω = 1: F'(ω)² ≤ G².
+    """
+    rows: list[Row] = []
+    for j in range(6):
+        h = 10.0**-j
+        rows.append({"seed": 1, "what": "absolute loss is smooth", "left": 0.0, "right": -2 * h + 2 * h**2 / (2 * h)})
+        rows.append({"seed": 1, "what": "squared loss has bounded gradients", "left": 10.0 ** (2 * j), "right": 1.0})
+    return rows
+
+
 def curvatures(seed: int) -> list[Row]:
     """Return how far above its chord's foot a loss bends on a direction of length 1: 0 where it is not strongly convex.
 

@@ -16,6 +16,8 @@ from aoi_fl.science.budget import choose
 from aoi_fl.science.weight_variance import proportional_weight_variance, random_weight_variance
 from aoi_fl.science.whittle import whittle_index
 
+_LOSSES = ("absolute loss is smooth", "squared loss has bounded gradients")
+
 
 @pytest.mark.parametrize("sizes", [[3, 3, 3, 3], [1, 2, 5, 9, 4]])
 def test_the_enumerated_rounds_have_the_theorems_variance(sizes):
@@ -65,12 +67,29 @@ def test_the_chance_of_being_heard_is_that_of_simulated_clients(start):
     assert abs(heard.mean() - exact["left"]) < 4 * error
 
 
+def test_local_steps_bias_the_gradient():
+    """By hand: y₀ = 1, y₁ = 0.9, d = 0.95; 2·2·0.1·(1 − 0.2)·(1 − 0.95) = 0.016, where one step gives 0."""
+    assert lemmas.noise()["left"] == pytest.approx(0.016)
+
+
+def test_two_losses_break_their_assumptions():
+    rows = {name: [r for r in lemmas.smoothness_of_losses() if r["what"] == name] for name in _LOSSES}
+    corner, steep = (rows[name] for name in _LOSSES)
+    for row, j in zip(corner, range(6), strict=True):  # F(h) − F(−h) = 0, and −2h + 2βh² with β = 1/(2h) is −h
+        assert (row["left"], row["right"]) == (0.0, pytest.approx(-(10.0**-j)))
+    assert [row["left"] > row["right"] for row in steep] == [False] + 5 * [True]
+
+
 def test_one_counterexample_refutes():
     found = find("remarks")
     rows = [row for unit in found.units(Options(quick=True)) for row in found.play(unit, Options(quick=True))]
     verdict = {claim.claim: claim.verdict for claim in found.conclude(rows, {}).claims}
     assert verdict["Lemma 1"] == verdict["Lemma 4"] == verdict["Algorithm 1 takes O(N log N)"] == "holds"
     assert verdict["Lemma 2"] == verdict["The loss of LR is strongly convex"] == "refuted"
+    assert (
+        verdict["The mean absolute loss is smooth"] == verdict["Assumption 4 holds for mean squared loss"] == "refuted"
+    )
+    assert verdict["E[B_noise] = 0, as the stochastic gradients are unbiased"] == "refuted"
     assert verdict["Algorithm 1 as printed spends a budget that constraint (8) allows it to spend"] == "refuted"
     worse = [
         {**row, "left": 2 * row["right"]} if row["what"] == "lemma 4" and row["seed"] == 1 else row for row in rows

@@ -265,7 +265,8 @@ def _curves(gains):
 
 
 @pytest.mark.parametrize(
-    ("gains", "verdict"), [((5, 6, 5, 4), "holds"), ((9, -8, 9, -6), "undecided"), ((-5, -6, -5, -5), "refuted")]
+    ("gains", "verdict"),
+    [((5, 6, 5, 4), "direction reproduced"), ((9, -8, 9, -6), "undecided"), ((-5, -6, -5, -5), "not reproduced")],
 )
 def test_the_verdict_follows_the_paired_interval(gains, verdict):
     settings = find("mnist-iid").settings(Options())
@@ -350,7 +351,7 @@ def test_the_summary_has_a_row_for_every_claim(tmp_path):
     reproduce(find("load-variance"), Options(quick=True, seeds=2), tmp_path, 1)
     text = write_summary(tmp_path).read_text()
     assert "| [Theorems 3, 4 and 5 give Σ](load-variance.md) |" in text
-    assert "| not run | – | – | `aoi reproduce cifar100` |" in text
+    assert "| **not run**: CIFAR-100 was not available | – | – | `aoi reproduce cifar100` |" in text
 
 
 def test_the_command(tmp_path):

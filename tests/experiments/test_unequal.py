@@ -106,7 +106,8 @@ def test_the_headline_is_of_what_is_claimed_when_all_is_there():
         and "weights by size, -4.0 [-4.0, -4.0] / -4.0 [-4.0, -4.0]; systematic" in said(10).headline
     )
     assert said(10).headline.endswith(" on 1.2 times the data.") and not said(9).headline
-    few, less, even, papers = said(10).claims
+    few, less, even, papers, theirs = said(10).claims
+    assert theirs.verdict == "not run"  # random selection with equal weights is not among the rows
     assert (few.verdict, less.verdict, even.verdict, papers.verdict) == ("holds", "refuted", "holds", "refuted")
     assert less.ours.count("(") == 3  # where data are unequal
 
@@ -164,3 +165,15 @@ def test_near_to_the_goal_are_who_is_earlier_wherever_data_are_unequal_and_who_i
     assert "Each needs more beyond chance" in said()
     rows = [row | {"split": "iid"} for row in _rows(-4)]
     assert "Nowhere more rounds beyond chance, at the least Var[X], 0.20: markov size." in said()
+
+
+@pytest.mark.parametrize(("late", "verdict"), [(-3, "direction reproduced"), (3, "not reproduced")])
+def test_globecom_is_judged_with_its_own_weights(late, verdict):
+    """Random selection with weights by size is as early as the other: it is no part of the claim."""
+    names = {"markov size": "markov equal", "random": "random equal"}
+    rows = [row | {"policy": names[row["policy"]], "split": "dirichlet 0.6"} for row in _rows(late)]
+    rows += [row | {"policy": "random"} for row in rows if row["policy"] == "markov equal"]
+    claim = Unequal().conclude(rows, Unequal().settings(Options())).claims[4]
+    assert (claim.verdict, claim.setting) == (verdict, "2NN") and f"{late:.2f} [" in claim.ours
+    units = Unequal().units(Options())
+    assert {u["split"] for u in units if u["policy"] == "random equal"} == {"dirichlet 0.3", "dirichlet 0.6"}
