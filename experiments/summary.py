@@ -23,6 +23,8 @@ FRONT = (
 )  # fmt: skip
 _PICTURE = "unequal"  # and the picture under them
 _HEAD = ("claim", "paper", "the paper's figure", "ours, with 95 % interval", "verdict", "seeds", "one core", "command")
+_UNMEASURED = "not-run.md"
+_MISSING = ("claim", "paper", "the paper's figure", "why", "command")
 _SYMBOLS = (
     ("n, k", "clients, and how many of them a round is to have; N clients and a budget B in Xu et al."),
     (
@@ -70,9 +72,10 @@ core. All pages: `aoi reproduce summary`, from the CSV files in this folder."""
 
 
 def write_summary(out: Path) -> Path:
-    """Write README.md, a row for each claim, wics.md and arena.md from a folder's results; return the first."""
+    """Write README.md, a row for each claim, not-run.md, wics.md and arena.md from results; return the first."""
     out.mkdir(parents=True, exist_ok=True)
     rows: dict[str, list[Sequence[str]]] = {}
+    unmeasured: dict[str, list[Sequence[str]]] = {}
     judged: list[Claim] = []
     beside: list[Claim] = []
     headlines = []
@@ -81,7 +84,11 @@ def write_summary(out: Path) -> Path:
         found = concluded(experiment, store)
         played = {} if store is None else commands(experiment, store)
         for claim in found.claims:
-            rows.setdefault(_whose(claim), []).append(_row(experiment, store, claim, played))
+            line = _row(experiment, store, claim, played)
+            if claim.verdict == "not run":
+                unmeasured.setdefault(_whose(claim), []).append((*line[:3], claim.reason, line[-1]))
+            else:
+                rows.setdefault(_whose(claim), []).append(line)
             (beside if claim.is_ours else judged).append(claim)
         if found.headline and name in FRONT:
             headlines.append(f"- {found.headline} [{name}]({name}.md)")
@@ -93,13 +100,21 @@ def write_summary(out: Path) -> Path:
     page.write_text(
         "# Claims of the papers, measured\n\n"
         f"Of {len(judged)} claims of three papers: {_counted(judged)}. Of {len(beside)} of our own beside them: "
-        f"{_counted(beside)}. See the [symbols](#symbols){_policies(out)}.\n\n"
+        f"{_counted(beside)}. The claims that are *not run*, with the reason for each, are on [a page of their own]"
+        f"({_UNMEASURED}). See the [symbols](#symbols){_policies(out)}.\n\n"
         + "".join(f"{line}\n" for line in headlines)
         + f"{drawn}\n## Symbols\n\n"
         f"{table(('symbol', 'what it is'), _SYMBOLS)}\n\n## Claims\n\n{_RULES}\n\n"
         + "".join(f"### {paper}\n\n{table(_HEAD, found)}\n\n" for paper, found in rows.items())
         + "## Pages\n\n"
         + "\n".join(pages)
+        + "\n",
+        encoding="utf-8",
+    )
+    (out / _UNMEASURED).write_text(
+        "# Claims that were not run\n\n"
+        "These claims have no measurement yet. The [other claims](README.md) have a verdict.\n\n"
+        + "".join(f"## {paper}\n\n{table(_MISSING, found)}\n\n" for paper, found in unmeasured.items()).rstrip()
         + "\n",
         encoding="utf-8",
     )

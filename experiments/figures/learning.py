@@ -213,7 +213,7 @@ class Learning(Experiment):
             return {
                 **reasons,
                 "not reproduced": "the interval lies outside 7.5 to 20 %",
-                "undecided": "not all seeds reach the target",
+                "undecided": "the interval lies neither within nor outside the claimed share",
             }
         if said.kind == "rounds" and said.alpha is not None and said.base != MEMORYLESS:
             reasons["not reproduced"] = "later: equal weights cost more than regular intervals gain"
