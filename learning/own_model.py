@@ -113,6 +113,12 @@ def _check_parameters(model: str, made: torch.nn.Module) -> None:
         if parameter.dtype != torch.float32:
             kind = str(parameter.dtype).removeprefix("torch.")
             raise _wrong(model, f"the parameter {name} has type {kind}", "make it float32, as the data are: .float()")
+        if not bool(torch.isfinite(parameter).all()):
+            raise _wrong(
+                model,
+                f"the parameter {name} holds NaN or infinite values",
+                "give it finite ones, or make it a buffer with register_buffer where it is a mask",
+            )
     if not any(parameter.requires_grad for parameter in made.parameters()):
         raise _wrong(model, "it has no parameter to train", "give it one, or do not freeze them all")
 

@@ -5,9 +5,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
-from numpy.typing import NDArray
 
 from aoi_fl.strategies.aggregation.base import Intake
 from aoi_fl.strategies.aggregation.mean import Mean
@@ -17,6 +15,7 @@ from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.policy import Plan
 from aoi_fl.strategies.records import SURPLUS, Participation, RoundRecord
 from aoi_fl.strategies.roster import Roster
+from aoi_fl.wire import npy
 from aoi_fl.wire.coding import NONE
 from aoi_fl.wire.protocol import Answer
 
@@ -139,7 +138,8 @@ class Collector:
             if not answer.takes_part:
                 raise Refused("it declined when the round was over")
         update = self._read(reply)
-        return replace(update, arrays={name: self._less_model(name, array) for name, array in update.arrays.items()})
+        changes = {name: npy.change(array, self._model[name].numpy()) for name, array in update.arrays.items()}
+        return replace(update, arrays=changes)
 
     def add_late(self, mean: Mean | None, works: Sequence[Work]) -> None:
         """Add what others have made of earlier rounds' models, when all updates in time have been taken.
@@ -204,10 +204,6 @@ class Collector:
             opaque=self._aggregation.opaque,
             loss_key=self._options.loss_metric,
         )
-
-    def _less_model(self, name: str, array: NDArray[np.generic]) -> NDArray[np.generic]:
-        dtype = array.dtype if array.dtype.kind == "f" else np.float64  # of counts and truth values too
-        return np.asarray(np.subtract(array, self._model[name].numpy(), dtype=dtype))
 
     def _participation(self, client: int, update: Update) -> Participation:
         answer = update.answer

@@ -228,12 +228,12 @@ def _decode(record: ArrayRecord, model: ArrayRecord, compression: str = coding.N
                 f"array {name} is {found} of shape {tuple(values.shape)}, "
                 f"the {'model' if dtype == wanted.dtype else 'code'}'s is {dtype} of shape {tuple(wanted.shape)}"
             )
-        if not npy.is_finite(values):
+        if not npy.is_finite(values) and not npy.is_sound(values, npy.view(wanted.data)):
             raise Refused(f"array {name} holds NaN or Inf")
         if found != dtype:
             with np.errstate(over="ignore"):
                 values = values.astype(dtype)
-            if not npy.is_finite(values):
+            if not npy.is_finite(values) and not npy.is_sound(values, npy.view(wanted.data)):
                 raise Refused(f"array {name} does not fit {dtype}, the model's type")
         arrays[name] = values
     return arrays
@@ -262,6 +262,6 @@ def _expand(
             raise Refused(f"the scale of array {name} is {scale}, below 0")
     arrays = coding.expand({name: npy.view(array.data) for name, array in model.items()}, codes, scales)
     for name in coded:
-        if not npy.is_finite(arrays[name]):
+        if not npy.is_sound(arrays[name], npy.view(model[name].data)):
             raise Refused(f"array {name} holds NaN or Inf once it is decoded")
     return arrays

@@ -58,7 +58,7 @@ from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Plan, Policy, RoundView, named
 from aoi_fl.strategies.questions import ask_clients
 from aoi_fl.strategies.records import Observer, Participation
-from aoi_fl.wire import protocol
+from aoi_fl.wire import npy, protocol
 from aoi_fl.wire.coding import NONE
 from aoi_fl.wire.protocol import Answer, Ask, Bid
 
@@ -90,6 +90,7 @@ class Steps(Bookkeeping):
         self._said_once: set[str] = set()
         self._planned = 0  # the round of the plan
         self._cautioned: set[str] = set()
+        self._cautious = False  # the first model has been looked at
         self._per_cent: set[str] = set()  # whose accuracies have been above 1
         self._sieve: Sieve | None = None  # where somebody else plays the rounds
 
@@ -115,6 +116,7 @@ class Steps(Bookkeeping):
         self._refuse_another_run(server_round)
         self._settle(arrays)
         self._judge_first()
+        self._caution(arrays)
         self._open(server_round, grid)
         with self._record.timed("ask"):
             self._pace.begin(lambda: self._greet_newcomers(server_round, grid))
@@ -216,6 +218,19 @@ class Steps(Bookkeeping):
             return collector.finish()
 
         return self._conclude(make, before)
+
+    def _caution(self, arrays: ArrayRecord) -> None:
+        """Say once of the first model which of its arrays are not finite, as no client is to blame for them."""
+        if self._cautious:
+            return
+        self._cautious = True
+        for name, array in arrays.items():
+            if np.dtype(array.dtype).kind in "fc" and not npy.is_finite(values := array.numpy()):
+                count = int((~np.isfinite(values)).sum())
+                logger.warning(
+                    "Array %s of the first model holds %d value(s) that are NaN or infinite, of %d. They may stay as "
+                    "they are, as in a mask; if %s is trained, give it finite values.", name, count, values.size, name,
+                )  # fmt: skip
 
     def _judge_first(self) -> None:
         """Have replies judged and recorded before they reach a step that is not ours."""

@@ -125,7 +125,7 @@ def compress(model: Arrays, trained: Arrays, residual: Arrays | None, kind: str)
             continue
         dtype = _working_type(model[name].dtype)
         with np.errstate(over="ignore", invalid="ignore"):
-            wanted = np.asarray(np.subtract(new, model[name], dtype=dtype))
+            wanted = npy.change(new, model[name], dtype)
             before = None if residual is None else residual.get(name)
             if before is not None and (before.shape, before.dtype) == (wanted.shape, wanted.dtype):
                 wanted = np.asarray(wanted + before)

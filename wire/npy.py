@@ -67,6 +67,36 @@ def is_finite(values: NDArray[Any]) -> bool:
     return all(np.isfinite(flat[start : start + _BLOCK]).all() for start in range(0, flat.size, _BLOCK))
 
 
+def is_sound(values: NDArray[Any], before: NDArray[Any]) -> bool:
+    """Say whether an array is finite but for what was not finite before, which may stay as it was."""
+    if is_finite(values):
+        return True
+    if values.shape != before.shape or before.dtype.kind not in "fc":
+        return False
+    strange = ~np.isfinite(values)
+    return np.array_equal(values[strange], before[strange], equal_nan=True)
+
+
+def change(values: NDArray[Any], before: NDArray[Any], dtype: np.dtype[Any] | None = None) -> NDArray[Any]:
+    """Return values less those before, 0 where neither is finite and both are one.
+
+    The type is that of floating values, or float64, unless one is given.
+    """
+    if values.dtype.kind in "iu" and values.dtype.itemsize == 8 and values.dtype == before.dtype:
+        more, up = values.astype(np.uint64) - before.astype(np.uint64), values >= before
+        return np.asarray(np.where(up, more.astype(np.float64), -(np.uint64(0) - more).astype(np.float64)))
+    dtype = dtype or (values.dtype if values.dtype.kind == "f" else np.dtype(np.float64))
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = np.asarray(np.subtract(values, before, dtype=dtype))
+    if not is_finite(found):
+        found = np.where(~np.isfinite(before) & _alike(values, before), found.dtype.type(0), found)
+    return found
+
+
+def _alike(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray((one == other) | (np.isnan(one) & np.isnan(other)))
+
+
 @lru_cache(maxsize=64)
 def _head(dtype: np.dtype[Any], shape: tuple[int, ...], columns_first: bool) -> bytes:
     file = BytesIO()

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.aggregation import state
 from aoi_fl.strategies.aggregation.base import MODEL_STAYS, NO_METRICS, Draft, called, flaw, log_failure, nodes_of
-from aoi_fl.strategies.aggregation.mean import cast
+from aoi_fl.strategies.aggregation.mean import without_rounding
 from aoi_fl.strategies.aggregation.metrics import common, finite, whole
 from aoi_fl.strategies.aggregation.standing import Standing
 from aoi_fl.strategies.guard import Update, metrics_key, metrics_of, one_line, some_of
@@ -255,7 +255,7 @@ def in_types_of(model: ArrayRecord, arrays: ArrayRecord) -> ArrayRecord:
     if not is_opaque(model):
         for name, array in model.items():
             if name in arrays and arrays[name].dtype != array.dtype:
-                arrays[name] = Array(cast(arrays[name].numpy(), array.dtype))
+                arrays[name] = Array(without_rounding(arrays[name].numpy(), array.numpy()))
     return arrays
 
 

@@ -110,3 +110,15 @@ def test_a_function_that_makes_no_new_model_is_refused(body, lay, tmp_path):  # 
 def test_locks_are_what_cannot_be_copied():
     with pytest.raises(TypeError):
         __import__("copy").deepcopy(threading.Lock())
+
+
+@pytest.mark.parametrize("value", ["float('inf')", "float('nan')"])
+def test_a_parameter_that_is_not_finite_is_refused_by_name(value, lay, tmp_path):  # noqa: F811
+    state = f"nn.init.constant_(self.layer.bias, {value})"
+    with pytest.raises(ConfigError, match=r"the parameter layer\.bias holds NaN or infinite"):
+        checked(lay(BODY.format(state=state, change="pass", used="0")), tmp_path)
+
+
+def test_an_infinite_buffer_is_allowed(lay, tmp_path):  # noqa: F811
+    state = "self.register_buffer('mask', torch.full((3,), float('-inf')))"
+    checked(lay(BODY.format(state=state, change="pass", used="0")), tmp_path)

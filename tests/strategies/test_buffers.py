@@ -1,0 +1,165 @@
+"""Buffers: infinite values that stay as they are, and whole numbers beyond what float64 holds."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp.strategy import FedAvg
+
+from aoi_fl.client import ClientApp
+from aoi_fl.engine.local import LocalGrid
+from aoi_fl.strategies import RandomSelection, RoundOptions
+from aoi_fl.wire import npy
+from tests.strategies.federation import Notes, values
+
+N = 4
+INF, NAN = float("inf"), float("nan")
+MASK = np.triu(np.full((4, 4), -INF, np.float32), 1)
+
+
+def app_of(change):
+    """Return an app whose clients return what ``change`` makes of an array's name, its values and their number."""
+    app = ClientApp()
+
+    @app.train()
+    def train(message, context):
+        number = context.node_config["partition-id"]
+        arrays = {k: np.asarray(change(k, v.numpy(), number)) for k, v in message.content["arrays"].items()}
+        content = {
+            "arrays": ArrayRecord({k: Array(v) for k, v in arrays.items()}),
+            "metrics": MetricRecord({"num-examples": 10 * (number + 1), "loss": 1.0}),
+        }
+        return Message(RecordDict(content), reply_to=message)
+
+    return app
+
+
+def play(change, model, tmp_path, rounds=2, make=RandomSelection, **options):
+    notes = Notes()
+    how = {"run": "r", "join_timeout": 0.2, "deterministic": True, "evaluate_clients": 0} | options
+    strategy = make(N, observer=notes, options=RoundOptions(**how))
+    grid = LocalGrid(app_of(change), {"runs-dir": str(tmp_path)}, N)
+    arrays = ArrayRecord({k: Array(np.asarray(v)) for k, v in model.items()})
+    return notes, values(strategy.start(grid, arrays, rounds).arrays)
+
+
+def outcomes(notes):
+    return [sorted((p.client, p.outcome) for p in record.participations) for record in notes.rounds]
+
+
+TRAINED = [[(c, "trained") for c in range(N)]] * 2
+MAKERS = {
+    "our mean": RandomSelection,
+    "unbiased weights": partial(RandomSelection, weights="unbiased"),
+    "Flower's": lambda n, **s: RandomSelection(n, aggregation=FedAvg(), **s),
+    "a step of one's own": type("Own", (RandomSelection,), {
+        "aggregate_train": lambda self, r, replies: FedAvg().aggregate_train(r, list(replies))
+    }),
+}  # fmt: skip
+BUFFERS = {
+    "a causal mask": MASK,
+    "an observer's minimum": np.array(INF, np.float32),
+    "an observer's maximum": np.full(3, -INF),
+    "not known yet": np.array([NAN, 1.0]),
+    "in half precision": np.array([INF, -INF, 2.0], np.float16),
+}
+
+
+@pytest.mark.parametrize("compression", ["none", "int8", "float16"])
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+@pytest.mark.parametrize("buffer", BUFFERS.values(), ids=BUFFERS)
+def test_what_is_not_finite_stays_and_the_rest_is_trained(buffer, make, compression, tmp_path, caplog):
+    model = {"w": np.zeros(3, np.float32), "buffer": buffer}
+    notes, found = play(
+        lambda name, array, number: array + 1 if name == "w" else array, model, tmp_path, make=make,
+        compression=compression,
+    )  # fmt: skip
+    assert outcomes(notes) == TRAINED and not any(record.empty for record in notes.rounds)
+    np.testing.assert_allclose(found["w"], 2.0, rtol=1e-2)
+    np.testing.assert_allclose(found["buffer"], buffer, rtol=1e-3)
+    assert found["buffer"].dtype == buffer.dtype
+    assert caplog.text.count("Array buffer of the first model holds") == 1
+
+
+def test_an_observer_that_has_seen_something_is_averaged(tmp_path):
+    model = {"low": np.array([INF, INF], np.float32)}
+    seen = lambda name, array, number: np.array([number, array[1] if number == 1 else 2.0], np.float32)  # noqa: E731
+    notes, found = play(seen, model, tmp_path, rounds=1)
+    assert outcomes(notes) == TRAINED[:1]
+    assert found["low"].tolist() == [2.0, INF]  # 0·1 + 1·2 + 2·3 + 3·4 of 10; one has seen nothing there
+
+
+@pytest.mark.parametrize("value", [INF, -INF, NAN])
+@pytest.mark.parametrize("at", [(0, 0), (0, 1)])
+def test_what_was_finite_or_another_infinity_is_refused(at, value, tmp_path):
+    def spoil(name, array, number):
+        if number == 1:
+            array = array.copy()
+            array[at] = value
+        return array
+
+    notes, found = play(spoil, {"mask": MASK}, tmp_path)
+    bad = "trained" if at == (0, 1) and value == -INF else "refused"
+    assert outcomes(notes) == [[(0, "trained"), (1, bad), (2, "trained"), (3, "trained")]] * 2
+    np.testing.assert_array_equal(found["mask"], MASK)
+
+
+def test_late_updates_of_such_a_model_are_changes():
+    change = npy.change(np.array([-INF, 2.0, NAN, 3.0]), np.array([-INF, 1.0, NAN, 1.0]))
+    assert change.tolist() == [0.0, 1.0, 0.0, 2.0]
+    assert not np.isfinite(npy.change(np.array([INF]), np.array([-INF])))[0]
+
+
+def test_a_finite_model_needs_no_caution(tmp_path, caplog):
+    play(lambda name, array, number: array, {"w": np.zeros(2)}, tmp_path)
+    assert "of the first model holds" not in caplog.text
+
+
+# Whole numbers ------------------------------------------------------------------------------------------------------
+
+LARGE = [2**53 + 1, 2**60 + 7, 2**62 + 1, 2**63 - 1]
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+@pytest.mark.parametrize(
+    "buffer",
+    [
+        np.array(LARGE, np.int64), -np.array(LARGE, np.int64), np.array([2**64 - 1, 2**53 + 1, 5], np.uint64),
+        np.array(2**53 + 1), np.array([[2**63 + 3]], np.uint64), np.array([-(2**63), 2**63 - 1]),
+    ],
+)  # fmt: skip
+def test_large_whole_numbers_come_back_as_they_are(buffer, make, tmp_path):
+    notes, found = play(lambda name, array, number: array, {"ids": buffer, "w": np.zeros(2)}, tmp_path, make=make)
+    assert outcomes(notes) == TRAINED
+    assert found["ids"].dtype == buffer.dtype and found["ids"].tolist() == buffer.tolist()
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+@pytest.mark.parametrize("base", [2**53 + 1, 2**60 + 1, 2**62 + 3])
+def test_a_mean_of_large_whole_numbers_is_exact(base, dtype, tmp_path):
+    steps = [3, 10, 20, 101]
+    mean = base + round(sum(s * (c + 1) for c, s in enumerate(steps)) / 10)
+    _, found = play(
+        lambda name, array, number: array + np.asarray(steps[number], dtype), {"n": np.array([base], dtype)},
+        tmp_path, rounds=1,
+    )  # fmt: skip
+    assert found["n"].tolist() == [mean]
+    down = partial(lambda name, array, number: array - np.asarray(steps[number], dtype))
+    _, found = play(down, {"n": np.array([base], dtype)}, tmp_path / "down", rounds=1)
+    assert found["n"].tolist() == [2 * base - mean]
+
+
+def test_numbers_that_are_too_far_apart_stay(tmp_path):
+    other = lambda name, array, number: np.array([(number + 1) * 2**60 + 1, 2**61 + 5])  # noqa: E731
+    _, found = play(other, {"hash": np.array([7, 9])}, tmp_path, rounds=1)
+    assert found["hash"].tolist() == [7, 2**61 + 5]  # the second is the same for all
+
+
+def test_small_counts_are_rounded_as_before(tmp_path):
+    for start in (0, 1, 2, 3, 100):
+        _, found = play(
+            lambda name, array, number: array + number // 2, {"n": np.array(start)}, tmp_path / str(start), rounds=1,
+            make=partial(RandomSelection, weights="equal"),
+        )  # fmt: skip
+        assert found["n"] == np.rint(start + 0.5)
