@@ -203,8 +203,8 @@ class Study(Experiment):
         counts = [len(runs_of(rows, case, policy)) for case in self.cases for policy in self.policies]
         if min(counts) >= self.planned:
             return ""
-        span = str(min(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-        return f"Unfinished: {span} of {self.planned} planned seeds are complete, depending on the case."
+        span = str(min(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}, by case and policy,"
+        return f"Unfinished: {span} of {self.planned} planned seeds are complete."
 
 
 def runs_of(rows: Iterable[Row], case: str, policy: str) -> dict[int, Row]:
