@@ -138,13 +138,13 @@ def make_rated(
     ConfigError
         A rate is not in (0, 1], or no phases or jitter are like these.
     """
-    from aoi_fl.science.absence import AbsentMarkovPolicy, AbsentSystematicPolicy
     from aoi_fl.science.markov_rates import RatedMarkovPolicy
+    from aoi_fl.science.participation import MarkovRule, SystematicRule
     from aoi_fl.science.systematic import SystematicPolicy
 
     if policy == "systematic":
-        return AbsentSystematicPolicy(rates, seed) if learned else SystematicPolicy.rated(rates, phases, jitter, seed)
-    return AbsentMarkovPolicy(rates) if learned else RatedMarkovPolicy(rates)
+        return SystematicRule.learning(rates, seed) if learned else SystematicPolicy.rated(rates, phases, jitter, seed)
+    return MarkovRule.learning(rates) if learned else RatedMarkovPolicy(rates)
 
 
 def required_budget(policy: str, budget: float | None) -> float:

@@ -8,21 +8,17 @@ b = a, is the Bernoulli case; b → 0 are spells that last for ever. Nobody can 
 target above a is missed by the difference, whatever is done. Arrays have shape (n,).
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.markov_rates import LONGEST, RatedMarkovPolicy, own_table
-from aoi_fl.science.phases import make_phases
+from aoi_fl.science.markov_rates import LONGEST, own_table
 from aoi_fl.science.presence import Presence
-from aoi_fl.science.rates import Floats, check_rates
+from aoi_fl.science.rates import Floats
 from aoi_fl.science.seen import Mask
-from aoi_fl.science.strides import Rounds, Strides
-from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.science.tables import Probabilities
 
 _MOVED = 0.05  # by which a rate is to change before it is told anew: each telling disturbs a client's stride
@@ -131,97 +127,3 @@ def told_rates(rates: Floats, presence: Presence) -> Floats:
     wanted = stride_rates(rates, presence.share[:n], presence.returning[:n])
     unit = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(wanted)))
     return np.where(wanted == rates, wanted, np.minimum(np.round(wanted * unit) / unit, 1.0))
-
-
-@dataclass(frozen=True, eq=False)
-class AbsentMarkovPolicy:
-    """Clients of target rates whose Markov tables are issued anew, round after round, for the presence learned.
-
-    Attributes
-    ----------
-    rates : (n,) r_i in (0, 1]
-    presence : what is known of who is there; it goes on learning
-    """
-
-    rates: Floats
-    presence: Presence = field(default_factory=Presence)
-    dropout: float = field(default=0.0, init=False)
-
-    def __post_init__(self) -> None:
-        check_rates(self.rates)
-        self.presence.reach(len(self.rates))
-
-    @property
-    def clients(self) -> int:
-        """Return n."""
-        return len(self.rates)
-
-    def first_ages(self, uniforms: Floats) -> NDArray[np.int64]:
-        """Return ages as those of clients that have always been there."""
-        return RatedMarkovPolicy(self.rates).first_ages(uniforms)
-
-    def willingness(self, ages: NDArray[np.int64]) -> Floats:
-        """Return (n,) the probability with which each client takes part at its age, if it is there."""
-        first, at = absent_steps(self.rates, self.presence.share, self.presence.returning)
-        return np.where(ages < first, 0.0, np.where(ages == first, at, 1.0))
-
-    def note(self, here: Mask) -> None:
-        """Learn from (n,) who was there in a round."""
-        self.presence.note(here)
-
-
-@dataclass(eq=False)
-class AbsentSystematicPolicy:
-    """Clients of target rates whose systematic rates follow the presence learned; each keeps what it has accrued.
-
-    Attributes
-    ----------
-    rates : (n,) target rates r_i in (0, 1]
-    seed : of the phases, which are spread
-    presence : what is known of who is there; it goes on learning
-    asked, phases, shifts : (n,) the rates clients were last told, with what :class:`Strides` has beside them
-    """
-
-    rates: Floats
-    seed: int = 0
-    presence: Presence = field(default_factory=Presence)
-    asked: Floats = field(init=False)
-    phases: Floats = field(init=False)
-    shifts: Floats = field(init=False)
-
-    def __post_init__(self) -> None:
-        check_rates(self.rates)
-        self.presence.reach(len(self.rates))
-        self.asked, self.phases = self.rates.copy(), make_phases("spread", self.rates, self.seed)
-        self.shifts = np.zeros(len(self.rates))
-
-    @property
-    def clients(self) -> int:
-        """Return n."""
-        return len(self.rates)
-
-    @property
-    def first_ages(self) -> Rounds:
-        """Return (n,) ages at the start of round 1."""
-        return SystematicPolicy(self.rates, self.phases).first_ages
-
-    def participations(self) -> Iterator[Mask]:
-        """Yield (n,) whose strides begin in round 1, 2, 3, … by what has been noted of the rounds before."""
-        strides, round_ = Strides(self.asked, self.phases), 0
-        while True:
-            round_ += 1
-            yield strides.begin(round_)
-            if round_ % EVERY == 0 and self.retell(round_).any():
-                strides = Strides(self.asked, self.phases, shift=self.shifts)
-
-    def retell(self, round_: int) -> Mask:
-        """Bring the rates up to date after a round; return (n,) whose have changed."""
-        wanted = told_rates(self.rates, self.presence)
-        moved = retold(self.asked, wanted)
-        self.shifts[moved] += round_ * (self.asked - wanted)[moved]
-        self.asked[moved] = wanted[moved]
-        return moved
-
-    def note(self, here: Mask) -> None:
-        """Learn from (n,) who was there in a round."""
-        self.presence.note(here)

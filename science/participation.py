@@ -1,23 +1,28 @@
-"""Rules by which clients decide whether they take part, as the server issues them.
+"""Rules by which clients decide whether they take part: what the server sends, and what the simulator plays.
 
-A rule knows the terms of n clients. It is reissued when their rates change: who was there keeps what it has accrued.
+A rule knows the terms of n clients. It is reissued when their rates change: a client keeps what it has accrued. With a
+:class:`aoi_fl.science.presence.Presence` it learns how often each client is available, and makes up for it.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from aoi_fl.science.absence import absent_table
+from aoi_fl.science.absence import EVERY, absent_steps, absent_table, achievable, retold, told_rates
 from aoi_fl.science.dropout import reissued
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.markov_rates import RatedMarkovPolicy, own_table
 from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.phases import make_phases, newcomer_phase
 from aoi_fl.science.presence import Presence
-from aoi_fl.science.rates import Floats
+from aoi_fl.science.rates import Floats, check_rates
 from aoi_fl.science.seen import Mask
-from aoi_fl.science.strides import check_jitter
+from aoi_fl.science.strides import Rounds, Strides, check_jitter
+from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.science.tables import Probabilities
 
 
@@ -47,20 +52,72 @@ class MarkovRule:
 
     Attributes
     ----------
-    policy : n, k, and the table that all clients share
+    policy : n, k, and the table that all clients share; None: there is none
     own : whether each client has a table of its own, for its rate
     rates : (n,) those rates; None: not known yet
-    presence : how often each client is available, which its own table makes up for; None: always
+    presence : what is known of clients' availability, which own tables make up for; None: all are always available
     dropout : d, which own tables make up for
     declared : the d that rates must allow for
     """
 
-    policy: MarkovPolicy
+    policy: MarkovPolicy | None
     own: bool = False
     rates: Floats | None = None
     presence: Presence | None = None
     dropout: float = 0.0
     declared: float = 0.0
+
+    @classmethod
+    def learning(cls, rates: Floats) -> Self:
+        """Return the rule of clients of these target rates, for whose availability it makes up.
+
+        Raises
+        ------
+        ConfigError
+            A rate is out of range.
+        """
+        check_rates(rates)
+        return cls(None, own=True, rates=rates, presence=Presence().reach(len(rates)))
+
+    @property
+    def clients(self) -> int:
+        """Return n."""
+        return len(self.rates) if self.policy is None and self.rates is not None else self.shared.clients
+
+    @property
+    def shared(self) -> MarkovPolicy:
+        """The table that all clients share."""
+        if self.policy is None:
+            raise ValueError("each client has a table of its own")
+        return self.policy
+
+    @cached_property
+    def _rated(self) -> RatedMarkovPolicy | None:
+        return None if self.rates is None else RatedMarkovPolicy(self.rates, dropout=self.dropout)
+
+    def first_ages(self, uniforms: Floats) -> Rounds:
+        """Turn (n,) uniform numbers in [0, 1) into ages as those of clients that have always been available."""
+        return self.shared.first_ages(uniforms) if self._rated is None else self._rated.first_ages(uniforms)
+
+    def willingness(self, ages: Rounds) -> Floats:
+        """Return (n,) the probability with which each client takes part at its age, if it is available."""
+        if self._rated is None or self.rates is None:
+            return self.shared.willingness(ages)
+        if self.presence is None:
+            return self._rated.willingness(ages)
+        first, at = absent_steps(self.rates, self.presence.share, self.presence.returning)
+        return np.where(ages < first, 0.0, np.where(ages == first, at, 1.0))
+
+    def note(self, here: Mask) -> None:
+        """Learn from (n,) the clients that were available in a round."""
+        if self.presence is not None:
+            self.presence.note(here)
+
+    def long_run_rates(self) -> Floats:
+        """Return (n,) how often each client takes part in a round, in the long run."""
+        if self.rates is None:
+            return np.full(self.clients, 1 / self.shared.interval_mean)
+        return self.rates if self.presence is None else achievable(self.rates, self.presence.share)
 
     def to_message(self, client: int | None) -> Terms | None:
         """Return a client's terms; with None those of all clients, or None where they differ.
@@ -71,7 +128,7 @@ class MarkovRule:
             The client's table would have more than a million ages.
         """
         if not self.own:
-            return Terms(self.policy.probabilities)
+            return Terms(self.shared.probabilities)
         if client is None:
             return None
         if self.rates is None:
@@ -94,7 +151,7 @@ class MarkovRule:
 
     def with_dropout(self, dropout: float) -> Self:
         """Return the rule that makes up for another probability that a willing client's work is lost."""
-        return replace(self, policy=reissued(self.policy, dropout), dropout=dropout)
+        return replace(self, policy=reissued(self.shared, dropout), dropout=dropout)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +164,9 @@ class SystematicRule:
     phase_rule : "spread", dealt out by the server, or "random", each client's own draw
     jitter : J in [0, 1], the largest share of a stride by which a participation is put off
     seed : of the phases
-    rates, phases, shifts : (n,) what each client is told; empty before the first :meth:`reissue`
+    presence : what is known of clients' availability, which their rates make up for; None: all are always available
+    targets : (n,) the rates that clients are to achieve; empty before the first :meth:`reissue`
+    rates, phases, shifts : (n,) what each client is told
     """
 
     clients: int
@@ -115,12 +174,50 @@ class SystematicRule:
     phase_rule: PhaseRule = "spread"
     jitter: float = 0.0
     seed: int = 0
+    presence: Presence | None = None
+    targets: Floats = field(default_factory=lambda: np.zeros(0))
     rates: Floats = field(default_factory=lambda: np.zeros(0))
     phases: Floats = field(default_factory=lambda: np.zeros(0))
     shifts: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         check_jitter(self.jitter)
+
+    @classmethod
+    def learning(cls, rates: Floats, seed: int = 0) -> Self:
+        """Return the rule of clients of these target rates, for whose availability it makes up.
+
+        Raises
+        ------
+        ConfigError
+            A rate is out of range.
+        """
+        check_rates(rates)
+        rule = cls(len(rates), round(rates.sum()), seed=seed, presence=Presence().reach(len(rates)))
+        return rule.reissue(rates, 0, np.ones(len(rates), np.bool_))
+
+    @property
+    def first_ages(self) -> Rounds:
+        """Return (n,) ages at the start of round 1."""
+        return SystematicPolicy(self.rates, self.phases, self.jitter, self.seed).first_ages
+
+    def participations(self) -> Iterator[NDArray[np.bool_]]:
+        """Yield (n,) whose strides begin in round 1, 2, 3, … by what has been noted of the rounds before."""
+        rule, strides, round_ = self, Strides(self.rates, self.phases), 0
+        while True:
+            round_ += 1
+            yield strides.begin(round_)
+            if (after := rule.retold(round_)) is not rule:
+                rule, strides = after, Strides(after.rates, after.phases, shift=after.shifts)
+
+    def note(self, here: Mask) -> None:
+        """Learn from (n,) the clients that were available in a round."""
+        if self.presence is not None:
+            self.presence.note(here)
+
+    def long_run_rates(self) -> Floats:
+        """Return (n,) how often each client takes part in a round, in the long run."""
+        return self.targets if self.presence is None else achievable(self.targets, self.presence.share)
 
     def to_message(self, client: int | None) -> Terms | None:
         """Return a client's terms; with None nothing, since they differ from client to client."""
@@ -138,13 +235,30 @@ class SystematicRule:
 
         Parameters
         ----------
-        rates : (m,) what clients are to be told, m ≥ n
+        rates : (m,) what clients are to achieve, m ≥ n
         round_ : the last round by the former rates
         here : (m,) the clients that newcomers keep apart from
         """
         if not len(self.rates):
             phases = make_phases(self.phase_rule, rates, self.seed)
-            return replace(self, rates=rates, phases=phases, shifts=np.zeros(len(rates)))
+            return replace(self, targets=rates, rates=rates, phases=phases, shifts=np.zeros(len(rates)))
+        return replace(self._telling(self._told(rates), round_, here), targets=rates)
+
+    def retold(self, round_: int) -> Self:
+        """Return the rule after a round in which availability was learned; now and then clients get other rates."""
+        if self.presence is None or round_ % EVERY:
+            return self
+        wanted = self._told(self.targets)
+        moved = retold(self.rates, wanted)
+        if not moved.any():
+            return self
+        return self._telling(np.where(moved, wanted, self.rates), round_, np.ones(len(moved), np.bool_))
+
+    def _told(self, targets: Floats) -> Floats:
+        """Return the rates to tell clients, so that they achieve these."""
+        return targets if self.presence is None else told_rates(targets, self.presence.reach(len(targets)))
+
+    def _telling(self, rates: Floats, round_: int, here: Mask) -> Self:
         known = len(self.rates)
         shifts, phases = self.shifts + round_ * (self.rates - rates[:known]), self.phases
         for _ in range(known, len(rates)):

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science import age, draws
-from aoi_fl.science.absence import AbsentMarkovPolicy, AbsentSystematicPolicy, achievable
 from aoi_fl.science.clock import RoundClock
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.f3ast import F3ast
@@ -17,6 +16,7 @@ from aoi_fl.science.history import History, Recorder
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.markov_rates import RatedMarkovPolicy
 from aoi_fl.science.names import Start, Weighting
+from aoi_fl.science.participation import MarkovRule, SystematicRule
 from aoi_fl.science.seen import LearningSelector, Reports, drawn_reports
 from aoi_fl.science.selection import (
     OldestAgeSelector,
@@ -31,10 +31,10 @@ from aoi_fl.science.total_budget import BoundedSelector
 from aoi_fl.science.weighting import weigh
 
 Mask: TypeAlias = NDArray[np.bool_]
-Absent: TypeAlias = AbsentMarkovPolicy | AbsentSystematicPolicy  # policies that learn who is there
+Rule: TypeAlias = MarkovRule | SystematicRule
 # Policies that clients decide by.
 Arrived: TypeAlias = Callable[[int, Mask], Mask]  # of the chosen of a round, whose work counts
-Decentralised: TypeAlias = MarkovPolicy | RatedMarkovPolicy | SystematicPolicy | Absent
+Decentralised: TypeAlias = MarkovPolicy | RatedMarkovPolicy | SystematicPolicy | Rule
 
 
 def simulate(
@@ -106,19 +106,19 @@ def simulate(
                 "them equal."
             )
         weighting = weighting or "equal"
-        if isinstance(policy, SystematicPolicy | AbsentSystematicPolicy):
+        if isinstance(policy, SystematicPolicy | SystematicRule):
             first_ages, willing = policy.first_ages, _made_up(policy.participations(), arrived)
         else:
             first_ages = np.zeros(policy.clients, dtype=np.int64)
             if start == "stationary":
                 first_ages = policy.first_ages(draws.uniforms(seed, 1, "first-age", policy.clients))
             willing = _markov(policy, first_ages, seed, there, arrived)
-        played = _decided(willing, there, policy if isinstance(policy, Absent) else None)
+        played = _decided(willing, there, policy if isinstance(policy, Rule) else None)
     rates = long_run_rates(policy, population) if weighting == "unbiased" else None
     recorder = Recorder(len(population.ages), first_ages)
     for round_, selection in enumerate(islice(played, rounds), 1):
         if weighting is not None:
-            if rates is not None and isinstance(policy, Absent):
+            if rates is not None and isinstance(policy, Rule):
                 rates = long_run_rates(policy, population)  # as far as is known by now
             weights = weigh(weighting, selection.clients, population.sizes, rates, selection.draws)
             selection = replace(selection, weights=weights)
@@ -150,8 +150,8 @@ def long_run_rates(policy: Decentralised | Selector, population: Population) -> 
     match policy:
         case SystematicPolicy() | RatedMarkovPolicy():
             return policy.rates
-        case AbsentMarkovPolicy() | AbsentSystematicPolicy():
-            return achievable(policy.rates, policy.presence.share)
+        case MarkovRule() | SystematicRule():
+            return policy.long_run_rates()
         case MarkovPolicy():
             return np.full(clients, 1 / policy.interval_mean)
         case RandomSelector(per_round=k):
@@ -167,7 +167,7 @@ def long_run_rates(policy: Decentralised | Selector, population: Population) -> 
 
 
 def _markov(
-    policy: MarkovPolicy | RatedMarkovPolicy | AbsentMarkovPolicy,
+    policy: MarkovPolicy | RatedMarkovPolicy | MarkovRule,
     ages: NDArray[np.int64],
     seed: int,
     availability: Callable[[int], Mask],
@@ -195,7 +195,7 @@ def _made_up(participations: Iterator[Mask], arrived: Arrived) -> Iterator[Mask]
 
 
 def _decided(
-    willing: Iterator[Mask], availability: Callable[[int], Mask], learning: Absent | None
+    willing: Iterator[Mask], availability: Callable[[int], Mask], learning: Rule | None
 ) -> Iterator[Selection]:
     for round_, taking_part in enumerate(willing, 1):
         clients = np.flatnonzero(taking_part)

@@ -20,12 +20,12 @@ from aoi_fl.experiments.harness.natural_data import (
 )
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
 from aoi_fl.science import draws
-from aoi_fl.science.absence import AbsentMarkovPolicy, AbsentSystematicPolicy
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.f3ast import F3ast
 from aoi_fl.science.load import participation
 from aoi_fl.science.names import Weighting
+from aoi_fl.science.participation import MarkovRule, SystematicRule
 from aoi_fl.science.rates import equal_rates
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector, Selector
 from aoi_fl.science.simulate import Decentralised
@@ -71,8 +71,8 @@ _Make = Callable[[int, int], Decentralised | Selector]
 _MAKE: Mapping[str, tuple[_Make, Weighting | None]] = {
     _RANDOM: (lambda n, seed: RandomSelector(_PER_ROUND, seed), "size"),
     "oldest-age": (lambda n, seed: OldestAgeSelector(_PER_ROUND, seed), "size"),
-    _SYSTEMATIC: (lambda n, seed: AbsentSystematicPolicy(equal_rates(n, _PER_ROUND), seed), "size"),
-    "markov": (lambda n, seed: AbsentMarkovPolicy(equal_rates(n, _PER_ROUND)), "size"),
+    _SYSTEMATIC: (lambda n, seed: SystematicRule.learning(equal_rates(n, _PER_ROUND), seed), "size"),
+    "markov": (lambda n, seed: MarkovRule.learning(equal_rates(n, _PER_ROUND)), "size"),
     "f3ast": (lambda n, seed: F3ast(_PER_ROUND, seed), None),
 }
 

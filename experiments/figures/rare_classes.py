@@ -11,11 +11,11 @@ from aoi_fl.experiments.harness.replay import Dealt, dealt
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
 from aoi_fl.learning.examples import Examples
 from aoi_fl.science import draws
-from aoi_fl.science.absence import AbsentMarkovPolicy, AbsentSystematicPolicy
 from aoi_fl.science.f3ast import F3ast
 from aoi_fl.science.load import participation
 from aoi_fl.science.names import Weighting
 from aoi_fl.science.oort import OortSelector
+from aoi_fl.science.participation import MarkovRule, SystematicRule
 from aoi_fl.science.rates import equal_rates
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector, Selector
 from aoi_fl.science.simulate import Decentralised
@@ -38,8 +38,8 @@ _Make = Callable[[int], Decentralised | Selector]
 _MAKE: Mapping[str, tuple[_Make, Weighting | None]] = {
     _RANDOM: (lambda seed: RandomSelector(_PER_ROUND, seed), "size"),
     _AGE: (lambda seed: OldestAgeSelector(_PER_ROUND, seed), "size"),
-    _SYSTEMATIC: (lambda seed: AbsentSystematicPolicy(equal_rates(_CLIENTS, _PER_ROUND), seed), "size"),
-    _MARKOV: (lambda seed: AbsentMarkovPolicy(equal_rates(_CLIENTS, _PER_ROUND)), "size"),
+    _SYSTEMATIC: (lambda seed: SystematicRule.learning(equal_rates(_CLIENTS, _PER_ROUND), seed), "size"),
+    _MARKOV: (lambda seed: MarkovRule.learning(equal_rates(_CLIENTS, _PER_ROUND)), "size"),
     _F3AST: (lambda seed: F3ast(_PER_ROUND, seed), None),
     _OORT: (lambda seed: OortSelector(_PER_ROUND, seed), "size"),
 }

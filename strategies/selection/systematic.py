@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science import systematic as science
-from aoi_fl.science.absence import EVERY, retold, told_rates
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import AbsenceRule, PhaseRule
 from aoi_fl.science.participation import SystematicRule
@@ -27,14 +26,15 @@ class SystematicPolicy(RulePolicy):
 
     Parameters
     ----------
-    rule, coordination : as in :class:`RulePolicy`
+    rule, coordination, availability : as in :class:`RulePolicy`; what is learned of availability is the rule's too
     rates : as in :class:`SystematicParticipation`
-    availability : learns how often each client is available; None: it is ignored
     """
 
     rule: SystematicRule
 
     def __init__(self, rule: SystematicRule, coordination: str, rates: Rates, availability: Absence | None) -> None:
+        if availability is not None:
+            rule = replace(rule, presence=availability.presence)
         shares = Shares(rates, rule.clients, rule.per_round, leaving=availability is None)
         super().__init__(
             rule, rule.clients, rule.per_round, coordination=coordination, shares=shares, availability=availability
@@ -43,32 +43,25 @@ class SystematicPolicy(RulePolicy):
             law = science.SystematicPolicy.equal(rule.clients, rule.per_round, rule.phase_rule, rule.jitter, rule.seed)
             self.traits = replace(self.traits, law=law)
         self._own = shares
-        self._targets = np.zeros(0)
 
     def issue(self, view: RoundView) -> None:
         """Give newcomers rate and phase."""
         if (rates := self._own.found(view)) is None:
             return
-        told = self._told(rates) if len(self._targets) else rates
         here = np.ones(len(rates), np.bool_)
         if self.availability is None:
             connected = np.asarray(view.population.connected)
             here[: len(connected)] = connected
-        self.rule = self.rule.reissue(told, view.round - 1, here)
-        self._targets = rates
+        self.rule = self.rule.reissue(rates, view.round - 1, here)
 
     def observe(self, outcome: RoundOutcome) -> None:
         """Learn which clients were available, and ask for other rates now and then."""
         super().observe(outcome)
-        round_, told = outcome.view.round, self.rule.rates
-        if self.availability is not None and round_ % EVERY == 0:
-            wanted = self._told(self._targets)
-            rates = np.where(retold(told, wanted), wanted, told)
-            self.rule = self.rule.reissue(rates, round_, np.ones(len(rates), np.bool_))
+        self.rule = self.rule.retold(outcome.view.round)
 
     def targets(self, clients: int) -> NDArray[np.float64]:
         """Return (n,) the clients' own rates."""
-        return self._targets[:clients]
+        return self.rule.targets[:clients]
 
     def describe(self) -> dict[str, Any]:
         """Return n, k, rates, phases, jitter and coordination."""
@@ -76,7 +69,7 @@ class SystematicPolicy(RulePolicy):
             {"kind": "systematic"}
             | super().describe()
             | {
-                "rates": self._targets.tolist() if len(self._targets) else self._own.rule,
+                "rates": self.rule.targets.tolist() if len(self.rule.targets) else self._own.rule,
                 "phases": self.rule.phase_rule,
                 "jitter": self.rule.jitter,
             }
@@ -85,7 +78,7 @@ class SystematicPolicy(RulePolicy):
     def state_dict(self) -> State:
         """Return rates and phases: newcomers and leavers have changed them."""
         state = {
-            **super().state_dict(), "rates": self._targets, "phases": self.rule.phases, "shifts": self.rule.shifts,
+            **super().state_dict(), "rates": self.rule.targets, "phases": self.rule.phases, "shifts": self.rule.shifts,
             "members": self._own.members, "known": self._own.known,
         }  # fmt: skip
         return state if self.availability is None else {**state, "asked": self.rule.rates}
@@ -93,17 +86,16 @@ class SystematicPolicy(RulePolicy):
     def load_state_dict(self, state: State) -> None:
         """Restore them."""
         super().load_state_dict(state)
-        self._targets = state["rates"].copy()
+        targets = state["rates"].copy()
         told = state["asked" if self.availability is not None else "rates"].copy()
         shifts = state.get("shifts", np.zeros(len(told))).copy()
-        self.rule = replace(self.rule, rates=told, phases=state["phases"].copy(), shifts=shifts)
+        presence = None if self.availability is None else self.availability.presence
+        self.rule = replace(
+            self.rule, presence=presence, targets=targets, rates=told, phases=state["phases"].copy(), shifts=shifts
+        )
         everybody = np.ones(len(told), np.bool_)
         self._own.members = state.get("members", everybody).copy()
         self._own.known = state.get("known", everybody).copy()
-
-    def _told(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the rates to tell clients, so that they achieve these."""
-        return rates if self.availability is None else told_rates(rates, self.availability.presence.reach(len(rates)))
 
 
 class SystematicParticipation(AgeAwareStrategy):

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from aoi_fl.science.absence import (
-    AbsentMarkovPolicy,
-    AbsentSystematicPolicy,
     absent_steps,
     absent_table,
     achievable,
@@ -17,6 +15,7 @@ from aoi_fl.science.absence import (
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov_rates import RatedMarkovPolicy, own_table
+from aoi_fl.science.participation import MarkovRule, SystematicRule
 from aoi_fl.science.rates import exact
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
@@ -137,21 +136,21 @@ def played(policy, share, returning, rounds, seed=3):
     return np.bincount(late, minlength=n) / (rounds - rounds // 2 + 1), history
 
 
-@pytest.mark.parametrize("make", [AbsentMarkovPolicy, AbsentSystematicPolicy], ids=["markov", "systematic"])
+@pytest.mark.parametrize("make", [MarkovRule, SystematicRule], ids=["markov", "systematic"])
 @pytest.mark.parametrize(("share", "returning"), [(0.4, 0.4), (0.5, 0.05)])
 def test_rates_are_achieved_by_what_is_learned_and_are_not_without(make, share, returning):
     targets = np.repeat([0.1, 0.25, 0.8], 100)
-    found, _ = played(make(targets), share, returning, 1600)
+    found, _ = played(make.learning(targets), share, returning, 1600)
     means = found.reshape(3, -1).mean(axis=1)
     assert means[:2] == pytest.approx([0.1, 0.25], rel=0.05) and means[2] == pytest.approx(share, rel=0.05)
-    if make is AbsentMarkovPolicy:
+    if make is MarkovRule:
         plain, _ = played(RatedMarkovPolicy(targets), share, returning, 1600)
         assert (plain.reshape(3, -1).mean(axis=1)[:2] < [0.093, 0.2]).all()
 
 
 def test_who_is_always_there_is_asked_what_the_paper_asks():
     targets = np.full(30, 0.3)
-    _, learning = played(AbsentMarkovPolicy(targets), 1.0, 0.5, 60)
+    _, learning = played(MarkovRule.learning(targets), 1.0, 0.5, 60)
     _, plain = played(RatedMarkovPolicy(targets), 1.0, 0.5, 60)
     assert learning.members.tolist() == plain.members.tolist()
 
@@ -159,8 +158,8 @@ def test_who_is_always_there_is_asked_what_the_paper_asks():
 def test_ten_thousand_clients():
     n = 10_000
     targets = np.full(n, 0.02)
-    for make in (AbsentMarkovPolicy, AbsentSystematicPolicy):
-        _, history = played(make(targets), 0.3, 0.1, 150)
+    for make in (MarkovRule, SystematicRule):
+        _, history = played(make.learning(targets), 0.3, 0.1, 150)
         assert measure(history).round_mean == pytest.approx(200, rel=0.15)
 
 

@@ -10,8 +10,8 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science import draws
-from aoi_fl.science.absence import AbsentMarkovPolicy, AbsentSystematicPolicy
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.participation import MarkovRule, SystematicRule
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.server.config import RunConfig
@@ -86,11 +86,11 @@ MAKERS = {
 }
 
 
-@pytest.mark.parametrize(("name", "policy"), [("markov", AbsentMarkovPolicy), ("systematic", AbsentSystematicPolicy)])
+@pytest.mark.parametrize(("name", "policy"), [("markov", MarkovRule), ("systematic", SystematicRule)])
 def test_real_clients_take_part_when_the_simulator_says(name, policy, tmp_path):
     """Whoever is forced counts as having taken part, which the simulator does not know: up to there they agree."""
     notes, _ = play(tmp_path, MAKERS[name])
-    made = policy(np.full(N, K / N)) if policy is AbsentMarkovPolicy else policy(np.full(N, K / N), 5)
+    made = policy.learning(np.full(N, K / N), *([5] if policy is SystematicRule else []))
     population = Population(np.zeros(N, np.int64), np.ones(N, np.int64), np.ones(N, bool))
     history = simulate(made, population, ROUNDS, 5, availability=there)
     until = next((r.round for r in notes.rounds if r.forced), ROUNDS + 1)
