@@ -244,7 +244,7 @@ def _recorded(folder, name, options, keep=lambda unit: True):
     experiment = find(name)
     store = Store(folder, name, experiment.kept_under(options), "")
     for unit in filter(keep, experiment.units(options)):
-        store.add(unit, [{"round": t, "accuracy": 0.9, "loss": 0.1, "trained": 1} for t in (1, 2)], 1800)
+        store.add(unit, [{"round": t, "accuracy": 0.99, "loss": 0.1, "trained": 1} for t in (1, 2)], 1800)
     return store
 
 
@@ -333,7 +333,7 @@ def test_pages_and_claims_have_seeds_hours_and_command(tmp_path):
 
 
 def test_no_cell_of_the_table_of_claims_is_ended_by_what_it_says(tmp_path, monkeypatch):
-    barred = Claim("|t| is small", "a paper", "", "", "not run")
+    barred = Claim("|t| is small", "a paper", "", "", "undecided")
     monkeypatch.setattr(find("windows"), "claims", (barred,))
     claims = write_summary(tmp_path).read_text().split("\n## Claims\n")[1]
     rows = [line for line in claims.splitlines() if line.startswith("|")]
