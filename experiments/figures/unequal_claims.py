@@ -75,6 +75,13 @@ def judged(played: Mapping[str, Mapping[str, Runs]]) -> tuple[Claim, ...]:
         }
         what = "rounds' data later" if at_equal_data else "rounds later"
         shown = f"{what}: {', '.join(f'{moved.show(1)} ({split})' for split, moved in found.items())}"
+        if policy == PAPERS:
+            alike = {split: later(of[PAPERS], of.get(CONTROL, {})) for split, of in played.items()}
+            shown += "".join(
+                f"; {moved.show(1)} ({split}) against random selection with equal weights"
+                for split, moved in alike.items()
+                if moved
+            )
         verdict = side(list(found.values()), wanted)
         claims.append(replace(claim, ours=shown, verdict=verdict) if found else claim)
     return (*claims, _judged_theirs(played.get(_SAID.partition, {})))

@@ -203,7 +203,8 @@ class Study(Experiment):
         counts = [len(runs_of(rows, case, policy)) for case in self.cases for policy in self.policies]
         if min(counts) >= self.planned:
             return ""
-        span = str(min(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}, by case and policy,"
+        least, most = min(counts), max(counts)
+        span = str(least) if least == most else f"{least} to {most}, by case and policy,"
         return f"Unfinished: {span} of {self.planned} planned seeds are complete."
 
 
