@@ -66,6 +66,7 @@ def others() -> dict[str, Experiment]:
     from aoi_fl.experiments.figures.fair_arena import FairArena
     from aoi_fl.experiments.figures.headline import Headline
     from aoi_fl.experiments.figures.natural import Natural
+    from aoi_fl.experiments.figures.private import Privacy, PrivacyError
     from aoi_fl.experiments.figures.rare_classes import RareClasses
     from aoi_fl.experiments.figures.regularity import Regularity
     from aoi_fl.experiments.figures.traces import Traces
@@ -81,6 +82,8 @@ def others() -> dict[str, Experiment]:
         Cohorts(),
         Regularity(),
         FairArena(),
+        Privacy(),
+        PrivacyError(),
     )
     return {experiment.name: experiment for experiment in every}
 

@@ -1,0 +1,52 @@
+"""The noise of the private study is that of its ε, and its runs are ones that the configuration allows."""
+
+from dataclasses import replace
+
+import pytest
+
+from aoi_fl.experiments.figures import private
+from aoi_fl.experiments.harness.base import Options
+from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.privacy.account import Account
+from aoi_fl.science.privacy.amplification import amplified, coin_epsilon
+from aoi_fl.science.privacy.bounds import ParticipationBounds, bounds
+from aoi_fl.server.config import RunConfig
+
+SHORT = {private._SYSTEMATIC: 30, private._FLOWER: 1}
+
+
+@pytest.mark.parametrize("epsilon", private.EPSILONS)
+def test_noise_without_amplification_is_exact(epsilon):
+    for policy, bands in SHORT.items():
+        found = ParticipationBounds(bands, -(-private.ROUNDS // bands))
+        account = Account(found, private.ROUNDS, private.NOISE[policy][epsilon], bands)
+        assert account.epsilon(private.DELTA) == pytest.approx(epsilon, rel=1e-3)
+
+
+@pytest.mark.parametrize("epsilon", [2, 8])
+def test_noise_with_amplification_is_that_of_its_epsilon(epsilon):
+    markov = MarkovPolicy.optimal(private.CLIENTS, private.PER_ROUND, 30)
+    found = bounds(markov, private.ROUNDS)
+    account = Account(found, private.ROUNDS, private.NOISE[private._MARKOV][epsilon], found.min_separation)
+    estimate = amplified(markov, private.CLIENTS, account, private.DELTA, samples=4000)
+    assert estimate.epsilon == pytest.approx(epsilon, rel=0.05)
+    pytest.importorskip("dp_accounting", reason="the extra privacy is not installed")
+    white = Account(ParticipationBounds(1, private.ROUNDS), private.ROUNDS, private.NOISE[private._RANDOM][epsilon])
+    rate = private.PER_ROUND / private.CLIENTS
+    assert coin_epsilon(rate, white.deviation, private.ROUNDS, private.DELTA) == pytest.approx(epsilon, rel=0.01)
+
+
+@pytest.mark.parametrize("policy", private.Privacy.policies)
+def test_every_run_of_the_study_is_allowed(policy):
+    own = {**private._KEYS[policy], "noise-multiplier": private.NOISE[policy][8]}
+    config = RunConfig.parse({**private.Privacy().settings(Options()), **own})
+    assert config.privacy == own["privacy"]
+
+
+def test_errors_are_of_every_policy():
+    unit = {"ratio": 6}
+    rows = private.PrivacyError().play(unit, replace(Options(quick=True), rounds=40))
+    assert {row["policy"] for row in rows} >= {"markov-optimal", "systematic", "oldest-age", "random", "any other"}
+    error = {(row["policy"], row["bands"], row["amplified"]): row["error"] for row in rows}
+    assert error["systematic", 6, "no"] < error["systematic", 1, "no"] < error["any other", 1, "no"]
+    assert error["markov-optimal", 6, "yes"] < error["markov-optimal", 6, "no"]
