@@ -81,7 +81,7 @@ def make_player(
         "markov-increasing": lambda: MarkovPolicy.increasing(clients, per_round, max_age, exponent),
     }
     if is_own(policy):
-        return _own_selector(policy, clients, per_round, seed)
+        return _own(policy, clients, per_round, seed)
     if policy in REGISTRY and policy not in makers:
         return _selector(policy, per_round, seed)
     return cast("Decentralised | Selector", pick("policy", policy, makers))
@@ -101,8 +101,8 @@ def _selector(policy: str, per_round: int, seed: int) -> Selector:
     return strategy.policy.selector
 
 
-def _own_selector(policy: str, clients: int, per_round: int, seed: int) -> Selector:
-    """Return the selector of one's own, from a module in this folder or installed."""
+def _own(policy: str, clients: int, per_round: int, seed: int) -> Decentralised | Selector:
+    """Return the selector or rule of one's own, from a module in this folder or installed."""
     from aoi_fl.strategies.policy import Policy
     from aoi_fl.strategies.selection.own import make_own
 

@@ -11,16 +11,14 @@ from flwr.app import Context
 
 from aoi_fl.client import looks
 from aoi_fl.client.compression import Residuals
+from aoi_fl.client.deciding import Decider, make_decider
 from aoi_fl.client.device import history, rules
 from aoi_fl.client.freshness import Fixed, Source
 from aoi_fl.client.identity import Identity, identity
 from aoi_fl.client.state import ClientState, Promise, StateFile
 from aoi_fl.science import whittle
 from aoi_fl.science.age import ClientAge
-from aoi_fl.science.draws import uniform
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.phases import PHASE
-from aoi_fl.science.strides import ClientStride
 from aoi_fl.wire import protocol
 from aoi_fl.wire.protocol import Answer, Ask, Bid
 
@@ -49,9 +47,6 @@ class Member:
         """The client's data, looked up only where a message is about them: most are not."""
         return Fixed(np.empty(0, np.int64)) if self._make_source is None else self._make_source(self._context, self.ask)
 
-    def _draw(self, purpose: str, round_: int) -> float:
-        return uniform(self.state.seed, round_, purpose, self.who.number)
-
     def _keep(self, state: ClientState) -> None:
         if state != self.state:
             self._file.save(state)
@@ -66,18 +61,13 @@ class Member:
             return self.state.age
         if self.ask.wire == protocol.CENTRAL:
             return ClientAge(last=0)
-        if self._stride is not None:
-            return ClientAge(last=self._stride.last_round(self.ask.round))
-        return ClientAge.newcomer(self.ask.table, self.ask.round, self._draw("first-age", self.ask.round))
+        return self._decider.newcomer(self.ask.round)
 
     @cached_property
-    def _stride(self) -> ClientStride | None:
-        """When this client takes part, where that is systematic; a phase that it was not given is its own draw."""
-        ask, seed, number = self.ask, self.state.seed, self.who.number
-        if ask.rate is None:
-            return None
-        phase = uniform(seed, 0, PHASE, number) if ask.phase is None else ask.phase
-        return ClientStride(ask.rate, phase, ask.jitter or 0.0, seed, number, ask.shift or 0.0)
+    def _decider(self) -> Decider:
+        node, run = self._context.node_config, self._context.run_config
+        folder = str(node.get("model-dir") or run.get("model-dir") or ".")
+        return make_decider(self.ask, self.state.seed, self.who.number, folder)
 
     def _promise(self) -> Promise | None:
         """Return what this client holds to: the strictest of what it has heard, and its owner's rule."""
@@ -95,10 +85,8 @@ class Member:
         return Promise(separation, min(ends) if ends else None, known.since)
 
     def _turn(self, clock: ClientAge) -> int | None:
-        """Return the number of its last participation, where that is systematic."""
-        if self._stride is None or self.state.turn is not None:
-            return self.state.turn
-        return self._stride.count(clock.last)
+        """Return the number of its last participation, where they are counted."""
+        return self._decider.turn(clock) if self.state.turn is None else self.state.turn
 
     def residuals(self) -> Residuals:
         """Return what compression has left unsaid up to now."""
@@ -164,14 +152,14 @@ class Member:
         ask, clock = self.ask, self._clock()
         turn = self._turn(clock)
         if ask.wire == protocol.RESERVE and not clock.due(ask.round) and (clock.reserved or 0) < ask.round:
-            clock = self._reserve(clock, turn, ask.round)
+            clock = self._decider.reserve(clock, turn, ask.round)
         match ask.wire:
             case protocol.CENTRAL:
                 takes_part = True
             case protocol.RESERVE:
                 takes_part = clock.due(ask.round)
             case _:
-                takes_part = self._willing(clock, turn)
+                takes_part = self._decider.willing(clock, turn, ask.round)
         takes_part = takes_part or ask.forced
         promise = self._promise()
         rule = rules.forbidden(self._context.node_config) if takes_part else None
@@ -180,7 +168,7 @@ class Member:
         if rule is not None:
             self._note(history.BY_RULE, rule)
             if ask.wire == protocol.RESERVE and clock.reserved == ask.round:
-                clock = self._reserve(clock, turn, ask.round + 1)
+                clock = self._decider.reserve(clock, turn, ask.round + 1)
         self._keep(replace(self.state, age=clock, turn=turn, promise=promise))
         return self._retire(
             Answer(
@@ -196,10 +184,10 @@ class Member:
         """Reset the age after the update has been produced, draw the next wait in reserve mode, and say so."""
         before, round_ = self._clock(), self.ask.round
         clock, turn = before.took_part(round_, self.ask.forced), self._turn(before)
-        if self._stride is not None and turn is not None and clock != before:
-            turn = max(self._stride.count(round_), turn if self.ask.forced else turn + 1)
+        if clock != before:
+            turn = self._decider.after(turn, round_, self.ask.forced)
         if self.ask.wire == protocol.RESERVE:
-            clock = self._reserve(clock, turn, round_ + 1)
+            clock = self._decider.reserve(clock, turn, round_ + 1)
         self._keep(replace(self.state, age=clock, turn=turn))
         self._note(history.TOOK_PART)
         return self._retire(replace(answer, next_round=clock.reserved), trained=True)
@@ -210,19 +198,6 @@ class Member:
         told = looks.foretold(self.ask, answer, self._context.node_config, trained, spent)
         looks.lay_down(told, self._context.node_id)
         return replace(answer, sleeps=told.nap) if told.asleep else answer
-
-    def _willing(self, clock: ClientAge, turn: int | None) -> bool:
-        round_ = self.ask.round
-        if self._stride is None or turn is None:
-            return clock.willing(self.ask.table, round_, self._draw("participate", round_))
-        if clock.last == round_ and not clock.forced:  # this repeats the round
-            return True
-        return self._stride.count(round_) > turn
-
-    def _reserve(self, clock: ClientAge, turn: int | None, round_: int) -> ClientAge:
-        if self._stride is not None and turn is not None:
-            return replace(clock, reserved=max(round_, self._stride.round_of(turn + 1)))
-        return clock.reserve(self.ask.table, round_, self._draw("reserve", round_))
 
     def _note(self, what: str, rule: str | None = None) -> None:
         """Tell the device's owner, where the client has a folder of its own."""

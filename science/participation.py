@@ -7,7 +7,7 @@ A rule knows the terms of n clients. It is reissued when their rates change: a c
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,23 @@ from aoi_fl.science.seen import Mask
 from aoi_fl.science.strides import Rounds, Strides, check_jitter
 from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.science.tables import Probabilities
+
+
+class FreeRule(Protocol):
+    """A rule that is a function of age, round and a client's own draw; (n,) arrays, n is 1 on a client."""
+
+    @property
+    def clients(self) -> int:
+        """Return n."""
+
+    def participates(self, ages: Rounds, round_: int, uniforms: Floats) -> Mask:
+        """Return (n,) which clients of these ages take part in a round."""
+
+    def first_ages(self, uniforms: Floats) -> Rounds:
+        """Return (n,) ages before round 1."""
+
+    def rates(self) -> Floats | None:
+        """Return (n,) participations a round; None where nobody knows."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count, islice
-from typing import TypeAlias, get_args
+from typing import TypeAlias, TypeGuard, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from aoi_fl.science.history import History, Recorder
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.markov_rates import RatedMarkovPolicy
 from aoi_fl.science.names import Start, Weighting
-from aoi_fl.science.participation import MarkovRule, SystematicRule
+from aoi_fl.science.participation import FreeRule, MarkovRule, SystematicRule
 from aoi_fl.science.seen import LearningSelector, Reports, drawn_reports
 from aoi_fl.science.selection import (
     OldestAgeSelector,
@@ -34,7 +34,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 Rule: TypeAlias = MarkovRule | SystematicRule
 # Policies that clients decide by.
 Arrived: TypeAlias = Callable[[int, Mask], Mask]  # of the chosen of a round, whose work counts
-Decentralised: TypeAlias = MarkovPolicy | RatedMarkovPolicy | SystematicPolicy | Rule
+Decentralised: TypeAlias = MarkovPolicy | RatedMarkovPolicy | SystematicPolicy | Rule | FreeRule
 
 
 def simulate(
@@ -96,9 +96,12 @@ def simulate(
     there = availability or (lambda round_: population.available) if clock is None else clock.here
     arrived: Arrived = (lambda round_, chosen: chosen & there(round_)) if clock is None else clock.play
 
-    if not isinstance(policy, Decentralised):
+    if not is_decentralised(policy):
         reports = reports or drawn_reports(len(population.ages), seed)
-        first_ages, played = population.ages, _selections(policy, population, there, arrived, reports, clock)
+        first_ages, played = (
+            population.ages,
+            _selections(cast(Selector, policy), population, there, arrived, reports, clock),
+        )
     else:
         if len(population.ages) != policy.clients:
             raise ConfigError(
@@ -128,6 +131,12 @@ def simulate(
         if clock is not None and clock.now >= clock.until:
             break
     return recorder.history()
+
+
+def is_decentralised(policy: object) -> TypeGuard[Decentralised]:
+    """Tell a policy by which clients decide from a selector."""
+    kinds = MarkovPolicy | RatedMarkovPolicy | SystematicPolicy | Rule
+    return isinstance(policy, kinds) or callable(getattr(policy, "participates", None))
 
 
 def _kept(selection: Selection, arrived: Arrived, round_: int, clients: int, shares: bool) -> Selection:
@@ -163,11 +172,13 @@ def long_run_rates(policy: Decentralised | Selector, population: Population) -> 
             shares: NDArray[np.float64] = population.sizes / population.sizes.sum()
             return k * shares
         case _:
+            if is_decentralised(policy) and (known := cast(FreeRule, policy).rates()) is not None:
+                return known
             raise ConfigError(f"unbiased weights need rates, which {type(policy).__name__} has none of: choose another")
 
 
 def _markov(
-    policy: MarkovPolicy | RatedMarkovPolicy | MarkovRule,
+    policy: MarkovPolicy | RatedMarkovPolicy | MarkovRule | FreeRule,
     ages: NDArray[np.int64],
     seed: int,
     availability: Callable[[int], Mask],
@@ -175,10 +186,14 @@ def _markov(
 ) -> Iterator[Mask]:
     """Yield who takes part in round 1, 2, 3, …."""
     for round_ in count(1):
-        willing = draws.uniforms(seed, round_, "participate", policy.clients) < policy.willingness(ages)
+        uniforms = draws.uniforms(seed, round_, "participate", policy.clients)
+        if isinstance(policy, MarkovPolicy | RatedMarkovPolicy | MarkovRule):
+            willing, lost = uniforms < policy.willingness(ages), policy.dropout
+        else:
+            willing, lost = policy.participates(ages, round_, uniforms), 0.0
         willing &= availability(round_)
-        if policy.dropout:
-            willing &= draws.uniforms(seed, round_, "dropout", policy.clients) >= policy.dropout
+        if lost:
+            willing &= draws.uniforms(seed, round_, "dropout", policy.clients) >= lost
         willing = arrived(round_, willing)
         yield willing
         ages = age.next_ages(ages, willing)

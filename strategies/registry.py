@@ -154,7 +154,7 @@ class _Registry(dict[str, Policy]):
     def __missing__(self, name: str) -> Policy:
         if not is_well_formed(name):
             raise KeyError(name)
-        return Policy(name, "own:by_keys", frozenset(), "by a rule of your own", "its own", "your own module")
+        return Policy(name, "own:by_keys", _WIRED, "by code of your own", "its own", "your own module", foreseen=True)
 
 
 REGISTRY: Mapping[str, Policy] = _Registry((row.name, row) for row in _ROWS)

@@ -127,7 +127,8 @@ class Ask(Record):
     round takes, at least; ``looks`` those between two looks for a message of a client that does not know when the next
     one comes, None: as it likes. ``token`` tells the run from an earlier one of its name, where clients keep their
     states out of the server's reach. ``min_separation`` and ``rounds`` are the promise of a private run: a client
-    trains at least so many rounds after its last time, and in no round after the last.
+    trains at least so many rounds after its last time, and in no round after the last. ``rule`` names code of the
+    user's own, of digest ``rule_source``, by which the client decides, made for ``clients`` and ``per_round``.
     """
 
     run: str
@@ -149,6 +150,10 @@ class Ask(Record):
     token: str | None = None
     min_separation: int | None = None
     rounds: int | None = None
+    rule: str | None = None
+    rule_source: str | None = None
+    clients: int | None = None
+    per_round: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,26 @@
-"""A policy of one's own, ``policy=python:MODULE:NAME``: a selector, or a whole policy, from the user's own module.
+"""A policy of one's own, ``policy=python:MODULE:NAME``: a selector, a participation rule, or a whole policy.
 
 NAME is called with those of ``clients``, ``per_round`` and ``seed`` that it takes. It returns an object with
-``select(round, population)``, as the selectors of :mod:`aoi_fl.science.selection`, or a
-:class:`aoi_fl.strategies.policy.Policy`.
+``select(round, population)``, as the selectors of :mod:`aoi_fl.science.selection`; one with ``participates``, see
+:mod:`aoi_fl.wire.own_rule`; or a :class:`aoi_fl.strategies.policy.Policy`.
 """
 
-import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Selector
 from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.round import AgeAwareStrategy
+from aoi_fl.strategies.selection.rule import RulePolicy, with_round_seconds
 from aoi_fl.strategies.selection.selector import SelectorPolicy, seed_of
-from aoi_fl.wire.own_code import FAULTS, brief, load, looking_in, said, unusable
+from aoi_fl.wire import protocol
+from aoi_fl.wire.own_code import brief, source_digest, unusable
+from aoi_fl.wire.own_rule import OwnRule, is_rule, make_object
 
 _METHODS = ("plan", "observe", "request_for", "describe", "state_dict", "load_state_dict")
 
@@ -24,17 +31,24 @@ def by_keys(keys: Mapping[str, Any], **settings: Any) -> AgeAwareStrategy:
     Raises
     ------
     ConfigError
-        The module, the name in it, or the object that it makes cannot be used.
+        The module, the name in it, or the object that it makes cannot be used; or a coordination is given where no
+        client decides.
     """
-    name, per_round = keys["policy"], keys["clients-per-round"]
-    found = make_own(name, keys["model-dir"], keys["num-clients"], per_round, seed_of(settings))
-    if isinstance(found, Policy):
-        return AgeAwareStrategy(found, **settings)
-    return AgeAwareStrategy(SelectorPolicy(found, per_round, describe={"kind": name}), **settings)
+    name, per_round, folder = keys["policy"], keys["clients-per-round"], keys["model-dir"]
+    made = make_own(name, folder, keys["num-clients"], per_round, seed_of(settings))
+    if isinstance(made, OwnRule):
+        policy: Policy = OwnRulePolicy(made, source_digest("policy", name, folder), keys["wire"])
+        return AgeAwareStrategy(policy, **with_round_seconds({**settings, "round_seconds": keys["round-seconds"]}))
+    for key, usual in (("wire", protocol.POLL), ("round-seconds", 0.0)):
+        if keys[key] != usual:
+            raise ConfigError(f"{key} is {keys[key]}, but under policy {name} no client decides: leave {key} out.")
+    if isinstance(made, Policy):
+        return AgeAwareStrategy(made, **settings)
+    return AgeAwareStrategy(SelectorPolicy(made, per_round, describe={"kind": name}), **settings)
 
 
-def make_own(name: str, folder: str, clients: int, per_round: int, seed: int) -> Policy | Selector:
-    """Return the policy or selector that a name of one's own code makes.
+def make_own(name: str, folder: str, clients: int, per_round: int, seed: int) -> Policy | OwnRule | Selector:
+    """Return the policy, rule or selector that a name of one's own code makes.
 
     Parameters
     ----------
@@ -47,24 +61,62 @@ def make_own(name: str, folder: str, clients: int, per_round: int, seed: int) ->
     ConfigError
         The module, the name in it, or the object that it makes cannot be used.
     """
-    given = {"clients": clients, "per_round": per_round, "seed": seed}
-    takes = f"it is called with those of {', '.join(given)} that it takes, and returns a selector or a Policy"
-    with looking_in(folder):
-        maker = load("policy", name, folder)
-        try:
-            parameters = inspect.signature(maker).parameters.values()
-            anything = any(one.kind is one.VAR_KEYWORD for one in parameters)
-            wanted = {one.name for one in parameters}
-            made = maker(**{key: value for key, value in given.items() if anything or key in wanted})
-        except FAULTS as error:
-            raise unusable("policy", name, f"calling it raised {said(error)}", takes) from error
+    made = make_object(name, folder, {"clients": clients, "per_round": per_round, "seed": seed})
     if isinstance(made, Policy):
         return made
     if hasattr(made, "plan"):
         missing = [method for method in _METHODS if not callable(getattr(made, method, None))]
         remedy = "let its class inherit from aoi_fl.strategies.Policy"
         raise unusable("policy", name, f"{brief(made)} has no {', '.join(missing) or 'Policy for a base'}", remedy)
+    if is_rule(made):
+        rule = OwnRule(made, name, clients, per_round)
+        rule.check()
+        return rule
     if isinstance(made, type) or not callable(getattr(made, "select", None)):
-        raise unusable("policy", name, f"it returned {brief(made)}, which has neither select nor plan", takes)
+        what = f"it returned {brief(made)}, which has neither select nor plan nor participates"
+        raise unusable("policy", name, what, "return a selector, a rule or a Policy")
     selector: Selector = made
     return selector
+
+
+@dataclass(frozen=True)
+class _OwnTerms:
+    """What a client needs to load the rule: fields of the question, which are the same for all clients."""
+
+    rule: str
+    rule_source: str
+    clients: int
+    per_round: int
+
+    def to_message(self, client: int | None) -> "_OwnTerms":
+        """Return the terms."""
+        return self
+
+
+class OwnRulePolicy(RulePolicy):
+    """Clients that decide by a rule of one's own, which each of them loads.
+
+    Parameters
+    ----------
+    rule : the rule
+    source : the digest of its file, which the clients' must have
+    coordination : "poll", "broadcast" or "reserve"
+    """
+
+    def __init__(self, rule: OwnRule, source: str, coordination: str) -> None:
+        n, k = rule.clients, rule.per_round
+        terms = _OwnTerms(rule.name, source, n, k)
+        super().__init__(terms, n, k, coordination=coordination, shares=None, availability=None)
+        self._rates = rule.rates()
+        self.traits = replace(self.traits, rates="unknown" if self._rates is None else "known")
+
+    def targets(self, clients: int) -> NDArray[np.float64]:
+        """Return (n,) the rule's rates; of newcomers, and where it does not say, k/n."""
+        found = super().targets(clients)
+        if self._rates is not None:
+            found[: len(self._rates)] = self._rates[:clients]
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        """Return the rule's name, n, k and the coordination."""
+        return {"kind": self.rule.rule, **super().describe()}

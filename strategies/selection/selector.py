@@ -13,7 +13,7 @@ from aoi_fl.science.fedcs import FedCS
 from aoi_fl.science.oort import OortSelector, OortSettings
 from aoi_fl.science.power_of_choice import PowerOfChoice
 from aoi_fl.science.refl import Refl
-from aoi_fl.science.seen import LearningSelector, Report
+from aoi_fl.science.seen import Report
 from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector, Selector
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State, named
@@ -51,7 +51,7 @@ class SelectorPolicy(Policy):
     ) -> None:
         known = hasattr(selector, "rates") and callable(selector.rates)
         traits = traits or PolicyTraits(per_round, rates="known" if known else "unknown")
-        self.traits = replace(traits, law=selector, by_data=evaluates or isinstance(selector, LearningSelector))
+        self.traits = replace(traits, law=selector, by_data=evaluates or hasattr(selector, "learn"))
         self.selector = selector
         self._per_round, self._evaluates = per_round, evaluates
         self._described = {"kind": type(selector).__name__, **(describe or {})}
@@ -75,8 +75,9 @@ class SelectorPolicy(Policy):
 
     def observe(self, outcome: RoundOutcome) -> None:
         """Let the selector learn from the updates."""
-        if self._population is not None and isinstance(self.selector, LearningSelector):
-            self.selector.learn(outcome.view.round, self._population, report(outcome.clients))
+        if self._population is not None and hasattr(self.selector, "learn"):
+            with named(self.selector, "learn"):
+                self.selector.learn(outcome.view.round, self._population, report(outcome.clients))
         self._population = None
 
     def describe(self) -> dict[str, Any]:

@@ -14,8 +14,12 @@ from flwr.serverapp.strategy import FedAvgM
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
+from aoi_fl.science.load import measure
+from aoi_fl.science.selection import Population
+from aoi_fl.science.simulate import simulate
 from aoi_fl.server.ledger import read_run
 from aoi_fl.strategies import AgeAwareStrategy, SelectorPolicy
+from aoi_fl.wire.own_rule import OwnRule
 from tests.adopt.adoption import CLIENT, FEDAVG, GUIDE, changes, section
 from tests.adopt.installation import ROOT
 from tests.adopt.table import ROWS
@@ -76,7 +80,8 @@ def test_each_row_of_the_table_names_the_test_that_plays_it():
 
 
 def test_the_policies_of_ones_own_have_twenty_lines(code):
-    for example in (code, block("import numpy as np\n\nfrom aoi_fl.strategies import Plan")):
+    rule = block("import numpy as np\n\n\nclass Impatient")
+    for example in (code, rule, block("import numpy as np\n\nfrom aoi_fl.strategies import Plan")):
         assert len([line for line in example.splitlines() if line]) <= 20
 
 
@@ -97,6 +102,16 @@ def test_the_guides_commands_know_the_module(code, tmp_path):
         assert done.returncode == 0, done.stdout + done.stderr
     about = read_run(tmp_path / "runs" / "own" / "ledger.sqlite")["policy"]
     assert about == {"kind": "python:waiting:MostWaiting", "per_round": 2}
+
+
+def test_the_rule_of_ones_own_takes_part_as_often_as_wanted():
+    defined: dict = {"__name__": "guide"}
+    exec(block("import numpy as np\n\n\nclass Impatient"), defined)
+    n, k, rounds = 200, 30, 300
+    rule = OwnRule(defined["Impatient"](n, k), "python:guide:Impatient", n, k)
+    population = Population(np.zeros(n, np.int64), np.ones(n, np.int64), np.ones(n, np.bool_))
+    metrics = measure(simulate(rule, population, rounds, 1))
+    assert 0.5 * k < metrics.round_mean < 1.5 * k and metrics.interval_variance < (1 - k / n) / (k / n) ** 2
 
 
 def test_the_selector_of_ones_own_plays_with_any_aggregation(code, tmp_path):

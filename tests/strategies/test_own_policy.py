@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from aoi_fl.client.app import app as client_app
+from aoi_fl.client.deciding import make_decider
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.experiments.figures.entrants import own_keys
 from aoi_fl.science.errors import ConfigError, ResumeError
@@ -15,6 +16,7 @@ from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.strategies import RoundOptions
 from aoi_fl.strategies.registry import REGISTRY
+from aoi_fl.wire.protocol import Ask
 
 SELECTOR = """
 import numpy as np
@@ -120,7 +122,8 @@ def test_selector_of_ones_own_enters_the_arena():
 
 
 def test_row_of_ones_own_is_not_listed():
-    assert REGISTRY["python:mine:Lowest"].keys == frozenset() and "python:mine:Lowest" not in set(REGISTRY)
+    name = "python:mine:Lowest"
+    assert REGISTRY[name].keys == {"wire", "round-seconds"} and name not in set(REGISTRY)
     with pytest.raises(KeyError):
         REGISTRY["python:mine"]
 
@@ -146,7 +149,7 @@ def test_name_of_another_form_is_refused(policy):
 )
 def test_module_that_cannot_be_used_is_refused(text, words, lay, tmp_path):
     name = lay(text, "Own", f"own_wrong_{abs(hash(text)) % 10**8}")
-    keys = BASE | {"policy": name, "model-dir": str(tmp_path)}
+    keys = RunConfig.parse(BASE | {"policy": name, "model-dir": str(tmp_path)}).flat()
     with pytest.raises(ConfigError, match=words) as refusal:
         REGISTRY[name].make(keys, options=RoundOptions())
     assert name in str(refusal.value)
@@ -172,3 +175,76 @@ class Own:
 def test_weights_of_another_length_end_the_run_by_name(lay, tmp_path):
     with pytest.raises(ConfigError, match=r"weights of shape \(2,\)"):
         run(lay(LONG, "Own", "own_long"), tmp_path)
+
+
+RULE = """
+import numpy as np
+
+
+class Impatient:
+    def __init__(self, clients, per_round):
+        self.clients, self.per_round = clients, per_round
+
+    def first_age(self, round_, uniforms):
+        return np.floor(3 * uniforms).astype(np.int64)
+
+    def participates(self, ages, round_, uniforms):
+        return uniforms < np.minimum(1.0, (ages + 1) * self.per_round / (3 * self.clients))
+
+    def rates(self):
+        return np.full(self.clients, self.per_round / self.clients)
+"""
+
+
+def trained(folder, rounds):
+    """Return the clients that trained by their own decision, by round; None for a round with a forced one."""
+    forced = {row["round"] for row in read(folder / LEDGER, "rounds") if row["forced"]}
+    parts = read(folder / LEDGER, "participations")
+    chosen = [sorted(p["client"] for p in parts if p["round"] == round_) for round_ in range(1, rounds + 1)]
+    return [None if round_ in forced else who for round_, who in enumerate(chosen, 1)]
+
+
+@pytest.mark.parametrize("wire", ["poll", "broadcast", "reserve"])
+def test_rule_of_ones_own_decides_as_simulated(wire, lay, aoi, tmp_path):
+    """The simulator knows no forced client: up to there they agree, whatever the coordination."""
+    name, rounds = lay(RULE, "Impatient", f"own_rule_{wire}"), 8
+    more = {"num-clients": 8, "clients-per-round": 4, "num-server-rounds": rounds, "wire": wire}
+    values = BASE | more | {"policy": name, "model-dir": str(tmp_path), "runs-dir": str(tmp_path), "run-name": "r"}
+    run_local(server_app, client_app, RunConfig.parse(values).flat(), nodes=8)
+    shape = f"--clients 8 --per-round 4 --rounds {rounds} --seed 3 --trace --json --weights unbiased".split()
+    status, out, errors = aoi("simulate", "--policy", name, *shape)
+    assert status == 0, errors
+    found, wanted = trained(tmp_path / "r", rounds), json.loads(out)["selections"]
+    until = found.index(None) if None in found else rounds
+    assert until >= 3 and found[:until] == wanted[:until]
+    assert read_run(tmp_path / "r" / LEDGER)["policy"]["kind"] == name
+
+
+def test_client_refuses_a_rule_of_another_digest(lay, tmp_path):
+    name, folder = lay(RULE, "Impatient", "own_rule_digest"), str(tmp_path)
+    ask = Ask("r", 1, wire="poll", rule=name, rule_source="0" * 64, clients=4, per_round=2)
+    with pytest.raises(ConfigError, match="digest"):
+        make_decider(ask, 1, 0, folder)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("return 1 / 0", "participates raised ZeroDivisionError"),
+        ("return uniforms", "participates returned"),
+        ("return uniforms[:1] < 1", "participates returned"),
+    ],
+)
+def test_rule_that_cannot_decide_is_refused_before_the_run(body, words, lay, tmp_path):
+    text = f"class Own:\n    def participates(self, ages, round_, uniforms):\n        {body}\n"
+    name = lay(text, "Own", f"own_bad_{abs(hash(body)) % 10**8}")
+    with pytest.raises(ConfigError, match=words):
+        REGISTRY[name].make(RunConfig.parse(BASE | {"policy": name, "model-dir": str(tmp_path)}).flat(),
+                            options=RoundOptions())  # fmt: skip
+
+
+def test_coordination_of_a_selector_is_refused(lay, tmp_path):
+    name = lay(SELECTOR, "Lowest", "own_lowest_w")
+    keys = RunConfig.parse(BASE | {"policy": name, "model-dir": str(tmp_path), "wire": "reserve"}).flat()
+    with pytest.raises(ConfigError, match="wire is reserve"):
+        REGISTRY[name].make(keys, options=RoundOptions())
