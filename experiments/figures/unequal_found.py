@@ -77,7 +77,8 @@ def concluded(
         "comparison after as much data, in rounds of 15 average clients.",
         "Var[X] is of all clients' intervals together, by the policy's law.",
         "The pilot also suggested in which direction each claim goes. The wording of the claims came after the data, "
-        "except that of *random equal*, a control with weights 1/k, which was added with its claim before its runs.",
+        "except that of *random equal*, a control with weights 1/k, which was added with its claim before its runs. "
+        "Its committed runs are of another processor than those of *markov equal*, so that rounding differs in a pair.",
         "Random selection, proportional selection and Markov optimal with equal weights are the runs of the pages "
         "[mnist-dirichlet](mnist-dirichlet.md) and [mnist-iid](mnist-iid.md) where the seeds are the same; a row there "
         "and a row here are no independent evidence.",
