@@ -148,8 +148,8 @@ def _counted(claims: Iterable[Claim]) -> str:
 
 def _policies(out: Path) -> str:
     """Point to where the policies are described, if that is where it is in the repository."""
-    readme = Path("../../README.md")
-    return f", and what the [policies]({readme}#policies) do" if (out / readme).exists() else ""
+    page = Path("../policies.md")
+    return f", and what the [policies]({page}) do" if (out / page).exists() else ""
 
 
 def _row(
