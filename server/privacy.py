@@ -2,10 +2,6 @@
 
 from collections.abc import Iterator
 
-from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.privacy.bounds import bounds
-from aoi_fl.science.selection import OldestAgeSelector
-from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.server.keys import RunKeys
 
 _KEYS = ("clip", "noise_multiplier", "bands", "delta", "max_epsilon")
@@ -16,6 +12,12 @@ _BY_DATA = ("pow-d", "rpow-d", "oort", "fedcs", "refl", "f3ast")
 
 def separation(config: RunKeys) -> int:
     """Return b of a run's policy, the least number of rounds between two participations; 1 for none."""
+    # Imported here, since a check of keys alone needs no NumPy.
+    from aoi_fl.science.markov import MarkovPolicy
+    from aoi_fl.science.privacy.bounds import bounds
+    from aoi_fl.science.selection import OldestAgeSelector
+    from aoi_fl.science.systematic import SystematicPolicy
+
     n, k, rounds = config.num_clients, config.clients_per_round, config.num_server_rounds
     if config.rates != "equal" or config.absence == "learned" or config.adaptive_dropout or k > n:
         return 1

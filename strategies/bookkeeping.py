@@ -4,6 +4,7 @@ import atexit
 import logging
 import math
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
@@ -11,7 +12,6 @@ from typing import Any, cast
 import numpy as np
 from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Strategy
 from numpy.typing import NDArray
 
 from aoi_fl.flower.grids import be_patient, uploads
@@ -24,7 +24,6 @@ from aoi_fl.strategies.clock import MACHINE, Clock, clock_of
 from aoi_fl.strategies.evaluation import Evaluation
 from aoi_fl.strategies.joining import Joining
 from aoi_fl.strategies.lifetime import Witness
-from aoi_fl.strategies.naming import next_name
 from aoi_fl.strategies.pace import Pace, between_looks
 from aoi_fl.strategies.patience import QUESTION
 from aoi_fl.strategies.plan import Resume, RoundOptions
@@ -39,9 +38,10 @@ from aoi_fl.wire.protocol import Ask
 
 logger = logging.getLogger("flwr")
 _MOST_IN_VAIN = 3  # rounds of somebody else's loop in which nothing is trained, unless the options say how many
+_begun: Counter[int] = Counter()  # runs of ours by Flower's id
 
 
-class Bookkeeping(Strategy):
+class Bookkeeping:
     """The run's clients and its round at hand.
 
     Parameters
@@ -165,7 +165,7 @@ class Bookkeeping(Strategy):
             if self._resume.memory:
                 self.recall(self._resume.memory)
         if not self.options.run:
-            self.options = replace(self.options, run=next_name(grid.run.run_id))
+            self.options = replace(self.options, run=_next_name(grid.run.run_id))
         self._joining = Joining(self.roster, self.options, self._needs, first)
         self._joining.await_clients(grid)
         if not self._last:
@@ -336,3 +336,12 @@ def _with_terms(part: Participation, plan: Plan) -> Participation:
         for values in (plan.payments, plan.sensitivities)
     )
     return part if payment is sensitivity is None else replace(part, payment=payment, sensitivity=sensitivity)
+
+
+def _next_name(run_id: int) -> str:
+    """Return a name made from Flower's run id, another one for each of our runs that one of Flower's plays in turn.
+
+    Clients keep their state by the run's name: under one name the second would find them as the first has left them.
+    """
+    _begun[run_id] += 1
+    return f"flwr-{run_id}" + (f"-{_begun[run_id]}" if _begun[run_id] > 1 else "")

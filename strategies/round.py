@@ -35,7 +35,7 @@ logger = logging.getLogger("flwr")
 _SHOWN = 12  # values of a list in a log
 
 
-class AgeAwareStrategy(Steps):
+class AgeAwareStrategy(Steps, Strategy):
     """Runs the rounds of a policy.
 
     Parameters

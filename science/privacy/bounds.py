@@ -26,7 +26,7 @@ from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.markov_rates import RatedMarkovPolicy
 from aoi_fl.science.rates import exact
 from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector, Selector
-from aoi_fl.science.simulate import Decentralised
+from aoi_fl.science.simulate import Decentralised, is_decentralised
 from aoi_fl.science.systematic import SystematicPolicy
 
 _ALMOST_ONE = np.nextafter(1.0, 0.0)
@@ -84,7 +84,7 @@ def bounds(
         if value < 1:
             raise ConfigError(f"{name} is {value}: give a whole number from 1 on")
     law = _of_law(policy, rounds, clients, lost)
-    by_client = isinstance(policy, Decentralised)
+    by_client = is_decentralised(policy)
     if (forced and _can_be_empty(policy, rounds, lost)) or (forgotten and by_client):
         law = ParticipationBounds(1, rounds, exact=rounds == 1)
     if promise <= law.min_separation:

@@ -24,7 +24,6 @@ from aoi_fl.strategies.aggregation import state
 from aoi_fl.strategies.aggregation.base import MODEL_STAYS, NO_METRICS, Draft, called, flaw, log_failure, nodes_of
 from aoi_fl.strategies.aggregation.mean import without_rounding
 from aoi_fl.strategies.aggregation.metrics import common, finite, whole
-from aoi_fl.strategies.aggregation.standing import Standing
 from aoi_fl.strategies.guard import Update, metrics_key, metrics_of, one_line, some_of
 from aoi_fl.strategies.parity import chain_of
 from aoi_fl.strategies.plan import RoundOptions
@@ -292,3 +291,27 @@ def _everybody(chain: Sequence[Strategy]) -> Iterator[None]:
     finally:
         for strategy, own in before:
             vars(strategy).update(own)
+
+
+class Standing:
+    """Lets a strategy find what it wrote a round ago, but where somebody else says otherwise meanwhile.
+
+    A round may be configured twice, when nobody volunteered at first; the second time it is as at the first.
+    """
+
+    def __init__(self) -> None:
+        self._round = 0
+        self._record, self._given = ConfigRecord(), dict[str, Any]()
+        self._before, self._was = self._record, self._given
+
+    def in_round(self, round_: int, given: ConfigRecord) -> ConfigRecord:
+        """Return the record, with what is given now and was not, or was another, a round ago."""
+        if round_ != self._round:
+            self._round, self._before, self._was = round_, self._record, self._given
+        self._record, self._given = self._before.copy(), dict(given)
+        for key in (self._was.keys() - self._given.keys()) & self._record.keys():
+            del self._record[key]
+        for key, value in self._given.items():
+            if key not in self._was or self._was[key] != value:
+                self._record[key] = value
+        return self._record

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.estimate import SlopeEstimate
 from aoi_fl.science.names import Index
 from aoi_fl.science.total_budget import BoundedSelector
-from aoi_fl.strategies.policy import Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
+from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
 from aoi_fl.strategies.records import ClientRecord
 from aoi_fl.strategies.round import AgeAwareStrategy
 from aoi_fl.strategies.selection.budget_rules import check_settings
-from aoi_fl.strategies.selection.sensitivities import LearnedSensitivities
 from aoi_fl.wire import protocol
 from aoi_fl.wire.clients import abridged, check_clients
 from aoi_fl.wire.protocol import BY_SENSITIVITY, Bid
@@ -60,7 +60,7 @@ class BudgetedPolicy(Policy):
         self.bounded = BoundedSelector(selector, total_budget)
         self._refreshed = np.zeros(0, np.int64)
         self._known = 0
-        self._learned = LearnedSensitivities() if estimated else None
+        self._slopes = SlopeEstimate.of(0) if estimated else None  # of losses by age, φ
 
     def plan(self, view: RoundView) -> Plan:
         """Spend the round's budget in descending order of the index."""
@@ -69,8 +69,8 @@ class BudgetedPolicy(Policy):
             logger.warning("Round %d pays nobody: %s.", view.round, reason)
         population = view.population
         population = replace(population, ages=view.round - 1 - self._refreshed, now=None, foresight=None)
-        if self._learned is not None:
-            population = replace(population, sensitivities=self._learned.rank_by(population.sizes))
+        if self._slopes is not None:
+            population = replace(population, sensitivities=self._slopes.sensitivities(population.sizes))
         prices = self._prices(view, population.sensitivities)
         payable = population.available & np.isfinite(prices)
         payments, bids, refused = _declared_payments(view), None, dict[int, str]()
@@ -91,7 +91,7 @@ class BudgetedPolicy(Policy):
             np.full(len(trains), np.nan),
             refresh=np.isin(trains, chosen),
             payments=paid,
-            sensitivities=None if self._learned is None else population.sensitivities,
+            sensitivities=None if self._slopes is None else population.sensitivities,
             refused=refused,
             ledger={"spent": self.bounded.account.spent[-1]},
         )
@@ -102,8 +102,8 @@ class BudgetedPolicy(Policy):
         Of one that failed or fell silent nobody knows: it is paid, and counts as not refreshed.
         """
         round_ = outcome.view.round
-        if self._learned is not None:
-            self._learned.learn(outcome.clients, round_ - self._refreshed)
+        if self._slopes is not None:
+            self._slopes = self._after(self._slopes, outcome.clients, round_ - self._refreshed)
         for one in outcome.clients:
             if one.refreshed and one.result == "trained":
                 self._refreshed[one.client] = round_
@@ -119,7 +119,7 @@ class BudgetedPolicy(Policy):
             **({} if self.selector.ageing == "linear" else {"ageing": self.selector.ageing}),
             "index_source": self.source,
             "trains": self.trains,
-            "sensitivities": "declared" if self._learned is None else "estimated",
+            "sensitivities": "declared" if self._slopes is None else "estimated",
         }
 
     def state_dict(self) -> State:
@@ -127,15 +127,25 @@ class BudgetedPolicy(Policy):
         account = self.bounded.account
         paid = np.array([account.paid, account.rounding])
         mine = {"refreshed": self._refreshed, "known": np.array([self._known]), "paid": paid}
-        return mine if self._learned is None else {**mine, **self._learned.memory()}
+        if self._slopes is None:
+            return mine
+        return {**mine, "moments": self._slopes.moments, "level": np.array([self._slopes.level])}
 
     def load_state_dict(self, state: State) -> None:
         """Restore the ages of the data; clients met in the round that was cut short are taken in by the next one."""
         self._refreshed, self._known = state["refreshed"].copy(), int(state["known"][0])
         if "paid" in state:
             self.bounded.account.paid, self.bounded.account.rounding = state["paid"].tolist()
-        if self._learned is not None:
-            self._learned.recall(state)
+        if self._slopes is not None:
+            self._slopes = SlopeEstimate(state["moments"].copy(), float(state["level"][0]))
+
+    @staticmethod
+    def _after(slopes: SlopeEstimate, outcomes: Sequence[ClientOutcome], ages: NDArray[np.int64]) -> SlopeEstimate:
+        """Return the estimate after the losses of a round; ``ages`` (n,) are those of data not refreshed."""
+        reported = [one for one in outcomes if one.result == "trained" and one.loss is not None]
+        clients = np.array([one.client for one in reported], dtype=np.int64)
+        trained_at = np.where([one.refreshed for one in reported], 0, ages[clients])
+        return slopes.after(clients, trained_at, np.array([one.loss for one in reported], dtype=np.float64))
 
     def _bids(
         self, view: RoundView, payable: NDArray[np.bool_], declared: NDArray[np.float64]
@@ -155,7 +165,7 @@ class BudgetedPolicy(Policy):
         """Return why the total budget pays nobody more; None while it pays, or has no end."""
         if math.isinf(self.bounded.total) or not len(view.known):
             return None
-        known = None if self._learned is not None else view.population.sensitivities
+        known = None if self._slopes is not None else view.population.sensitivities
         reason = self.bounded.over(self._prices(view, known))
         return reason and f"{reason} (total-budget)"
 
@@ -170,8 +180,8 @@ class BudgetedPolicy(Policy):
         first, self._known = self._known == 0, self._known + len(new)
         more = len(view.known) - len(self._refreshed)
         self._refreshed = np.append(self._refreshed, np.zeros(more, np.int64))
-        if self._learned is not None:
-            self._learned.joined(more)
+        if self._slopes is not None:
+            self._slopes = self._slopes.joined(more)
         for record in new:
             self._refreshed[record.client] = record.since - 1 - (record.data_age or 0)
         payable = [r for r in new if r.payment is not None and self._sensitivity(r) is not None]
@@ -212,7 +222,7 @@ class BudgetedPolicy(Policy):
 
     def _sensitivity(self, record: ClientRecord) -> float | None:
         """Return φ_i; an index that does not use it can do without, and so can the estimate."""
-        needed = self.selector.index in BY_SENSITIVITY and self._learned is None
+        needed = self.selector.index in BY_SENSITIVITY and self._slopes is None
         return record.sensitivity if needed else record.sensitivity or 1.0
 
 

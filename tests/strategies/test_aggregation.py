@@ -12,7 +12,7 @@ from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
 from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, RoundOptions
-from aoi_fl.strategies.aggregation.standing import Standing
+from aoi_fl.strategies.aggregation.flower import Standing
 from aoi_fl.strategies.parity import chain_of
 from tests.strategies.federation import Notes
 
