@@ -31,6 +31,7 @@ _LAST = {
     "test_loss": ("aoi_test_loss", "The model's loss on the test data after the last round that was evaluated."),
     "test_accuracy": ("aoi_test_accuracy", "The model's accuracy on the test data after that round, from 0 to 1."),
     "test_rmse": ("aoi_test_rmse", "In a regression, the root of its mean squared error on the test data."),
+    "epsilon": ("aoi_epsilon", "What a private run has spent by the end of the last round, without amplification."),
     "dropout": ("aoi_dropout", "The probability of losing a willing client that the last table was made for."),
 }
 _PHASES = {phase: f"{phase}_seconds" for phase in PHASES}

@@ -161,6 +161,14 @@ def _spent(run: Run) -> str:
     return f"{np.nanmean(spent):.4g} mean, {np.nanmax(spent):.4g} most, of {run.policy['budget']:g}"
 
 
+def _epsilon(run: Run) -> str:
+    spent = run.column("epsilon")
+    if not np.isfinite(spent).any():
+        return ""
+    delta = run.config.get("delta")
+    return f"{np.nanmax(spent):.4g}{'' if delta is None else f', δ = {delta:g}'}"
+
+
 _NUMBERS: dict[str, Callable[[Run], str]] = {
     "status": lambda run: run.status,
     "rounds recorded": lambda run: str(len(run.rounds)),
@@ -186,6 +194,7 @@ _NUMBERS: dict[str, Callable[[Run], str]] = {
     "P2": _objective,
     "ageing cost, weighted like P2": _ageing,
     "payments a round": _spent,
+    "ε spent, without amplification": _epsilon,
     **simulated.NUMBERS,
     "seconds a round, mean": lambda run: _number(float(run.column("seconds").mean())) if run.rounds else "",
 }

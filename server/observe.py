@@ -81,6 +81,8 @@ def progress_line(record: RoundRecord, rounds: int | None, seconds_left: float |
         else _number("rmse", record.test_rmse, ".4g"),
         f"{record.seconds:.1f} s",
     ]
+    if record.epsilon is not None:
+        parts.append(f"ε {record.epsilon:.3g}")
     if record.clock is not None:
         parts.append(f"clock {duration(record.clock)}")
     if seconds_left is not None:

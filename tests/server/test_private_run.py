@@ -1,0 +1,113 @@
+"""Private runs by their run keys: what is refused before anything starts, and what a run leaves behind."""
+
+import json
+import stat
+
+import pytest
+
+from aoi_fl.client.app import app as client_app
+from aoi_fl.engine.local_run import run_local
+from aoi_fl.report.page import write
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.privacy.account import Account
+from aoi_fl.science.privacy.bounds import ParticipationBounds
+from aoi_fl.server.app import app as server_app
+from aoi_fl.server.config import RunConfig
+from aoi_fl.server.ledger import read, read_run
+from aoi_fl.server.privacy import bands, separation
+
+
+@pytest.mark.parametrize(
+    "keys, named",
+    [
+        ({"clip": 0.0}, "clip"),
+        ({"clip": -1.0}, "clip"),
+        ({"noise-multiplier": 0.0}, "noise-multiplier"),
+        ({"delta": 0.0}, "delta"),
+        ({"delta": 1.0}, "delta"),
+        ({"delta": 0.01}, "num-clients"),
+        ({"max-epsilon": -1.0}, "max-epsilon"),
+        ({"bands": 7}, "6"),
+        ({"policy": "random"}, "banded"),
+        ({"policy": "markov-increasing"}, "banded"),
+        ({"rates": "size"}, "rates"),
+        ({"absence": "learned"}, "absence"),
+        ({"adaptive-dropout": True}, "dropout"),
+        ({"policy": "systematic", "jitter": 1.0}, "jitter"),
+        ({"policy": "systematic", "jitter": 0.2, "bands": 6}, "5"),
+        ({"policy": "systematic", "clients-per-round": 60}, "banded"),
+        ({"weights": "size"}, "weights"),
+        ({"weights": "unbiased"}, "weights"),
+        ({"late-rounds": 1}, "late-rounds"),
+        ({"policy": "oort", "privacy": "white"}, "oort"),
+        ({"policy": "f3ast", "privacy": "white"}, "f3ast"),
+        ({"privacy": "white", "bands": 2}, "bands"),
+        ({"privacy": "none", "clip": 2.0}, "clip"),
+        ({"privacy": "none", "max-epsilon": 2.0, "delta": 1e-5}, "max-epsilon"),
+        ({"privacy": "black"}, "privacy"),
+    ],
+)
+def test_a_private_run_that_guarantees_nothing_is_refused(keys, named):
+    with pytest.raises(ConfigError) as error:
+        RunConfig.parse({"policy": "markov-optimal", "privacy": "banded", "delta": 1e-3} | keys)
+    assert named in str(error.value)
+
+
+@pytest.mark.parametrize("keys", [{"compression": "int8"}, {"over-selection": 1.5}, {"server-momentum": 0.5}])
+def test_what_keeps_the_guarantee_is_allowed(keys):
+    policy = "oldest-age" if "over-selection" in keys else "markov-optimal"
+    RunConfig.parse({"policy": policy, "privacy": "banded", "delta": 1e-3} | keys)
+
+
+@pytest.mark.parametrize(
+    "keys, apart",
+    [
+        ({"policy": "markov-optimal"}, 6),
+        ({"policy": "markov-optimal", "max-age": 3}, 4),
+        ({"policy": "systematic"}, 6),
+        ({"policy": "systematic", "jitter": 0.2}, 5),
+        ({"policy": "oldest-age"}, 6),
+        ({"policy": "random"}, 1),
+    ],
+)
+def test_the_separation_is_that_of_the_policy(keys, apart):
+    config = RunConfig.parse(keys)
+    assert separation(config) == apart
+    banded = RunConfig.parse(keys | ({"privacy": "banded", "delta": 1e-3} if apart > 1 else {}))
+    assert bands(banded) == apart
+
+
+def play(folder, **keys):
+    values = {
+        "dataset": "digits", "model": "lr", "num-clients": 8, "clients-per-round": 2, "num-server-rounds": 6,
+        "local-epochs": 1, "seed": 1, "device": "cpu", "runs-dir": str(folder), "run-name": "private",
+        "privacy": "banded", "delta": 1e-2, "noise-multiplier": 0.8, "policy": "systematic", "wire": "reserve",
+    }  # fmt: skip
+    config = RunConfig.parse(values | keys).flat()
+    run_local(server_app, client_app, config, nodes=8)
+    return folder / "private"
+
+
+def test_a_private_run_records_epsilon_and_keeps_its_secret(tmp_path):
+    folder = play(tmp_path)
+    rounds = read(folder / "ledger.sqlite", "rounds")
+    account = Account(ParticipationBounds(4, 2), 6, 0.8, 4)
+    expected = [account.epsilon(1e-2, -(-t // 4)) for t in range(1, 7)]
+    assert [row["epsilon"] for row in rounds] == pytest.approx(expected)
+    secret = folder / "noise.key"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    key = json.loads(secret.read_text())["key"]
+    page = tmp_path / "page.html"
+    write([str(folder)], page)
+    assert f"{expected[-1]:.4g}" in page.read_text()
+    others = [path for path in tmp_path.rglob("*") if path.is_file() and path != secret]
+    assert not any(key.encode() in path.read_bytes() or bytes.fromhex(key) in path.read_bytes() for path in others)
+
+
+def test_max_epsilon_completes_the_run(tmp_path):
+    most = Account(ParticipationBounds(4, 2), 6, 0.8, 4).epsilon(1e-2, 1) * 1.01
+    folder = play(tmp_path, **{"max-epsilon": most})
+    about = read_run(folder / "ledger.sqlite")
+    assert about["status"] == "completed"
+    assert "max-epsilon" in about["reason"]
+    assert len(read(folder / "ledger.sqlite", "rounds")) == 4
