@@ -4,6 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SITE ?= site
 RUN := first-$(shell date +%Y%m%d-%H%M%S)
+# `make run` installs what a run needs, everything else also what tests and documentation need.
+RUNS := $(VENV)/.runs
+comma := ,
 INSTALLED := $(VENV)/.installed
 
 export FLWR_TELEMETRY_ENABLED := 0
@@ -17,13 +20,22 @@ export PYTHONDONTWRITEBYTECODE :=
 
 install: $(INSTALLED)
 
-$(INSTALLED): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet "uv<0.12"
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable ".[all]"
+# PyTorch's build for this machine's GPU, or for none; where its own index cannot be reached, the package of PyPI.
+define uv-install
+	test -x $(BIN)/uv || { $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet "uv<0.12"; }
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --torch-backend auto --editable ".[$(1)]" 2>/dev/null || \
+		$(BIN)/uv pip install --quiet --python $(BIN)/python --editable ".[$(1)]"
 	touch $@
+endef
 
-run: install
+$(RUNS): pyproject.toml
+	$(call uv-install,train$(comma)sim)
+
+$(INSTALLED): pyproject.toml
+	$(call uv-install,all)
+	touch $(RUNS)
+
+run: $(RUNS)
 	$(BIN)/aoi run -c run-name=$(RUN)
 	$(BIN)/aoi report $(RUN)
 

@@ -271,7 +271,7 @@ def test_committed_pages_say_what_the_committed_results_show_and_what_plays_them
         assert behind(experiment, store, f"aoi reproduce {recorded.stem}") in page, recorded.stem
         assert experiment.conclude(store.rows, store.settings).paragraph in page, recorded.stem
     copy = shutil.copytree(results, tmp_path / "docs" / "results")
-    (tmp_path / "README.md").touch()  # which the first page points to
+    (tmp_path / "docs" / "policies.md").touch()  # which the first page points to
     write_summary(copy)
     for page in ("README.md", "wics.md", "arena.md"):
         assert (copy / page).read_text() == (results / page).read_text(), f"{page}: run aoi reproduce summary"
