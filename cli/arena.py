@@ -46,15 +46,17 @@ def arena(
         from aoi_fl.server.config import RunConfig
     except ImportError as error:
         raise ConfigError(
-            f"aoi arena trains and draws with torch and Matplotlib, and {error.name} cannot be imported: "
-            f"{install('all')}."
+            error.name or "torch", None, "installed for aoi arena", f"Install it: {install('all')}."
         ) from error
 
     chosen = tuple(policies.split(",")) if policies else None
     kind, _, alpha = partition.partition(":")
     if (kind, bool(alpha)) not in (("iid", False), ("dirichlet", True)) or (alpha and not _is_alpha(alpha)):
         raise ConfigError(
-            f"partition is {partition!r}: give iid or dirichlet:ALPHA, dirichlet:0.3 for instance, 0.001 to 1e6."
+            "partition",
+            partition,
+            "iid or dirichlet:ALPHA, with ALPHA from 0.001 to 1e6",
+            "Write for instance dirichlet:0.3.",
         )
     from aoi_fl.server.sources import settled
 
@@ -69,7 +71,9 @@ def arena(
     for entrant in game.entrants(options):
         plays = RunConfig.parse(game.keys(entrant, 1, options))
         if twin := next((other for other, keys in entered.items() if keys == plays), None):
-            raise ConfigError(f"policies has {entrant!r}, which plays as {twin!r} does: leave one of them out.")
+            raise ConfigError(
+                "policies", entrant, f"different from {twin!r}, which runs the same policy", "Leave one of them out."
+            )
         entered[entrant] = plays
     settings = game.settings(options)
     devices = make_trace(trace, settings["num-clients"], 1)  # which says what is wrong before anything is played
@@ -96,7 +100,9 @@ def _check_work(work: Path) -> None:
         work.mkdir(parents=True, exist_ok=True)
         try_writing(work)
     except OSError as error:
-        raise ConfigError(f"--work {work} cannot be written: {error.strerror}. Give another folder.") from error
+        raise ConfigError(
+            "--work", work, f"a folder that you can write ({error.strerror})", "Choose another folder."
+        ) from error
     finally:
         for folder in made:
             with suppress(OSError):  # not made, or others have written into it since

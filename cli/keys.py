@@ -42,9 +42,11 @@ def pairs(texts: Sequence[str]) -> dict[str, str]:
         key, equals, value = text.partition("=")
         key = key.strip()
         if not equals or not key:
-            raise ConfigError(f"-c {text!r} is not of the form KEY=VALUE: write for instance -c num-server-rounds=50.")
+            raise ConfigError("-c", text, "of the form KEY=VALUE", "Write for instance -c num-server-rounds=50.")
         if key in found:
-            raise ConfigError(f"-c {key} is given twice, as {found[key]!r} and as {value.strip()!r}: leave one out.")
+            raise ConfigError(
+                f"-c {key}", value.strip(), f"given once, and was {found[key]!r} before", "Leave one of them out."
+            )
         found[key] = value.strip()
     return found
 
@@ -62,7 +64,12 @@ def merge(texts: Sequence[str], options: dict[str, str | None]) -> dict[str, str
         short = SHORT.get(key, key)
         if short != key and short in found:
             said = found[short]
-            raise ConfigError(f"{short} is an option, no run key: write --{short} {said}, or -c {key}={said}.")
+            raise ConfigError(
+                f"-c {short}",
+                said,
+                "given under the name of its run key or as an option",
+                f"Write --{short} {said}, or -c {key}={said}.",
+            )
         if value is None:
             continue
         if key in found:
@@ -82,8 +89,10 @@ def taking(*keys: str) -> type[TyperCommand]:
             for key in said:
                 if key not in options:
                     raise ConfigError(
-                        f"{key} is no run key that {ctx.info_name} takes.{did_you_mean(key, options)} It takes "
-                        f"{', '.join(sorted(options))}."
+                        f"-c {key}",
+                        None,
+                        f"a run key that {ctx.info_name} takes: {', '.join(sorted(options))}",
+                        did_you_mean(key, options).strip() or "Choose one of these keys.",
                     )
             named = {key: value for key, value in said.items() if value or key not in _EMPTY}
             ctx.default_map = {options[key]: value for key, value in named.items()}
@@ -103,7 +112,7 @@ def _values_of_c(command: click.Command, ctx: click.Context, args: list[str]) ->
 
 def _both_ways(key: str) -> ConfigError:
     option = SHORT.get(key, key)
-    return ConfigError(f"{key} is given twice, as -c {key}=… and as --{option}: leave one out.")
+    return ConfigError(key, None, f"given once, as -c {key}=… or as --{option}", "Leave one of them out.")
 
 
 def given(context: typer.Context, name: str) -> bool:
@@ -129,5 +138,7 @@ class Number(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # gener
         except ValueError:
             number = None
         if number is None or not self.least <= number <= self.most:
-            raise ConfigError(f"{name} is {value!r}: give a {kind} from {self.least} to {self.most}.")
+            raise ConfigError(
+                name, value, f"a {kind} from {self.least} to {self.most}", "Choose a value of this range."
+            )
         return number

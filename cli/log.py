@@ -50,7 +50,7 @@ def configure(quiet: bool = False, verbose: bool = False) -> None:
         Both more and less are asked for.
     """
     if quiet and verbose:
-        raise ConfigError("--quiet and --verbose contradict each other: give one of them.")
+        raise ConfigError("--quiet", "given", "given without --verbose", "Leave one of them out.")
     import flwr.app  # noqa: F401, gives its logger a handler of its own, which colours always
 
     level = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO

@@ -6,7 +6,7 @@ import typer
 
 from aoi_fl.cli.keys import given
 from aoi_fl.cli.options import reject, reject_max_age
-from aoi_fl.science.errors import ConfigError, did_you_mean
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import AbsenceRule, Weighting
 from aoi_fl.strategies.registry import BUDGETED, OWN, POLICIES, REGISTRY, is_policy, users_of
 
@@ -22,8 +22,7 @@ def reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
         There is one, or no such policy, rule of absence or weights, or the policy has no rates for weights by them.
     """
     if not is_policy(policy):
-        near = did_you_mean(policy, POLICIES)
-        raise ConfigError(f"policy {policy!r} is unknown: give one of {', '.join(POLICIES)}, or {OWN}.{near}")
+        raise ConfigError("policy", policy, (*POLICIES, OWN), "Choose one of these policies.")
     about = f"policy {policy!r} here"
     if policy not in BUDGETED:
         names: tuple[str, ...] = ("budget", "total_budget", "strict_budget", "stop_at_first")
@@ -45,9 +44,7 @@ def reject_misplaced(context: typer.Context, policy: str, absence: str) -> None:
     if policy not in RATED:
         reject(context, ["rates", "absence"], about, f"leave it out, or give one of the policies {', '.join(RATED)}")
     if absence not in (rules := get_args(AbsenceRule)):
-        raise ConfigError(
-            f"absence {absence!r} is unknown: give one of {', '.join(rules)}.{did_you_mean(absence, rules)}"
-        )
+        raise ConfigError("absence", absence, rules, "Choose one of these values.")
     if absence == "learned":
         remedy = "leave it out: each client's table or rate is made for how often it is there"
         reject(context, ["max_age", "phases", "jitter"], "learned absence", remedy)
@@ -65,7 +62,7 @@ def _check_weights(context: typer.Context, policy: str, weights: str) -> None:
     """Refuse weights that there are not, and unbiased ones where they are the policy's own or cannot be."""
     kinds = ("auto", *get_args(Weighting))
     if weights not in kinds:
-        raise ConfigError(f"weights is {weights!r}: give one of {', '.join(kinds)}.{did_you_mean(weights, kinds)}")
+        raise ConfigError("weights", weights, kinds, "Choose one of these values.")
     if weights != "unbiased":
         return
     about = f"policy {policy!r} here"
@@ -77,6 +74,8 @@ def _check_weights(context: typer.Context, policy: str, weights: str) -> None:
         others = ", ".join(kind for kind in kinds if kind != weights)
         foreseen = ", ".join(row.name for row in REGISTRY.values() if row.foreseen)
         raise ConfigError(
-            f"weights is {weights!r}, but it needs the clients' rates, and under policy {policy!r} nobody knows how "
-            f"often one will take part: give one of {others}, or one of the policies {foreseen}."
+            "weights",
+            weights,
+            f"{others}, because the rates under policy {policy!r} are unknown",
+            f"Choose one of these, or one of the policies {foreseen}.",
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from aoi_fl.cli.keys import Number, given
-from aoi_fl.science.errors import ConfigError, did_you_mean
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import RateRule
 
 if TYPE_CHECKING:
@@ -47,9 +47,7 @@ _A_COIN = 20_000  # of a client that tosses one every ten minutes of a week
 def pick(option: str, value: str, makers: dict[str, Callable[[], Any]]) -> Any:
     """Make what a value names, or refuse it with the names there are."""
     if value not in makers:
-        raise ConfigError(
-            f"{option} {value!r} is unknown: give one of {', '.join(makers)}.{did_you_mean(value, makers)}"
-        )
+        raise ConfigError(option, value, tuple(makers), "Choose one of these values.")
     return makers[value]()
 
 
@@ -57,7 +55,12 @@ def reject(context: typer.Context, names: Iterable[str], about: str, remedy: str
     """Refuse options that were given and that would be ignored."""
     for name in names:
         if given(context, name):
-            raise ConfigError(f"{name.replace('_', '-')} {context.params[name]} means nothing to {about}: {remedy}")
+            raise ConfigError(
+                name.replace("_", "-"),
+                context.params[name],
+                f"left out: {about} does not use it",
+                f"{remedy[0].upper()}{remedy[1:]}.",
+            )
 
 
 def reject_max_age(context: typer.Context, rates: str) -> None:
@@ -81,8 +84,10 @@ def check_memory(clients: int, participations: float, clock: str | None = None) 
     needed, room = a_client * clients + _A_PARTICIPATION * participations, 0.8 * usable_memory()
     if needed > room:
         raise ConfigError(
-            f"{participations:.3g} participations of {clients} clients need about {needed / 1e9:.3g} GB of memory, and "
-            f"{room / 1e9:.3g} GB may be used here: lower rounds, clients or per-round."
+            "participations",
+            f"{participations:.3g}",
+            f"fewer: {clients} clients need about {needed / 1e9:.3g} GB of memory, and {room / 1e9:.3g} GB are free",
+            "Lower rounds, clients or per-round.",
         )
 
 
@@ -97,11 +102,13 @@ def rates_by(
 
     check_sizes(clients, per_round, 0)
     if rule not in (rules := get_args(RateRule)):
-        raise ConfigError(f"rates is {rule!r}: give one of {', '.join(rules)}.{did_you_mean(rule, rules)}")
+        raise ConfigError("rates", rule, rules, "Choose one of these rules.")
     if (rule == "given") != (file is not None):
         raise ConfigError(
-            f"rates is {rule!r}, and there is {file or 'no clients-file'}: --rates given and a --clients-file with a "
-            "column rate go together."
+            "rates",
+            rule,
+            "given if there is a clients-file" if file else "equal or size without a clients-file",
+            "Give --rates given and a --clients-file with a column rate together.",
         )
     if file is not None:
         found = read_rates(file, clients, simulated=True)

@@ -95,8 +95,7 @@ def _selector(policy: str, per_round: int, seed: int) -> Selector:
     strategy = REGISTRY[policy].make({"clients-per-round": per_round}, options=RoundOptions(seed=seed))
     if not isinstance(strategy.policy, SelectorPolicy):
         raise ConfigError(
-            f"policy {policy!r} is a {type(strategy).__name__}, which leaves the choice to no selector: play it with "
-            "aoi run, or say in cli/players.py what decides."
+            "policy", policy, f"a policy with a selector, and {type(strategy).__name__} has none", "Use aoi run."
         )
     return strategy.policy.selector
 
@@ -109,8 +108,10 @@ def _own(policy: str, clients: int, per_round: int, seed: int) -> Decentralised 
     made = make_own(policy, ".", clients, per_round, seed)
     if isinstance(made, Policy):
         raise ConfigError(
-            f"policy {policy!r} is a whole Policy, which needs clients that answer: play it with aoi run, or give a "
-            "selector."
+            "policy",
+            policy,
+            "a selector, because a whole Policy needs clients that answer",
+            "Use aoi run, or a selector.",
         )
     return made
 
@@ -152,7 +153,9 @@ def required_budget(policy: str, budget: float | None) -> float:
     from aoi_fl.science.purse import check_budget
 
     if budget is None:
-        raise ConfigError(f"policy {policy!r} needs --budget: give what a round may spend, for instance 40")
+        raise ConfigError(
+            "--budget", None, f"given for policy {policy!r}", "Set what a round may spend, for instance 40."
+        )
     check_budget(budget)
     return budget
 

@@ -74,8 +74,10 @@ def policy(
     """
     if policy in REGISTRY and policy not in POLICIES:
         raise ConfigError(
-            f"policy {policy!r} leaves the choice to the server, and this shows those that clients decide by: give one "
-            f"of {', '.join(POLICIES)}, or play it with aoi simulate --policy {policy}."
+            "policy",
+            policy,
+            tuple(POLICIES),
+            f"Choose a policy under which clients decide, or use aoi simulate --policy {policy}.",
         )
     pick("policy", policy, dict.fromkeys(POLICIES, dict))
     about = f"policy {policy!r}"

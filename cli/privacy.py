@@ -78,7 +78,9 @@ def privacy(
     A client takes part at least b rounds apart, at most K times. Noise with up to b bands costs less accuracy.
     """
     if (noise_multiplier is None) == (epsilon is None):
-        raise ConfigError("the noise is not given, or given twice: give either --noise-multiplier or --epsilon")
+        raise ConfigError(
+            "--epsilon", epsilon, "given without --noise-multiplier, or left out with it", "Give one of the two."
+        )
     if policy != "all":
         pick("policy", policy, dict.fromkeys(POLICIES, dict))
         _reject(context, policy, rates)

@@ -51,8 +51,7 @@ def reproduce(
         from aoi_fl.experiments.summary import WICS_PAGE, write_summary
     except ImportError as error:
         raise ConfigError(
-            f"aoi reproduce trains, tests and draws with torch, SciPy and Matplotlib, and {error.name} cannot be "
-            f"imported: {install('all')}."
+            error.name or "torch", None, "installed for aoi reproduce", f"Install it: {install('all')}."
         ) from error
 
     if name == "list":
@@ -100,4 +99,4 @@ def reject_unused(experiment: Experiment, options: Options) -> None:
         own = [row.get(key) for row in (plan[0], *plan[1]) for key in keys]
         if value not in (None, *own) and plan == (experiment.settings(without), experiment.units(without)):
             about = f"{experiment.name} --quick" if options.quick else experiment.name
-            raise ConfigError(f"{option} {value} means nothing to {about}: leave it out")
+            raise ConfigError(option, value, f"left out: {about} does not use it", "Leave it out.")

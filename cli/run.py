@@ -85,12 +85,14 @@ def run(
     usual = RunConfig.model_fields["clients_per_round"].default
     if chosen.policy in BUDGETED and chosen.clients_per_round != usual:  # a cluster sets it, whatever the policy
         raise ConfigError(
-            f"clients-per-round is {chosen.clients_per_round}, but policy {chosen.policy} chooses as many as its "
-            "budget pays: leave it out, or change budget."
+            "clients-per-round",
+            chosen.clients_per_round,
+            f"left out: policy {chosen.policy} selects as many clients as its budget pays",
+            "Leave it out, or change budget.",
         )
     if not chosen.resume:  # what is typed has a meaning, also where it is the default
         for key in sorted(asked.keys() & KEYS - REGISTRY[chosen.policy].keys):
-            raise ConfigError(f"{of_others(chosen, key)}.")
+            raise of_others(chosen, key)
     log.configure(quiet, verbose)
     from aoi_fl.server.folder import default_name
     from aoi_fl.server.sources import settled
@@ -120,8 +122,10 @@ def seconds(text: str) -> float:
         return told
     except (ValueError, KeyError):
         raise ConfigError(
-            f"until is {text!r:.40}: give a number above 0 and one of {', '.join(u for u in _UNITS if u)}, such as 6h, "
-            f"or seconds alone, at most {_MOST_SECONDS:g} s."
+            "until",
+            f"{text:.40}",
+            f"above 0 and at most {_MOST_SECONDS:g} s, in seconds or with a unit of {', '.join(filter(None, _UNITS))}",
+            "Write for instance 6h.",
         ) from None
 
 
@@ -131,10 +135,15 @@ def play(engine: Engine, values: dict[str, Any], workers: int) -> None:
         _play_locally(values, workers)
         return
     if workers != 1:
-        raise ConfigError(f"--workers {workers} is for --engine local: Ray has its own workers, as many as cores.")
+        raise ConfigError(
+            "--workers", workers, "left out: Ray has one worker a core", "Leave it out, or use --engine local."
+        )
     if values.get("clock"):
         raise ConfigError(
-            f"clock is {values['clock']}, but only --engine local simulates time: take that engine, or leave clock out."
+            "clock",
+            values["clock"],
+            "empty, because only --engine local simulates time",
+            "Use --engine local, or leave clock out.",
         )
     _play_on_ray(values)
 
@@ -155,8 +164,10 @@ def _play_on_ray(values: dict[str, Any]) -> None:
     home = Path(aoi_fl.__file__).resolve().parents[1]
     if not (home / "pyproject.toml").is_file():
         raise ConfigError(
-            "--engine ray submits the app's own folder to Flower, and this installation has none: install a clone of "
-            "the project in editable mode (pip install -e '.[all]'), or use --engine local."
+            "--engine",
+            "ray",
+            "local, because this installation has no app folder to submit to Flower",
+            "Install a clone of the project in editable mode (pip install -e '.[all]'), or use --engine local.",
         )
     if not values.get("resume"):
         check(1, int(values["threads"]))

@@ -8,7 +8,7 @@ from pathlib import Path
 from string import Template
 
 from aoi_fl import strategies
-from aoi_fl.science.errors import ConfigError, StorageError, did_you_mean
+from aoi_fl.science.errors import ConfigError, StorageError
 from aoi_fl.strategies.registry import BUDGETED, POLICIES, REGISTRY
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -37,11 +37,11 @@ def write(name: str, policy: str, parent: Path) -> Path:
     """
     package = package_of(name)
     if policy not in POLICIES:
-        raise ConfigError(f"policy is {policy!r}: choose one of {', '.join(POLICIES)}.{did_you_mean(policy, POLICIES)}")
+        raise ConfigError("policy", policy, tuple(POLICIES), "Choose one of these policies.")
     folder = parent / name
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise ConfigError(f"{folder} exists and is not an empty folder: choose another name, or move it away.")
+            raise ConfigError("NAME", folder, "a new or empty folder", "Choose another name, or move the folder away.")
         for path, text in files(name, package, policy).items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, "utf-8")
@@ -61,13 +61,15 @@ def package_of(name: str) -> str:
     package = name.replace("-", "_")
     if not _NAME.fullmatch(name) or len(name) > _LONGEST or keyword.iskeyword(package):
         raise ConfigError(
-            f"NAME is {name!r}: it also names a Python package, so give at most {_LONGEST} lower-case letters and "
-            "digits, beginning with a letter, words joined by '-' or '_', for instance my-app."
+            "NAME",
+            name,
+            f"the name of a Python package: at most {_LONGEST} lower-case letters and digits, "
+            "a letter first, words joined by '-' or '_'",
+            "Write for instance my-app.",
         )
     if package in _TAKEN or package in sys.stdlib_module_names or importlib.util.find_spec(package):
         raise ConfigError(
-            f"NAME is {name!r}, and there is a Python module {package!r} already, one of which would hide the other: "
-            "give another name, for instance my-app."
+            "NAME", name, f"different from the Python module {package!r}", "Choose another name, for instance my-app."
         )
     return package
 

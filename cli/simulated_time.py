@@ -40,8 +40,10 @@ def make_clock(
     trace = make_trace(clock, len(sizes), seed)
     if how["model"] and np.isinf(trace.download).all() and np.isinf(trace.upload).all():
         raise ConfigError(
-            f"model-bytes is {how['model']:g}, but the devices of clock {clock} load in no time: leave it out, or give "
-            "a trace that has bandwidths."
+            "model-bytes",
+            how["model"],
+            f"left out: the devices of clock {clock} load a model in no time",
+            "Leave it out, or use a trace with bandwidths.",
         )
     made = RoundClock(trace.devices(float(sizes.mean())), sizes, seed=seed, **how)
     fastest = float(made.seconds.min())

@@ -50,7 +50,7 @@ class How(TypedDict):
 @app.introduce()
 def introduce(context: Context, ask: Ask) -> dict[str, Value]:
     """Tell the roll call how many images this client has, and its price and sensitivity where it has them."""
-    refuse_former(context.node_config, "node-config has a key")
+    refuse_former(context.node_config, "the node configuration")
     terms: dict[str, Value] = {}
     if (row := _row(context, ask)) is not None:
         table, i = row

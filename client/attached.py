@@ -25,7 +25,9 @@ def attach(app: flwr.clientapp.ClientApp) -> ClientApp:
     ... def train(message, context): ...
     """
     if not isinstance(app, flwr.clientapp.ClientApp):
-        raise ConfigError(f"attach was given {app!r}: give it the ClientApp itself, not what makes it.")
+        raise ConfigError(
+            "app", app, "a ClientApp", "Give attach the ClientApp itself, not the function that makes it."
+        )
     return app if isinstance(app, ClientApp) else _Attached(app)
 
 

@@ -134,8 +134,10 @@ class ByOwnRule:
             if self._takes_part(age + later, round_ + later):
                 return replace(clock, reserved=round_ + later)
         raise ConfigError(
-            f"the rule takes part in none of {_LONGEST} rounds from {round_} on: raise its probabilities, or choose "
-            "another coordination than reserve"
+            "policy",
+            None,
+            f"a rule that takes part in one of {_LONGEST} rounds from {round_} on",
+            "Raise its probabilities, or choose another coordination than reserve.",
         )
 
     def after(self, turn: int | None, round_: int, forced: bool) -> int | None:
@@ -157,8 +159,10 @@ def _own_rule(name: str, source: str, folder: str, clients: int, per_round: int)
 
     if (here := source_digest("policy", name, folder)) != source:
         raise ConfigError(
-            f"policy={name!r}: this client's module has the digest {here[:12]}…, the server's {source[:12]}…: give "
-            "both the same file"
+            "policy",
+            name,
+            f"the server's, digest {source[:12]}…; the module here has {here[:12]}…",
+            "Copy the server's file.",
         )
     return make_rule(name, folder, clients, per_round)
 

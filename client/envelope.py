@@ -45,6 +45,8 @@ def ask_of(context: Context) -> Ask:
         return _asks[id(context)]
     except KeyError:
         raise ConfigError(
-            "this context belongs to no message of an age-aware strategy: start the run with one (aoi_fl.strategies), "
-            "and ask only while a registered function is at work."
+            "context",
+            None,
+            "that of a message of an age-aware strategy",
+            "Start the run with a strategy of aoi_fl.strategies, and ask only inside a registered function.",
         ) from None

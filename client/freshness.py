@@ -162,7 +162,12 @@ class Folder:
 
     def __post_init__(self) -> None:
         if type(self.round_seconds) not in (int, float) or not 0 < self.round_seconds < math.inf:
-            raise ConfigError(f"round-seconds is {self.round_seconds!r}: set it to how many seconds count as a round.")
+            raise ConfigError(
+                "round-seconds",
+                self.round_seconds,
+                "a number of seconds above 0",
+                "Set it to the seconds that count as a round.",
+            )
 
     def age(self, clock: ClientAge, round_: int) -> int:
         """Read the age from the file's time."""
@@ -170,8 +175,10 @@ class Folder:
             seconds = time.time() - self.path.stat().st_mtime
         except OSError as error:
             raise ConfigError(
-                f"the client's data file {self.path} cannot be read: {error.strerror}. Set data-file in the node's "
-                "configuration to an npz file with the arrays x and y."
+                "data-file",
+                self.path,
+                f"a readable npz file with the arrays x and y ({error.strerror})",
+                "Set data-file in the node's configuration to such a file.",
             ) from error
         return max(0, int(seconds / self.round_seconds))
 
@@ -184,16 +191,31 @@ class Folder:
             There is no command, or it failed, or took too long.
         """
         if not self.command:
-            raise ConfigError("this client was asked to refresh its data, and has no refresh-command: set one.")
+            raise ConfigError(
+                "refresh-command",
+                None,
+                "set, because the server asked this client to refresh its data",
+                "Set refresh-command in the node's configuration.",
+            )
         try:
             done = subprocess.run(
                 shlex.split(self.command), timeout=self.timeout, capture_output=True, errors="replace", check=False
             )
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-            raise ConfigError(f"the refresh-command {self.command!r} did not finish: {error}") from error
+            raise ConfigError(
+                "refresh-command",
+                self.command,
+                f"a command that ends in time ({error})",
+                "Correct the command, or raise its time limit.",
+            ) from error
         if done.returncode:
             last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it printed nothing"]
-            raise ConfigError(f"the refresh-command {self.command!r} ended with {done.returncode}: {last[0]}")
+            raise ConfigError(
+                "refresh-command",
+                self.command,
+                f"a command that succeeds; it ended with {done.returncode}: {last[0]}",
+                "Correct the command, or the data source that it uses.",
+            )
 
     def examples(self, task: "Task", round_: int, age: int) -> "Examples":
         """Return the file's examples."""

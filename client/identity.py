@@ -44,8 +44,10 @@ def identity(context: Context, run: str) -> Identity:
     name = node.get("name", None if partition is None else f"client-{partition}")
     if name is None:
         raise ConfigError(
-            "this client has no name: start it with --node-config 'name=\"…\"' (or partition-id=…), a name that stays "
-            "the same when the client is restarted."
+            "name",
+            None,
+            "set for each client",
+            "Start the client with --node-config 'name=\"…\"' (or partition-id=…), and keep the name across restarts.",
         )
     name = checked_name("client name", str(name))
     seed = node.get("seed", context.run_config.get("seed"))

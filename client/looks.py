@@ -138,7 +138,7 @@ def foretold(
     """
     may_sleep, apart = node.get("sleep", False), ask.looks or 0.0
     if not isinstance(may_sleep, bool):
-        raise ConfigError(f"sleep is {may_sleep!r} in this client's node-config: say true or false.")
+        raise ConfigError("sleep", may_sleep, "true or false", "Set it in this client's node-config.")
     if answer is None:
         return Told(None, min(apart, _SOON))
     if answer.takes_part and not trained:

@@ -106,12 +106,16 @@ class Member:
     def bid(self, payment: float | None, sensitivity: float | None) -> Bid:
         """Compute the index of the client's data itself (Xu et al. 2024, Algorithm 1, steps 1 and 2)."""
         if payment is None:
-            raise ConfigError("this client cannot bid: its payment is not configured; set payment in its node-config.")
+            raise ConfigError(
+                "payment", None, "configured for this client, which must bid", "Set payment in its node-config."
+            )
         index, budget = self.ask.index, self.ask.budget
         if index in protocol.BY_SENSITIVITY and sensitivity is None:
             raise ConfigError(
-                f"this client cannot bid for {index!r}: its sensitivity is not configured; set sensitivity in its "
-                "node-config."
+                "sensitivity",
+                None,
+                f"configured for this client, which must bid for {index!r}",
+                "Set sensitivity in its node-config.",
             )
         age = self._source.age(self._data(), self.ask.round)
         ages, payments, sensitivities = np.array([age]), np.array([payment]), np.array([sensitivity])
@@ -124,7 +128,10 @@ class Member:
                 worth = whittle.whittle_index(ages, payments, sensitivities, budget)
             case _:
                 raise ConfigError(
-                    f"this client cannot bid for {index!r} with budget {budget}: it takes a server of its own version."
+                    "budget",
+                    budget,
+                    f"one that this client can bid for under {index!r}",
+                    "Run server and client in the same version.",
                 )
         return Bid(name=self.who.name, bid=float(worth[0]), payment=payment, age=age)
 

@@ -63,9 +63,16 @@ class Session:
             self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ConfigError(f"another SuperNode of this client is running, and holds {path}: end it first.") from None
+            raise ConfigError(
+                "state-dir",
+                path,
+                "held by one SuperNode, and another one of this client is running",
+                "End the other SuperNode first.",
+            ) from None
         except OSError as error:
-            raise ConfigError(f"--session {path} cannot be written: {error.strerror}. Give another file.") from error
+            raise ConfigError(
+                "--session", path, f"a file that you can write ({error.strerror})", "Choose another file."
+            ) from error
         _, self.until, self.node = _read(self._file.read())
 
     def end_former(self, fleet: "FleetApi") -> None:

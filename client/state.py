@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from aoi_fl.science.age import ClientAge
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import NAMES, ConfigError
 from aoi_fl.wire.files import sync
 
 VERSION = 1
@@ -104,9 +104,7 @@ class StateFile:
         except FileNotFoundError:
             return ClientState(seed)
         except OSError as error:
-            raise ConfigError(
-                f"the client state {self.path} cannot be read: {error}. Check its permissions."
-            ) from error
+            raise ConfigError("state-dir", self.path, f"readable ({error})", "Check its permissions.") from error
         try:
             return _decode(blob)
         except (ValueError, KeyError, TypeError) as error:
@@ -224,8 +222,7 @@ def _remove(asides: Mapping[Path, Path]) -> None:
 
 def _unwritable(path: Path, error: OSError) -> ConfigError:
     return ConfigError(
-        f"the client state {path} cannot be written: {error}. Point state-dir at a folder that this client can "
-        "write, with room left."
+        "state-dir", path, f"a folder that this client can write ({error})", "Set state-dir to a folder with room left."
     )
 
 
@@ -238,8 +235,10 @@ def checked_name(what: str, name: str) -> str:
     """Return a name that is safe as a file name, or raise ConfigError: names come from peers and configurations."""
     if not _SAFE.fullmatch(name):
         raise ConfigError(
-            f"the {what} {name!r} cannot name a file: use letters, digits, '.', '_' and '-', at most 100, "
-            "beginning with a letter or a digit."
+            what,
+            name,
+            NAMES,
+            "Choose such a name: it names a file.",
         )
     return name
 

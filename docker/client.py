@@ -81,7 +81,7 @@ def may_sleep(environment: Mapping[str, str]) -> bool:
     """
     value = environment.get("AOI_CLIENT_SLEEP") or "true"
     if value not in ("true", "false"):
-        raise ConfigError(f"AOI_CLIENT_SLEEP is {value!r}: set it to true or false.")
+        raise ConfigError("AOI_CLIENT_SLEEP", value, "true or false", "Set it to one of these.")
     return value == "true"
 
 

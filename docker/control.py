@@ -45,8 +45,10 @@ class Control:
             if not isinstance(error, grpc.Call) or error.code() in _AWAY:
                 raise
             raise ConfigError(
-                f"the key {public_key.name} is refused by the SuperLink ({error.details()}): take it out of the volume "
-                "enrolment, or lay down one that aoi enroll makes."
+                "public key",
+                public_key.name,
+                f"accepted by the SuperLink ({error.details()})",
+                "Remove it from the volume enrolment, or copy one that aoi enroll makes.",
             ) from None
         return True
 
@@ -54,7 +56,7 @@ class Control:
         """Take a client's key back and return the id of its node; it is refused from now on."""
         node = self._node(public_key)
         if node is None:
-            raise ConfigError(f"{public_key.stem} is not registered: there is nothing to revoke.")
+            raise ConfigError("client", public_key.stem, "a registered client", "There is nothing to revoke.")
         self._api.unregister(node.node_id)
         return node.node_id
 
@@ -125,5 +127,8 @@ def _pem(public_key: Path) -> bytes:
 
 def _unreadable(public_key: Path, error: Exception) -> ConfigError:
     return ConfigError(
-        f"the key {public_key.name} cannot be read: {error}. Take it out of the volume enrolment, or lay it down whole."
+        "public key",
+        public_key.name,
+        f"readable ({error})",
+        "Remove it from the volume enrolment, or copy the whole file again.",
     )

@@ -6,7 +6,7 @@ import grpc
 
 from aoi_fl.docker.arrivals import AUTHORITY, CONTROL, ENROLMENT, say
 from aoi_fl.docker.control import Control, read_key
-from aoi_fl.science.errors import AoiError, ConfigError, did_you_mean
+from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.wire.files import write_whole
 
 
@@ -15,8 +15,12 @@ def revoke(control: Control, name: str) -> None:
     public = ENROLMENT / f"{name}.pub"
     if not public.exists():
         names = sorted(known.stem for known in ENROLMENT.glob("*.pub"))
-        near = did_you_mean(name, names)
-        raise ConfigError(f"client {name!r} is unknown: give one of {', '.join(names) or '(there is none)'}.{near}")
+        raise ConfigError(
+            "client",
+            name,
+            tuple(names) or "an enrolled client, and there is none",
+            "Choose one of the enrolled clients.",
+        )
     found = control.revoke(public)
     write_whole(public.with_suffix(".revoked"), read_key(public))  # `submit` does not register it again
     public.with_suffix(".registered").unlink(missing_ok=True)

@@ -52,7 +52,9 @@ def from_environment(environment: Mapping[str, str], known: Mapping[str, Any]) -
     unknown = sorted(v for v in environment if v.startswith("AOI_") and v not in keys and v not in CLUSTER)
     if unknown:
         raise ConfigError(
-            f"{', '.join(unknown)}: no run key and no setting of the cluster has that name. The run keys are "
-            f"{', '.join(sorted(keys))} (docs/configuration.md); the cluster's settings are in .env.example."
+            ", ".join(unknown),
+            None,
+            f"a run key (docs/configuration.md: {', '.join(sorted(keys))}) or a setting of the cluster (.env.example)",
+            "Correct the name, or leave it out.",
         )
     return {key: environment[name] for name, key in keys.items() if environment.get(name)}

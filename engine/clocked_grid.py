@@ -54,7 +54,9 @@ class ClockedGrid(LocalGrid):
     ) -> None:
         super().__init__(client_app, run_config, nodes, settle)
         if not len(trace.availability.begins):
-            raise ConfigError("no device of the trace is ever there: give another one with the run key clock.")
+            raise ConfigError(
+                "clock", None, "a trace in which devices are available", "Choose another trace with the run key clock."
+            )
         self.clock = VirtualClock()
         self._trace = trace
         self._devices: Devices | None = None  # known when the roll has been called

@@ -48,14 +48,16 @@ def unpickled(path: Path) -> Mapping[Any, Any]:
     except Exception as error:  # of a file that is no pickle, anything
         why = error if begins[:1] == pickle.PROTO else f"it begins with {begins!r}"
         raise ConfigError(
-            f"it is neither an npz file nor a pickle of plain values: {why}. The forms that are read are named in "
-            "docs/clock.md."
+            "content",
+            None,
+            f"an npz file or a pickle of plain values ({why})",
+            "See docs/clock.md for the file formats.",
         ) from None
     if not isinstance(found, dict) or not found or not all(isinstance(entry, dict) for entry in found.values()):
-        raise ConfigError(f"it holds a {type(found).__name__}, not one dict for each client: give FedScale's own file.")
+        raise ConfigError("content", type(found).__name__, "one dict for each client", "Use FedScale's own file.")
     if len({type(client) for client in found}) > 1 or type(next(iter(found))) not in (int, str):
         kinds = ", ".join(sorted({type(client).__name__ for client in found}))
-        raise ConfigError(f"its clients are named by {kinds}, and not all by an int, or all by a str: name them so.")
+        raise ConfigError("client names", kinds, "all int or all str", "Rename the clients.")
     return _numbered(found)
 
 
@@ -65,7 +67,7 @@ def _numbered(clients: Mapping[Any, Any]) -> Mapping[Any, Any]:
         return clients
     numbered = {int(name): entry for name, entry in clients.items()}
     if len(numbered) < len(clients):
-        raise ConfigError("two of its clients have one number, as '7' and '07' do: give each its own.")
+        raise ConfigError("client names", None, "different numbers; '7' and '07' are one", "Rename the clients.")
     return numbered
 
 
@@ -77,8 +79,10 @@ def kind(clients: Mapping[Any, Any]) -> str:
     if {"computation", "communication"} <= keys:
         return "capacity"
     raise ConfigError(
-        f"it gives each client {', '.join(map(str, keys))}, neither active, inactive and finish_time "
-        "(availability) nor computation and communication (capacity)."
+        "columns",
+        ", ".join(map(str, keys)),
+        "active, inactive and finish_time (availability), or computation and communication (capacity)",
+        "Use FedScale's own file.",
     )
 
 
@@ -112,9 +116,7 @@ def _paired(presence: Mapping[Any, Any], capacity: Mapping[Any, Any]) -> tuple[M
     both = presence.keys() & capacity.keys()
     if one is not other or not both:
         names = ", ".join(f"{next(iter(clients))!r}" for clients in (presence, capacity))
-        raise ConfigError(
-            f"the clients of the two files go by names that do not agree, as {names}: name them alike, or number them."
-        )
+        raise ConfigError("client names", names, "the same in both files", "Name the clients alike, or number them.")
     return {name: presence[name] for name in both}, {name: capacity[name] for name in both}
 
 
@@ -123,7 +125,7 @@ def _spells(clients: Mapping[Any, Any]) -> Availability:
     periods = {key: _number(entry, "finish_time", key) for key, entry in clients.items()}
     for key, period in periods.items():
         if not 1 <= period < math.inf:
-            raise ConfigError(f"client {key}: finish_time is {period:g} s: it must be at least 1, and finite.")
+            raise ConfigError(f"client {key}: finish_time", period, "at least 1 s and finite", "Correct the file.")
     longest = max(periods.values())
     spells = []
     for key, entry in clients.items():
@@ -133,14 +135,21 @@ def _spells(clients: Mapping[Any, Any]) -> Availability:
         except (TypeError, ValueError):
             rows = False
         if not rows:
-            raise ConfigError(f"client {key}: active and inactive must be rows of seconds, and one is not.")
+            raise ConfigError(f"client {key}: active and inactive", None, "rows of seconds", "Correct the file.")
         if len(begins) != len(ends):
-            raise ConfigError(f"client {key}: active has {len(begins)} seconds, inactive {len(ends)}: pair them.")
+            raise ConfigError(
+                f"client {key}: active",
+                f"{len(begins)} seconds",
+                f"as long as inactive, which has {len(ends)}",
+                "Pair them.",
+            )
         period = periods[key]
         if longest / period * max(1, len(begins)) > _MOST:
             raise ConfigError(
-                f"client {key}: finish_time is {period:g} s, and the longest {longest:g} s: in that time it would go "
-                f"through its spells more than {_MOST:g} times in all. Correct one of them, or leave the client out."
+                f"client {key}: finish_time",
+                period,
+                f"longer: the longest is {longest:g} s, and the spells would repeat more than {_MOST:g} times",
+                "Correct one of them, or leave the client out.",
             )
         # What is empty, or lies after finish_time, FedScale does not play either.
         played = (begins != ends) & ~(begins >= period)
@@ -148,7 +157,9 @@ def _spells(clients: Mapping[Any, Any]) -> Availability:
         try:
             own = Availability.from_spells([list(pairs)], period)
         except ConfigError as error:
-            raise ConfigError(str(error).replace("client 0", f"client {key}", 1)) from None
+            raise ConfigError(
+                error.key.replace("client 0", f"client {key}", 1), error.value, error.allowed, error.remedy
+            ) from None
         starts = np.arange(math.ceil(longest / period))[:, None] * period
         times = np.stack([(starts + own.begins).ravel(), (starts + own.ends).ravel()], axis=1)
         spells.append(_joined(times[times[:, 0] < longest].clip(max=longest)))
@@ -173,11 +184,11 @@ def _number(entry: Mapping[str, Any], name: str, client: Any) -> float:
             return float(value)
     except OverflowError:
         pass
-    raise ConfigError(f"client {client}: {name} is {value!r:.40}, not a number that a float can hold.")
+    raise ConfigError(f"client {client}: {name}", f"{value!s:.40}", "a number that fits a float", "Correct the file.")
 
 
 def _finite(entry: Mapping[str, Any], name: str, client: Any) -> float:
     value = _number(entry, name, client)
     if not math.isfinite(value):
-        raise ConfigError(f"client {client}: {name} is {value:g}: it must be finite.")
+        raise ConfigError(f"client {client}: {name}", value, "finite", "Correct the file.")
     return value

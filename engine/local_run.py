@@ -54,7 +54,7 @@ def run_local(
         check(workers, threads)
     clock = str(run_config.get("clock", ""))
     if clock and workers > 1:
-        raise ConfigError(f"clock is {clock!r}, which needs --workers 1, and there are to be {workers}: leave one out.")
+        raise ConfigError("clock", clock, f"run with --workers 1, and --workers is {workers}", "Leave one of them out.")
     trace = make_trace(clock, nodes, int(run_config.get("seed", 0))) if clock else None
     if trace is not None:
         trace = trace.starting(float(run_config.get("clock-start", 0.0)))

@@ -13,17 +13,18 @@ def check(workers: int, threads: int) -> None:
     """Raise ConfigError where workers or their threads would take turns on the cores: fewer of them are faster."""
     cores = usable_cores()
     if workers < 1:
-        raise ConfigError(f"--workers {workers}: there must be at least one.")
+        raise ConfigError("--workers", workers, "at least 1", "Raise it.")
     if workers == 1 and threads > cores:
         raise ConfigError(
-            f"threads is {threads}, and this process has {cores} cores: take at most as many. Set it with -c "
-            f"threads={cores}."
+            "threads", threads, f"at most {cores}, the cores of this process", f"Set it with -c threads={cores}."
         )
     if workers * threads > cores:
         each = "" if threads == 1 else f" of threads={threads} each"
         raise ConfigError(
-            f"--workers {workers}{each} need {workers * threads} cores, and this process has {cores}: take --workers "
-            f"{max(1, cores // threads)}{' or fewer threads' if threads > 1 else ''}."
+            "--workers",
+            workers,
+            f"at most {max(1, cores // threads)}: this process has {cores} cores{each}",
+            f"Lower --workers{' or threads' if threads > 1 else ''}.",
         )
 
 

@@ -95,13 +95,10 @@ def run_simulation(
         The SuperLink did not start.
     """
     if nodes < 1:
-        raise ConfigError(f"nodes = {nodes}: a simulation needs at least one node.")
+        raise ConfigError("nodes", nodes, "at least 1", "Raise it.")
     _check_keys(app, run_config)
     if importlib.util.find_spec("ray") is None:
-        raise ConfigError(
-            "Flower's simulation needs Ray, which is not installed for this Python. Install the extra that brings it: "
-            f"{install('sim')}."
-        )
+        raise ConfigError("ray", None, "installed for Flower's simulation", f"Install it: {install('sim')}.")
     start = time.monotonic()
     deadline = start + timeout if timeout is not None else float("inf")
     federation = f"num-supernodes={nodes} client-resources-num-cpus=1 client-resources-num-gpus=0.0"
@@ -129,16 +126,23 @@ def _check_keys(app: Path, run_config: Mapping[str, Any]) -> None:
     try:
         known = tomllib.loads(project.read_text("utf-8"))["tool"]["flwr"]["app"].get("config", {})
     except FileNotFoundError:
-        raise ConfigError(f"{app} is not a Flower app: it has no pyproject.toml.") from None
+        raise ConfigError("app", app, "a Flower app with a pyproject.toml", "Give the folder of the app.") from None
     except KeyError:
-        raise ConfigError(f"{app} is not a Flower app: its pyproject.toml has no [tool.flwr.app].") from None
+        raise ConfigError(
+            "app",
+            app,
+            "a Flower app with [tool.flwr.app] in its pyproject.toml",
+            "Add that table, or give another folder.",
+        ) from None
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{project} is not valid TOML: {error}") from None
+        raise ConfigError("app", project, f"valid TOML ({error})", "Correct the file.") from None
     unknown = sorted(run_config.keys() - set(_flat(known)))
     if unknown:
         raise ConfigError(
-            f"The app in {app} has no setting {', '.join(map(repr, unknown))}. "
-            f"[tool.flwr.app.config] of its pyproject.toml has: {', '.join(sorted(_flat(known)))}."
+            "run configuration",
+            ", ".join(unknown),
+            f"keys of [tool.flwr.app.config] in {app}/pyproject.toml: {', '.join(sorted(_flat(known)))}",
+            "Correct the name, or leave it out.",
         )
 
 
@@ -161,7 +165,9 @@ def _submit(superlink: SuperLink, app: Path, run_config: Mapping[str, Any], fede
         ["run", str(app), CONNECTION, "--run-config", str(overrides), "--federation-config", federation],
     )
     if not answer.get("success"):
-        raise ConfigError(f"Flower refuses to run the app in {app}: {answer.get('error-message', answer)}")
+        raise ConfigError(
+            "app", app, f"an app that Flower accepts ({answer.get('error-message', answer)})", "Correct the app."
+        )
     return int(answer["run-id"])
 
 

@@ -46,8 +46,10 @@ def check_files(clock: str) -> list[Path]:
         if not path.is_file():
             near = did_you_mean(clock, (ALWAYS, f"{BERNOULLI}:0.3", GENERATED))
             raise ConfigError(
-                f"clock is {clock!r}: there is no file {path}, and it is neither always, bernoulli:SHARE nor generated."
-                f"{near}"
+                "clock",
+                clock,
+                "always, bernoulli:SHARE, generated, or files that exist",
+                near.strip() or f"There is no file {path}.",
             )
     return paths
 
@@ -71,12 +73,14 @@ def make_trace(clock: str, clients: int, seed: int) -> DeviceTrace:
         except ValueError as error:
             if isinstance(error, ConfigError):
                 raise
-            raise ConfigError(f"clock is {clock!r}: {share!r} is no number. Give bernoulli:0.3, say.") from None
+            raise ConfigError(
+                "clock", clock, "bernoulli:SHARE with a number", "Write for instance bernoulli:0.3."
+            ) from None
     trace = read_trace(*check_files(clock))
     try:
         return trace.first(clients)
     except ConfigError as error:
-        raise ConfigError(f"{clock}: {error}") from None
+        raise error.within(clock) from None
 
 
 def too_few(trace: DeviceTrace, per_round: int, over_selection: float = 1.0) -> str | None:
@@ -111,8 +115,10 @@ def check_foresight(trace: DeviceTrace, clock: str, policy: str) -> None:
     """Raise ConfigError where a policy that is given foresight would be told what the trace does not tell."""
     if trace.untold in _FORESEEN.get(policy, ()):
         raise ConfigError(
-            f"foresight is true, but {clock} says nothing of the devices' {trace.untold}, which policy {policy} would "
-            "be told: give a trace that does, or leave foresight out."
+            "foresight",
+            True,
+            f"false, because {clock} has no {trace.untold} of devices, which policy {policy} needs",
+            "Use a trace that has it, or leave foresight out.",
         )
 
 
@@ -130,18 +136,20 @@ def read_trace(*paths: Path) -> DeviceTrace:
             return _changes(path)
         for path in paths:
             if zipfile.is_zipfile(path):
-                raise ConfigError("an npz file has all there is of a trace, and goes with no other: leave one out.")
+                raise ConfigError(
+                    "files", None, "one npz file, because it holds a whole trace", "Leave the other file out."
+                )
         found: dict[str, Mapping[Any, Any]] = {}
         for path in paths:
             clients = fedscale.unpickled(path)
             found[fedscale.kind(clients)] = clients
         if len(found) < len(paths):
-            raise ConfigError("two files of one kind: give one with availability, and one with capacity.")
+            raise ConfigError("files", None, "one with availability and one with capacity", "Replace one of them.")
         return fedscale.devices(found.get("availability"), found.get("capacity"))
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error}.") from error
+        raise ConfigError("clock", path, f"readable ({error})", "Check the path and its permissions.") from error
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
+        raise error.within(path) from None
 
 
 def _changes(path: Path) -> DeviceTrace:
@@ -150,31 +158,44 @@ def _changes(path: Path) -> DeviceTrace:
             lacking = [name for name in _CHANGES if name not in file]
             if lacking:
                 raise ConfigError(
-                    f"it has no array {lacking[0]}, only {', '.join(sorted(file)) or 'none'}: a trace in this form has "
-                    f"{', '.join(_CHANGES)}."
+                    "arrays",
+                    ", ".join(sorted(file)) or "none",
+                    f"{', '.join(_CHANGES)}; {lacking[0]} is missing",
+                    "Write the missing array.",
                 )
             offsets, seconds, available, training = (_numbers(name, file[name]) for name in _CHANGES)
     except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, ConfigError):
             raise
-        raise ConfigError(f"it is damaged, or holds objects: {error}. Write it anew with numpy.savez.") from None
+        raise ConfigError(
+            "content", None, f"numbers in an undamaged npz file ({error})", "Write it anew with numpy.savez."
+        ) from None
     clients = len(offsets) - 1
     rows = len(seconds)
     whole = offsets.dtype.kind in "iu"
     offsets = offsets.astype(np.int64)  # differences of unsigned numbers are never negative
     if not whole or clients < 1 or offsets[0] != 0 or offsets[-1] != rows or (np.diff(offsets) < 0).any():
-        raise ConfigError(f"offsets must be whole and ascend from 0 to the number of seconds, {rows}: they do not.")
+        raise ConfigError(
+            "offsets", None, f"whole numbers that ascend from 0 to the number of seconds, {rows}", "Correct the file."
+        )
     for name, array, length in (("available", available, rows), ("training_seconds", training, clients)):
         if array.shape != (length,):
-            raise ConfigError(f"{name} is of shape {array.shape}: it must be ({length},), as offsets and seconds are.")
+            raise ConfigError(
+                name,
+                f"of shape {array.shape}",
+                f"of shape ({length},), as offsets and seconds imply",
+                "Correct the file.",
+            )
     if (odd := np.flatnonzero(~np.isin(available, (0, 1)))).size:
         client = int(np.searchsorted(offsets, odd[0], side="right")) - 1
-        raise ConfigError(f"client {client}: available is {available[odd[0]]:g}: 1 is there, 0 is away.")
+        raise ConfigError(f"client {client}: available", available[odd[0]], "1 (available) or 0", "Correct the file.")
     lasts = float(seconds.max(initial=0))
     if lasts == 0:
         raise ConfigError(
-            "all its changes are at second 0, so that it says of no other time who is there: its largest second is the "
-            "trace's length. Let clients that never leave do so then, or use always."
+            "largest second",
+            0,
+            "above 0, because it is the trace's length",
+            "Add a last change at the end of the trace, or use always.",
         )
     availability = Availability.from_changes(offsets, seconds, available, lasts)
     free = np.full(clients, np.inf)
@@ -184,5 +205,5 @@ def _changes(path: Path) -> DeviceTrace:
 def _numbers(name: str, found: NDArray[Any] | bytes) -> NDArray[Any]:
     array = np.asarray(found)  # a member of the file that is no array comes as bytes
     if array.ndim != 1 or array.dtype.kind not in "biuf":
-        raise ConfigError(f"{name} is of type {array.dtype} and shape {array.shape}: it must be a row of numbers.")
+        raise ConfigError(name, f"{array.dtype} of shape {array.shape}", "a row of numbers", "Correct the file.")
     return array

@@ -3,7 +3,7 @@
 from functools import cache
 
 from aoi_fl.experiments.harness.base import Experiment
-from aoi_fl.science.errors import ConfigError, did_you_mean
+from aoi_fl.science.errors import ConfigError
 
 
 @cache
@@ -96,8 +96,5 @@ def known() -> dict[str, Experiment]:
 def find(name: str) -> Experiment:
     """Return an experiment by its name; ConfigError, with the list, for an unknown one."""
     if name not in known():
-        near = did_you_mean(name, (*known(), "wics", "all", "list", "summary"))
-        raise ConfigError(
-            f"experiment {name!r} is unknown: give one of {', '.join(known())}, wics, all, list or summary.{near}"
-        )
+        raise ConfigError("experiment", name, (*known(), "wics", "all", "list", "summary"), "Choose one of these.")
     return known()[name]

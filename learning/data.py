@@ -94,9 +94,7 @@ def load(name: str, data_dir: Path | str, *, download: bool = True) -> Dataset:
         do not fit together.
     """
     if name not in DATASETS and not name.startswith("npz:"):
-        raise ConfigError(
-            f"dataset={name!r} is unknown: choose one of {', '.join(DATASETS)}, or npz:PATH for your own."
-        )
+        raise ConfigError("dataset", name, (*DATASETS, "npz:PATH"), "Choose one of these.")
     return _load(name, Path(data_dir).expanduser().absolute(), download)
 
 
@@ -167,20 +165,26 @@ def _download(name: str, root: Path, paths: list[Path], allowed: bool) -> None:
         f"aoi run -c dataset={name} -c data-dir=FOLDER; dataset=digits needs no download."
     )
     if not allowed:
-        raise ConfigError(f"The data set {name} is not in {root} ({missing} is missing). {remedy}")
+        raise ConfigError("data-dir", root, f"a folder with the data set {name} ({missing} is missing)", remedy)
     try:
         from torchvision import datasets
 
         getattr(datasets, _SOURCES[name][0])(str(root), download=True)
     except ImportError as error:
         raise ConfigError(
-            f"The data set {name} is not in {root} ({missing} is missing), and downloading it needs torchvision, which "
-            f"cannot be imported ({error}): {install('train')}. {remedy}"
+            "data-dir",
+            root,
+            f"a folder with the data set {name} ({missing} is missing); torchvision, which downloads it, cannot be "
+            f"imported ({error})",
+            f"Install it: {install('train')}. {remedy}",
         ) from error
     except (OSError, RuntimeError, EOFError, ValueError) as error:
         raise ConfigError(
-            f"The data set {name} is not in {root} ({missing} is missing), and downloading it failed: "
-            f"{' '.join(str(error).split())}. {remedy}"
+            "data-dir",
+            root,
+            f"a folder with the data set {name} ({missing} is missing); the download failed: "
+            f"{' '.join(str(error).split())}",
+            remedy,
         ) from error
 
 
@@ -189,8 +193,10 @@ def _read(path: Path, reader: Callable[[bytes], Any]) -> Any:
         return reader(path.read_bytes())
     except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, pickle.UnpicklingError) as error:
         raise ConfigError(
-            f"{path} cannot be read as a file of its data set ({type(error).__name__}: {error}). Delete it, and it is "
-            f"downloaded anew at the next run."
+            "data-dir",
+            path,
+            f"a readable file of its data set ({type(error).__name__}: {error})",
+            "Delete the file, and the next run downloads it again.",
         ) from error
 
 
@@ -226,8 +232,10 @@ def _digits() -> Arrays:
         from sklearn.datasets import load_digits
     except ImportError as error:
         raise ConfigError(
-            f"The data set digits comes with scikit-learn, which cannot be imported ({error}): "
-            f"pip install scikit-learn."
+            "scikit-learn",
+            None,
+            f"installed for the data set digits ({error})",
+            "Install it: pip install scikit-learn.",
         ) from error
     bunch = load_digits()
     x, y = (bunch.images / 16).astype(np.float32)[:, None], bunch.target.astype(np.int64)

@@ -78,8 +78,10 @@ def _positions(dataset: Dataset, indices: NDArray[np.int64]) -> torch.Tensor:
     if chosen.size == 0 or chosen.min() < 0 or chosen.max() >= images:
         span = f"{chosen.min()} to {chosen.max()}" if chosen.size else "none"
         raise ConfigError(
-            f"A client's images are numbered {span}, where {dataset.name} has 0 to {images - 1}: the partition was "
-            f"made for another data set; bring back the run's own index file, or start a new run."
+            "partition",
+            span,
+            f"image numbers from 0 to {images - 1}, those of {dataset.name}",
+            "Restore the run's own index file, or start a new run.",
         )
     return torch.from_numpy(chosen)
 
@@ -88,7 +90,9 @@ def _checked(dataset: Dataset, labels: NDArray[np.int64], images: int) -> torch.
     y = np.asarray(labels, np.int64)
     if y.shape != (images,) or y.min() < 0 or y.max() >= dataset.classes:
         raise ConfigError(
-            f"The labels given for a client's {images} images have shape {y.shape}: there must be one for each, "
-            f"from 0 to {dataset.classes - 1}."
+            "labels",
+            f"of shape {y.shape}",
+            f"one label for each of {images} images, from 0 to {dataset.classes - 1}",
+            "Correct the labels.",
         )
     return torch.from_numpy(y)

@@ -54,25 +54,26 @@ def build(name: str, form: Form, *, seed: int, zeros: bool = False, folder: str 
     _known(name)
     if zeros and name not in ("lr", "svm"):
         raise ConfigError(
-            f"model={name!r} cannot be trained from zeros, since its hidden layers would never get a gradient: leave "
-            f"the initial values to the seed, or choose model=lr or model=svm."
+            "model",
+            name,
+            "lr or svm with zeros, because hidden layers that start at zero get no gradient",
+            "Leave zeros out, or choose model=lr or model=svm.",
         )
     if own_model.is_own(name):
         return own_model.make(name, folder, form, seed)
     if name == "cnn" and len(form.shape) != 3:
         raise ConfigError(
-            f"model='cnn' takes images, and the data are a table of {form.shape[0]} features: choose model=2nn or "
-            f"model=lr."
+            "model", name, f"2nn or lr for a table of {form.shape[0]} features", "Choose model=2nn or model=lr."
         )
     if name == "cnn" and min(form.shape[1:]) < 4:
         raise ConfigError(
-            f"model='cnn' halves the images twice and needs at least 4×4 pixels; these are {form.shape[1]}×"
-            f"{form.shape[2]}: choose model=2nn or model=lr."
+            "model",
+            name,
+            f"2nn or lr for images of {form.shape[1]}×{form.shape[2]} pixels: the CNN needs at least 4×4",
+            "Choose model=2nn or model=lr.",
         )
     if name == "svm" and form.regression:
-        raise ConfigError(
-            "model='svm' tells classes apart, and this data set has numbers as targets: choose model=lr or model=2nn."
-        )
+        raise ConfigError("model", name, "lr or 2nn for a regression", "Choose model=lr or model=2nn.")
     import torch
     from torch import nn
 
@@ -123,7 +124,7 @@ def _squared_error(outputs: torch.Tensor, targets: torch.Tensor, reduction: str 
 
 def _known(name: str) -> None:
     if name not in MODELS and not own_model.is_own(name):
-        raise ConfigError(f"model={name!r} is unknown: choose one of {', '.join(MODELS)}, or {own_model.HOW}.")
+        raise ConfigError("model", name, (*MODELS, own_model.HOW), "Choose one of these.")
 
 
 def to_arrays(model: torch.nn.Module) -> dict[str, NDArray[np.float32]]:
@@ -148,8 +149,10 @@ def load_arrays(model: torch.nn.Module, arrays: Mapping[str, NDArray[np.float32]
         differing = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
         name = differing[0]
         raise ConfigError(
-            f"The arrays received do not fit the model: {name} has shape {theirs.get(name, 'none')}, where the model's "
-            f"has {ours.get(name, 'none')}. Client and server must use the same model and data set."
+            f"array {name}",
+            f"of shape {theirs.get(name, 'none')}",
+            f"of shape {ours.get(name, 'none')}, as in the model",
+            "Use the same model and data set on client and server.",
         )
     with torch.no_grad():
         for name, value in state.items():

@@ -53,7 +53,12 @@ def read_examples(path: Path, shape: Shape, classes: int) -> tuple[NDArray[np.fl
     arrays = _arrays(path, ("x", "y"), "data-file")
     x = _inputs(arrays["x"], f"x in {path}")
     if x.shape[1:] != shape:
-        raise ConfigError(f"x in {path} has {_size(x.shape[1:])}, the model takes {_size(shape)}.")
+        raise ConfigError(
+            f"x in {path}",
+            _size(x.shape[1:]),
+            f"of the size that the model takes, {_size(shape)}",
+            "Convert the data, or choose another model.",
+        )
     return x, _labels(arrays["y"], f"y in {path}", len(x), classes)
 
 
@@ -64,7 +69,7 @@ def count_examples(path: Path) -> int:
 
 def _arrays(path: Path, needed: Sequence[str], key: str) -> dict[str, NDArray[Any]]:
     if not path.is_file():
-        raise ConfigError(f"{path} does not exist or is no file: {key} needs the path of an npz file.")
+        raise ConfigError(key, path, "the path of an npz file that exists", "Correct the path.")
     wanted = ", ".join(f"{name}=…" for name in needed)
     try:
         with path.open("rb") as raw:
@@ -80,13 +85,15 @@ def _arrays(path: Path, needed: Sequence[str], key: str) -> dict[str, NDArray[An
         raise
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ConfigError(
-            f"{path} cannot be read as an npz file ({error}): write it with numpy.savez(path, {wanted})."
+            "npz file", path, f"readable ({error})", f"Write it with numpy.savez(path, {wanted})."
         ) from error
     missing = [name for name in needed if name not in arrays]
     if missing:
         raise ConfigError(
-            f"{path} lacks {', '.join(missing)}; it holds {', '.join(sorted(names)) or 'nothing'}. Needed are "
-            f"{', '.join(needed)}."
+            f"arrays in {path}",
+            ", ".join(sorted(names)) or "none",
+            f"{', '.join(needed)}, and {', '.join(missing)} is missing",
+            "Write the missing arrays.",
         )
     return arrays
 
@@ -96,8 +103,10 @@ def _member(file: Any, name: str, path: Path) -> NDArray[Any]:
         return np.asarray(file[name])
     except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile, MemoryError) as error:
         raise ConfigError(
-            f"The array {name} in {path} cannot be read ({error}): the file is damaged, or holds Python objects in "
-            f"place of numbers. Write it anew with numpy.savez."
+            f"array {name} in {path}",
+            None,
+            f"readable numbers in an undamaged file ({error})",
+            "Write the file anew with numpy.savez.",
         ) from error
 
 
@@ -111,8 +120,10 @@ def check(arrays: Mapping[str, NDArray[Any]], source: str, shape: Shape | None, 
     for name, x in (("train_x", train_x), ("test_x", test_x)):
         if x.shape[1:] != shape:
             raise ConfigError(
-                f"{name} in {source} has {_size(x.shape[1:])}, not {_size(shape)}: all examples of a data set have one "
-                f"size."
+                f"{name} in {source}",
+                _size(x.shape[1:]),
+                f"of the size of the other examples, {_size(shape)}",
+                "Give all examples of a data set one size.",
             )
     if classes is None and np.issubdtype(arrays["train_y"].dtype, np.floating):
         classes = 0
@@ -121,9 +132,10 @@ def check(arrays: Mapping[str, NDArray[Any]], source: str, shape: Shape | None, 
         classes = int(train_y.max()) + 1
         if not 2 <= classes <= len(train_y):
             raise ConfigError(
-                f"train_y in {source} has {len(train_y)} labels, the largest of them {classes - 1}: labels must number "
-                f"two classes or more from 0, and no more than there are examples. For a regression write its targets "
-                f"as floating point: .astype('float32')."
+                f"train_y in {source}",
+                f"{len(train_y)} labels, the largest {classes - 1}",
+                "two classes or more from 0, and no more classes than examples",
+                "Correct the labels. For a regression, write the targets as floating point: .astype('float32').",
             )
     test_y = _labels(arrays["test_y"], f"test_y in {source}", len(test_x), classes)
     return train_x, train_y, test_x, test_y
@@ -143,12 +155,15 @@ def _inputs(x: NDArray[Any], name: str) -> NDArray[np.float32]:
 
 def _table(x: NDArray[Any], name: str) -> NDArray[np.float32]:
     if 0 in x.shape:
-        raise ConfigError(f"{name} has shape {x.shape}: a table is (N, features), with at least one of each.")
+        raise ConfigError(
+            name, f"of shape {x.shape}", "a table (N, features), with at least one of each", "Reshape the array."
+        )
     if not np.issubdtype(x.dtype, np.floating):
         raise ConfigError(
-            f"{name} has shape {x.shape} and type {x.dtype}: the features of a table are floating point; convert with "
-            f".astype('float32'), after giving each category a number or columns of its own. Images are "
-            f"(N, height, width)."
+            name,
+            f"of shape {x.shape} and type {x.dtype}",
+            "floating point for a table; images are (N, height, width)",
+            "Convert with .astype('float32'), after giving each category a number or columns of its own.",
         )
     with np.errstate(over="ignore"):
         table = np.array(x, np.float32, order="C")
@@ -156,8 +171,10 @@ def _table(x: NDArray[Any], name: str) -> NDArray[np.float32]:
     if bad.any():
         row, column = np.argwhere(bad)[0].tolist()
         raise ConfigError(
-            f"{name} has {bad.sum()} values that are missing or infinite, the first in row {row}, column {column}, "
-            f"with value {x[row, column]}: fill them in (by the column's mean, say) or leave these rows out."
+            name,
+            float(x[row, column]),
+            f"finite; {bad.sum()} values are missing or infinite, the first in row {row}, column {column}",
+            "Fill them in (by the column's mean, say), or leave these rows out.",
         )
     return table
 
@@ -167,13 +184,18 @@ def _images(x: NDArray[Any], name: str) -> NDArray[np.float32]:
         x = x[..., None]
     if x.ndim != 4 or x.shape[3] not in (1, 3) or 0 in x.shape:
         raise ConfigError(
-            f"{name} has shape {x.shape if x.shape[3:] != (1,) else x.shape[:3]}: images are (N, height, width) or "
-            f"(N, height, width, channels) with 1 or 3 channels last, a table is (N, features), and there is at least "
-            f"one example."
+            name,
+            f"of shape {x.shape if x.shape[3:] != (1,) else x.shape[:3]}",
+            "images (N, height, width) or (N, height, width, channels) with 1 or 3 channels, or a table (N, features), "
+            "with at least one example",
+            "Reshape the array.",
         )
     if x.dtype != np.uint8 and not np.issubdtype(x.dtype, np.floating):
         raise ConfigError(
-            f"{name} has type {x.dtype}: images are uint8 (0 to 255) or floating point (0 to 1); {_as_pixels(x)}."
+            name,
+            f"of type {x.dtype}",
+            "uint8 (0 to 255) or floating point (0 to 1) for images",
+            f"{_as_pixels(x)}.",
         )
     # An explicit copy in one go: channels first, and never a view of what the caller holds.
     with np.errstate(over="ignore"):
@@ -184,8 +206,10 @@ def _images(x: NDArray[Any], name: str) -> NDArray[np.float32]:
         bad = ~np.isfinite(images).reshape(len(images), -1).all(axis=1)
         if bad.any():
             raise ConfigError(
-                f"{name} has NaN or infinite pixels in {bad.sum()} of {len(images)} images, the first at index "
-                f"{int(bad.argmax())}: remove or mend them."
+                name,
+                f"{bad.sum()} images with NaN or infinite pixels",
+                f"finite; the first such image of {len(images)} is at index {int(bad.argmax())}",
+                "Remove or correct these images.",
             )
     return images
 
@@ -193,37 +217,43 @@ def _images(x: NDArray[Any], name: str) -> NDArray[np.float32]:
 def _as_pixels(x: NDArray[Any]) -> str:
     """Return how images of another type are converted without a change of their values but for one factor."""
     if x.dtype.kind == "b":
-        return "convert with .astype('float32')"
+        return "Convert with .astype('float32')"
     if x.dtype.kind not in "iu":
-        return "give each pixel a number"
+        return "Give each pixel a number"
     least, most = int(x.min()), int(x.max())
     largest = next((2**bits - 1 for bits in (8, 10, 12, 14, 16) if least >= 0 and most < 2**bits), max(-least, most))
-    return f"divide every array by the largest value that a pixel can have: (x / {largest}).astype('float32')"
+    return f"Divide every array by the largest value that a pixel can have: (x / {largest}).astype('float32')"
 
 
 def _labels(y: NDArray[Any], name: str, examples: int, classes: int | None) -> Labels:
     """Return labels, or with ``classes`` 0 the targets of a regression."""
     if y.shape != (examples,):
-        what = f"has shape {y.shape}" if y.ndim != 1 else f"has {len(y)} values"
-        remedy = " Flatten it with .reshape(-1)." if y.shape == (examples, 1) else ""
+        what = f"of shape {y.shape}" if y.ndim != 1 else f"{len(y)} values"
+        remedy = "Flatten it with .reshape(-1)." if y.shape == (examples, 1) else "Give each example a label."
         raise ConfigError(
-            f"{name} {what} for {examples} examples: there is one label or target for each, shape ({examples},)."
-            f"{remedy}"
+            name, what, f"one label or target for each of {examples} examples, shape ({examples},)", remedy
         )
     return _targets(y, name) if classes == 0 else _classes(y, name, classes)
 
 
 def _targets(y: NDArray[Any], name: str) -> NDArray[np.float32]:
     if y.dtype.kind not in "fiu":
-        raise ConfigError(f"{name} has type {y.dtype}: the targets of a regression are numbers, floating point.")
+        raise ConfigError(
+            name,
+            f"of type {y.dtype}",
+            "floating point for the targets of a regression",
+            "Convert with .astype('float32').",
+        )
     with np.errstate(over="ignore"):
         targets = y.astype(np.float32)
     bad = ~np.isfinite(targets)
     if bad.any():
         first = int(bad.argmax())
         raise ConfigError(
-            f"{name} has {bad.sum()} targets that are missing or infinite, the first at index {first} with value "
-            f"{y[first]}: leave these examples out."
+            name,
+            float(y[first]),
+            f"finite; {bad.sum()} targets are missing or infinite, the first at index {first}",
+            "Leave these examples out.",
         )
     return targets
 
@@ -231,16 +261,16 @@ def _targets(y: NDArray[Any], name: str) -> NDArray[np.float32]:
 def _classes(y: NDArray[Any], name: str, classes: int | None) -> NDArray[np.int64]:
     if not np.issubdtype(y.dtype, np.integer):
         whole = y.dtype.kind == "b" or (y.dtype.kind == "f" and bool((np.isfinite(y) & (y == np.rint(y))).all()))
-        remedy = "convert with .astype('int64')" if whole else "give each class a number"
-        raise ConfigError(
-            f"{name} has type {y.dtype}: labels are whole numbers from 0, one for each example; {remedy}."
-        )
+        remedy = "Convert with .astype('int64')" if whole else "Give each class a number"
+        raise ConfigError(name, f"of type {y.dtype}", "whole numbers from 0, one label for each example", f"{remedy}.")
     bad = (y < 0) if classes is None else (y < 0) | (y >= classes)
     if bad.any():
         first = int(bad.argmax())
         allowed = "numbered from 0" if classes is None else f"0 to {classes - 1}, the classes of the training labels"
         raise ConfigError(
-            f"{name} has {bad.sum()} labels outside the classes, the first at index {first} with value {y[first]}: "
-            f"labels must be {allowed}."
+            name,
+            int(y[first]),
+            f"{allowed}; {bad.sum()} labels are outside, the first at index {first}",
+            "Correct the labels.",
         )
     return y.astype(np.int64)

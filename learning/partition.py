@@ -64,22 +64,28 @@ def make(
         A value is out of range, there are more clients than examples, or the draw leaves a client without data.
     """
     if kind not in KINDS:
-        raise ConfigError(f"partition={kind!r} is unknown: choose one of {', '.join(KINDS)}.")
+        raise ConfigError("partition", kind, KINDS, "Choose one of these.")
     if not 1 <= clients <= len(labels):
         raise ConfigError(
-            f"{clients} clients cannot share {len(labels)} training examples: there must be at least one client, and "
-            f"one example for each. Take fewer clients or a larger data set."
+            "num-clients",
+            clients,
+            f"from 1 to {len(labels)}, the number of training examples",
+            "Use fewer clients or a larger data set.",
         )
     if kind == "dirichlet":
         if not isinstance(sizes, str) or sizes != "equal":
             raise ConfigError(
-                f"sizes={sizes!r} does not go with partition=dirichlet, which draws the sizes along with the classes: "
-                f"leave sizes=equal, or choose partition=iid."
+                "sizes",
+                sizes,
+                "equal with partition=dirichlet, which draws the sizes along with the classes",
+                "Leave sizes out, or choose partition=iid.",
             )
         if np.issubdtype(labels.dtype, np.floating):
             raise ConfigError(
-                "partition='dirichlet' shares out classes, and this data set has none: its targets are floating point, "
-                "a regression. Choose partition=iid."
+                "partition",
+                "dirichlet",
+                "iid for a regression, which has no classes to share out",
+                "Choose partition=iid.",
             )
         return _dirichlet(labels, clients, alpha, seed)
     order = generator(seed, 0, "partition").permutation(len(labels))
@@ -93,15 +99,17 @@ def make(
 
 def _dirichlet(labels: Labels, clients: int, alpha: float, seed: int) -> list[Indices]:
     if not (alpha > 0 and np.isfinite(alpha)):
-        raise ConfigError(f"alpha={alpha} is out of range: Dirichlet's concentration is a finite number above 0.")
+        raise ConfigError("alpha", alpha, "finite and above 0", "Choose another concentration.")
     try:
         # Some seconds of imports, for whoever makes a Dirichlet partition and nobody else.
         from datasets import Dataset
         from flwr_datasets.partitioner import DirichletPartitioner
     except ImportError as error:
         raise ConfigError(
-            f"partition=dirichlet needs flwr-datasets, which cannot be imported ({error}): "
-            f"{install('sim')}, or choose partition=iid."
+            "flwr-datasets",
+            None,
+            f"installed for partition=dirichlet ({error})",
+            f"Install it: {install('sim')}, or choose partition=iid.",
         ) from error
     table = Dataset.from_dict({"index": np.arange(len(labels)), "label": labels})
 
@@ -118,9 +126,11 @@ def _dirichlet(labels: Labels, clients: int, alpha: float, seed: int) -> list[In
     except ValueError as error:
         without = [i for i, part in enumerate(draw(0)) if len(part) == 0]
         raise ConfigError(
-            f"partition=dirichlet with alpha={alpha} and seed={seed} leaves clients without data in each of eleven "
-            f"draws; in the first, {len(without)} of {clients}, client {without[0]} among them. Choose a larger alpha, "
-            f"fewer clients or another seed."
+            "alpha",
+            alpha,
+            f"larger for {clients} clients and seed {seed}: each of eleven draws leaves clients "
+            f"without data, the first {len(without)}, client {without[0]} among them",
+            "Choose a larger alpha, fewer clients or another seed.",
         ) from error
 
 
@@ -137,14 +147,19 @@ def write_index(path: Path | str, parts: Sequence[Indices]) -> None:
     lengths = [len(part) for part in parts]
     if not lengths or 0 in lengths:
         which = f"client {lengths.index(0)}" if lengths else "everyone"
-        raise ConfigError(f"The partition leaves {which} without data: take fewer clients or another seed.")
+        raise ConfigError(
+            "partition",
+            None,
+            f"one that gives each client data, and {which} has none",
+            "Use fewer clients or another seed.",
+        )
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     whole = np.concatenate([[len(parts)], offsets, *parts]).astype(np.int64)
     try:
         write_whole(target, npy.dumps(whole))
     except OSError as error:
         raise ConfigError(
-            f"The partition cannot be written to {target} ({error.strerror}): choose a folder that can be written to."
+            "partition", target, f"a file that can be written ({error.strerror})", "Choose another folder."
         ) from error
 
 
@@ -159,8 +174,10 @@ def read_index(path: Path | str, client: int) -> Indices:
     whole, clients = _open(path)
     if not 0 <= client < clients:
         raise ConfigError(
-            f"Client {client} is not in the partition {path}, which was made for clients 0 to {clients - 1}: start as "
-            f"many clients as the run is configured for, or start a new run with num-clients above {client}."
+            "client",
+            client,
+            f"from 0 to {clients - 1}, the clients of the partition {path}",
+            f"Start as many clients as the run has, or start a new run with num-clients above {client}.",
         )
     start, end = whole[client + 1 : client + 3] + clients + 2
     return np.array(whole[start:end])
@@ -172,11 +189,11 @@ def _open(path: Path | str) -> tuple[Indices, int]:
         return _mapped(str(path), about.st_ino, about.st_mtime_ns)
     except FileNotFoundError as error:
         raise ConfigError(
-            f"The partition {path} does not exist: it is made when a run starts; check the path."
+            "partition", path, "a file that exists; a run makes it when it starts", "Check the path."
         ) from error
     except (OSError, ValueError, EOFError, IndexError) as error:
         raise ConfigError(
-            f"The partition {path} cannot be read ({error}): bring it back from a copy, or start a new run."
+            "partition", path, f"readable ({error})", "Restore it from a copy, or start a new run."
         ) from error
 
 

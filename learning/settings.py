@@ -83,14 +83,16 @@ class TaskSettings(BaseModel):
     @classmethod
     def _known_dataset(cls, value: str) -> str:
         if value not in DATASETS and not value.startswith("npz:"):
-            raise ValueError(f"choose one of {', '.join(DATASETS)} or npz:PATH, a file of your own data (docs/own.md)")
+            raise ConfigError(
+                "dataset", value, (*DATASETS, "npz:PATH"), "Choose one of these; docs/own.md: your own data."
+            )
         return value
 
     @field_validator("model")
     @classmethod
     def _known_model(cls, value: str) -> str:
         if value not in ("auto", *MODELS) and not own_model.is_well_formed(value):
-            raise ValueError(f"choose one of auto, {', '.join(MODELS)}, or {own_model.HOW} for your own")
+            raise ConfigError("model", value, ("auto", *MODELS, own_model.HOW), "Choose one of these.")
         return value
 
     def check_form(self, *, regression: bool, images: bool) -> None:
@@ -103,12 +105,19 @@ class TaskSettings(BaseModel):
         """
         if self.staleness == "mislabelled" and regression:
             raise ConfigError(
-                f"staleness='mislabelled' swaps classes, and {self.dataset} has numbers as targets: leave it out."
+                "staleness",
+                "mislabelled",
+                f"none for {self.dataset}, which has numbers as targets and no classes to swap",
+                "Leave it out.",
             )
         if self.staleness == "stream" and not images:
-            raise ConfigError(f"staleness='stream' turns images, and {self.dataset} is a table: leave it out.")
+            raise ConfigError(
+                "staleness", "stream", f"another for {self.dataset}, a table without images to turn", "Leave it out."
+            )
         if self.augment == CROP_FLIP and not images:
-            raise ConfigError(f"augment='crop-flip' moves images, and {self.dataset} is a table: leave it out.")
+            raise ConfigError(
+                "augment", self.augment, f"none for {self.dataset}, a table without images to move", "Leave it out."
+            )
 
     def resolved(self) -> Self:
         """Return a copy in which every ``auto`` and every 0 that means "the data set's own" has its value."""

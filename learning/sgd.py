@@ -25,12 +25,14 @@ def device(name: str) -> torch.device:
         The name is none of these, or CUDA is asked for and is not there.
     """
     if name not in ("auto", "cpu", "cuda"):
-        raise ConfigError(f"device={name!r} is unknown: choose auto, cpu or cuda.")
+        raise ConfigError("device", name, ("auto", "cpu", "cuda"), "Choose one of these.")
     there = torch.cuda.is_available()
     if name == "cuda" and not there:
         raise ConfigError(
-            "device='cuda', but torch finds no CUDA device here: choose device=auto or device=cpu, or install a torch "
-            "built for CUDA and check its driver."
+            "device",
+            "cuda",
+            "auto or cpu, because torch finds no CUDA device",
+            "Choose device=auto or device=cpu, or install a torch built for CUDA and check its driver.",
         )
     return torch.device("cuda" if there and name != "cpu" else "cpu")
 
@@ -163,8 +165,10 @@ def scaled(weights: NDArray[np.floating], n: int) -> NDArray[np.float64]:
     w = np.asarray(weights, np.float64)
     if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
         raise ConfigError(
-            f"The weights of a client's {n} images must be {n} finite numbers, none negative and not all zero; these "
-            f"have shape {w.shape} and sum {w.sum():g}."
+            "weights of images",
+            f"of shape {w.shape} and sum {w.sum():g}",
+            f"{n} finite numbers, none negative and not all zero",
+            "Correct the weights.",
         )
     return np.asarray(w / w.mean())
 

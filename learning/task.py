@@ -102,8 +102,10 @@ class Task:
         """
         if self.data.form != self.form:
             raise ConfigError(
-                f"{self.dataset} is another data set here than the server's: {self.data.form} in place of {self.form}. "
-                f"Copy the server's."
+                "dataset",
+                self.dataset,
+                f"the server's data set {self.form}, and here it is {self.data.form}",
+                "Copy the server's data set.",
             )
         found = chosen(self.data, indices, labels, sgd.device(self.device))
         return replace(found, x=turned(found.x, angle))

@@ -22,8 +22,10 @@ def model(name: str, form: Form, device: torch.device, folder: str, source: str)
     """Return the model of this process as it was made; one of one's own is never trained itself: :func:`fresh`."""
     if source and (here := own_model.source_digest(name, folder)) != source:
         raise ConfigError(
-            f"model={name!r} is another one here: its file in {Path(folder).absolute()} has the digest {here[:12]}…, "
-            f"the server's {source[:12]}…. Copy the server's file."
+            "model",
+            name,
+            f"the server's, of digest {source[:12]}…; the file in {Path(folder).absolute()} has {here[:12]}…",
+            "Copy the server's file.",
         )
     made = _made(name, form, device, folder)
     # A tenth less to train the CNN, a third less to evaluate it; but view(), which many a model uses, would fail.

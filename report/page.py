@@ -38,7 +38,7 @@ def write(names: Sequence[str], output: Path | None = None) -> Path:
     """
     path = output or find(names[0]) / "report.html"
     if _another(path):
-        raise ConfigError(f"{path} is no page of ours, and would be lost: give another place with --output FILE.")
+        raise ConfigError("--output", path, "a new file or a page of AoI-FL", "Choose another file with --output FILE.")
     page = render(load_all(names))
     try:
         if path.is_dir():
@@ -46,7 +46,7 @@ def write(names: Sequence[str], output: Path | None = None) -> Path:
         write_whole(path, page.encode())
     except OSError as error:
         raise ConfigError(
-            f"the page cannot be written to {path}: {error.strerror}. Give another place with --output FILE."
+            "--output", path, f"a file that you can write ({error.strerror})", "Choose another file with --output FILE."
         ) from error
     return path
 

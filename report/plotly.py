@@ -39,7 +39,7 @@ def script() -> str:
     try:
         from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ConfigError(f"a report needs Plotly, which is not installed: {install('sim')}.") from error
+        raise ConfigError("plotly", None, "installed for a report", f"Install it: {install('sim')}.") from error
     return trim(str(get_plotlyjs()), DRAWN)
 
 
@@ -67,7 +67,7 @@ def _modules(bundle: str) -> tuple[str, list[str], dict[str, list[int]], str]:
         import tree_sitter_javascript
         from tree_sitter import Language, Parser
     except ImportError as error:
-        raise ConfigError(f"a report needs tree-sitter, which is not installed: {install('sim')}.") from error
+        raise ConfigError("tree-sitter", None, "installed for a report", f"Install it: {install('sim')}.") from error
 
     source = bundle.encode()
 

@@ -215,7 +215,7 @@ def load(folder: Path, label: str) -> Run:
     """
     path = folder / LEDGER
     if not folder.is_dir():
-        raise ConfigError(f"there is no run at {folder}. Give the folder of a run, or the name of one under runs/.")
+        raise ConfigError("run", folder, "the folder of a run, or the name of a run under runs/", "Check the name.")
     with legible(path):
         about = ledger.read_run(path)
         about["status"] = state.status(folder, about)
@@ -251,8 +251,7 @@ def legible(path: Path) -> Iterator[None]:
         if isinstance(error, ConfigError):
             raise
         raise ConfigError(
-            f"the ledger {path} cannot be read: {error}. The file is damaged or no ledger of a run; bring it back "
-            "from a copy, or leave this run out."
+            "ledger", path, f"a readable ledger of a run ({error})", "Restore it from a copy, or leave this run out."
         ) from error
 
 

@@ -166,8 +166,10 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server(address, family=family)
     except (OSError, OverflowError) as error:
         raise ConfigError(
-            f"the page cannot be served on {host}:{port}: {error}. Choose another with --port (0 takes a free one), "
-            "or an address of this machine with --host."
+            "--port",
+            f"{host}:{port}",
+            f"free on this machine ({error})",
+            "Choose another with --port (0 takes a free one), or an address of this machine with --host.",
         ) from error
 
 

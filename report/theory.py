@@ -175,7 +175,9 @@ def _checked(rates: Any, per_round: float) -> NDArray[np.float64]:
     found = np.asarray(rates, dtype=np.float64)
     check_rates(found)
     if abs(found.sum() - per_round) > 1e-3 or found.min() * _LONGEST_WAIT < 1:
-        raise ConfigError("not the rates of k clients a round, or waits too long to be shown")
+        raise ConfigError(
+            "rates", None, "those of k clients a round, and not too small to be shown", "Correct the rates."
+        )
     return found
 
 

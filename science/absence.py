@@ -83,7 +83,7 @@ def absent_table(rate: float, share: float, returning: float) -> Probabilities:
         return own_table(rate)
     first, at = absent_steps(np.array([rate]), np.array([share]), np.array([returning]))
     if first[0] > LONGEST:
-        raise ConfigError(f"a client of rate {rate:g} needs a table of {first[0]} ages: give it a larger rate")
+        raise ConfigError("rate", rate, f"larger: the client's table would have {first[0]} ages", "Raise the rate.")
     return (0.0,) * int(first[0]) + ((float(at[0]), 1.0) if at[0] < 1 else (1.0,))
 
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.science.errors import ConfigError, did_you_mean
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import Ageing
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -36,7 +36,7 @@ def ageing_cost(name: Ageing) -> AgeingCost:
     Raises ConfigError for another name.
     """
     if name not in AGEING:
-        raise ConfigError(f"ageing is {name!r}: give one of {', '.join(AGEING)}.{did_you_mean(name, AGEING)}")
+        raise ConfigError("ageing", name, AGEING, "Choose one of these.")
     return AGEING[name]
 
 
@@ -83,7 +83,12 @@ def _summed(ages: NDArray[np.int64], cost: AgeingCost) -> Floats:
     falls = np.flatnonzero(~(np.diff(costs) >= 0))
     if falls.size:
         age = int(falls[0])
-        raise ConfigError(f"the ageing cost falls from {costs[age]:g} at age {age} to {costs[age + 1]:g}: it must not")
+        raise ConfigError(
+            "ageing",
+            f"{costs[age + 1]:g} at age {age + 1}",
+            f"at least the cost at age {age}, {costs[age]:g}",
+            "Give costs that do not fall.",
+        )
     worth: Floats = (ages + 1) * costs[ages + 1] - np.cumsum(costs)[ages]
     return worth
 

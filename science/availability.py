@@ -50,26 +50,26 @@ class Availability:
 
     def __post_init__(self) -> None:
         if not self.period > 0:
-            raise ConfigError(f"the period of a trace is {self.period:g} s: it must be more than 0. Correct it.")
-        self._refuse(~(self.begins >= 0), "begins", "at {begin:g} s: seconds count from 0, and none is negative")
-        self._refuse(~(self.ends > self.begins), "ends", "at {end:g} s, where it began at {begin:g} s: it must last")
-        self._refuse(self.ends > self.period, "ends", f"at {{end:g}} s, after the period of {self.period:g} s")
+            raise ConfigError("period", self.period, "above 0 s", "Correct the trace.")
+        self._refuse(~(self.begins >= 0), "at or after second 0")
+        self._refuse(~(self.ends > self.begins), "longer than 0 s")
+        self._refuse(self.ends > self.period, f"within the period of {self.period:g} s")
         before = np.full(len(self.begins), -np.inf)
         before[1:] = self.ends[:-1]
         firsts = self.offsets[:-1][np.diff(self.offsets) > 0]
         before[firsts] = -np.inf
         self._refuse(
-            self.begins <= before,
-            "begins",
-            "at {begin:g} s, not after the end of the one before: sort them, and join those that touch",
+            self.begins <= before, "after the end of the spell before; sort the spells, and join those that touch"
         )
 
-    def _refuse(self, wrong: NDArray[np.bool_], verb: str, what: str) -> None:
+    def _refuse(self, wrong: NDArray[np.bool_], allowed: str) -> None:
         if wrong.any():
             row = int(np.argmax(wrong))
             client = int(np.searchsorted(self.offsets, row, side="right")) - 1
-            about = what.format(begin=self.begins[row], end=self.ends[row])
-            raise ConfigError(f"client {client}: spell {row - self.offsets[client]} {verb} {about}. Correct the trace.")
+            spell = f"{self.begins[row]:g} to {self.ends[row]:g} s"
+            raise ConfigError(
+                f"client {client}: spell {row - self.offsets[client]}", spell, allowed, "Correct the trace."
+            )
 
     @classmethod
     def from_spells(cls, spells: list[list[tuple[float, float]]], period: float = math.inf) -> "Availability":
@@ -99,23 +99,32 @@ class Availability:
         client = np.repeat(np.arange(len(counts)), counts)
         if not np.isfinite(when).all():
             j = int(np.argmin(np.isfinite(when)))
-            raise ConfigError(f"client {client[j]}: second {when[j]:g} is no moment: count from the trace's start.")
+            raise ConfigError(
+                f"client {client[j]}: second", when[j], "finite, counted from the trace's start", "Correct the trace."
+            )
         unsorted = np.flatnonzero(until[:-1] <= when[:-1]) if len(when) else np.empty(0, np.int64)
         unsorted = unsorted[client[unsorted] == client[unsorted + 1]]
         if len(unsorted):
             j = int(unsorted[0])
             raise ConfigError(
-                f"client {client[j]}: second {when[j + 1]:g} follows {when[j]:g}: a client's seconds must ascend. Sort "
-                "them, and keep one change for each."
+                f"client {client[j]}: second",
+                when[j + 1],
+                f"above the one before, {when[j]:g}",
+                "Sort the seconds, and keep one change for each.",
             )
         if (when < 0).any():
             j = int(np.argmax(when < 0))
-            raise ConfigError(f"client {client[j]}: second {when[j]:g} is negative: count from the trace's start, 0.")
+            raise ConfigError(
+                f"client {client[j]}: second", when[j], "at least 0, the trace's start", "Correct the trace."
+            )
         on_before = np.append(False, on[:-1] & (client[1:] == client[:-1]))
         if (twice := np.flatnonzero(on & on_before)).size:
             j = int(twice[0])
             raise ConfigError(
-                f"client {client[j]}: it comes at second {when[j]:g}, but is there: drop what changes nothing."
+                f"client {client[j]}: change",
+                f"to available at second {when[j]:g}",
+                "a change, and the client is available already",
+                "Delete this entry.",
             )
         keep = on & (until > when)
         return cls(offsets_of(client[keep], len(counts)), when[keep], until[keep], period)
@@ -135,7 +144,10 @@ class Availability:
         """
         if clients > self.clients:
             raise ConfigError(
-                f"the trace has {self.clients} clients, and num-clients is {clients}: lower it, or give another trace."
+                "num-clients",
+                clients,
+                f"at most {self.clients}, the clients of the trace",
+                "Lower it, or use another trace.",
             )
         rows = self.offsets[clients]
         return Availability(self.offsets[: clients + 1], self.begins[:rows], self.ends[:rows], self.period)
@@ -266,7 +278,9 @@ def bernoulli(clients: int, share: float, seed: int) -> Availability:
         The share is not above 0, or above 1.
     """
     if not 0 < share <= 1:
-        raise ConfigError(f"clock is bernoulli:{share:g}: the share must be above 0, and at most 1. Set it so.")
+        raise ConfigError(
+            "clock", f"bernoulli:{share:g}", "a share above 0 and at most 1", "Write for instance bernoulli:0.3."
+        )
     uniforms = draws.generator(seed, 0, "bernoulli").random((clients, _SLOTS), dtype=np.float32)
     on = np.zeros((clients, _SLOTS + 2), dtype=np.int8)
     on[:, 1:-1] = uniforms < share

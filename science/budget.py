@@ -109,11 +109,11 @@ class BudgetedSelector:
     def __post_init__(self) -> None:
         check_budget(self.budget)
         if self.index not in get_args(Index):
-            raise ConfigError(f"index is {self.index!r}: choose one of {', '.join(get_args(Index))}")
+            raise ConfigError("index", self.index, get_args(Index), "Choose one of these.")
         ageing_cost(self.ageing)
         if self.ageing != "linear" and self.index != "whittle":
             raise ConfigError(
-                f"ageing {self.ageing!r} means nothing to index {self.index!r}: leave it out, or use whittle"
+                "ageing", self.ageing, f"left out for index {self.index!r}", "Leave it out, or use whittle."
             )
 
     def select(
@@ -134,7 +134,7 @@ class BudgetedSelector:
         Raises ConfigError where payments or sensitivities are needed and not known.
         """
         if population.payments is None:
-            raise ConfigError("a budgeted policy needs every client's payment, and none is known")
+            raise ConfigError("payments", None, "known for every client under a budget", "Set each client's payment.")
         index = self._indices(round_, population, population.payments) if bids is None else bids
         reachable = np.where(population.available & (population.sizes > 0), index, np.nan)
         may, strict = self._bound(limit)
@@ -161,7 +161,12 @@ class BudgetedSelector:
         if self.index == "maxpack":
             return maxpack_index(population.ages)
         if population.sensitivities is None:
-            raise ConfigError(f"index {self.index!r} needs every client's sensitivity, and none is known")
+            raise ConfigError(
+                "sensitivities",
+                None,
+                f"known for every client under index {self.index!r}",
+                "Set each client's sensitivity.",
+            )
         if self.index == "abs":
             return abs_index(population.ages, payments, population.sensitivities)
         if self.ageing == "linear":

@@ -57,11 +57,11 @@ class RoundClock:
 
     def __post_init__(self) -> None:
         if not self.deadline > 0:
-            raise ConfigError(f"the deadline is {self.deadline:g} s: it must be above 0.")
+            raise ConfigError("deadline", self.deadline, "above 0 s", "Raise it.")
         if self.enough is not None and self.enough < 1:
-            raise ConfigError(f"{self.enough} updates end a round: give at least 1.")
+            raise ConfigError("enough", self.enough, "at least 1 update a round", "Raise it.")
         if not len(self.devices.availability.begins):
-            raise ConfigError("no device is ever there: give another trace.")
+            raise ConfigError("trace", None, "one in which devices are available", "Use another trace.")
         if math.isinf(self.devices.availability.period):
             self.until = min(self.until, float(self.devices.availability.ends.max()))
         self.seconds = self.devices.seconds(np.arange(len(self.work)), self.work, self.model, self.model)

@@ -77,7 +77,7 @@ class FedAvgConstants:
             value, low = getattr(self, field.name), least.get(field.name)
             if not (np.isfinite(value) and (value > 0 if low is None else value >= low)):
                 raise ConfigError(
-                    f"{field.name} is {value}: it must be finite and {'> 0' if low is None else f'≥ {low:g}'}"
+                    field.name, value, f"finite and {'> 0' if low is None else f'≥ {low:g}'}", "Correct the value."
                 )
 
     @property
@@ -143,11 +143,13 @@ def fedavg_bound(
     """
     for name, value in (("distance", distance), ("weight_variance", weight_variance), ("gap", gap), ("rounds", rounds)):
         if not (value >= 0 and np.isfinite(value)):
-            raise ConfigError(f"{name} is {value}: it must be finite and ≥ 0")
+            raise ConfigError(name, value, "finite and ≥ 0", "Correct the value.")
     if not 0 < least_skew <= largest_skew < np.inf:
         raise ConfigError(
-            f"least_skew is {least_skew} and largest_skew {largest_skew}: the bound needs 0 < least ≤ largest; with a "
-            "least skew of 0 it says nothing"
+            "least_skew",
+            least_skew,
+            f"above 0 and at most largest_skew, {largest_skew}",
+            "Correct the skews: the bound has no value for a least skew of 0.",
         )
     c, steps, m = constants, constants.local_steps, constants.per_round
     scale = c.smoothness / 2 / (rounds + c.delay)
@@ -195,8 +197,10 @@ def aged_bound(
     rate = constants.learning_rate if smallest_rate is None else smallest_rate
     if not 0 < rate <= constants.learning_rate or rate >= 2 / constants.convexity:
         raise ConfigError(
-            f"smallest_rate is {rate}: it must be positive, below 2/μ = {2 / constants.convexity:g}, and at most the "
-            f"largest rate, {constants.learning_rate:g}"
+            "smallest_rate",
+            rate,
+            f"above 0, below 2/μ = {2 / constants.convexity:g}, at most the largest rate, {constants.learning_rate:g}",
+            "Choose another rate.",
         )
     shrunk = (1 - constants.convexity * rate / 2) ** len(ages) * distance
     gradients = len(ages) * gradient_square + ages.sum(axis=0) * gradient_growth

@@ -94,11 +94,13 @@ class DeviceTrace:
         speeds = np.isfinite(self.speed) & (self.speed >= 0)
         if not speeds.all():
             i = int(np.argmin(speeds))
-            raise ConfigError(f"client {i}: its {self.unit} takes {self.speed[i]:g} s: give seconds, 0 or more.")
+            raise ConfigError(
+                f"client {i}: seconds for its {self.unit}", self.speed[i], "at least 0", "Correct the trace."
+            )
         for way, rates in (("download", self.download), ("upload", self.upload)):
             if not (rates > 0).all():
                 i = int(np.argmin(rates > 0))
-                raise ConfigError(f"client {i}: its {way} is {rates[i]:g} bytes a second: it must be above 0.")
+                raise ConfigError(f"client {i}: {way}", rates[i], "above 0 bytes a second", "Correct the trace.")
 
     @property
     def clients(self) -> int:

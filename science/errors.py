@@ -7,11 +7,14 @@ AoiError
 ├── ResumeError      a run's folder cannot be continued, or must not be overwritten
 └── StorageError     what must be kept cannot be written: the disk is full, or was taken away
 
-Every message names the thing, its value, and the remedy; the commands print it without a traceback and exit with
-status 2.
+Every message names the thing, its value, and the remedy. The commands print it without a traceback and exit
+with status 2.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+
+NAMES = "at most 100 letters, digits, '.', '_' and '-', a letter or digit first"
+"""What the name of a run or a client may be."""
 
 
 class AoiError(Exception):
@@ -19,7 +22,69 @@ class AoiError(Exception):
 
 
 class ConfigError(AoiError, ValueError):
-    """A value of the configuration, or of a file named in it, is wrong."""
+    """A value of the configuration, or of a file named in it, is wrong.
+
+    Parameters
+    ----------
+    key : name of the run key, option, argument, or place in a file
+    value : the value that it has; None: it has none
+    allowed : what the value must be, as the end of a sentence that begins with "must be"; or the values to choose from
+    remedy : a sentence that says what to do
+
+    Examples
+    --------
+    >>> print(ConfigError("clients-per-round", 200, "at most num-clients, 100", "Lower it."))
+    clients-per-round is 200, but must be at most num-clients, 100. Lower it.
+    >>> print(ConfigError("wire", "pol", ("poll", "broadcast"), "Choose one of these."))
+    wire is 'pol', but must be one of poll, broadcast. Did you mean 'poll'? Choose one of these.
+    """
+
+    def __init__(self, key: str, value: object, allowed: str | Collection[str], remedy: str) -> None:
+        self.key, self.value, self.remedy = key, value, remedy
+        self.allowed = allowed if isinstance(allowed, str) else tuple(allowed)
+        super().__init__(key, value, self.allowed, remedy)
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, without the remedy."""
+        allowed, near = self.allowed, ""
+        if not isinstance(allowed, str):
+            near = did_you_mean(str(self.value), allowed)
+            allowed = f"one of {', '.join(allowed)}"
+        given = "" if self.value is None else f" is {_shown(self.value)}, but"
+        return f"{self.key}{given} must be {allowed}.{near}"
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.remedy}"
+
+    def within(self, place: object, **names: str) -> "ConfigError":
+        """Return the error of a value in a place, such as a file, with other names for some keys."""
+
+        def renamed(text: str) -> str:
+            for name, new in names.items():
+                text = text.replace(name.replace("_", "-"), new)
+            return text
+
+        allowed = renamed(self.allowed) if isinstance(self.allowed, str) else self.allowed
+        return ConfigError(f"{place}: {renamed(self.key)}", self.value, allowed, renamed(self.remedy))
+
+
+class ConfigErrors(ConfigError):
+    """Several values are wrong; the fields are those of the first.
+
+    Attributes
+    ----------
+    errors : all of them, in order
+    """
+
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        first = errors[0]
+        super().__init__(first.key, first.value, first.allowed, first.remedy)
+        self.errors = tuple(errors)
+        self.args = (self.errors,)
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.errors))
 
 
 class NodesError(AoiError):
@@ -36,6 +101,14 @@ class StorageError(AoiError):
 
 class NothingTrainedError(AoiError):
     """Not one update of the run could be used: its model is the one that it began with."""
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str):
+        return repr(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def install(extra: str) -> str:

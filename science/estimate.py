@@ -100,7 +100,10 @@ class SlopeEstimate:
         """
         if len(sizes) != self.moments.shape[1] or (sizes < 1).any():
             raise ConfigError(
-                f"{len(sizes)} sizes for {self.moments.shape[1]} clients: give each client one, from 1 on"
+                "sizes",
+                len(sizes),
+                f"{self.moments.shape[1]} numbers from 1 on, one a client",
+                "Give each client a size.",
             )
         relative: Floats = sizes / sizes.mean()
         slopes = self.slopes

@@ -50,7 +50,7 @@ class F3ast(LearningSelector):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.step < 1:
-            raise ConfigError(f"step is {self.step}: give β above 0 and below 1, for instance {STEP}.")
+            raise ConfigError("step", self.step, "β above 0 and below 1", f"Write for instance {STEP}.")
 
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n log n)."""

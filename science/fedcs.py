@@ -70,7 +70,10 @@ class FedCS(LearningSelector):
         super().__post_init__()
         if not (self.candidates >= 1 and self.deadline > 0):
             raise ConfigError(
-                f"candidates is {self.candidates} and deadline is {self.deadline} s: give at least 1 and more than 0."
+                "candidates" if self.candidates < 1 else "deadline",
+                self.candidates if self.candidates < 1 else self.deadline,
+                "at least 1" if self.candidates < 1 else "above 0 s",
+                "Raise it.",
             )
 
     def select(self, round_: int, population: Population) -> Selection:

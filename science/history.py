@@ -52,8 +52,10 @@ class History:
         if len(outside):
             j = outside[0]
             raise ConfigError(
-                f"client {who[j]} is recorded in round {when[j]}, outside clients 0 to {clients - 1} and rounds 1 to "
-                f"{rounds}. Check that the record is whole, and that it is of one run."
+                f"round of client {who[j]}",
+                int(when[j]),
+                f"from 1 to {rounds}, for clients 0 to {clients - 1}",
+                "Check that the record is whole, and of one run.",
             )
         order = np.lexsort((who, when))
         return cls(

@@ -81,8 +81,10 @@ class MarkovPolicy:
             most = math.floor(clients * reached)
             remedy = f", or per-round to at most {most}" if most else ""
             raise ConfigError(
-                f"dropout {dropout} is more than 1 − per-round/clients = {float(1 - 1 / mean):g}: too few clients are "
-                f"left to take part; lower dropout to at most that{remedy}"
+                "dropout",
+                dropout,
+                f"at most 1 − per-round/clients = {float(1 - 1 / mean):g}, so that enough clients are left",
+                f"Lower dropout{remedy}.",
             )
         table = tables.optimal(mean, max_age, dropout)
         return cls(table, clients, per_round, "optimal", float(dropout))
@@ -148,7 +150,7 @@ class MarkovPolicy:
     def interval_pmf(self, tail: float = 1e-12) -> NDArray[np.float64]:
         """Return P(X = x) at position x−1, up to the first x with P(X > x) < ``tail`` (0 < tail < 1)."""
         if not 0 < tail < 1:
-            raise ConfigError(f"tail {tail} is not between 0 and 1: give a small probability such as 1e-12")
+            raise ConfigError("tail", tail, "between 0 and 1", "Choose a small probability such as 1e-12.")
         short = np.flatnonzero(self.survival < tail)
         if short.size:
             return (self.survival * self.hazards)[: short[0]]
@@ -212,8 +214,8 @@ def check_sizes(clients: int, per_round: int, max_age: int) -> None:
     """Raise ConfigError unless n, k and m are whole numbers in their ranges."""
     for name, value, least in (("clients", clients, 1), ("per-round", per_round, 1), ("max-age", max_age, 0)):
         if isinstance(value, bool) or not isinstance(value, Integral):
-            raise ConfigError(f"{name} {value!r} is no integer: give a whole number from {least} on")
+            raise ConfigError(name, value, f"a whole number from {least} on", "Give a whole number.")
         if value < least:
-            raise ConfigError(f"{name} {value} is below {least}: give a whole number from {least} on")
+            raise ConfigError(name, value, f"a whole number from {least} on", "Raise it.")
     if per_round > clients:
-        raise ConfigError(f"per-round {per_round} is more than clients {clients}: give at most {clients}")
+        raise ConfigError("per-round", per_round, f"at most clients, {clients}", "Lower it.")

@@ -37,8 +37,10 @@ def own_table(rate: float, max_age: int | None = None, dropout: float = 0.0) -> 
     if oldest > LONGEST:
         remedy = f"raise the rate to at least {1 / LONGEST:g}, or choose systematic participation, which has no table"
         raise ConfigError(
-            f"a client of rate {rate:g} needs a table of {oldest} ages, and {LONGEST} are the most: "
-            f"{remedy if max_age is None else f'lower max-age {max_age}'}"
+            "rate",
+            rate,
+            f"larger: its table would have {oldest} ages, and at most {LONGEST} are possible",
+            f"{remedy if max_age is None else f'Lower max-age {max_age}'}.",
         )
     return (0.0,) * first + (at,) + (later,) * (oldest - first)
 
@@ -82,13 +84,15 @@ class RatedMarkovPolicy:
         check_rates(self.rates)
         tables.check_dropout(self.dropout)
         if self.max_age is not None and self.max_age < 0:
-            raise ConfigError(f"max-age {self.max_age} is below 0: give a whole number from 0 on")
+            raise ConfigError("max-age", self.max_age, "a whole number from 0 on", "Raise it.")
         reached = largest_rate(self.dropout)
         above = np.flatnonzero(self.rates > reached)
         if above.size:
             raise ConfigError(
-                f"client {above[0]} has rate {self.rates[above[0]]:g}, more than 1 − dropout = {reached:g}: "
-                "lower the rate to at most that, or dropout"
+                f"rate of client {above[0]}",
+                self.rates[above[0]],
+                f"at most 1 − dropout = {reached:g}",
+                "Lower the rate, or dropout.",
             )
 
     @property

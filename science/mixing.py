@@ -57,7 +57,7 @@ def rounds_to_mix(hazards: Floats, tolerance: float = 0.05) -> int | None:
     None if there is none, as for the optimal table when k divides n and m ≥ n/k − 1: everybody moves in step for ever.
     """
     if not 0 < tolerance < 1:
-        raise ConfigError(f"tolerance {tolerance} is not between 0 and 1: give a distance such as 0.05")
+        raise ConfigError("tolerance", tolerance, "between 0 and 1", "Choose a distance such as 0.05.")
     if 1 - 1 / period(hazards) >= tolerance:  # a chain of period c stays within one c-th of its ages
         return None
     reachable = int(np.count_nonzero(age.survival(hazards)))

@@ -78,7 +78,9 @@ def packings(payments: Floats, budget: float) -> NDArray[np.bool_]:
     """
     clients = payments.size
     if clients > _MOST_PACKED:
-        raise ConfigError(f"packings of {clients} clients: at most {_MOST_PACKED}; use lagrangian_floor for more")
+        raise ConfigError(
+            "clients", clients, f"at most {_MOST_PACKED} for packings", "Use lagrangian_floor for more clients."
+        )
     sets = (np.arange(2**clients)[:, None] >> np.arange(clients) & 1).astype(bool)
     # A hair above B: a set that fits by decimal arithmetic must not be lost to binary rounding, and a set too many
     # only lowers the bound.
@@ -112,15 +114,16 @@ def packing_bound(payments: Floats, sensitivities: Floats, budget: float) -> flo
         optimize: Any = import_module("scipy.optimize")
     except ImportError as error:
         raise ConfigError(
-            "packing_bound solves a linear programme and needs SciPy, which is not installed: "
-            f"{install('sim')}, or use lagrangian_floor"
+            "scipy", None, "installed for packing_bound", f"Install it: {install('sim')}, or use lagrangian_floor."
         ) from error
     sets = packings(payments, budget)
     if not sets.any(axis=0).all():
         client = int(np.flatnonzero(~sets.any(axis=0))[0])
         raise ConfigError(
-            f"client {client} can never be chosen (payment {payments[client]:g} > budget {budget:g}), and P2 has no "
-            "finite floor: leave it out or raise the budget"
+            f"payment of client {client}",
+            payments[client],
+            f"at most budget, {budget:g}, for P2 to have a finite floor",
+            "Leave the client out, or raise the budget.",
         )
     count, clients = sets.shape
     cost = np.concatenate([np.zeros(count), sensitivities / clients])
@@ -136,7 +139,9 @@ def packing_bound(payments: Floats, sensitivities: Floats, budget: float) -> flo
             bounds[row] = -h
         solution = optimize.linprog(cost, A_ub=rows, b_ub=bounds, A_eq=frequencies, b_eq=[1.0])
         if solution.status != 0:
-            raise ConfigError(f"packing_bound: the linear programme was not solved ({solution.message})")
+            raise ConfigError(
+                "packing_bound", None, f"a solvable linear program ({solution.message})", "Use lagrangian_floor."
+            )
         rates = np.maximum(sets.T @ solution.x[:count], 1e-9)
         # At rate x the tightest cut is that of h = ⌊1/x⌋; doubling at most keeps the programme well scaled.
         tightest = np.minimum(np.floor(1 / rates), 2 * steepest)

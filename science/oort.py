@@ -59,11 +59,11 @@ class OortSettings:
     def __post_init__(self) -> None:
         for name in ("exploring", "decay", "least_exploring", "cut_off", "clip", "passed_over", "pace", "pacing"):
             if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}: give a share from 0 to 1.")
-        if not (self.penalty >= 0 and (self.most is None or self.most >= 0) and self.window >= 1):
-            raise ConfigError(
-                f"penalty is {self.penalty}, most is {self.most} and window is {self.window}: give at least 0, 0 and 1."
-            )
+                raise ConfigError(name, getattr(self, name), "a share from 0 to 1", "Choose another share.")
+        for name, least in (("penalty", 0), ("most", 0), ("window", 1)):
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise ConfigError(name, value, f"at least {least}", "Raise it.")
 
     def exploration(self, round_: int) -> float:
         """Return ε of a round.

@@ -16,7 +16,7 @@ from typing import get_args
 import numpy as np
 
 from aoi_fl.science import draws
-from aoi_fl.science.errors import ConfigError, did_you_mean
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.rates import Floats, exact
 
@@ -37,7 +37,7 @@ def make_phases(rule: PhaseRule, rates: Floats, seed: int) -> Floats:
             return spread_phases(rates, seed)
         case _:
             known = get_args(PhaseRule)
-            raise ConfigError(f"phases is {rule!r}: give one of {', '.join(known)}.{did_you_mean(rule, known)}")
+            raise ConfigError("phases", rule, known, "Choose one of these.")
 
 
 def spread_phases(rates: Floats, seed: int) -> Floats:

@@ -47,8 +47,7 @@ class PowerOfChoice(LearningSelector):
         super().__post_init__()
         if self.candidates < self.per_round:
             raise ConfigError(
-                f"candidates is {self.candidates}, but clients-per-round, {self.per_round}, are chosen from them: give "
-                "at least that many."
+                "candidates", self.candidates, f"at least clients-per-round, {self.per_round}", "Raise it."
             )
 
     def select(self, round_: int, population: Population) -> Selection:

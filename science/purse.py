@@ -119,7 +119,7 @@ class BudgetAccount:
 
     def __post_init__(self) -> None:
         if not self.total > 0:
-            raise ConfigError(f"the total budget is {self.total:g}: it must be a positive number, or be left out")
+            raise ConfigError("total-budget", self.total, "a positive number", "Raise it, or leave it out.")
 
     @property
     def left(self) -> float:
@@ -156,4 +156,4 @@ class BudgetAccount:
 def check_budget(budget: float) -> None:
     """Raise ConfigError for a budget that is not a positive, finite number."""
     if not (budget > 0 and math.isfinite(budget)):
-        raise ConfigError(f"budget is {budget}: it must be a positive number, in the unit of the payments")
+        raise ConfigError("budget", budget, "a positive number, in the unit of the payments", "Raise it.")

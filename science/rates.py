@@ -12,7 +12,7 @@ from typing import TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.science.errors import ConfigError, did_you_mean
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import RateRule
 from aoi_fl.science.tables import decimal
 
@@ -41,7 +41,9 @@ def equal_rates(clients: int, per_round: int) -> Floats:
     [0.75, 0.75, 0.75, 0.75]
     """
     if not 1 <= per_round <= clients:
-        raise ConfigError(f"per-round is {per_round}: with {clients} clients give 1 to {clients}")
+        raise ConfigError(
+            "per-round", per_round, f"from 1 to {clients}, the number of clients", "Choose another number."
+        )
     return np.full(clients, per_round / clients)
 
 
@@ -69,16 +71,21 @@ def size_rates(sizes: NDArray[np.int64], per_round: int, most: float = 1.0) -> t
     """
     clients = len(sizes)
     if not 0 < most <= 1:
-        raise ConfigError(f"a largest rate of {most} is not in (0, 1]: give 1, or 1 − dropout")
+        raise ConfigError("largest rate", most, "above 0 and at most 1", "Give 1, or 1 − dropout.")
     if not 1 <= per_round <= clients * decimal(most):
         raise ConfigError(
-            f"per-round is {per_round}: {clients} clients of rate {most:g} at most give 1 to {clients * most:g}"
+            "per-round",
+            per_round,
+            f"from 1 to {clients * most:g}, for {clients} clients of rate {most:g} at most",
+            "Choose another number.",
         )
     empty = np.flatnonzero(sizes < 1)
     if empty.size:
         raise ConfigError(
-            f"client {empty[0]} has {sizes[empty[0]]} examples: its rate in proportion would be 0; leave it out, or "
-            "choose equal rates"
+            f"size of client {empty[0]}",
+            int(sizes[empty[0]]),
+            "at least 1, for a rate in proportion",
+            "Leave the client out, or choose equal rates.",
         )
     falling = np.sort(sizes)[::-1]
     rest = np.cumsum(falling[::-1])[::-1]  # Σ d of those that are left when the first 0, 1, 2, … are capped
@@ -107,17 +114,21 @@ def given_rates(values: Sequence[float | None], per_round: int, names: Sequence[
     [0.5, 0.25, 0.25]
     """
     if len(values) != len(names):
-        raise ConfigError(f"{len(values)} rates for {len(names)} clients: give one rate for each client")
+        raise ConfigError("rates", len(values), f"{len(names)} numbers, one a client", "Give each client a rate.")
     for name, value in zip(names, values, strict=True):
         if value is None or np.isnan(value):
-            raise ConfigError(f"client {name} has no rate: give it a number above 0, at most 1")
+            raise ConfigError(
+                f"rate of client {name}", None, "a number above 0 and at most 1", "Give this client a rate."
+            )
     rates = np.asarray(values, dtype=np.float64)
     check_rates(rates, names)
     total = float(rates.sum())
     if abs(total - per_round) > _OFF:
         raise ConfigError(
-            f"the clients' rates add up to {total:.9g}, not to per-round {per_round}: multiply each by "
-            f"{per_round / total:.9g}, or change per-round"
+            "sum of the clients' rates",
+            f"{total:.9g}",
+            f"per-round, {per_round}",
+            f"Multiply each rate by {per_round / total:.9g}, or change per-round.",
         )
     return rates
 
@@ -128,7 +139,7 @@ def check_rates(rates: Floats, names: Sequence[str] | None = None) -> None:
     if wrong.size:
         name = names[wrong[0]] if names else wrong[0]
         raise ConfigError(
-            f"client {name} has rate {rates[wrong[0]]:g}: give a number above 0 ({_RAREST} on), at most 1"
+            f"rate of client {name}", rates[wrong[0]], f"at least {_RAREST} and at most 1", "Choose another rate."
         )
 
 
@@ -156,6 +167,4 @@ def check_rule(rule: str) -> None:
     """Raise ConfigError unless a rule needs nothing but sizes."""
     known = get_args(RateRule)[:2]
     if rule not in known:
-        raise ConfigError(
-            f"rates is {rule!r}: give one of {', '.join(known)}, or the rates themselves.{did_you_mean(rule, known)}"
-        )
+        raise ConfigError("rates", rule, (*known, "the rates themselves"), "Choose one of these.")

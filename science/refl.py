@@ -49,7 +49,7 @@ class Refl(LearningSelector):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rest < 0:
-            raise ConfigError(f"rest is {self.rest}: give 0 rounds or more.")
+            raise ConfigError("rest", self.rest, "at least 0 rounds", "Raise it.")
 
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n log n)."""

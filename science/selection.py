@@ -207,6 +207,4 @@ def smallest(keys: NDArray[np.float64], eligible: NDArray[np.bool_], count: int)
 def check_per_round(per_round: int) -> None:
     """Raise ConfigError unless at least one client is wanted."""
     if per_round < 1:
-        raise ConfigError(
-            f"clients-per-round is {per_round}, but a selector needs at least 1 client a round. Raise it."
-        )
+        raise ConfigError("clients-per-round", per_round, "at least 1", "Raise it.")

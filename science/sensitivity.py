@@ -36,7 +36,7 @@ class ConvergenceConstants:
         for field in fields(self):
             value = getattr(self, field.name)
             if not (value > 0 and np.isfinite(value)):
-                raise ConfigError(f"{field.name} is {value}: it must be positive and finite")
+                raise ConfigError(field.name, value, "positive and finite", "Correct the value.")
 
 
 def alphas(sizes: NDArray[np.int64], constants: ConvergenceConstants) -> Floats:

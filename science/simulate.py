@@ -90,9 +90,9 @@ def simulate(
         shall be unbiased and the policy has no rates.
     """
     if rounds < 1:
-        raise ConfigError(f"rounds is {rounds}, but at least 1 round must be played. Raise it.")
+        raise ConfigError("rounds", rounds, "at least 1", "Raise it.")
     if start not in get_args(Start):
-        raise ConfigError(f"start is {start!r}, but ages start either from the 'stationary' law or at 'zero'.")
+        raise ConfigError("start", start, ("stationary", "zero"), "Choose one of these.")
     there = availability or (lambda round_: population.available) if clock is None else clock.here
     arrived: Arrived = (lambda round_, chosen: chosen & there(round_)) if clock is None else clock.play
 
@@ -105,8 +105,10 @@ def simulate(
     else:
         if len(population.ages) != policy.clients:
             raise ConfigError(
-                f"the policy is made for {policy.clients} clients, but the population has {len(population.ages)}. Make "
-                "them equal."
+                "clients",
+                len(population.ages),
+                f"{policy.clients}, as the policy is made for",
+                "Make the two numbers equal.",
             )
         weighting = weighting or "equal"
         if isinstance(policy, SystematicPolicy | SystematicRule):
@@ -174,7 +176,12 @@ def long_run_rates(policy: Decentralised | Selector, population: Population) -> 
         case _:
             if is_decentralised(policy) and (known := cast(FreeRule, policy).rates()) is not None:
                 return known
-            raise ConfigError(f"unbiased weights need rates, which {type(policy).__name__} has none of: choose another")
+            raise ConfigError(
+                "weights",
+                "unbiased",
+                f"another kind, because {type(policy).__name__} has no rates",
+                "Choose weights equal or size.",
+            )
 
 
 def _markov(

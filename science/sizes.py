@@ -57,8 +57,7 @@ def scaled(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
     spare = total - len(sizes)
     if spare < 0:
         raise ConfigError(
-            f"{total} examples cannot be shared among {len(sizes)} clients, one each at least. Use fewer clients or "
-            "a larger data set."
+            "examples", total, f"at least {len(sizes)}, one a client", "Use fewer clients or a larger data set."
         )
     quota = spare * (sizes / sizes.sum())
     shares: NDArray[np.int64] = np.floor(quota).astype(np.int64)
@@ -90,6 +89,8 @@ def _bounds(spec: str, low: str, high: str) -> tuple[int, int]:
 
 def _refuse(spec: str, why: str) -> NoReturn:
     raise ConfigError(
-        f"sizes is {spec!r}, but {why}. Write equal, zipf:A (A above 1, for instance zipf:2.0) or uniform:LO:HI "
-        "(whole numbers, for instance uniform:100:1000)."
+        "sizes",
+        spec,
+        f"equal, zipf:A (A above 1) or uniform:LO:HI (whole numbers): {why}",
+        "Write for instance zipf:2.0 or uniform:100:1000.",
     )

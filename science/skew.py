@@ -66,8 +66,10 @@ def skew(weights: Floats, losses: Floats, minima: Floats, importances: Floats) -
     gap = objective_gap(losses, minima, importances)
     if not gap > 0:
         raise ConfigError(
-            f"the global loss exceeds the mean of the local minima by {gap:g}, which must be positive: train the local "
-            "models longer"
+            "loss of the global model minus the mean of the local minima",
+            gap,
+            "positive",
+            "Train the local models longer.",
         )
     return float(weights @ (losses - minima)) / gap
 
@@ -118,7 +120,9 @@ def selection_skew(
     """
     played = np.flatnonzero(weights.any(axis=1))
     if not played.size:
-        raise ConfigError(f"none of the {len(weights)} rounds had participants: there is no skew to measure")
+        raise ConfigError(
+            "participants", 0, f"at least one in {len(weights)} rounds, for a skew to measure", "Run more rounds."
+        )
     return SelectionSkew(
         np.array([skew(weights[t], losses[t], minima, importances) for t in played]),
         np.array([skew(weights[t], optimum_losses, minima, importances) for t in played]),
@@ -129,5 +133,8 @@ def _check_importances(importances: Floats) -> None:
     total = float(importances.sum())
     if (importances < 0).any() or abs(total - 1) > 1e-9:
         raise ConfigError(
-            f"importances sum to {total:g} and go from {importances.min():g}: give shares q_k ≥ 0 of sum 1"
+            "importances",
+            f"{total:g} in sum, {importances.min():g} at least",
+            "shares q_k ≥ 0 of sum 1",
+            "Divide them by their sum.",
         )

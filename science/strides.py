@@ -42,7 +42,9 @@ class Strides:
         check_rates(rates)
         wrong = np.flatnonzero(~((phases >= 0) & (phases < 1)))
         if wrong.size:
-            raise ConfigError(f"client {wrong[0]} has phase {phases[wrong[0]]}: a phase is at least 0 and below 1")
+            raise ConfigError(
+                f"phase of client {wrong[0]}", phases[wrong[0]], "at least 0 and below 1", "Choose another phase."
+            )
         check_jitter(jitter)
         distinct, which = np.unique(rates, return_inverse=True)
         fractions = [exact(rate) for rate in distinct.tolist()]
@@ -155,4 +157,4 @@ class ClientStride:
 def check_jitter(jitter: float) -> None:
     """Raise ConfigError unless J is in [0, 1]."""
     if not 0 <= jitter <= 1:
-        raise ConfigError(f"jitter is {jitter}: give the share of a stride to put off a participation by, 0 to 1")
+        raise ConfigError("jitter", jitter, "a share of the stride, from 0 to 1", "Choose another share.")

@@ -60,7 +60,12 @@ class SystematicPolicy:
 
     def __post_init__(self) -> None:
         if len(self.rates) != len(self.phases):
-            raise ConfigError(f"{len(self.phases)} phases for {len(self.rates)} rates: give each client one of both")
+            raise ConfigError(
+                "phases",
+                len(self.phases),
+                f"{len(self.rates)} numbers, as many as rates",
+                "Give each client one of both.",
+            )
         self.strides  # noqa: B018  refuses what is out of range
 
     @classmethod

@@ -55,8 +55,10 @@ def optimal_steps(mean: Fraction, max_age: int | None = None, dropout: float = 0
     reached = 1 - decimal(dropout)
     if reached * mean < 1 - _ROUNDING:
         raise ConfigError(
-            f"dropout {dropout} leaves too little for a mean wait of {float(mean):g} rounds: lower dropout to at most "
-            f"{float(1 - 1 / mean):g}, or the rate to at most {float(reached):g}"
+            "dropout",
+            dropout,
+            f"at most {float(1 - 1 / mean):g} for a mean wait of {float(mean):g} rounds",
+            f"Lower dropout, or the rate to at most {float(reached):g}.",
         )
     reached = max(reached, 1 / mean)
     first = math.floor(mean - 1 / reached)
@@ -83,7 +85,7 @@ def increasing(mean: Fraction, max_age: int, exponent: float = 1.0) -> Probabili
     the larger α, the sharper the rise. A mean of 1 is the limit s → ∞, with p = 1 at every age.
     """
     if not (math.isfinite(exponent) and exponent > 0):
-        raise ConfigError(f"exponent {exponent} is not above 0: give a positive number, 1 for the usual table")
+        raise ConfigError("exponent", exponent, "positive", "Choose 1 for the usual table.")
     if mean == 1:
         return (1.0,) * (max_age + 1)
     powers = exponent * np.log(np.arange(1, max_age + 2))
@@ -111,4 +113,4 @@ def increasing(mean: Fraction, max_age: int, exponent: float = 1.0) -> Probabili
 def check_dropout(dropout: float) -> None:
     """Raise ConfigError unless d is in [0, 1)."""
     if not 0 <= dropout < 1:
-        raise ConfigError(f"dropout {dropout} is not in [0, 1): give the probability of being out of reach, 0 for none")
+        raise ConfigError("dropout", dropout, "in [0, 1): the probability that an update is lost", "Choose 0 for none.")

@@ -53,8 +53,10 @@ def random_weight_moments(sizes: NDArray[np.int64], per_round: int) -> tuple[flo
     steps = len(distinct) * clients * per_round * reach
     if steps > _MOST_STEPS:
         raise ConfigError(
-            f"Σ of {clients} clients with {len(distinct)} different sizes would take {steps:.0e} steps, at most "
-            f"{_MOST_STEPS:.0e} are made: use estimate_random_weight_variance"
+            "sizes",
+            f"{len(distinct)} different for {clients} clients",
+            f"fewer: Σ would take {steps:.0e} steps, and at most {_MOST_STEPS:.0e} are possible",
+            "Use estimate_random_weight_variance.",
         )
     square = means_square = 0.0
     for size, number in zip(distinct.tolist(), copies.tolist(), strict=True):
@@ -114,7 +116,7 @@ def estimate_random_weight_variance(sizes: NDArray[np.int64], per_round: int, sa
     """
     _check(sizes, per_round)
     if samples < 2:
-        raise ConfigError(f"samples is {samples}: a variance and its error need at least 2")
+        raise ConfigError("samples", samples, "at least 2, for a variance and its error", "Raise it.")
 
     def rounds() -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
         generator = draws.generator(seed, 0, "weights")
@@ -137,7 +139,7 @@ def proportional_weight_variance(sizes: NDArray[np.int64], per_round: int) -> fl
     Source: Theorem 4. Equal sizes give (1 − 1/n)/k.
     """
     if per_round < 1:
-        raise ConfigError(f"per-round is {per_round}: give at least 1")
+        raise ConfigError("per-round", per_round, "at least 1", "Raise it.")
     shares = sizes / sizes.sum()
     return float(shares @ (1 - shares)) / per_round
 
@@ -154,6 +156,8 @@ def unbiased_weight_variance(sizes: NDArray[np.int64], rates: NDArray[np.float64
 
 def _check(sizes: NDArray[np.int64], per_round: int) -> None:
     if not 1 <= per_round <= len(sizes):
-        raise ConfigError(f"per-round is {per_round}: with {len(sizes)} clients give 1 to {len(sizes)}")
+        raise ConfigError(
+            "per-round", per_round, f"from 1 to {len(sizes)}, the number of clients", "Choose another number."
+        )
     if not np.issubdtype(sizes.dtype, np.integer) or (sizes < 1).any():
-        raise ConfigError(f"sizes go from {sizes.min()} and are of type {sizes.dtype}: give whole numbers from 1 on")
+        raise ConfigError("sizes", f"{sizes.dtype} from {sizes.min()}", "whole numbers from 1 on", "Correct the sizes.")

@@ -11,7 +11,7 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.science.errors import ConfigError, did_you_mean
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import Weighting
 
 Floats = NDArray[np.float64]
@@ -54,27 +54,34 @@ def weigh(
         case "size":
             parts *= sizes[clients]
             if len(clients) and not parts.sum() > 0:
-                raise ConfigError("weights by size need examples, and those who take part have none: choose equal ones")
+                raise ConfigError(
+                    "examples", 0, "at least one among the participants, for weights by size", "Choose equal weights."
+                )
             parts /= parts.sum()
         case "unbiased":
             if len(clients) and not sizes.sum() > 0:
-                raise ConfigError("unbiased weights need examples, and no client has any: choose equal ones")
+                raise ConfigError(
+                    "examples", 0, "at least one among all clients, for unbiased weights", "Choose equal weights."
+                )
             parts *= (1 if draws is None else draws) * sizes[clients] / sizes.sum() / _known(rates, clients)
         case _:
             known = get_args(Weighting)
-            near = did_you_mean(weighting, known)
-            raise ConfigError(f"weights is {weighting!r}: give one of {', '.join(known)}.{near}")
+            raise ConfigError("weights", weighting, known, "Choose one of these.")
     return parts
 
 
 def _known(rates: Floats | None, clients: NDArray[np.int64]) -> Floats:
     if rates is None:
-        raise ConfigError("unbiased weights need every client's rate, and this policy has none: choose equal or size")
+        raise ConfigError(
+            "weights", "unbiased", "equal or size, because this policy has no rates", "Choose equal or size."
+        )
     chosen = rates[clients]
     unknown = np.flatnonzero(~(chosen > 0))
     if unknown.size:
         raise ConfigError(
-            f"client {clients[unknown[0]]} has rate {chosen[unknown[0]]:g}: unbiased weights need every client's rate, "
-            "above 0; give it one, or choose equal or size"
+            f"rate of client {clients[unknown[0]]}",
+            chosen[unknown[0]],
+            "above 0 for unbiased weights",
+            "Give it a rate, or choose equal or size.",
         )
     return chosen

@@ -50,7 +50,7 @@ def threshold(charge: float, payments: Floats, sensitivities: Floats, budget: fl
     [3]
     """
     if not (charge >= 0 and np.isfinite(charge)):
-        raise ConfigError(f"charge is {charge}: a service charge is a finite number ≥ 0")
+        raise ConfigError("charge", charge, "a finite number ≥ 0", "Choose another charge.")
     ages = np.floor(-0.5 + np.sqrt(0.25 + 2.0 * charge * payments / (budget * sensitivities))).astype(np.int64)
     # The root may be rounded across an integer; the index itself decides, so that (25) and (26) always agree.
     ages -= (ages > 0) & (whittle_index(ages - 1, payments, sensitivities, budget) > charge)

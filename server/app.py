@@ -65,8 +65,10 @@ def play(grid: Grid, config: RunConfig) -> Path:
         speak_json(folder.name)
     if config.clock and clock_of(grid).simulated is None:
         raise ConfigError(
-            f"clock is {config.clock!r}, but only the local engine simulates time: start the run with aoi run, or "
-            "leave clock out."
+            "clock",
+            config.clock,
+            "empty, because only the local engine simulates time",
+            "Start the run with aoi run, or leave clock out.",
         )
     sgd.threads(config.threads)
     task = Task(

@@ -1,13 +1,13 @@
 """The configuration of a run: one model over Flower's flat keys, checked whole before the first message."""
 
-import re
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args, get_origin
 
 from pydantic import ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
-from aoi_fl.learning.settings import DATASETS, MODELS, kebab
-from aoi_fl.science.errors import ConfigError, did_you_mean
+from aoi_fl.learning.settings import kebab
+from aoi_fl.science.errors import NAMES, ConfigError, ConfigErrors, did_you_mean
 from aoi_fl.server.keys import RunKeys
 from aoi_fl.server.rules import conflicts
 
@@ -18,7 +18,7 @@ class RunConfig(RunKeys):
     @model_validator(mode="after")
     def _feasible(self) -> Self:
         for conflict in conflicts(self):
-            raise ValueError(conflict)
+            raise conflict
         return self
 
     @classmethod
@@ -28,12 +28,13 @@ class RunConfig(RunKeys):
         Raises
         ------
         ConfigError
-            One paragraph that names every wrong key, its value, what is allowed and what to do.
+            Key, value, what is allowed and what to do, for every wrong key.
         """
         try:
             return cls.model_validate(dict(values)).resolved()
         except ValidationError as error:
-            raise ConfigError(" ".join(_sentence(e) for e in error.errors())) from None
+            errors = [_as_error(e) for e in error.errors()]
+            raise (errors[0] if len(errors) == 1 else ConfigErrors(errors)) from None
 
     def flat(self) -> dict[str, bool | int | float | str]:
         """Return the configuration as Flower's flat mapping."""
@@ -45,19 +46,34 @@ def variable(key: str) -> str:
     return "AOI_" + key.upper().replace("-", "_")
 
 
-def _sentence(error: Any) -> str:
-    key = kebab(str(error["loc"][0])) if error["loc"] else None
+def _as_error(error: Any) -> ConfigError:
+    """Return an error of pydantic with the names and the remedy of this project."""
+    if isinstance(cause := error.get("ctx", {}).get("error"), ConfigError):
+        return cause
+    name = str(error["loc"][0])
+    key, remedy = kebab(name), f"Set it with -c {kebab(name)}=VALUE (a cluster: {variable(kebab(name))})."
     if error["type"] == "extra_forbidden":
-        keys = sorted(kebab(name) for name in RunConfig.model_fields)
-        return f"{key} is no run key.{did_you_mean(str(key), keys)} The keys are {', '.join(keys)}."
-    message = str(error["msg"]).removeprefix("Value error, ")
-    if key is None:
-        return f"{message}."
-    if key == "run-name":
-        message = "use letters, digits, '.', '_' and '-', at most 100, beginning with a letter or a digit"
-    allowed = re.findall(r"'([^']+)'", str(error.get("ctx", {}).get("expected", "")))
-    known = {"dataset": DATASETS, "model": MODELS}.get(str(key), allowed)
-    near = did_you_mean(str(error["input"]), known)
-    remedy = f"Set it with -c {key}=VALUE (a cluster: {variable(key)})."
-    ending = "" if message.endswith("?") else "."
-    return f"{key} is {error['input']!r}: {message[0].lower()}{message[1:]}{ending}{near} {remedy}"
+        keys = sorted(map(kebab, RunConfig.model_fields))
+        near = did_you_mean(key, keys).strip()
+        return ConfigError(key, None, f"a run key: {', '.join(keys)}", near or "Choose one of these.")
+    name = next(field for field in RunConfig.model_fields if key == kebab(field))
+    return ConfigError(key, error["input"], allowed(RunConfig.model_fields[name]), remedy)
+
+
+def allowed(field: FieldInfo) -> str | tuple[str, ...]:
+    """Return what a key may be: its values, or its range in words.
+
+    >>> allowed(RunConfig.model_fields["jitter"]), allowed(RunConfig.model_fields["trains"])
+    ('a number from 0 to 1', ('selected', 'all'))
+    """
+    if get_origin(field.annotation) is Literal:
+        return get_args(field.annotation)
+    if field.annotation is bool:
+        return "true or false"
+    if field.annotation is str:
+        return NAMES if field.metadata else "a text"
+    bounds = {name: getattr(part, name) for part in field.metadata for name in part.__slots__}
+    low = f"above {bounds['gt']:g} and at most" if "gt" in bounds else f"from {bounds['ge']:g} to"
+    high = bounds["lt"] - 1 if "lt" in bounds else bounds["le"]
+    kind, most = ("whole number", str(high)) if field.annotation is int else ("number", f"{high:g}")
+    return f"a {kind} {low} {most}"

@@ -121,7 +121,7 @@ def _writing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ConfigError(
-            f"the run's folder {folder} cannot be written: {error.strerror}. Set runs-dir to a folder you can write."
+            "runs-dir", folder, f"a folder that you can write ({error.strerror})", "Set runs-dir to another folder."
         ) from error
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field, field_validator
 
 from aoi_fl.learning.settings import TaskSettings, kebab
-from aoi_fl.science.errors import did_you_mean
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import AbsenceRule, Ageing, PhaseRule, RateRule
 from aoi_fl.server.over_selection import over_selected
 from aoi_fl.strategies.registry import OWN, POLICIES, is_policy
@@ -137,8 +137,7 @@ class RunKeys(TaskSettings):
     @classmethod
     def _known_policy(cls, value: str) -> str:
         if not is_policy(value):
-            near = did_you_mean(value, POLICIES).rstrip(".")
-            raise ValueError(f"choose one of {', '.join(POLICIES)}, or {OWN} for your own.{near}".rstrip("."))
+            raise ConfigError("policy", value, (*POLICIES, OWN), "Choose one of these.")
         return value
 
     @field_validator("track")
@@ -147,11 +146,11 @@ class RunKeys(TaskSettings):
         found = [name.strip() for name in value.split(",") if name.strip()]
         for i, name in enumerate(found):
             if name not in TRACKERS:
-                raise ValueError(
-                    f"choose of {', '.join(TRACKERS)}, separated by commas.{did_you_mean(name, TRACKERS)}".rstrip(".")
-                )
+                raise ConfigError("track", name, tuple(TRACKERS), "Choose some of these, separated by commas.")
             if name in found[:i]:
-                raise ValueError(f"{name} is named twice")
+                raise ConfigError(
+                    "track", value, f"names that differ, and {name} is there twice", "Leave one of them out."
+                )
         return ",".join(found)
 
     @property

@@ -112,8 +112,10 @@ class Ledger:
             self._renew()
         except sqlite3.Error as error:
             raise ConfigError(
-                f"the ledger {path} cannot be opened: {error}. Check that the folder can be written and has room, "
-                "or choose another with runs-dir."
+                "runs-dir",
+                path,
+                f"a place where a ledger can be opened ({error})",
+                "Check that the folder can be written and has room, or choose another with runs-dir.",
             ) from error
 
     def _renew(self) -> None:
@@ -255,8 +257,7 @@ def read_run(path: Path) -> dict[str, Any]:
 def _open(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise ConfigError(
-            f"there is no ledger at {path}. Give the folder of a run, one that holds {path.name}, or the name of one "
-            "under runs/."
+            "run", path, f"the folder of a run, with {path.name}, or the name of a run under runs/", "Check the name."
         )
     db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     db.row_factory = sqlite3.Row

@@ -16,10 +16,18 @@ def over_selected(per_round: int, factor: float) -> int:
 
 def check_over_selection(factor: float, per_round: int, clients: int, weights: str) -> None:
     """Raise ConfigError where a factor above 1 does not go with the weights, or takes more clients than there are."""
-    what, sent = f"over-selection is {factor:g}", over_selected(per_round, factor)
+    sent = over_selected(per_round, factor)
     if weights == "unbiased":
-        raise ConfigError(f"{what}, and weights is unbiased: who is fast would count too much; set one of them back")
+        raise ConfigError(
+            "over-selection",
+            factor,
+            "1 with weights=unbiased, because fast clients would count too much",
+            "Leave over-selection or weights out.",
+        )
     if sent > clients:
         raise ConfigError(
-            f"{what}, which makes {sent} of {per_round} clients a round, more than num-clients, {clients}: lower it"
+            "over-selection",
+            factor,
+            f"smaller: it makes {sent} of {per_round} clients a round, and num-clients is {clients}",
+            "Lower it.",
         )

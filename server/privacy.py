@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from aoi_fl.learning.settings import kebab
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.keys import RunKeys
 
 _KEYS = ("clip", "noise_multiplier", "bands", "delta", "max_epsilon")
@@ -38,50 +40,42 @@ def bands(config: RunKeys) -> int:
     return (config.bands or min(separation(config), config.num_server_rounds)) if config.privacy == "banded" else 1
 
 
-def private_conflicts(config: RunKeys) -> Iterator[str]:
-    """Yield what does not go together with the privacy that a run asks for."""
-    if config.privacy == "none":
+def private_conflicts(config: RunKeys) -> Iterator[ConfigError]:
+    """Yield an error for each combination that is not possible with the privacy of a run."""
+    privacy = config.privacy
+    if privacy == "none":
         for name in _KEYS:
-            if getattr(config, name) != RunKeys.model_fields[name].default:
-                key = name.replace("_", "-")
-                yield (
-                    f"{key} is {getattr(config, name):g}, but privacy is none, which does not use it: leave it out, or "
-                    "set privacy to white or banded"
-                )
+            if (value := getattr(config, name)) != RunKeys.model_fields[name].default:
+                allowed = "left out: privacy is none, which does not use it"
+                yield ConfigError(kebab(name), value, allowed, "Leave it out, or set privacy to white or banded.")
         return
-    asked = f"privacy is {config.privacy}"
     if config.weights not in ("auto", "equal"):
-        yield f"{asked}, but weights is {config.weights}: every client weighs the same in a private run; leave it out"
+        allowed = f"auto or equal with privacy={privacy}, where every client weighs the same"
+        yield ConfigError("weights", config.weights, allowed, "Leave it out.")
     if config.late_rounds:
-        yield (
-            f"{asked}, but late-rounds is {config.late_rounds}: a late update would bring two participations of a "
-            "client closer together; leave it out"
-        )
+        allowed = f"0 with privacy={privacy}: a late update would bring two participations of a client closer together"
+        yield ConfigError("late-rounds", config.late_rounds, allowed, "Leave it out.")
     if config.policy in _BY_DATA or config.sensitivities == "estimated":
-        yield (
-            f"{asked}, but policy {config.policy} chooses by what clients report of their data, which no noise of the "
-            "model hides: choose another policy, for instance markov-optimal"
-        )
+        allowed = f"none, because policy {config.policy} selects by reports about data, which no noise hides"
+        yield ConfigError("privacy", privacy, allowed, "Choose another policy, for instance markov-optimal.")
     if config.delta * config.num_clients >= 1:
-        yield (
-            f"delta is {config.delta:g}, which allows to give away one of {config.num_clients} clients whole: set it "
-            f"below 1/num-clients, {1 / config.num_clients:.3g}"
-        )
-    if config.privacy == "white" and config.bands > 1:
-        yield f"{asked}, which has one band, but bands is {config.bands}: leave bands out, or set privacy to banded"
-    if config.privacy == "banded":
+        allowed = f"below 1/num-clients, {1 / config.num_clients:.3g}"
+        yield ConfigError("delta", config.delta, allowed, "Lower it.")
+    if privacy == "white" and config.bands > 1:
+        yield ConfigError("bands", config.bands, "1 with privacy=white", "Leave bands out, or set privacy to banded.")
+    if privacy == "banded":
         apart = separation(config)
         if apart == 1:
             why = f"policy {config.policy}"
             why += " with learned absence or dropout" if config.absence == "learned" or config.adaptive_dropout else ""
             why += f" with rates {config.rates}" if config.rates != "equal" else ""
             why += f" with jitter {config.jitter:g}" if config.jitter else ""
-            yield (
-                f"{asked}, but {why} lets a client take part in two rounds running: set privacy to white, or choose "
-                f"one of the policies {', '.join(_SEPARATED)} with equal rates and at most half of the clients a round"
+            remedy = (
+                f"Set privacy to white, or choose one of the policies {', '.join(_SEPARATED)} with equal rates and at "
+                "most half of the clients a round."
             )
+            allowed = f"white, because {why} lets a client take part in two consecutive rounds"
+            yield ConfigError("privacy", privacy, allowed, remedy)
         elif config.bands > apart:
-            yield (
-                f"bands is {config.bands}, but under policy {config.policy} clients take part as soon as {apart} "
-                f"rounds after their last time: set bands to at most {apart}"
-            )
+            allowed = f"at most {apart}, the fewest rounds between two participations under policy {config.policy}"
+            yield ConfigError("bands", config.bands, allowed, f"Set bands to at most {apart}.")

@@ -8,7 +8,7 @@ from typing import Any
 
 from flwr.app import ArrayRecord
 
-from aoi_fl.science.errors import ConfigError, StorageError
+from aoi_fl.science.errors import NAMES, ConfigError, StorageError
 from aoi_fl.server.folder import LEDGER, make_run_folder, only_player
 from aoi_fl.server.ledger import Ledger, ending
 from aoi_fl.server.logs import tell
@@ -40,8 +40,10 @@ class Recording:
     def __init__(self, name: str, runs_dir: str | Path = "runs") -> None:
         if not _NAME.fullmatch(name):
             raise ConfigError(
-                f"the run's name is {name!r}: use letters, digits, '.', '_' and '-', at most 100, beginning with a "
-                "letter or a digit."
+                "run-name",
+                name,
+                NAMES,
+                "Choose another name.",
             )
         self.folder = Path(runs_dir) / name
         self._held = ExitStack()

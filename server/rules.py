@@ -1,8 +1,9 @@
-"""Which values of run keys do not go together: each rule says what it is that does not, and what to do."""
+"""Combinations of run keys that are not possible."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.keys import RunKeys
 from aoi_fl.server.over_selection import check_over_selection
 from aoi_fl.server.privacy import private_conflicts
@@ -19,147 +20,120 @@ _BELONGS = (
 )
 
 
-def conflicts(config: RunKeys) -> Iterator[str]:
-    """Yield what does not go together in a configuration whose values are right each by itself; the first is told.
+def conflicts(config: RunKeys) -> Iterator[ConfigError]:
+    """Yield an error for each combination that is not possible; each value by itself is in its range.
 
     Raises
     ------
     ConfigError
         Over-selection is the conflict.
     """
-    if config.policy not in BUDGETED and config.clients_per_round > config.num_clients:
-        yield (
-            f"clients-per-round is {config.clients_per_round}, more than num-clients, {config.num_clients}: lower the "
-            "one or raise the other"
+
+    def refuse(key: str, allowed: str | Collection[str], remedy: str) -> ConfigError:
+        return ConfigError(key, _value(config, key), allowed, remedy)
+
+    row, budgeted = REGISTRY[config.policy], config.policy in BUDGETED
+    if not budgeted and config.clients_per_round > config.num_clients:
+        yield refuse(
+            "clients-per-round", f"at most num-clients, {config.num_clients}", "Lower it, or raise num-clients."
         )
     if not config.resume:  # a run that goes on may have been begun by a version that let it pass
         yield from _unused(config)
-    if (config.rates == "given") != bool(config.clients_file) and config.policy not in BUDGETED:
-        yield (
-            f"rates is {config.rates} and clients-file is {config.clients_file!r}: rates=given and a clients-file with "
-            "a column rate go together"
-        )
+    if (config.rates == "given") != bool(config.clients_file) and not budgeted:
+        other = "given with a clients-file" if config.clients_file else "equal or size without a clients-file"
+        yield refuse("rates", other, "Set rates=given and a clients-file with a column rate together.")
     if config.round_seconds and config.clock:
-        yield (
-            f"round-seconds is {config.round_seconds:g}, and clock is {config.clock}: in simulated time nobody waits "
-            "for a round to begin; leave one of them out"
-        )
+        yield refuse("round-seconds", f"0 with clock={config.clock}, a simulated time", "Leave one of them out.")
     if config.staleness_rates == "own" and config.staleness != "mislabelled":
-        yield (
-            f"staleness-rates is own, but staleness is {config.staleness}: only mislabelled data go bad at rates of "
-            "their own; set staleness to mislabelled, or staleness-rates to equal"
-        )
+        remedy = "Set staleness to mislabelled, or staleness-rates to equal."
+        yield refuse("staleness-rates", f"equal with staleness={config.staleness}", remedy)
     if config.sensitivities in ("staleness", "bound") and config.staleness == "none":
-        yield (
-            f"sensitivities is {config.sensitivities}, but staleness is none: no data go bad here; set staleness to "
-            "mislabelled, or sensitivities to declared"
-        )
+        remedy = "Set staleness to mislabelled, or sensitivities to declared."
+        yield refuse("sensitivities", "declared or estimated with staleness=none", remedy)
     if config.sensitivities == "bound" and not config.local_steps:
-        yield (
-            "sensitivities is bound, but local-steps is 0: eq. (10) is of clients that make equally many steps; set "
-            "local-steps, or sensitivities to staleness"
-        )
-    if config.policy in BUDGETED:
-        index, begins = BUDGETED[config.policy], not config.resume
+        remedy = "Set local-steps, or sensitivities to staleness."
+        yield refuse("sensitivities", "another with local-steps=0: eq. (10) needs equal numbers of steps", remedy)
+    if budgeted:
         how = (config.ageing, config.index_source, config.trains, config.sensitivities)
-        yield from opposed(index, *how, begins=begins)
+        yield from opposed(BUDGETED[config.policy], *how, begins=not config.resume)
     if config.candidates and not config.sent <= config.candidates <= config.num_clients:
-        yield (
-            f"candidates is {config.candidates}: give {config.sent_as}, {config.sent}, to num-clients, "
-            f"{config.num_clients}; 0 for twice as many as the former"
-        )
+        most = f"from {config.sent_as}, {config.sent}, to num-clients, {config.num_clients}"
+        yield refuse("candidates", most, f"Set 0 for twice {config.sent_as}.")
     if config.absence == "learned" and config.adaptive_dropout:
-        yield (
-            "absence is learned and adaptive-dropout is true: both make up for who is not there; set one of them back"
-        )
+        yield refuse("absence", "ignored with adaptive-dropout=true", "Set one of them back.")
     if config.absence == "learned" and (config.jitter or config.phases != "spread"):
-        yield (
-            f"absence is learned, but jitter is {config.jitter:g} and phases is {config.phases}: set them back to 0 "
-            "and spread, or absence to ignored"
-        )
-    if config.clock_start and not config.clock:
-        yield f"clock-start is {config.clock_start:g}, a second of a trace, but clock is empty: set clock"
-    if config.until and not config.clock:
-        yield f"until is {config.until:g}, in seconds of simulated time, but clock is empty: set clock"
-    if config.foresight and not config.clock:
-        yield ("foresight is true, but clock is empty: only where time is simulated does anybody foresee it")
-    row = REGISTRY[config.policy]
+        allowed = f"ignored with jitter={config.jitter:g} and phases={config.phases}"
+        yield refuse("absence", allowed, "Set jitter to 0 and phases to spread, or absence to ignored.")
+    for key in ("clock-start", "until", "foresight"):
+        if _value(config, key) and not config.clock:
+            yield refuse(key, f"{_shown(_default(key))} without a clock, which simulates time", "Set clock.")
     weights = row.weight if config.weights == "auto" else config.weights
     if weights == "unbiased" and not (row.foreseen or row.weight == weights):
-        why = "nobody knows how often a client will take part"
+        why = "the rates are unknown"
         if row.weight == "times drawn":
-            why = "draws with replacement are so already, by the times drawn"
+            why = "draws with replacement are unbiased by the times drawn"
         foreseen = ", ".join(other.name for other in REGISTRY.values() if other.foreseen)
-        yield (
-            f"weights is unbiased, but under policy {row.name} {why}: leave it out, or choose one of the policies "
-            f"{foreseen}"
-        )
-    if config.late_rounds and (config.policy in BUDGETED or weights == "unbiased"):
-        budgeted = f"policy {config.policy} goes by its budget"
-        why = budgeted if config.policy in BUDGETED else f"weights of {config.policy} is unbiased"
-        yield f"late-rounds is {config.late_rounds}, but {why}: leave one of them out"
+        allowed = f"auto, equal or size under policy {row.name}, because {why}"
+        yield ConfigError("weights", weights, allowed, f"Leave it out, or choose one of the policies {foreseen}.")
+    if config.late_rounds and (budgeted or weights == "unbiased"):
+        other = f"policy {config.policy}, which has a budget" if budgeted else "unbiased weights"
+        yield refuse("late-rounds", f"0 with {other}", "Leave one of them out.")
     if config.server_momentum and (weights == "unbiased" or config.late_rounds):
-        why = "weights is unbiased, which need not sum to 1" if weights == "unbiased" else ""
-        why = why or f"late-rounds is {config.late_rounds}, which goes with the weighted mean alone"
-        yield f"server-momentum is {config.server_momentum:g}, but {why}: set one of them back"
+        why = "weights=unbiased, which need not sum to 1"
+        if weights != "unbiased":
+            why = f"late-rounds={config.late_rounds}, which needs the weighted mean"
+        yield refuse("server-momentum", f"0 with {why}", "Set one of them back.")
     yield from private_conflicts(config)
     if config.over_selection > 1:
-        if config.policy in BUDGETED:
-            yield (
-                f"over-selection is {config.over_selection:g}, but policy {config.policy} goes by its budget: leave "
-                "over-selection out"
-            )
+        if budgeted:
+            yield refuse("over-selection", f"1 with policy {config.policy}, which has a budget", "Leave it out.")
         learned = weights == row.weight  # where its own are unbiased, by rates of what counted
         check_over_selection(
             config.over_selection, config.clients_per_round, config.num_clients, "auto" if learned else weights
         )
     if config.resume and not config.run_name:
-        yield "resume is true, but run-name is empty: say which run is to go on"
+        yield refuse("run-name", "set with resume=true", "Set it to the name of the run to continue.")
 
 
-def _unused(config: RunKeys) -> Iterator[str]:
-    """Yield what has no effect."""
+def _unused(config: RunKeys) -> Iterator[ConfigError]:
+    """Yield an error for each key that has no effect."""
+
+    def refuse(key: str, why: str, remedy: str) -> ConfigError:
+        return ConfigError(key, _value(config, key), f"left out: {why}", remedy)
+
+    budgeted = config.policy in BUDGETED
     for key in sorted(KEYS - REGISTRY[config.policy].keys):
-        name = key.replace("-", "_")
-        if getattr(config, name) != _default(name):
+        if _value(config, key) != _default(key):
             yield of_others(config, key)
     for key, other, wanted in _BELONGS:
-        name = key.replace("-", "_")
-        if getattr(config, name) != _default(name) and getattr(config, other) != wanted:
-            yield (
-                f"{key} is {_plain(getattr(config, name))}, but {other} is {getattr(config, other)}, which does not "
-                f"use it: leave it out, or set {other} to {wanted}"
-            )
-    if config.discount and (config.staleness == "none" or config.policy not in BUDGETED):
-        why = "data do not age" if config.staleness == "none" else f"policy {config.policy} refreshes nobody's data"
-        yield (
-            f"discount is {config.discount:g}, but staleness is {config.staleness} and {why}: it weighs what a refresh "
-            "has replaced; leave it out, or set staleness to mislabelled or stream under a budgeted policy"
-        )
-    if config.policy in BUDGETED and (config.partition != "iid" or config.sizes != "equal"):
-        key, value = ("sizes", config.sizes) if config.partition == "iid" else ("partition", config.partition)
-        yield (
-            f"{key} is {value}, but under policy {config.policy} each client has as many images as clients-file or "
-            "the instance that is drawn says, of all classes: leave it out"
-        )
-    if (config.rates != "equal" or config.absence == "learned") and config.max_age != _default("max_age"):
-        yield (
-            f"max-age is {config.max_age}, but rates is {config.rates} and absence is {config.absence}: then each "
-            "client has a table of its own, which is as long as it needs to be; leave max-age out"
-        )
+        if _value(config, key) != _default(key) and _value(config, other) != wanted:
+            why = f"{other} is {_value(config, other)}, which does not use it"
+            yield refuse(key, why, f"Leave it out, or set {other} to {wanted}.")
+    if config.discount and (config.staleness == "none" or not budgeted):
+        why = "data do not age" if config.staleness == "none" else f"policy {config.policy} refreshes no data"
+        remedy = "Leave it out, or set staleness to mislabelled or stream under a budgeted policy."
+        yield refuse("discount", f"{why}, so nothing is replaced", remedy)
+    if budgeted and (config.partition != "iid" or config.sizes != "equal"):
+        why = f"under policy {config.policy} clients-file or the drawn instance sets each client's images"
+        yield refuse("sizes" if config.partition == "iid" else "partition", why, "Leave it out.")
+    if (config.rates != "equal" or config.absence == "learned") and config.max_age != _default("max-age"):
+        why = f"with rates={config.rates} and absence={config.absence} each client has a table of its own length"
+        yield refuse("max-age", why, "Leave it out.")
 
 
-def of_others(config: RunKeys, key: str) -> str:
-    """Return what is said of a key that means something to other policies only."""
-    return (
-        f"{key} is {_plain(getattr(config, key.replace('-', '_')))}, but policy {config.policy} does not use it: leave "
-        f"it out, or choose one of the policies that do, {', '.join(users_of(key))}"
-    )
+def of_others(config: RunKeys, key: str) -> ConfigError:
+    """Return the error of a key that only other policies use."""
+    remedy = f"Leave it out, or choose one of the policies that use it: {', '.join(users_of(key))}."
+    return ConfigError(key, _value(config, key), f"left out: policy {config.policy} does not use it", remedy)
 
 
-def _default(name: str) -> Any:
-    return RunKeys.model_fields[name].default
+def _value(config: RunKeys, key: str) -> Any:
+    return getattr(config, key.replace("-", "_"))
 
 
-def _plain(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _default(key: str) -> Any:
+    return RunKeys.model_fields[key.replace("-", "_")].default
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"

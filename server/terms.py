@@ -64,8 +64,10 @@ def _client_table(config: RunConfig) -> tuple[ClientTable, list[str]]:
         table = read_clients_file(Path(config.clients_file), own_staleness=config.staleness_rates == "own")
         if len(table.names) != config.num_clients:
             raise ConfigError(
-                f"clients-file {config.clients_file} has {len(table.names)} clients, num-clients is "
-                f"{config.num_clients}: set num-clients={len(table.names)}."
+                "num-clients",
+                config.num_clients,
+                f"{len(table.names)}, as in clients-file {config.clients_file}",
+                f"Set num-clients={len(table.names)}.",
             )
     if config.staleness_rates == "equal":
         table = replace(table, staleness=np.ones(config.num_clients))
@@ -101,17 +103,19 @@ def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool =
     try:
         found = read_rates(path, config.num_clients, simulated=simulated)
     except ConfigError as error:
-        raise ConfigError(f"{what} {error}; num-clients is {config.num_clients}.") from error
+        raise error.within(what) from error
     rates = found if isinstance(found, dict) else {str(i): rate for i, rate in enumerate(found)}
     try:
         given_rates(list(rates.values()), config.sent, list(rates))
     except ConfigError as error:
-        raise ConfigError(f"{what} {path}: {error}.".replace(" per-round", f" {config.sent_as}")) from error
+        raise error.within(f"{what} {path}", per_round=config.sent_as) from error
     rarest = min(rates, key=rates.__getitem__)
     if config.policy == "markov-optimal" and not config.resume and rates[rarest] * LONGEST < 1:
         raise ConfigError(
-            f"{what} {path}: client {rarest} has rate {rates[rarest]:g}, and a table for it would have more than "
-            f"{LONGEST} ages, the most there are: give it a rate of at least {1 / LONGEST:g}, or set policy=systematic."
+            f"{what} {path}: rate of client {rarest}",
+            rates[rarest],
+            f"at least {1 / LONGEST:g}, for a table of at most {LONGEST} ages",
+            "Raise the rate, or set policy=systematic.",
         )
     return found
 

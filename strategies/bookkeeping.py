@@ -160,7 +160,10 @@ class Bookkeeping:
         if self._resume is not None:
             if first != self._resume.next_round:
                 raise ConfigError(
-                    f"round {first} is to be played, but the run goes on with round {self._resume.next_round}."
+                    "round",
+                    first,
+                    f"{self._resume.next_round}, the next round of the resumed run",
+                    "Start with that round.",
                 )
             if self._resume.memory:
                 self.recall(self._resume.memory)
@@ -174,7 +177,10 @@ class Bookkeeping:
 
     def _played(self) -> ConfigError:
         return ConfigError(
-            f"this {type(self).__name__} has played a run, and remembers its clients: make a new one for another."
+            "strategy",
+            type(self).__name__,
+            "a new one: this one has been used for a run already",
+            "Create a new one for each run.",
         )
 
     def _refuse_another_run(self, round_: int) -> None:

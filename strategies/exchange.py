@@ -181,7 +181,7 @@ class Exchange:
         """
         if self._read:
             raise ConfigError(
-                "replies come one at a time and are not kept, but are read a second time: make a list of them first."
+                "replies", None, "a list, because they are read a second time", "Make a list of them first."
             )
         self._read = True
         yield from self._in_time()

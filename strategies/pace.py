@@ -51,7 +51,7 @@ class Pace:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if not 0 <= seconds < float("inf"):
-            raise ConfigError(f"round-seconds is {seconds}: give 0, for rounds as fast as they go, or more.")
+            raise ConfigError("round-seconds", seconds, "at least 0", "Give 0 for rounds without a pause.")
         self._least, self._clock, self._sleep = float(seconds), clock, sleep
         self._last: float | None = None
         self._lengths: deque[float] = deque(maxlen=_REMEMBERED)

@@ -46,7 +46,7 @@ def with_arguments(policy: str, options: RoundOptions, given: Mapping[str, Any])
     """
     for name in given:
         if name in _REFUSED:
-            raise ConfigError(f"{policy} takes no {name}: {_REFUSED[name]}.")
+            raise ConfigError(name, given[name], f"left out: {policy} decides it", f"{_REFUSED[name]}.")
         if name not in _TAKEN:
             raise TypeError(f"{policy} got an unexpected keyword argument {name!r}.")
     return replace(options, **{_TAKEN[name]: value for name, value in given.items()})
@@ -68,8 +68,10 @@ def inherited(options: RoundOptions, inner: Strategy) -> RoundOptions:
                 found[name] = own
             elif name in _ITS_OWN and said != own:
                 raise ConfigError(
-                    f"{name} is {said!r}, but the aggregation, {type(strategy).__name__}, goes by its own, {own!r}: "
-                    f"give it to {type(strategy).__name__}."
+                    name,
+                    said,
+                    f"that of the aggregation {type(strategy).__name__}, {own!r}",
+                    f"Give it to {type(strategy).__name__}.",
                 )
     return replace(options, **found)
 

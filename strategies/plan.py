@@ -78,11 +78,13 @@ class RoundOptions:
     def __post_init__(self) -> None:
         coding.checked(self.compression)
         if not 0 <= self.fraction_evaluate <= 1:
-            raise ConfigError(f"fraction_evaluate is {self.fraction_evaluate}: it must be from 0 to 1.")
+            raise ConfigError("fraction_evaluate", self.fraction_evaluate, "from 0 to 1", "Choose another share.")
         if len({self.arrayrecord_key, self.configrecord_key, protocol.AOI}) < 3:
             raise ConfigError(
-                f"arrayrecord_key {self.arrayrecord_key!r} and configrecord_key {self.configrecord_key!r} must differ, "
-                f"and {protocol.AOI!r} is the name of AoI-FL's own record: choose others."
+                "arrayrecord_key",
+                self.arrayrecord_key,
+                f"different from configrecord_key, {self.configrecord_key!r}, and both different from {protocol.AOI!r}",
+                "Choose other names.",
             )
 
     def evaluators(self, connected: int) -> int:

@@ -219,17 +219,24 @@ class Plan:
         where = f"{policy}.plan"
         chosen = np.asarray(self.clients)
         if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
-            raise ConfigError(f"{where} returned clients {self.clients!r}: give an array of client numbers.")
+            raise ConfigError(
+                f"clients of {where}", self.clients, "an array of client numbers", "Return such an array."
+            )
         if len(chosen) and not (chosen.min() >= 0 and chosen.max() < clients):
             wrong = int(chosen.min() if chosen.min() < 0 else chosen.max())
-            raise ConfigError(f"{where} chose client {wrong}: give numbers from 0 to {clients - 1}.")
+            raise ConfigError(f"client of {where}", wrong, f"from 0 to {clients - 1}", "Return numbers of this range.")
         if len(np.unique(chosen)) < len(chosen):
-            raise ConfigError(f"{where} chose a client twice: give each number once.")
+            raise ConfigError(f"clients of {where}", None, "different from each other", "Return each number once.")
         for name, length in (("weights", len(chosen)), ("refresh", len(chosen)), ("rates", clients),
                              ("members", clients), ("payments", clients), ("sensitivities", clients)):  # fmt: skip
             array = getattr(self, name)
             if array is not None and np.shape(array) != (length,):
-                raise ConfigError(f"{where} returned {name} of shape {np.shape(array)}: give shape ({length},).")
+                raise ConfigError(
+                    f"{name} of {where}",
+                    f"of shape {np.shape(array)}",
+                    f"of shape ({length},)",
+                    "Return one value a client.",
+                )
 
 
 @dataclass(frozen=True)
@@ -292,7 +299,9 @@ def named(object_: object, method: str) -> Iterator[None]:
         if kind.__module__.startswith("aoi_fl."):
             raise
         where = f"{kind.__module__}.{kind.__qualname__}.{method}"
-        raise ConfigError(f"{where} raised {type(error).__name__}: {error}. Mend it there.") from error
+        raise ConfigError(
+            where, None, f"a method that succeeds; it raised {type(error).__name__}: {error}", "Correct the method."
+        ) from error
 
 
 @runtime_checkable

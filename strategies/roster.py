@@ -79,7 +79,9 @@ class Roster:
         undeclared = np.isnan(self._sizes)
         nobody, new = bool(undeclared.all()), set(np.flatnonzero(undeclared).tolist()) - self._sizeless
         if nobody and len(self) and not or_equal:
-            raise ConfigError(f"{user} goes by data size, but no client has declared its number of examples: {remedy}.")
+            raise ConfigError(
+                "num-examples", None, f"declared by the clients, for {user}", f"{remedy[0].upper()}{remedy[1:]}."
+            )
         if new:
             self._sizeless |= new
             who = some_of([self.called(client) for client in sorted(new)])

@@ -86,14 +86,18 @@ class AgeAwareStrategy(Steps, Strategy):
         by_flower = aggregation.strategy if isinstance(aggregation, PrivateMean) else aggregation
         if isinstance(aggregation, AgeAwareStrategy):
             raise ConfigError(
-                f"aggregation is {type(aggregation).__name__}, a policy of selection: give a strategy of "
-                "flwr.serverapp.strategy, or none for the weighted mean."
+                "aggregation",
+                type(aggregation).__name__,
+                "a strategy of flwr.serverapp.strategy, not a policy of selection",
+                "Choose such a strategy, or none for the weighted mean.",
             )
         if options.late_rounds and (aggregation is not None or weights == weighting.UNBIASED):
             how = "weights 'unbiased'" if aggregation is None else f"aggregation {type(aggregation).__name__}"
             raise ConfigError(
-                f"late_rounds is {options.late_rounds}, which goes with the weighted mean alone, but there is {how}: "
-                "leave one of them out."
+                "late_rounds",
+                options.late_rounds,
+                f"0 with {how}, because late updates need the weighted mean",
+                "Leave one of them out.",
             )
         if by_flower is None:
             made: Aggregation = Mean(options, weights == weighting.UNBIASED)
@@ -113,36 +117,49 @@ class AgeAwareStrategy(Steps, Strategy):
         """Refuse what breaks the guarantee of a private mean."""
         if weights not in (weighting.AUTO, weighting.EQUAL):
             raise ConfigError(
-                f"weights is {weights!r}, but every client weighs the same in a private mean: leave weights out"
+                "weights",
+                weights,
+                "auto or equal, because every client weighs the same in a private mean",
+                "Leave it out.",
             )
         if options.late_rounds:
             raise ConfigError(
-                f"late_rounds is {options.late_rounds}, but a late update of a private run would bring two "
-                "participations of a client closer together: leave it out"
+                "late_rounds",
+                options.late_rounds,
+                "0 in a private run, because a late update would bring two participations of a client closer together",
+                "Leave it out.",
             )
         if policy.traits.by_data:
             raise ConfigError(
-                f"{type(policy).__name__} chooses by what clients report of their data, which no noise of the model "
-                "hides: choose another policy for a private run"
+                "policy",
+                type(policy).__name__,
+                "one that does not select by reports about data, which no noise of the model hides",
+                "Choose another policy for a private run.",
             )
         if not is_ours(self.aggregate_train):
             raise ConfigError(
-                f"{type(self).__name__} has an aggregate_train of its own, which could pass by clipping and noise: "
-                "leave it out of a private run"
+                f"aggregate_train of {type(self).__name__}",
+                None,
+                "left out of a private run, because it could bypass clipping and noise",
+                "Leave it out.",
             )
 
     def _promise_privacy(self, private: PrivateMean, rounds: int) -> None:
         """Take up the account of a private run."""
         if rounds != private.rounds:
             raise ConfigError(
-                f"{rounds} rounds are to be played, but the noise is made for {private.rounds}: the rounds of a "
-                "private run are fixed when it begins"
+                "rounds",
+                rounds,
+                f"{private.rounds}, for which the noise is made",
+                "Fix the rounds before the run starts.",
             )
         self._privacy = Privacy(private, self.policy.traits.law, self._needs)
         if isinstance(self._aggregation, ByPrivateMean):
             self._aggregation.promise(self._privacy)
         if (why := self._privacy.over(1)) is not None:
-            raise ConfigError(f"{why}: raise noise-multiplier or max-epsilon")
+            raise ConfigError(
+                "max-epsilon", private.max_epsilon, f"larger: {why}", "Raise noise-multiplier or max-epsilon."
+            )
 
     def parameters(self) -> dict[str, Any]:
         """Return the policy's parameters, for the ledger."""
@@ -280,17 +297,24 @@ def _check_traits(policy: Policy, weights: str, options: RoundOptions) -> None:
     traits, kind = policy.traits, policy.describe().get("kind", type(policy).__name__)
     if weights == weighting.UNBIASED and traits.rates == "unknown":
         raise ConfigError(
-            f"weights is 'unbiased', but under {kind} it is unknown how often a client will take part: leave weights "
-            "out, choose 'size', or take a policy with a rate (random, Markov, systematic)."
+            "weights",
+            "unbiased",
+            f"auto, equal or size under {kind}, because the rates are unknown",
+            "Leave it out, or choose a policy with a rate (random, Markov, systematic).",
         )
     if options.enough is not None and weights == weighting.UNBIASED and traits.rates != "learned":
         raise ConfigError(
-            f"enough is {options.enough}, and weights is 'unbiased': fast clients would count too much; leave one of "
-            "them out."
+            "enough",
+            options.enough,
+            "left out with weights='unbiased', because fast clients would count too much",
+            "Leave one of them out.",
         )
     if options.late_rounds and not traits.late_updates:
         raise ConfigError(
-            f"late_rounds is {options.late_rounds}, but under {kind} each round pays for itself: leave it out."
+            "late_rounds",
+            options.late_rounds,
+            f"0 under {kind}, because each round pays for itself",
+            "Leave it out.",
         )
 
 

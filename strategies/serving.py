@@ -36,7 +36,7 @@ class ServedModel:
 
     def __init__(self, share: float) -> None:
         if not 0 <= share < 1:
-            raise ConfigError(f"serve_average is {share}: give a share from 0 to below 1, for instance 0.8.")
+            raise ConfigError("serve_average", share, "a share from 0 to below 1", "Choose for instance 0.8.")
         self._share = share
         self._rounds = 0
         self._means: dict[str, NDArray[np.floating]] = {}
@@ -64,7 +64,7 @@ class ServedModel:
                 )
         if not self._means:
             raise ConfigError(
-                f"serve_average is {self._share:g}, but the model has no floating-point array to average: set it to 0."
+                "serve_average", self._share, "0 for a model without a floating-point array", "Set it to 0."
             )
         return self.current(arrays)
 

@@ -100,18 +100,24 @@ class Steps(Bookkeeping):
         """Begin the round: call the roll, choose the clients, and return the messages that carry the model to them."""
         if self.options.late_rounds and not self._last:
             raise ConfigError(
-                f"late_rounds is {self.options.late_rounds}, but another loop than {type(self).__name__}.start plays "
-                "the rounds, and hands no late reply on: leave it out, or call start."
+                "late_rounds",
+                self.options.late_rounds,
+                f"0 in another loop than {type(self).__name__}.start, which hands no late reply on",
+                "Leave it out, or call start.",
             )
         if self.options.serve_average and not self._last:
             raise ConfigError(
-                f"serve_average is {self.options.serve_average}, but another loop than {type(self).__name__}.start "
-                "plays the rounds, and evaluates the model that it has: leave it out, or call start."
+                "serve_average",
+                self.options.serve_average,
+                f"0 in another loop than {type(self).__name__}.start, which evaluates the model that it has",
+                "Leave it out, or call start.",
             )
         if isinstance(self._aggregation, ByPrivateMean) and not self._last:
             raise ConfigError(
-                f"aggregation is a PrivateMean, but another loop than {type(self).__name__}.start plays the rounds, of "
-                "which nobody knows how many there will be: call start."
+                "aggregation",
+                "PrivateMean",
+                f"left out in another loop than {type(self).__name__}.start, whose number of rounds is unknown",
+                "Call start.",
             )
         self._refuse_another_run(server_round)
         self._settle(arrays)
@@ -146,7 +152,9 @@ class Steps(Bookkeeping):
         with named(self.policy, "plan"):
             plan = self.policy.plan(view)
         if not isinstance(plan, Plan):
-            raise ConfigError(f"{kind}.plan returned {plan!r}: return an aoi_fl.strategies.Plan.")
+            raise ConfigError(
+                f"{kind}.plan", plan, "a function that returns a Plan", "Return an aoi_fl.strategies.Plan."
+            )
         plan.check(kind, len(self.roster))
         if second_attempt and not len(plan.clients):
             return plan
@@ -333,8 +341,10 @@ class Steps(Bookkeeping):
         if self._joining is None:
             kind = type(self).__name__
             raise ConfigError(
-                f"aggregate_train is called for round {round_}, but configure_train of {kind} has begun no round: call "
-                "super().configure_train in it."
+                "round",
+                round_,
+                f"one that {kind}.configure_train has begun",
+                "Call super().configure_train in it.",
             )
         collector = Collector(
             self._plan, self._model, intake, self.weights == weighting.UNBIASED,

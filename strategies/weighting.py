@@ -31,11 +31,13 @@ def check(kind: str, by_flower: bool) -> None:
         Naming the value and what is allowed.
     """
     if kind not in KINDS:
-        raise ConfigError(f"weights is {kind!r}: choose one of {', '.join(KINDS)}.")
+        raise ConfigError("weights", kind, KINDS, "Choose one of these.")
     if kind == UNBIASED and by_flower:
         raise ConfigError(
-            "weights is 'unbiased', which acts on updates and need not sum to 1, but aggregation is a Flower strategy, "
-            "which averages models: leave aggregation out, or choose weights 'size'."
+            "weights",
+            "unbiased",
+            "size or equal with a Flower strategy as aggregation, because unbiased weights need not sum to 1",
+            "Leave aggregation out, or choose weights 'size'.",
         )
 
 

@@ -46,13 +46,13 @@ class ClientTable:
 def refuse_former(keys: Container[str], where: str) -> None:
     """Raise ConfigError where a file or configuration calls φ as versions until 0.1 did."""
     if _FORMER in keys:
-        raise ConfigError(f"{where} {_FORMER}: how much a client's age matters is now called sensitivity: rename it")
+        raise ConfigError(_FORMER, None, f"called sensitivity in {where}", "Rename it.")
 
 
 def unreadable(path: Path, error: Exception) -> ConfigError:
     """Return what to say of a clients' table that cannot be read."""
     why = (isinstance(error, OSError) and error.strerror) or error
-    return ConfigError(f"{path}: cannot be read as a file of clients ({why}): give a CSV file, in UTF-8")
+    return ConfigError("clients-file", path, f"a readable file of clients ({why})", "Give a CSV file, in UTF-8.")
 
 
 def check_row(where: str, cells: Sequence[str], header: Sequence[str]) -> None:
@@ -61,8 +61,10 @@ def check_row(where: str, cells: Sequence[str], header: Sequence[str]) -> None:
         values = f"{len(cells)} value{'s' if len(cells) > 1 else ''}"
         columns = f"{len(header)} columns" if len(header) > 1 else "one column"
         raise ConfigError(
-            f"{where}: {values} for the {columns} {','.join(header)}: give each column one, and write numbers with a "
-            "point, not a comma"
+            where,
+            values,
+            f"a row for the {columns} {','.join(header)}",
+            "Give each column one value, and write numbers with a point, not a comma.",
         )
 
 
@@ -87,22 +89,23 @@ def check_clients(
     columns = (("payment", "payments", payments), ("sensitivity", "sensitivities", sensitivities))
     for what, many, values in columns:
         if len(values) != len(names):
-            raise ConfigError(f"{len(values)} {many} for {len(names)} clients: give one {what} for each client")
+            raise ConfigError(many, len(values), f"{len(names)} numbers, one a client", f"Give each client a {what}.")
         for name, value in zip(names, values, strict=True):
             if value is None:
-                raise ConfigError(f"client {name} has no {what}: give it a positive number")
+                raise ConfigError(f"{what} of client {name}", None, "a positive number", "Set it.")
             if not LEAST <= value <= MOST:
-                raise ConfigError(f"client {name} has {what} {value:g}: it must be from {LEAST:g} to {MOST:g}")
+                raise ConfigError(
+                    f"{what} of client {name}", value, f"from {LEAST:g} to {MOST:g}", "Correct the value."
+                )
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise ConfigError(f"client name {twice[0]} is used more than once: names must be distinct")
+        raise ConfigError("client name", twice[0], "used once", "Give each client a name of its own.")
     prices = np.asarray(payments, dtype=np.float64)
     what, budget, strict = ("total budget", total, False) if total < budget else ("budget", budget, strict)
     never = ~Purse(budget, strict).affords(prices)
     if never.all():
         raise ConfigError(
-            f"a {what} of {budget:g} can never choose anybody: the smallest payment is "
-            f"{min(prices, default=math.nan):g}; raise the {what}"
+            what, budget, f"at least the smallest payment, {min(prices, default=math.nan):g}", f"Raise the {what}."
         )
     return abridged(
         [
@@ -130,7 +133,7 @@ def section5_instance(clients: int, seed: int) -> ClientTable:
     Source: Xu et al. 2024, Section 5.1.
     """
     if clients < 1:
-        raise ConfigError(f"clients is {clients}: at least 1 is needed")
+        raise ConfigError("clients", clients, "at least 1", "Raise it.")
     rng = draws.generator(seed, 0, "section5")
     sizes = rng.integers(500, 1500, size=clients, endpoint=True)
     sensitivities = 1.0 - rng.random(clients)  # (0, 1]: a sensitivity of zero would be invalid
@@ -200,15 +203,19 @@ def read_clients_file(path: Path, *, own_staleness: bool = False) -> ClientTable
                     try:
                         rows[column].append(parse(cell.strip()))
                     except ValueError:
-                        raise ConfigError(f"{where}, column {column}: {cell.strip()!r} is not {wanted}") from None
+                        raise ConfigError(
+                            f"{where}, column {column}", cell.strip(), wanted, "Correct the value."
+                        ) from None
                 name = rows["name"][-1]
                 if name in seen:
-                    raise ConfigError(f"{where}, column name: {name!r} is there twice: give each client one row")
+                    raise ConfigError(
+                        f"{where}, column name", name, "a different name in each row", "Give each client one row."
+                    )
                 seen.add(name)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise unreadable(path, error) from error
     if not rows["name"]:
-        raise ConfigError(f"{path}: no clients below the header")
+        raise ConfigError("clients-file", path, "a file with clients below the header", "Add the clients.")
     return ClientTable(
         names=tuple(str(name) for name in rows["name"]),
         sizes=np.array(rows["size"], dtype=np.int64),
@@ -220,16 +227,20 @@ def read_clients_file(path: Path, *, own_staleness: bool = False) -> ClientTable
 
 
 def _check_header(path: Path, header: list[str], own_staleness: bool) -> None:
-    refuse_former(header, f"{path}, line 1, column")
+    refuse_former(header, f"{path}, line 1")
     missing = [column for column in COLUMNS if column not in (*_OPTIONAL, *header)]
     unknown = [title for title in header if title not in (*COLUMNS, _OTHERS)]
     if missing or unknown or len(set(header)) < len(header):
         raise ConfigError(
-            f"{path}, line 1: the columns are {','.join(header) or 'missing'}; give each of {','.join(COLUMNS)} once "
-            "(age and staleness may be left out: they are then 0 and 1)"
+            f"{path}, line 1: columns",
+            ",".join(header) or "missing",
+            f"{','.join(COLUMNS)}, each once",
+            "Correct the header. Without age and staleness they are 0 and 1.",
         )
     if own_staleness and "staleness" not in header:
         raise ConfigError(
-            f"{path}, line 1: the columns are {','.join(header)}, and staleness-rates is own: give each client "
-            "a rate in a column staleness, or set staleness-rates to equal"
+            f"{path}, line 1: columns",
+            ",".join(header),
+            "given with staleness, because staleness-rates is own",
+            "Add a column staleness with a rate for each client, or set staleness-rates to equal.",
         )

@@ -59,7 +59,7 @@ class Coded:
 def checked(kind: str) -> str:
     """Return a kind of compression, or raise ConfigError with the list."""
     if kind not in KINDS:
-        raise ConfigError(f"compression is {kind!r}: choose one of {', '.join(KINDS)}.")
+        raise ConfigError("compression", kind, KINDS, "Choose one of these.")
     return kind
 
 

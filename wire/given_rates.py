@@ -37,8 +37,10 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
         header = [title.strip() for title in next(reader, [])]
         if header.count("rate") != 1 or header.count("name") > 1:
             raise ConfigError(
-                f"{path}, line 1: the columns are {','.join(header) or 'missing'}: rates=given needs one called rate, "
-                "and one called name where clients have names"
+                f"{path}, line 1: columns",
+                ",".join(header) or "missing",
+                "given with one column rate, and one column name where clients have names",
+                "Correct the header.",
             )
         rows: list[tuple[int, str, str]] = []  # line, name, rate
         for cells in filter(None, reader):
@@ -50,18 +52,25 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
     if len(rows) != clients:
         names = {name for _, name, _ in rows if name} if simulated else set()
         why = _without_row(names, clients) + _skipped(lines) if len(rows) < clients else ""
-        raise ConfigError(f"{path} has {len(rows)} clients, where there are to be {clients}{why}: make them equal")
+        raise ConfigError(
+            f"rows of {path}", len(rows), f"{clients}, one a client{why}", "Correct the file, or num-clients."
+        )
     rates = [_rate(cell, f"{path}, line {line}, column rate") for line, _, cell in rows]
     if not any(name for _, name, _ in rows):
         return rates
     if nameless := next((line for line, name, _ in rows if not name), None):
         raise ConfigError(
-            f"{path}, line {nameless}, column name: it is empty, and other rows have one: give each a name"
+            f"{path}, line {nameless}, column name",
+            "",
+            "a name, because other rows have one",
+            "Give each client a name.",
         )
     named: dict[str, float] = {}
     for (line, name, _), rate in zip(rows, rates, strict=True):
         if name in named:
-            raise ConfigError(f"{path}, line {line}, column name: {name!r} is there twice: give each client one row")
+            raise ConfigError(
+                f"{path}, line {line}, column name", name, "a different name in each row", "Give each client one row."
+            )
         named[name] = rate
     return _in_order(named, path) if simulated else named
 
@@ -86,8 +95,10 @@ def _in_order(named: dict[str, float], path: Path) -> dict[str, float]:
         known = set(names)
         other = next(name for name in named if name not in known)
         raise ConfigError(
-            f"{path}, column name: {lacking[0]} has no rate, and {other!r} is no client here: give each of {names[0]} "
-            f"to {names[-1]} a row"
+            f"{path}, column name",
+            other,
+            f"a name from {names[0]} to {names[-1]}; {lacking[0]} has no rate",
+            "Give each of them a row.",
         )
     return {name: named[name] for name in names}
 
@@ -96,7 +107,7 @@ def _rate(cell: str, where: str) -> float:
     try:
         rate = float(cell)
     except ValueError:
-        raise ConfigError(f"{where}: {cell!r} is not a number, {_REMEDY}") from None
+        raise ConfigError(where, cell, "a number above 0 and at most 1", "Correct the rate.") from None
     if not 0 < rate <= 1:
-        raise ConfigError(f"{where}: {cell} is no rate, {_REMEDY}")
+        raise ConfigError(where, cell, "a number above 0 and at most 1", "Correct the rate.")
     return rate

@@ -109,7 +109,7 @@ def _module(key: str, value: str, folder: str) -> ModuleType:
 
 def unusable(key: str, value: str, what: str, remedy: str) -> ConfigError:
     """Return the error of code that cannot be used."""
-    return ConfigError(f"{key}={value!r} cannot be used: {what}. Remedy: {remedy}.")
+    return ConfigError(key, value, f"usable: {what}", f"{remedy[0].upper()}{remedy[1:]}.")
 
 
 def said(error: BaseException) -> str:

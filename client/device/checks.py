@@ -111,8 +111,7 @@ def rules(node: Mapping[str, Value]) -> Finding:
     try:
         rule = Rules.read(node).forbids(datetime.now())
     except ConfigError as error:
-        problem, _, remedy = str(error).partition(": ")
-        return Finding("rules", "fail", problem, f"{remedy[0].upper()}{remedy[1:]}")
+        return Finding("rules", "fail", error.problem, error.remedy)
     if rule is None:
         return Finding("rules", "ok", "the client may take part now")
     remedy = f"If it should: change {rule} in the node's configuration, and start the client again."
@@ -176,8 +175,7 @@ def authority(ca: Path | None) -> Finding:
     try:
         certificates = enroll.ca_certificates(ca)
     except ConfigError as error:
-        problem, _, remedy = str(error).partition(". ")
-        return Finding("authority", "fail", problem, remedy)
+        return Finding("authority", "fail", error.problem, error.remedy)
     for certificate in certificates:
         try:
             signs = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca

@@ -22,7 +22,7 @@ def examine(folder: Path | None, superlink: str | None, ca: Path | None, key: Pa
     node = None
     if folder is not None:
         if not (folder / enroll.NODE).is_file():
-            raise ConfigError(f"{folder} is not the folder of a client: it lacks {enroll.NODE}. Run aoi enroll first.")
+            raise ConfigError("--dir", folder, f"the folder of a client, with {enroll.NODE}", "Run aoi enroll first.")
         node, key, ca = folder / enroll.NODE, key or folder / enroll.KEY, ca or folder / enroll.CA
         superlink = superlink or _superlink(folder)
     address = reach.split_address(superlink) if superlink else None

@@ -71,14 +71,18 @@ def enroll(name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = F
     state = Path("/var/lib/aoi") / name
     if any(c in str(folder) + sys.prefix for c in " %\"'\\$\n"):
         raise ConfigError(
-            f"the unit cannot name {folder} and {sys.prefix}: choose a --dir, and a place for Python's environment, "
-            "without spaces, quotes, '%', '$' and backslashes."
+            "--dir",
+            f"{folder} with Python in {sys.prefix}",
+            "free of spaces, quotes, '%', '$' and backslashes, for the systemd unit",
+            "Choose another folder, or another place for Python's environment.",
         )
     if os.path.lexists(key):
         raise ConfigError(
-            f"there is a key at {key} already, and it is never overwritten. To go on with it, keep it: the public half "
-            f"is what the operator has registered. For a new client choose another --dir; for a new key of this one "
-            "move the old one away, and have the operator unregister it."
+            "--dir",
+            key,
+            "a folder without a key, because a key is never overwritten",
+            "To use this key, keep it: the operator has registered its public half. For a new client, choose another "
+            "--dir. For a new key, move the old one away and have the operator unregister it.",
         )
     private = ec.generate_private_key(ec.SECP256R1())
     secret = private.private_bytes(
@@ -97,7 +101,7 @@ def enroll(name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = F
         _write_new(key, secret)  # last: an enrolment that was cut off is simply repeated
     except OSError as error:
         raise ConfigError(
-            f"the client's folder {folder} cannot be written: {error.strerror}. Give another one with --dir."
+            "--dir", folder, f"a folder that you can write ({error.strerror})", "Choose another --dir."
         ) from error
     return Enrolment(name, folder, shown.decode(), public, units)
 
@@ -144,8 +148,10 @@ def ca_certificates(path: Path) -> list[x509.Certificate]:
     except ValueError:
         problem = "it holds no certificate in PEM form"
     raise ConfigError(
-        f"the authority's certificate {path} cannot be read: {problem}. Copy ca.crt from the SuperLink's operator; "
-        "it is public, but must come by a way that nobody else can write to."
+        "--ca",
+        path,
+        f"a readable certificate of the authority ({problem})",
+        "Copy ca.crt from the SuperLink's operator over a trusted channel.",
     )
 
 

@@ -19,13 +19,15 @@ def check(node: Mapping[str, Any]) -> None:
 
     Others are the ClientApp's own. The values of the owner's rules are :meth:`rules.Rules.read`'s to check.
     """
-    refuse_former(node, "node.toml has a key")
+    refuse_former(node, "node.toml")
     for key in node:
         if key not in KEYS and (near := did_you_mean(key, KEYS)):
-            raise ConfigError(f"{key} is no key of node.toml.{near} The keys are {', '.join(KEYS)}.")
+            raise ConfigError(
+                key, None, f"a key of node.toml: {', '.join(KEYS)}", near.strip() or "Choose one of these keys."
+            )
     for key in _NUMBERS:
         value = node.get(key, 1.0)
         if type(value) not in (int, float) or not 0 < value < math.inf:
-            raise ConfigError(f"{key} is {value!r}: set it to a number above 0.")
+            raise ConfigError(key, value, "a number above 0", "Set it in node.toml.")
     if not isinstance(node.get("sleep", False), bool):
-        raise ConfigError(f"sleep is {node['sleep']!r}: set it to true or false.")
+        raise ConfigError("sleep", node["sleep"], "true or false", "Set it in node.toml.")

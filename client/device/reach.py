@@ -38,7 +38,9 @@ def split_address(address: str) -> tuple[str, int]:
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     plain = bare and not any(c.isspace() or c in "/\\'\"$%" for c in bare) and (":" not in bare or bare != host)
     if not plain or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ConfigError(f"superlink is {address!r}: give HOST:PORT, for instance superlink.example.org:9092.")
+        raise ConfigError(
+            "superlink", address, "of the form HOST:PORT", "Write for instance superlink.example.org:9092."
+        )
     return bare, int(port)
 
 

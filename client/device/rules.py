@@ -99,7 +99,7 @@ def separation(node: Mapping[str, Value]) -> int:
     """
     value = node.get(SEPARATION, 1)
     if type(value) is not int or value < 1:
-        raise ConfigError(f"{SEPARATION} is {value!r}: set it to a whole number of rounds, 1 or more.")
+        raise ConfigError(SEPARATION, value, "a whole number of rounds from 1 on", "Set it to such a number.")
     return value
 
 
@@ -115,8 +115,10 @@ def _hours(value: Value) -> tuple[Span, ...]:
         found = ()
     if len(found) < len(spans) or any(begin == end for begin, end in found):
         raise ConfigError(
-            f"hours is {value!r}: give times of the day from 00:00 to 23:59 with an end that is not the beginning, as "
-            '"22:00-06:00" or "22:00-06:00, 12:30-13:30"; leave it out for all day.'
+            "hours",
+            value,
+            "times of day from 00:00 to 23:59, each with a different end",
+            'Write for instance "22:00-06:00" or "22:00-06:00, 12:30-13:30", or leave it out to allow all day.',
         )
     return found
 
@@ -129,7 +131,7 @@ def _time(text: str) -> time:
 def _flag(node: Mapping[str, Value], key: str) -> bool:
     value = node.get(key, False)
     if not isinstance(value, bool):
-        raise ConfigError(f"{key} is {value!r}: set it to true or false.")
+        raise ConfigError(key, value, "true or false", "Set it to one of these.")
     return value
 
 
@@ -142,5 +144,8 @@ def _pause(value: Value) -> datetime | bool:
     except ValueError:
         pass
     raise ConfigError(
-        f'pause is {value!r}: set it to true, to a day, "2027-01-06", or to a local time, "2027-01-06 18:00".'
+        "pause",
+        value,
+        'true, a day such as "2027-01-06", or a local time such as "2027-01-06 18:00"',
+        "Set it to one of these.",
     )

@@ -32,8 +32,10 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
         name, state_dir = str(node["name"]), Path(str(node["state-dir"]))
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(
-            f"{path} cannot be read as a client's, with name and state-dir: {error}. Run aoi enroll first, or give the "
-            "client's folder with --dir."
+            "--dir",
+            path,
+            f"the file of a client, with name and state-dir ({error})",
+            "Run aoi enroll first, or give the client's folder with --dir.",
         ) from error
     check(node)
     rule = Rules.read(node).forbids(now)
@@ -45,7 +47,7 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
         return
     if not os.access(state_dir, os.R_OK | os.X_OK):
         raise ConfigError(
-            f"the client's state in {state_dir} cannot be read: run this as the client's account, or root."
+            "state-dir", state_dir, "readable for this account", "Run this as the client's account, or as root."
         )
     if (back := session.back(state_dir / session.FILE)) > now.timestamp():
         yield f"its process has ended, as no message can come, until {datetime.fromtimestamp(back):%Y-%m-%d %H:%M}"

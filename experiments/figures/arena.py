@@ -128,9 +128,11 @@ class Arena(Experiment):
             ledger = played(self.name, keys, options, settings.get("digest", ""))
         except NothingTrainedError as error:
             raise ConfigError(
-                f"{called(unit['policy'])}, seed {unit['seed']}: {error}. All had train-timeout, "
-                f"{settings['train-timeout']:g} s of simulated time, and until, {settings['until']:g} s: raise them, "
-                "or leave this policy out (--policies)."
+                called(unit["policy"]),
+                f"seed {unit['seed']}",
+                f"a run that trains: {error}",
+                f"Raise train-timeout ({settings['train-timeout']:g} s of simulated time) or until "
+                f"({settings['until']:g} s), or leave this policy out (--policies).",
             ) from error
         found = in_time(read(ledger, "rounds"), read(ledger, "participations"), settings["num-clients"])
         if found is None:
@@ -184,16 +186,18 @@ class Arena(Experiment):
         """
         for key in asked:
             if key in _OPTIONS:
-                raise ConfigError(f"-c {key} is not for the arena: give {_OPTIONS[key]}.")
+                raise ConfigError(f"-c {key}", asked[key], f"given as {_OPTIONS[key]}", f"Use {_OPTIONS[key]}.")
             if key in _DECIDED:
-                raise ConfigError(f"-c {key} is not for the arena, which decides it: leave it out, or lower until.")
+                raise ConfigError(
+                    f"-c {key}", asked[key], "left out, because the arena sets it", "Leave it out, or lower until."
+                )
         first = self.entrants(options)[0]
         checked = RunConfig.parse(self.keys(first, 1, options) | asked).flat()
         if not checked["until"] >= 1:
-            raise ConfigError(f"until is {checked['until']:g}: an arena takes at least a second of simulated time.")
+            raise ConfigError("until", checked["until"], "at least 1 s of simulated time", "Raise it.")
         if checked["dataset"] not in _LEVELS:
             raise ConfigError(
-                f"dataset is {checked['dataset']!r}: the arena has levels of accuracy for {' and '.join(_LEVELS)} only."
+                "dataset", checked["dataset"], tuple(_LEVELS), "Choose one of them: only they have levels of accuracy."
             )
         return tuple((key, checked[key]) for key in asked)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from aoi_fl.science.errors import ConfigError, did_you_mean
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.registry import BUDGETED, OWN, POLICIES
 from aoi_fl.wire.own_code import is_own, is_well_formed
 
@@ -36,16 +36,22 @@ def own_keys(entrant: str, shared: Collection[str]) -> dict[str, str]:
     parts = 3 if is_own(entrant) else 1  # python:MODULE:NAME
     policy, own = ":".join(entrant.split(":")[:parts]), entrant.split(":")[parts:]
     if policy not in PLAYABLE and not is_well_formed(policy):
-        near = did_you_mean(policy, PLAYABLE)
-        raise ConfigError(f"policies has {policy!r}: give some of {', '.join(PLAYABLE)}, or {OWN}.{near}")
+        raise ConfigError("policies", policy, (*PLAYABLE, OWN), "Choose some of these policies.")
     keys = {"policy": policy}
     for text in own:
         key, equals, value = text.partition("=")
         if not equals or key in {*shared, "policy"}:
             why = "the arena sets it for all" if equals else "write for instance systematic:weights=size"
-            raise ConfigError(f"policies has {entrant!r}, and in it {text!r}: {why}.")
+            raise ConfigError(
+                "policies",
+                entrant,
+                f"a policy with keys of its own, and {text!r} is wrong: {why}",
+                "Correct it, or leave it out.",
+            )
         if key in keys:
-            raise ConfigError(f"policies has {entrant!r}, and in it {key} twice: give it once.")
+            raise ConfigError(
+                "policies", entrant, f"a policy with each key once, and {key} is there twice", "Leave one of them out."
+            )
         keys[key] = value
     return keys
 

@@ -208,7 +208,9 @@ def _availability(folder: Path, clients: int) -> Availability:
     trace = read_trace(*check_files(str(path)))
     if trace.clients < clients:
         raise ConfigError(
-            f"{path} has {trace.clients} devices, but the federation has {clients} clients: give a file of at least "
-            f"{clients} devices, or draw fewer clients."
+            f"devices of {path}",
+            trace.clients,
+            f"at least {clients}, the clients of the federation",
+            "Use a larger file, or draw fewer clients.",
         )
     return trace.first(clients).availability

@@ -52,7 +52,9 @@ class Traces(Experiment):
             return described(Habits().trace(self.settings(options)["clients"], unit["seed"]))
         path = options.data_dir / FILE
         if not path.is_file():
-            raise ConfigError(f"there is no {path}: put the trace there, or say with --data-dir where it lies.")
+            raise ConfigError(
+                "--data-dir", path, "a file that exists", "Put the trace there, or give its folder with --data-dir."
+            )
         return described(read_trace(path))
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:

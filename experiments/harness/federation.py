@@ -73,7 +73,10 @@ def played(experiment: str, values: Mapping[str, Any], options: Options, files: 
     status = read_run(ledger).get("status")
     if status != "completed":
         raise ConfigError(
-            f"the run in {ledger.parent} ended as {status}: see its ledger, or delete it to play it anew."
+            "run",
+            ledger.parent,
+            f"a run that completed, and this one ended as {status}",
+            "See its ledger, or delete the folder to run it again.",
         )
     return ledger
 

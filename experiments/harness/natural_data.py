@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness.replay import Arrays, Federation
 from aoi_fl.science import draws
-from aoi_fl.science.errors import ConfigError, did_you_mean
+from aoi_fl.science.errors import ConfigError
 
 Ints = NDArray[np.int64]
 _TEST_SHARE = 0.2
@@ -78,11 +78,10 @@ def read_csv(folder: Path, source: Source) -> Table:
             cells = [[row[column] for column in wanted] for row in rows]
     except FileNotFoundError:
         raise ConfigError(
-            f"{path} is missing. Give the folder that holds `natural` with --data-dir, for instance "
-            "--data-dir ../shared/data."
+            "--data-dir", path, "a folder that holds `natural`", "Give for instance --data-dir ../shared/data."
         ) from None
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError(f"{path} cannot be read ({error}). Replace it with an intact copy.") from error
+        raise ConfigError("--data-dir", path, f"readable ({error})", "Replace it with an intact copy.") from error
     clients, names = _numbered([row[0] for row in cells])
     y, labels = _numbered([row[1] for row in cells])
     columns: list[Ints] = []
@@ -91,7 +90,9 @@ def read_csv(folder: Path, source: Source) -> Table:
         try:
             numbers, found = _numbered([str(category(row[place])) for row in cells])
         except ValueError as error:
-            raise ConfigError(f"{path}, column {column}: {error}. Correct the cell, or remove its row.") from error
+            raise ConfigError(
+                f"{path}, column {column}", None, f"readable ({error})", "Correct the cell, or remove its row."
+            ) from error
         columns.append(numbers + categories)
         categories += len(found)
     return Table(np.stack(columns, axis=1), y, clients, names, categories, len(labels))
@@ -102,8 +103,10 @@ def check_columns(path: Path, wanted: Sequence[str], there: Sequence[str]) -> No
     for column in wanted:
         if column not in there:
             raise ConfigError(
-                f"{path} has no column {column}: its columns are {', '.join(there) or 'none'}."
-                f"{did_you_mean(column, there)} Take the original file, or name the column in the source."
+                f"columns of {path}",
+                ", ".join(there) or "none",
+                f"complete, and {column} is missing",
+                "Use the original file, or name the column in the source.",
             )
 
 
@@ -133,13 +136,17 @@ def split_rows(table: Table, least: int, most: int, seed: int, what: str) -> tup
     counts = np.bincount(table.clients, minlength=len(table.names))
     chosen = np.flatnonzero(counts >= least)
     if not len(chosen):
-        raise ConfigError(f"least-rows is {least}, but no client ({what}) has more than {counts.max()} rows. Lower it.")
+        raise ConfigError(
+            "least-rows", least, f"at most {counts.max()}, the most rows of a client ({what})", "Lower it."
+        )
     alone = chosen[counts[chosen] < 2]
     if len(alone):
         names = ", ".join(table.names[i] for i in alone[:3])
         raise ConfigError(
-            f"{len(alone)} clients ({what}: {names}, …) have a single row, so they have no test example. "
-            "Set least-rows to 2 or more."
+            "least-rows",
+            least,
+            f"at least 2, for a test example of each client; {len(alone)} clients have one row ({what}: {names}, …)",
+            "Set it to 2 or more.",
         )
     keys = draws.uniforms(seed, 0, "natural-clients", len(table.names))
     chosen = np.sort(chosen[np.argsort(keys[chosen])[:most]])
@@ -169,19 +176,23 @@ def read_speakers(path: Path, context: int) -> tuple[Table, Table]:
             check_columns(path, names, list(file))
             found = {name: file[name] for name in names}
     except FileNotFoundError:
-        raise ConfigError(f"{path} is missing. Give the folder that holds `natural` with --data-dir.") from None
+        raise ConfigError(
+            "--data-dir", path, "a folder that holds `natural`", "Give for instance --data-dir ../shared/data."
+        ) from None
     except (OSError, ValueError, EOFError) as error:
         if isinstance(error, ConfigError):
             raise
-        raise ConfigError(f"{path} cannot be read ({error}). Replace it with an intact copy.") from error
+        raise ConfigError("--data-dir", path, f"readable ({error})", "Replace it with an intact copy.") from error
     speakers, characters = [str(name) for name in found["client_names"]], len(found["characters"])
     for part in ("train", "test"):
         without = np.setdiff1d(np.arange(len(speakers)), found[f"{part}_client"])
         if len(without):
             kind = "training" if part == "train" else "test"
             raise ConfigError(
-                f"{path}: client {speakers[without[0]]} has no {kind} example ({len(without)} of {len(speakers)} "
-                "clients). Remove these clients from the file."
+                f"{path}: {kind} examples of client {speakers[without[0]]}",
+                0,
+                f"at least 1; {len(without)} of {len(speakers)} clients have none",
+                "Remove these clients from the file.",
             )
     tables = []
     for part in ("train", "test"):

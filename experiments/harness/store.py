@@ -126,8 +126,10 @@ class Store:
             theirs = ", ".join(f"{key}={_short(before.get(key))}" for key in other)
             ours = ", ".join(f"{key}={_short(now.get(key))}" for key in other)
             raise ConfigError(
-                f"{self._about} holds results with {theirs}, and this command asks for {ours}: results are not mixed. "
-                f"Give the same values, another folder with --out, or delete {self.table.stem}.csv and .json there."
+                "--out",
+                self._about,
+                f"results with the values of this command ({ours}), and they have {theirs}",
+                f"Give the same values or another --out, or delete {self.table.stem}.csv and .json there.",
             )
         self._units, self._first = about["units"], about["machine"]
         try:
@@ -135,11 +137,14 @@ class Store:
                 rows = list(unpacked(csv.DictReader(file)))
         except OSError as error:
             raise ConfigError(
-                f"{self.table} cannot be read: {error.strerror}. Delete {self._about} to start anew."
+                "--out", self.table, f"readable ({error.strerror})", f"Delete {self._about} to start anew."
             ) from error
         except ValueError as error:
             raise ConfigError(
-                f"{self.table} has a line with series of unlike length. Delete it and {self._about} to start anew."
+                "--out",
+                self.table,
+                "results with series of equal length",
+                f"Delete it and {self._about} to start anew.",
             ) from error
         self.rows = [row for row in rows if any(unit["unit"].items() <= row.items() for unit in self._units)]
 
@@ -203,8 +208,10 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ConfigError(
-            f"{path} cannot be written: {error.strerror}. Make room, or choose a folder you can write with --out; the "
-            "units that were complete before are kept."
+            "--out",
+            path,
+            f"a file that you can write ({error.strerror})",
+            "Make room, or choose another folder with --out. The completed units are kept.",
         ) from error
 
 
@@ -214,8 +221,8 @@ def _read(path: Path) -> dict[str, Any]:
         if {"settings", "machine", "units"} <= set(about):
             return dict(about)
     except (OSError, ValueError, TypeError) as error:
-        raise ConfigError(f"{path} cannot be read ({error}). Delete it to start anew.") from error
-    raise ConfigError(f"{path} does not describe results of aoi reproduce. Delete it, or choose another --out.")
+        raise ConfigError("--out", path, f"readable ({error})", "Delete the file to start anew.") from error
+    raise ConfigError("--out", path, "results of aoi reproduce", "Delete the file, or choose another --out.")
 
 
 def _is_number(value: Any) -> bool:

@@ -63,8 +63,10 @@ class Account:
         check_positive("noise-multiplier", self.noise_multiplier)
         if self.bands > self.bounds.min_separation:
             raise ConfigError(
-                f"bands is {self.bands}, but clients take part as soon as {self.bounds.min_separation} rounds after "
-                f"their last time: set bands to at most {self.bounds.min_separation}"
+                "bands",
+                self.bands,
+                f"at most {self.bounds.min_separation}, the fewest rounds between two participations of a client",
+                f"Set bands to at most {self.bounds.min_separation}.",
             )
 
     @cached_property
@@ -138,13 +140,13 @@ def bisect(too_small: Callable[[float], bool], most: float) -> float:
 def check_delta(delta: float) -> None:
     """Raise ConfigError unless δ is in (0, 1)."""
     if not 0 < delta < 1:
-        raise ConfigError(f"delta is {delta}: give a number between 0 and 1, below 1 / the number of clients")
+        raise ConfigError("delta", delta, "between 0 and 1", "Choose a number below 1 / the number of clients.")
 
 
 def check_positive(key: str, value: float) -> None:
     """Raise ConfigError unless a value is finite and above 0."""
     if not (math.isfinite(value) and value > 0):
-        raise ConfigError(f"{key} is {value}: give a number above 0")
+        raise ConfigError(key, value, "a number above 0", "Raise it.")
 
 
 def _log_normal(x: float) -> float:

@@ -52,7 +52,12 @@ def coin_epsilon(rate: float, deviation: float, rounds: int, delta: float) -> fl
         The extra ``privacy`` is not installed.
     """
     if not has_library():
-        raise ConfigError(f"amplification by random selection needs dp-accounting: {install('privacy')}")
+        raise ConfigError(
+            "dp-accounting",
+            None,
+            "installed for amplification by random selection",
+            f"Install it: {install('privacy')}.",
+        )
     import dp_accounting as dp
 
     accountant = dp.pld.PLDAccountant()
@@ -209,4 +214,4 @@ def calibrate(epsilon_at: Callable[[float], float], epsilon: float, start: float
         spent = epsilon_at(multiplier)
         if spent > 0 < before and spent != before:
             slope = min(math.log(spent / before) / step, -0.3)
-    raise ConfigError(f"epsilon {epsilon} is met by no noise: give an epsilon that is larger, or a smaller delta")
+    raise ConfigError("epsilon", epsilon, "larger, because no noise meets it", "Raise epsilon, or lower delta.")

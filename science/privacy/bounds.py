@@ -82,7 +82,7 @@ def bounds(
     """
     for name, value in (("rounds", rounds), ("clients", 1 if clients is None else clients), ("promise", promise)):
         if value < 1:
-            raise ConfigError(f"{name} is {value}: give a whole number from 1 on")
+            raise ConfigError(name, value, "a whole number from 1 on", "Raise it.")
     law = _of_law(policy, rounds, clients, lost)
     by_client = is_decentralised(policy)
     if (forced and _can_be_empty(policy, rounds, lost)) or (forgotten and by_client):

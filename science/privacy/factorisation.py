@@ -38,9 +38,9 @@ def coefficients(bands: int, momentum: float = 0.0) -> Floats:
     [1.0, 0.5, 0.375, 0.3125]
     """
     if bands < 1:
-        raise ConfigError(f"bands is {bands}: give a whole number from 1 on; 1 is white noise")
+        raise ConfigError("bands", bands, "a whole number from 1 on", "Raise it. 1 is white noise.")
     if not 0 <= momentum < 1:
-        raise ConfigError(f"momentum is {momentum}: give a number from 0 to below 1")
+        raise ConfigError("momentum", momentum, "from 0 to below 1", "Choose another momentum.")
     order = np.arange(1, bands)
     root = np.concatenate(([1.0], np.cumprod((2 * order - 1) / (2 * order))))
     return np.convolve(root, root * momentum ** np.arange(bands))[:bands]
@@ -91,7 +91,9 @@ class CorrelatedNoise:
 
     def __init__(self, key: bytes, column: Floats, deviation: float, size: int) -> None:
         if len(key) != KEY_BYTES:
-            raise ConfigError(f"a noise key has {KEY_BYTES} bytes, this one has {len(key)}: take secrets.token_bytes")
+            raise ConfigError(
+                "noise key", f"{len(key)} bytes long", f"{KEY_BYTES} bytes long", "Use secrets.token_bytes."
+            )
         self._key, self._column, self._deviation, self._size = key, column, deviation, size
         self._round = 0
         self._recent: list[NDArray[np.float32]] = []  # w_t, w_{t−1}, … of the last round

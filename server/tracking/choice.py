@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aoi_fl.science.errors import ConfigError, did_you_mean, install
+from aoi_fl.science.errors import ConfigError, install
 from aoi_fl.server.keys import TRACKERS
 from aoi_fl.server.tracking.base import Tracker
 
@@ -27,8 +27,10 @@ def check_installed(wanted: Sequence[str]) -> None:
     for name in wanted:
         if importlib.util.find_spec(name) is None:
             raise ConfigError(
-                f"track={name!r} needs {TRACKERS[name]}, which is not installed where the server runs: "
-                f"{install(name)}, or leave it out."
+                "track",
+                name,
+                f"the name of an installed tracker, and {TRACKERS[name]} is not installed on the server",
+                f"Install it: {install(name)}, or leave it out.",
             )
 
 
@@ -48,8 +50,7 @@ def tracker(
         There is none of that name, or it is not installed.
     """
     if name not in TRACKERS:
-        near = did_you_mean(name, TRACKERS)
-        raise ConfigError(f"there is no tracker {name!r}: choose one of {', '.join(TRACKERS)}.{near}")
+        raise ConfigError("track", name, tuple(TRACKERS), "Choose one of these.")
     check_installed([name])
     module = importlib.import_module(f"aoi_fl.server.tracking.{name}")
     made: Tracker = getattr(module, _CLASSES[name])(run, Path(runs_dir) / run, config, resume=resume)

@@ -59,8 +59,11 @@ class ByFlower:
     def __init__(self, strategy: Strategy, options: RoundOptions) -> None:
         if not isinstance(strategy, Strategy):
             raise ConfigError(
-                f"aggregation is {strategy!r}: give a strategy of flwr.serverapp.strategy. (Secure aggregation exists "
-                "in Flower's former workflows only, and hides the updates that AoI-FL checks one by one.)"
+                "aggregation",
+                strategy,
+                "a strategy of flwr.serverapp.strategy",
+                "Choose such a strategy. (Secure aggregation exists in Flower's former workflows only, and hides the "
+                "updates that AoI-FL checks.)",
             )
         self._strategy, self._options = strategy, options
         self._round, self._model, self.opaque = 0, ArrayRecord(), False
@@ -197,14 +200,18 @@ class ByFlower:
         drafts = {m.metadata.dst_node_id: Draft(m.content, m.metadata.message_type) for m in messages}
         if strangers := drafts.keys() - set(nodes):
             raise ConfigError(
-                f"{type(self._strategy).__name__} sends a message to node {min(strangers)}, which was not chosen: as "
-                "aggregation it may write to the nodes that its grid lists. Let it take them from grid.get_node_ids()."
+                "aggregation",
+                type(self._strategy).__name__,
+                f"a strategy that writes to selected nodes only, and it writes to node {min(strangers)}",
+                "Let it take the nodes from grid.get_node_ids().",
             )
         for draft in drafts.values():
             if protocol.category(draft.kind) != kind:
                 raise ConfigError(
-                    f"{type(self._strategy).__name__} sends a message of type {draft.kind!r} to train or evaluate: as "
-                    f"aggregation it may send {kind!r}, or {kind!r} with an action of its own, as '{kind}.mine'."
+                    "aggregation",
+                    type(self._strategy).__name__,
+                    f"a strategy that sends {kind!r}, or {kind!r} with an action, and it sends {draft.kind!r}",
+                    f"Let it send '{kind}.mine', for instance.",
                 )
         return drafts
 

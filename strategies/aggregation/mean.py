@@ -203,8 +203,10 @@ class Mean:
         for name, array in arrays.items():
             if np.dtype(array.dtype).kind not in _KINDS:
                 raise ConfigError(
-                    f"array {name!r} of the model is {array.dtype}: a mean takes real numbers, whole numbers and truth "
-                    "values. Leave it out of the model, or give a Flower strategy that aggregates it (aggregation=…)."
+                    f"array {name!r} of the model",
+                    str(array.dtype),
+                    "real numbers, whole numbers or truth values, for a mean",
+                    "Leave it out of the model, or give a Flower strategy that aggregates it (aggregation=…).",
                 )
         return self._drafts(protocol.TRAIN, round_, arrays, config, nodes)
 

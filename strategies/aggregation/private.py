@@ -78,14 +78,16 @@ class PrivateMean:
         check_positive("noise-multiplier", self.noise_multiplier)
         check_delta(self.delta)
         if not self.max_epsilon > 0:
-            raise ConfigError(f"max-epsilon is {self.max_epsilon}: give a number above 0, or infinity for no bound")
+            raise ConfigError("max-epsilon", self.max_epsilon, "above 0", "Raise it. Infinity means no bound.")
         for key, value in (("bands", self.bands), ("rounds", self.rounds), ("per-round", self.per_round)):
             if value < 1:
-                raise ConfigError(f"{key} is {value}: give a whole number from 1 on")
+                raise ConfigError(key, value, "a whole number from 1 on", "Raise it.")
         if self.strategy is not None and not averages(self.strategy):
             raise ConfigError(
-                f"the strategy of a private mean is {type(self.strategy).__name__}, which makes more of the updates "
-                f"than their mean: give one of {', '.join(kind.__name__ for kind in _AVERAGING)}, or none"
+                "strategy",
+                type(self.strategy).__name__,
+                tuple(kind.__name__ for kind in _AVERAGING),
+                "Choose one of these, or none: a private mean takes the mean of the updates only.",
             )
 
     @property
@@ -118,8 +120,11 @@ class Privacy:
         self.separation = 1 if law is None else bounds(law, spec.rounds, clients).min_separation
         if spec.bands > 1 and self.separation == 1:
             raise ConfigError(
-                f"bands is {spec.bands}, but the policy lets a client take part in two rounds running: set bands to 1, "
-                "or choose markov-optimal or systematic with equal rates, without learned absence or dropout"
+                "bands",
+                spec.bands,
+                "1, because the policy lets a client take part in two consecutive rounds",
+                "Set bands to 1, or choose markov-optimal or systematic with equal rates, without learned absence or "
+                "dropout.",
             )
         self.account  # noqa: B018  refuses more bands than b
 
@@ -223,7 +228,9 @@ class ByPrivateMean:
     ) -> Mapping[int, Draft]:
         """Return what the inner aggregation sends."""
         if not _floating(arrays):
-            raise ConfigError("the model has no array of floating-point numbers: a private mean has nothing to protect")
+            raise ConfigError(
+                "model", None, "one with a floating-point array for a private mean", "Choose another model."
+            )
         return self._inner.to_train(round_, arrays, config, nodes, grid)
 
     def begin(self, round_: int, model: ArrayRecord) -> None:
@@ -268,7 +275,7 @@ class ByPrivateMean:
     def _noisy(self, update: Update) -> dict[str, NDArray[Any]]:
         """Return the model with the noisy mean change; arrays of whole numbers stay as they are."""
         if self._account is None:
-            raise ConfigError("a private mean is played by the policy's own start alone: call start")
+            raise ConfigError("aggregation", "PrivateMean", "run by the policy's own start", "Call start.")
         if self._noise is None:
             deviation = self._account.deviation * self._spec.clip
             self._noise = CorrelatedNoise(self._key.key, self._account.column, deviation, self._sum.size)

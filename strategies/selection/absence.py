@@ -87,5 +87,5 @@ def make_absence(rule: AbsenceRule) -> Absence | None:
     Raises ConfigError for another rule.
     """
     if rule not in get_args(AbsenceRule):
-        raise ConfigError(f"absence is {rule!r}: choose one of {', '.join(get_args(AbsenceRule))}.")
+        raise ConfigError("absence", rule, get_args(AbsenceRule), "Choose one of these.")
     return Absence() if rule == "learned" else None

@@ -21,34 +21,27 @@ def check_settings(index: str, ageing: str, source: str, trains: str, sensitivit
         ("sensitivities", sensitivities, ("declared", "estimated")),
     ):
         if value not in allowed:
-            raise ConfigError(f"{key} is {value!r}: choose one of {', '.join(allowed)}.")
-    found = opposed(index, ageing, source, trains, sensitivities, begins=begins)
-    if words := next(found, None):
-        raise ConfigError(f"{words}.")
+            raise ConfigError(key, value, allowed, "Choose one of these.")
+    if (error := next(opposed(index, ageing, source, trains, sensitivities, begins=begins), None)) is not None:
+        raise error
 
 
-def opposed(index: str, ageing: str, source: str, trains: str, sensitivities: str, *, begins: bool) -> Iterator[str]:
-    """Yield what does not go together; what an earlier version let pass only where a run ``begins``."""
+def opposed(
+    index: str, ageing: str, source: str, trains: str, sensitivities: str, *, begins: bool
+) -> Iterator[ConfigError]:
+    """Yield an error for each pair that is not possible; some only where a run ``begins``: earlier versions took it."""
     estimated, bid, linear = sensitivities == "estimated", source == "bid", ageing == "linear"
     if estimated and trains == "selected" and begins:
-        yield (
-            "sensitivities is estimated, but trains is selected: whoever trains has just refreshed, and from losses on "
-            "fresh data nothing is learnt; set trains to all, or sensitivities to declared"
-        )
+        allowed = "declared with trains=selected, because losses on fresh data show no sensitivity"
+        yield ConfigError("sensitivities", sensitivities, allowed, "Set trains to all, or sensitivities to declared.")
     if estimated and bid:
-        yield (
-            "sensitivities is estimated, but index-source is bid: the server estimates, and a client that bids knows "
-            "nothing of it; set index-source to server"
-        )
+        allowed = "declared with index-source=bid, because the server estimates and the clients bid"
+        yield ConfigError("sensitivities", sensitivities, allowed, "Set index-source to server.")
     if bid and not linear:
-        yield (
-            f"ageing is {ageing}, but index-source is bid, and clients bid as if it were linear: set index-source to "
-            "server"
-        )
+        allowed = "linear with index-source=bid, because clients bid for a linear cost"
+        yield ConfigError("ageing", ageing, allowed, "Set index-source to server.")
     if estimated and not linear:
-        yield (
-            f"ageing is {ageing}, but sensitivities is estimated, as the slope of a loss that grows linearly with age: "
-            "set sensitivities to declared"
-        )
+        allowed = "linear with sensitivities=estimated, the slope of a loss that grows linearly with age"
+        yield ConfigError("ageing", ageing, allowed, "Set sensitivities to declared.")
     if bid and index == "random":
-        yield "index-source is bid, but the random policy has no index to bid: set index-source to server"
+        yield ConfigError("index-source", source, "server, because the random policy has no index", "Set it to server.")

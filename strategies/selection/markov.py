@@ -208,16 +208,26 @@ class MarkovParticipation(AgeAwareStrategy):
         wire: str = protocol.POLL,
         **settings: Any,
     ) -> None:
-        issued = {"adaptive-dropout": adaptive_dropout, "absence": absence != "ignored", "rates": rates != "equal"}
-        if policy.kind != "optimal" and any(issued.values()):
-            key = next(key for key, anew in issued.items() if anew)
+        issued = {
+            "adaptive-dropout": (adaptive_dropout, False),
+            "absence": (absence, "ignored"),
+            "rates": (rates, "equal"),
+        }
+        changed = {key: value for key, (value, usual) in issued.items() if value != usual}
+        if policy.kind != "optimal" and changed:
+            key, given = next(iter(changed.items()))
             raise ConfigError(
-                f"{key} issues the optimal table anew, but the policy is {policy.kind!r}: use markov-optimal, or leave "
-                f"{key} alone."
+                key,
+                given,
+                f"left out: it needs the optimal table, and the policy is {policy.kind!r}",
+                "Use markov-optimal, or leave it out.",
             )
         if adaptive_dropout and absence == "learned":
             raise ConfigError(
-                "absence 'learned' issues tables for who is away, adaptive-dropout for who is lost: leave one out."
+                "absence",
+                "learned",
+                "ignored with adaptive-dropout, because both correct for missing clients",
+                "Leave one of them out.",
             )
         rule = MarkovRulePolicy(policy, wire, rates, make_absence(absence), adaptive_dropout=adaptive_dropout)
         super().__init__(rule, **with_round_seconds(settings))

@@ -41,7 +41,7 @@ def by_keys(keys: Mapping[str, Any], **settings: Any) -> AgeAwareStrategy:
         return AgeAwareStrategy(policy, **with_round_seconds({**settings, "round_seconds": keys["round-seconds"]}))
     for key, usual in (("wire", protocol.POLL), ("round-seconds", 0.0)):
         if keys[key] != usual:
-            raise ConfigError(f"{key} is {keys[key]}, but under policy {name} no client decides: leave {key} out.")
+            raise ConfigError(key, keys[key], f"left out: under policy {name} no client decides", "Leave it out.")
     if isinstance(made, Policy):
         return AgeAwareStrategy(made, **settings)
     return AgeAwareStrategy(SelectorPolicy(made, per_round, describe={"kind": name}), **settings)

@@ -56,8 +56,10 @@ class Shares:
             check_rule(rule)
         elif len(rule) < clients:
             raise ConfigError(
-                f"{len(rule)} rates are given, and client {len(rule)} of {clients} has none: give each client one, or "
-                "choose rates 'size'."
+                "rates",
+                len(rule),
+                f"{clients} numbers, one a client",
+                "Give each client a rate, or choose rates 'size'.",
             )
         else:
             mapped = rule if isinstance(rule, Mapping) else {str(client): rate for client, rate in enumerate(rule)}

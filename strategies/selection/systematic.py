@@ -135,15 +135,20 @@ class SystematicParticipation(AgeAwareStrategy):
     ) -> None:
         check_jitter(jitter)
         if phases not in get_args(PhaseRule):
-            raise ConfigError(f"phases is {phases!r}: choose one of {', '.join(get_args(PhaseRule))}.")
+            raise ConfigError("phases", phases, get_args(PhaseRule), "Choose one of these.")
         if not 1 <= per_round <= clients:
             raise ConfigError(
-                f"clients-per-round is {per_round}: give a whole number from 1 to {clients}, the clients."
+                "clients-per-round",
+                per_round,
+                f"a whole number from 1 to {clients}, the number of clients",
+                "Choose another number.",
             )
         if absence == "learned" and (jitter or phases == "random"):
             raise ConfigError(
-                f"absence is 'learned', but jitter is {jitter:g} and phases is {phases!r}: set jitter to 0 and phases "
-                "to 'spread', or absence to 'ignored'."
+                "absence",
+                "learned",
+                f"ignored with jitter {jitter:g} and phases {phases!r}",
+                "Set jitter to 0 and phases to 'spread', or absence to 'ignored'.",
             )
         rule = SystematicRule(clients, per_round, phases, jitter, seed_of(settings))
         policy = SystematicPolicy(rule, wire, rates, make_absence(absence))

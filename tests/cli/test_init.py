@@ -13,6 +13,7 @@ from aoi_fl.engine.ray_run import run_simulation
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.server.strategy import make_strategy
+from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
 PLAY = """
@@ -85,14 +86,14 @@ def test_flowers_simulation_plays_the_app(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["", "My-App", "1st", "a b", "a/b", "..", "-x", "class", "a--b", "x" * 51, "änderung"])
 def test_a_name_that_is_no_packages_is_refused(name, tmp_path):
-    with pytest.raises(scaffold.ConfigError, match=r"NAME is .*for instance my-app"):
+    with refused("NAME", name):
         scaffold.write(name, "random", tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["json", "numpy", "flwr", "aoi-fl", "tests"])
 def test_a_name_that_a_module_has_is_refused(name, tmp_path):
-    with pytest.raises(scaffold.ConfigError, match=r"there is a Python module .* already"):
+    with refused("NAME", name, "Python module"):
         scaffold.write(name, "random", tmp_path)
 
 
@@ -103,7 +104,7 @@ def test_what_is_there_stays_as_it_is(aoi, tmp_path):
     (tmp_path / "empty").mkdir()
     for name in ("mine", "file"):
         status, _, err = aoi("init", name)
-        assert status == 2 and re.search(rf"{name} exists and is not an empty folder: choose another name", err)
+        assert status == 2 and re.search(rf"NAME is {name}, but must be a new or empty folder", err)
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes"]
     assert aoi("init", "empty")[0] == 0
 

@@ -8,10 +8,10 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from aoi_fl.client import ClientApp, attach
 from aoi_fl.client.state import StateFile
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import BudgetedRefresh, MarkovParticipation, RandomSelection, RoundOptions
 from aoi_fl.strategies.selection.budgeted import BudgetedSelector
 from aoi_fl.wire import protocol
+from tests.refusals import refused
 
 CLIENTS, ROUNDS = 6, 8
 
@@ -129,5 +129,5 @@ def test_what_is_registered_later_and_questions_of_others_reach_the_app_itself(t
 def test_one_of_ours_is_left_as_it_is_and_what_is_no_app_is_refused():
     app = ClientApp()
     assert attach(app) is app
-    with pytest.raises(ConfigError, match="give it the ClientApp itself"):
+    with refused("app"):
         attach(factory)

@@ -10,7 +10,7 @@ import pytest
 
 from aoi_fl.client.state import ClientState, StateFile
 from aoi_fl.science.age import ClientAge
-from aoi_fl.science.errors import ConfigError
+from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
 STATE = ClientState(seed=7, age=ClientAge(last=12, before=4, reserved=20), data=ClientAge(last=9, before=2))
@@ -82,20 +82,20 @@ def test_a_half_written_file_beside_it_does_no_harm(file):
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "a\\b", ".hidden", "a b", "a\n", "é", "x" * 101])
 def test_a_name_that_cannot_name_a_file_is_refused(tmp_path, name):
-    with pytest.raises(ConfigError, match=r"client name .* cannot name a file: use letters"):
+    with refused("client name"):
         StateFile(tmp_path, name)
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     file = StateFile(tmp_path / "file" / "clients", "a")
-    with pytest.raises(ConfigError, match=r"state .*a\.json cannot be written.* state-dir"):
+    with refused("state-dir"):
         file.save(STATE)
 
 
 def test_a_state_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "a.json").mkdir()
-    with pytest.raises(ConfigError, match=r"a\.json cannot be read"):
+    with refused("state-dir"):
         StateFile(tmp_path, "a").load(1)
 
 

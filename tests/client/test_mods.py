@@ -14,9 +14,10 @@ from flwr.supercore.differential_privacy import KEY_CLIPPING_NORM, KEY_NORM_BIT
 from aoi_fl.client import ClientApp, ask_of
 from aoi_fl.client.state import StateFile
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.science.errors import AoiError, ConfigError
+from aoi_fl.science.errors import AoiError
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
 from aoi_fl.wire import protocol
+from tests.refusals import refused
 
 STEP = np.array([3.0, 4.0], np.float32)  # of length 5
 NORM = 0.5
@@ -145,7 +146,7 @@ def test_the_ask_is_there_for_whom_it_concerns_and_only_while_a_message_is_answe
 
     play(train=train)
     assert asks and all((ask.run, ask.round) == ("r", round_) for ask, round_ in asks)
-    with pytest.raises(ConfigError, match="age-aware strategy"):
+    with refused("context"):
         ask_of(Context(1, 2, {}, RecordDict(), {}))
 
 

@@ -17,10 +17,10 @@ from aoi_fl.flower.messages import send
 from aoi_fl.science import draws
 from aoi_fl.science.age import first_age
 from aoi_fl.science.draws import number_of
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.wire import protocol
 from aoi_fl.wire.protocol import Answer, Ask, Introduction
+from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
 TABLE = MarkovPolicy.optimal(10, 3, 5).probabilities
@@ -125,17 +125,16 @@ def test_a_clients_name_is_its_own(app, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("node", "run", "words"),
+    ("node", "run", "fields"),
     [
-        ({}, "r", ["has no name", "--node-config"]),
-        ({"name": "../etc"}, "r", ["client name", "'../etc'"]),
-        ({"name": "a"}, "../r", ["run name", "'../r'"]),
+        ({}, "r", ("name", None)),
+        ({"name": "../etc"}, "r", ("client name", "../etc")),
+        ({"name": "a"}, "../r", ("run name", "../r")),
     ],
 )
-def test_a_client_without_a_usable_name_says_so(app, tmp_path, node, run, words):
-    with pytest.raises(ConfigError) as error:
+def test_a_client_without_a_usable_name_says_so(app, tmp_path, node, run, fields):
+    with refused(*fields):
         app(message_of("query.hello", Ask(run, 1)), context_of(tmp_path, partition=None, **node))
-    assert all(word in str(error.value) for word in words)
 
 
 def test_its_first_age_is_the_stationary_draw_of_its_number(app, tmp_path):

@@ -12,9 +12,9 @@ from aoi_fl.client.device import history, rules
 from aoi_fl.client.identity import identity
 from aoi_fl.client.state import StateFile
 from aoi_fl.flower.messages import send
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.wire.protocol import Answer, Ask
+from tests.refusals import refused
 
 B, ROUNDS = 5, 40
 TABLE = MarkovPolicy.optimal(10, 2, 9).probabilities
@@ -151,5 +151,5 @@ def test_refusals_are_recorded_on_the_device(server):
 
 @pytest.mark.parametrize("value", [0, -1, 2.5, True, "7"])
 def test_an_owners_rule_that_is_no_number_of_rounds_is_refused(value):
-    with pytest.raises(ConfigError, match="min-separation"):
+    with refused("min-separation"):
         rules.Rules.read({"min-separation": value})

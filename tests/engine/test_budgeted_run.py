@@ -132,10 +132,10 @@ def test_a_total_budget_completes_the_run_once_it_pays_nobody_more(keys, tmp_pat
 
 def test_a_total_budget_that_pays_nobody_at_all_never_begins(tmp_path, monkeypatch, capsys):
     assert aoi_run(monkeypatch, tmp_path / "runs", "total-budget=2") == 2
-    assert "a total budget of 2 can never choose anybody: the smallest payment is" in capsys.readouterr().err
+    assert "total budget is 2, but must be at least the smallest payment" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
     assert aoi_run(monkeypatch, tmp_path / "runs", "policy=random", "clients-per-round=2", "total-budget=90") == 2
-    assert "total-budget is 90.0, but policy random does not use it" in capsys.readouterr().err
+    assert "total-budget is 90, but must be left out: policy random does not use it" in capsys.readouterr().err
 
 
 def test_the_variants_differ():
@@ -203,13 +203,25 @@ def test_the_ledger_holds_the_estimates_that_clients_were_ranked_by(tmp_path):
 
 GOOD = [("a", 9, 5, 0.5, 0), ("b", 9, 6, 0.5, 0)]
 BAD_FILES = {
-    "negative": ([*GOOD, ("c", 9, -1, 0.5, 0)], "line 4, column payment: '-1' is not a number from 1e-30 to 1e+30"),
-    "zero": ([*GOOD, ("c", 9, 5, 0, 0)], "line 4, column sensitivity: '0' is not a number from 1e-30 to 1e+30"),
-    "nan": ([*GOOD, ("c", 9, "nan", 0.5, 0)], "line 4, column payment: 'nan' is not a number from 1e-30 to 1e+30"),
-    "missing": ([*GOOD, ("c", 9, 5, "", 0)], "line 4, column sensitivity: '' is not a number from 1e-30 to 1e+30"),
-    "twice": ([*GOOD, ("a", 9, 5, 0.5, 0)], "line 4, column name: 'a' is there twice"),
-    "too few": (GOOD, "has 2 clients, num-clients is 3: set num-clients=2"),
-    "nobody": ([(name, 9, 50, 0.5, 0) for name in "abc"], "a budget of 40 can never choose anybody"),
+    "negative": (
+        [*GOOD, ("c", 9, -1, 0.5, 0)],
+        "line 4, column payment is '-1', but must be a number from 1e-30 to 1e+30",
+    ),
+    "zero": ([*GOOD, ("c", 9, 5, 0, 0)], "line 4, column sensitivity is '0', but must be a number from 1e-30 to 1e+30"),
+    "nan": (
+        [*GOOD, ("c", 9, "nan", 0.5, 0)],
+        "line 4, column payment is 'nan', but must be a number from 1e-30 to 1e+30",
+    ),
+    "missing": (
+        [*GOOD, ("c", 9, 5, "", 0)],
+        "line 4, column sensitivity is '', but must be a number from 1e-30 to 1e+30",
+    ),
+    "twice": ([*GOOD, ("a", 9, 5, 0.5, 0)], "line 4, column name is 'a'"),
+    "too few": (GOOD, "num-clients is 3, but must be 2"),
+    "nobody": (
+        [(name, 9, 50, 0.5, 0) for name in "abc"],
+        "budget is 40, but must be at least the smallest payment, 50",
+    ),
 }
 
 

@@ -2,7 +2,6 @@
 
 import math
 import pickle
-import re
 import zipfile
 from pathlib import Path
 
@@ -13,9 +12,9 @@ from aoi_fl.engine.local_run import run_local
 from aoi_fl.engine.traces import make_trace, read_trace, too_few, too_few_decide
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.devices import alike, steady
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.habits import Habits
 from aoi_fl.server.config import RunConfig
+from tests.refusals import refused
 
 PHONES = Path(__file__).parents[3] / "shared" / "data" / "availability_300.npz"
 BEHAVIOUR = {
@@ -101,13 +100,13 @@ def test_devices_with_names_are_those_of_both_files(tmp_path):
 )
 def test_devices_whose_names_do_not_agree_are_refused(one, other, tmp_path):
     behaviour, capacity = numbered(4, one)[0], numbered(4, other)[1]
-    with pytest.raises(ConfigError, match="names that do not agree"):
+    with refused("client names", allowed="the same in both files"):
         read_trace(pickled(tmp_path, "b.pkl", behaviour), pickled(tmp_path, "c.pkl", capacity))
 
 
 def test_two_devices_of_one_number_are_refused(tmp_path):
     clients = numbered(4, str)[1]
-    with pytest.raises(ConfigError, match="have one number"):
+    with refused("client names", None, "different numbers"):
         read_trace(pickled(tmp_path, "c.pkl", clients | {"02": clients["1"]}))
 
 
@@ -119,7 +118,7 @@ def test_nobody_foresees_what_a_trace_does_not_tell(policy, file, untold, tmp_pa
     pickled(tmp_path, "b.pkl", BEHAVIOUR)
     pickled(tmp_path, "c.pkl", CAPACITY)
     keys = {"policy": policy, "clock": str(tmp_path / file), "num-clients": 2, "clients-per-round": 1}
-    with pytest.raises(ConfigError, match=f"says nothing of the devices' {untold}, which policy {policy} would"):
+    with refused("foresight", True):
         run_local(None, None, RunConfig.parse(keys | {"foresight": True}).flat(), nodes=2)
 
 
@@ -131,28 +130,28 @@ def test_one_of_fedscales_files_is_enough(tmp_path):
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        ({"available": [math.nan, 0, 1, 1, 0]}, "client 0: available is nan: 1 is there"),
-        ({"available": [0, 1, 0, 5, 0]}, "client 1: available is 5: 1 is there"),
-        ({"available": [0, -1, 0, 1, 0]}, "client 0: available is -1: 1 is there"),
-        ({"seconds": [0, 30, 10, 0, 40]}, "client 0: second 10 follows 30"),
-        ({"seconds": [-5, 10, 30, 0, 40]}, "client 0: second -5 is negative"),
-        ({"training_seconds": [3.0, -1.0]}, "client 1: its training takes -1 s"),
-        ({"training_seconds": [3.0]}, r"training_seconds is of shape \(1,\)"),
-        ({"available": None}, "has no array available, only offsets, seconds, training_seconds"),
-        ({"offsets": [0, 3, 9]}, "offsets must be whole and ascend from 0 to the number of seconds, 5"),
-        ({"offsets": [0.0, 3.0, 5.0]}, "offsets must be whole"),
-        ({"offsets": np.array([0, 7, 5], np.uint64)}, "offsets must be whole and ascend"),
-        ({"offsets": 5}, r"offsets is of type int64 and shape \(\): it must be a row of numbers"),
-        ({"seconds": ["0", "10", "30", "0", "40"]}, "seconds is of type <U2"),
-        ({"seconds": [0, 10j, 30, 0, 40]}, "seconds is of type complex128"),
-        ({"seconds": [0, 10, 30, 0, math.inf]}, "client 1: second inf is no moment"),
-        ({"seconds": [0, 10, math.nan, 0, 40]}, "client 0: second nan is no moment"),
-        ({"offsets": [0, 1, 2], "seconds": [0, 0], "available": [True, True]}, "all its changes are at second 0"),
+        ({"available": [math.nan, 0, 1, 1, 0]}, "client 0: available"),
+        ({"available": [0, 1, 0, 5, 0]}, "client 1: available"),
+        ({"available": [0, -1, 0, 1, 0]}, "client 0: available"),
+        ({"seconds": [0, 30, 10, 0, 40]}, "client 0: second"),
+        ({"seconds": [-5, 10, 30, 0, 40]}, "client 0: second"),
+        ({"training_seconds": [3.0, -1.0]}, "client 1: seconds for its training"),
+        ({"training_seconds": [3.0]}, "training_seconds"),
+        ({"available": None}, "arrays"),
+        ({"offsets": [0, 3, 9]}, "offsets"),
+        ({"offsets": [0.0, 3.0, 5.0]}, "offsets"),
+        ({"offsets": np.array([0, 7, 5], np.uint64)}, "offsets"),
+        ({"offsets": 5}, "offsets"),
+        ({"seconds": ["0", "10", "30", "0", "40"]}, "seconds"),
+        ({"seconds": [0, 10j, 30, 0, 40]}, "seconds"),
+        ({"seconds": [0, 10, 30, 0, math.inf]}, "client 1: second"),
+        ({"seconds": [0, 10, math.nan, 0, 40]}, "client 0: second"),
+        ({"offsets": [0, 1, 2], "seconds": [0, 0], "available": [True, True]}, "largest second"),
     ],
 )
 def test_wrong_changes_are_named_with_their_file(tmp_path, other, words):
     path = changes(tmp_path, **other)
-    with pytest.raises(ConfigError, match=words) as error:
+    with refused(words) as error:
         read_trace(path)
     assert str(path) in str(error.value)
 
@@ -160,28 +159,28 @@ def test_wrong_changes_are_named_with_their_file(tmp_path, other, words):
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ({1: BEHAVIOUR[1] | {"active": [0, 3], "inactive": [4, 6]}}, "client 1: spell 1 begins at 3 s"),
-        ({1: BEHAVIOUR[1] | {"active": [7]}}, "client 1: spell 0 ends at 5 s, where it began at 7 s"),
-        ({1: BEHAVIOUR[1] | {"inactive": []}}, "client 1: active has 1 seconds, inactive 0"),
-        ({1: {"speed": 3}}, r"x\.pkl: it gives each client speed, neither active"),
-        ({1: BEHAVIOUR[1] | {"active": ["noon"], "inactive": ["six"]}}, "client 1: active and inactive must be rows"),
-        ({1: BEHAVIOUR[1] | {"finish_time": math.inf}}, "client 1: finish_time is inf s"),
-        ({1: BEHAVIOUR[1] | {"finish_time": 1e-300}}, "client 1: finish_time is 1e-300 s"),
+        ({1: BEHAVIOUR[1] | {"active": [0, 3], "inactive": [4, 6]}}, "client 1: spell 1"),
+        ({1: BEHAVIOUR[1] | {"active": [7]}}, "client 1: spell 0"),
+        ({1: BEHAVIOUR[1] | {"inactive": []}}, "client 1: active"),
+        ({1: {"speed": 3}}, "columns"),
+        ({1: BEHAVIOUR[1] | {"active": ["noon"], "inactive": ["six"]}}, "client 1: active and inactive"),
+        ({1: BEHAVIOUR[1] | {"finish_time": math.inf}}, "client 1: finish_time"),
+        ({1: BEHAVIOUR[1] | {"finish_time": 1e-300}}, "client 1: finish_time"),
         (
             {1: BEHAVIOUR[1] | {"finish_time": 1}, 2: BEHAVIOUR[2] | {"finish_time": 10**12}},
-            r"client 1: finish_time is 1 s, and the longest 1e\+12 s",
+            "client 1: finish_time",
         ),
-        ({1: BEHAVIOUR[1] | {"active": [[0, 1]], "inactive": [[1, 2]]}}, "client 1: active and inactive must be rows"),
-        ({1: CAPACITY[1] | {"computation": 10**400}}, "client 1: computation is 1000.*, not a number that a float"),
-        ({1: CAPACITY[1] | {"communication": math.nan}}, "client 1: communication is nan: it must be finite"),
-        ({1: BEHAVIOUR[1], "2": BEHAVIOUR[2]}, "its clients are named by int, str, and not all by an int"),
-        ({1.5: BEHAVIOUR[1]}, "its clients are named by float"),
-        ([1, 2], "holds a list"),
-        ({1: {"computation": "fast", "communication": 1.0}}, "client 1: computation is 'fast'"),
+        ({1: BEHAVIOUR[1] | {"active": [[0, 1]], "inactive": [[1, 2]]}}, "client 1: active and inactive"),
+        ({1: CAPACITY[1] | {"computation": 10**400}}, "client 1: computation"),
+        ({1: CAPACITY[1] | {"communication": math.nan}}, "client 1: communication"),
+        ({1: BEHAVIOUR[1], "2": BEHAVIOUR[2]}, "client names"),
+        ({1.5: BEHAVIOUR[1]}, "client names"),
+        ([1, 2], "content"),
+        ({1: {"computation": "fast", "communication": 1.0}}, "client 1: computation"),
     ],
 )
 def test_wrong_pickles_are_named(tmp_path, value, words):
-    with pytest.raises(ConfigError, match=words):
+    with refused(words):
         read_trace(pickled(tmp_path, "x.pkl", value))
 
 
@@ -198,7 +197,7 @@ def test_a_damaged_npz_file_is_named(tmp_path, member, where):
     lengths = np.frombuffer(blob, "<u2", 2, about.header_offset + 26)  # of its name, and of what else stands there
     blob[about.header_offset + 30 + int(lengths.sum()) + int(where * about.compress_size)] ^= 0xFF
     path.write_bytes(blob)
-    with pytest.raises(ConfigError, match=r"t\.npz: it is damaged, or holds objects"):
+    with refused("content"):
         read_trace(path)
 
 
@@ -206,17 +205,17 @@ def test_a_member_that_is_no_array_is_named(tmp_path):
     with zipfile.ZipFile(tmp_path / "t.npz", "w") as file:
         for name in ("offsets", "seconds", "available", "training_seconds"):
             file.writestr(name, "0,1,2")
-    with pytest.raises(ConfigError, match="offsets is of type"):
+    with refused("offsets", "|S5 of shape ()"):
         read_trace(tmp_path / "t.npz")
 
 
 def test_an_npz_file_goes_with_no_other(tmp_path):
-    with pytest.raises(ConfigError, match=r"trace.npz: an npz file has all there is of a trace"):
+    with refused("files"):
         read_trace(changes(tmp_path), pickled(tmp_path, "c.pkl", CAPACITY))
 
 
 def test_a_pickle_cannot_run_code(tmp_path, capsys):
-    with pytest.raises(ConfigError, match=r"it names builtins\.print"):
+    with refused("content"):
         read_trace(pickled(tmp_path, "x.pkl", {1: {"active": Trap()}}))
     assert "has been run" not in capsys.readouterr().out
 
@@ -233,8 +232,7 @@ def test_a_pickle_cannot_run_code(tmp_path, capsys):
 def test_another_format_is_named_by_what_the_file_begins_with(held, begins, tmp_path):
     path = tmp_path / "trace"
     path.write_bytes(held)
-    said = f"{path}: it is neither an npz file nor a pickle of plain values: it begins with {begins!r}. The forms"
-    with pytest.raises(ConfigError, match=re.escape(said)):
+    with refused("content"):
         read_trace(path)
 
 
@@ -243,7 +241,7 @@ def test_pickles_of_the_oldest_protocol_are_read(tmp_path):
     path.write_bytes(pickle.dumps(BEHAVIOUR, protocol=0))
     assert read_trace(path).clients == 2
     path.write_bytes(pickle.dumps({1: {"active": Trap()}}, protocol=0))
-    with pytest.raises(ConfigError, match="nor a pickle of plain values: it begins with"):
+    with refused("content"):
         read_trace(path)
 
 
@@ -262,20 +260,20 @@ def test_what_a_trace_has_for_a_round_is_told_with_the_key_and_where_clients_dec
 @pytest.mark.parametrize(
     ("clock", "words"),
     [
-        ("alway", "Did you mean 'always'"),
-        ("bernoulli:x", "'x' is no number"),
-        ("bernoulli:0", "bernoulli:0: the share must be above 0"),
-        ("nowhere.npz", "there is no file nowhere.npz"),
+        ("alway", "always"),
+        ("bernoulli:x", "number"),
+        ("bernoulli:0", "above 0"),
+        ("nowhere.npz", "files that exist"),
     ],
 )
 def test_a_clock_that_names_nothing_is_answered(clock, words):
-    with pytest.raises(ConfigError, match=words):
+    with refused("clock", clock, words):
         make_trace(clock, 5, 1)
 
 
 def test_a_run_with_more_clients_than_the_trace_is_refused(tmp_path):
     assert make_trace(str(changes(tmp_path)), 1, 1).clients == 1
-    with pytest.raises(ConfigError, match="has 2 clients, and num-clients is 3"):
+    with refused("num-clients", 3):
         make_trace(str(changes(tmp_path)), 3, 1)
 
 

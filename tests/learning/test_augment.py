@@ -11,10 +11,10 @@ from aoi_fl.engine.local_run import run_local
 from aoi_fl.learning.augment import MARGIN, cropped_and_flipped
 from aoi_fl.learning.settings import TaskSettings
 from aoi_fl.learning.task import Task
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import MODEL
+from tests.refusals import refused
 
 
 def one_by_one(images, draws):
@@ -91,7 +91,7 @@ def test_a_run_plays_both(tmp_path):
 
 
 def test_a_table_cannot_be_cropped():
-    with pytest.raises(ConfigError, match="moves images, and digits is a table"):
+    with refused("augment", "crop-flip", "digits, a table"):
         TaskSettings.model_validate({"augment": "crop-flip"}).check_form(regression=False, images=False)
 
 

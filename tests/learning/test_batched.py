@@ -15,7 +15,6 @@ from aoi_fl.learning import batched, models, partition, sgd, stacked
 from aoi_fl.learning.form import Form
 from aoi_fl.learning.settings import MODELS
 from aoi_fl.learning.task import Task
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.app import play
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER, MODEL
@@ -23,6 +22,7 @@ from aoi_fl.server.ledger import read
 from aoi_fl.strategies.records import PHASES
 from aoi_fl.wire.arrays import to_record
 from aoi_fl.wire.protocol import Ask
+from tests.refusals import refused
 
 SHAPE, CLASSES = (1, 8, 8), 5
 SIZES = [7, 1, 23, 4, 23]  # one client has a single image
@@ -144,7 +144,7 @@ def test_the_model_itself_stays_and_bad_arguments_are_refused():
     before = [p.detach().clone() for p in model.parameters()]
     together("lr", *given, **HOW)
     assert all(torch.equal(p.detach(), q) for p, q in zip(model.parameters(), before, strict=True))
-    with pytest.raises(ConfigError, match="weights of a client's 7 images"):
+    with refused("weights of images", "of shape (7,) and sum 0"):
         together("lr", model, xs, ys, [np.zeros(7), None, None, None, None], **HOW)
     for bad in ({"steps": 3}, {"epochs": None}, {"batch_size": 0}):
         with pytest.raises(ValueError):

@@ -15,6 +15,7 @@ from aoi_fl.learning.data import Dataset
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.config import RunConfig
+from tests.refusals import refused
 
 RNG = np.random.default_rng(3)
 
@@ -150,8 +151,9 @@ def test_the_remedy_for_whole_pixels_keeps_their_order(pixels, dtype):
 
 def test_signed_pixels_are_divided_too():
     x = np.linspace(-1024, 3071, 80).astype("int16").reshape(5, 4, 4)
-    with pytest.raises(ConfigError, match=r"\(x / 3071\)\.astype\('float32'\)"):
+    with refused("train_x", "of type int16") as error:
         npz._images(x, "train_x")
+    assert "(x / 3071).astype('float32')" in error.value.remedy
 
 
 @pytest.mark.parametrize(("y", "cut"), [([0.5, 1.0], False), ([0.0, np.nan], False), ([0.0, 1.0], True)])

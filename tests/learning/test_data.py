@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from aoi_fl.learning import data
-from aoi_fl.science.errors import ConfigError
+from tests.refusals import refused
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "prepare.py"
 
@@ -70,7 +70,7 @@ def test_idx_files(tmp_path):
         np.testing.assert_array_equal(y, arrays[part][1])
     (raw / "train-images-idx3-ubyte").write_bytes(idx(arrays["train"][0])[:-9])
     data._load.cache_clear()
-    with pytest.raises(ConfigError, match=r"train-images-idx3-ubyte cannot be read .* Delete it"):
+    with refused("data-dir"):
         data.load("fashion-mnist", tmp_path, download=False)
 
 
@@ -121,13 +121,13 @@ def test_a_data_file_cannot_run_code(tmp_path, capsys):
     folder.mkdir()
     for name in ("train", "test"):
         (folder / name).write_bytes(pickle.dumps({"data": Harm()}, protocol=2))
-    with pytest.raises(ConfigError, match=r"train cannot be read .*print"):
+    with refused("data-dir"):
         data.load("cifar100", tmp_path, download=False)
     assert capsys.readouterr().out == ""
 
 
 def test_missing_and_not_to_be_downloaded(tmp_path):
-    with pytest.raises(ConfigError, match=rf"mnist is not in {tmp_path} .*aoi run -c dataset=mnist -c data-dir=FOLDER"):
+    with refused("data-dir"):
         data.load("mnist", tmp_path, download=False)
 
 
@@ -135,7 +135,7 @@ def test_a_download_that_fails(tmp_path, monkeypatch):
     torchvision = pytest.importorskip("torchvision")
     mirror = (tmp_path / "no-such-mirror").as_uri() + "/"
     monkeypatch.setattr(torchvision.datasets.MNIST, "mirrors", [mirror])
-    with pytest.raises(ConfigError, match=r"mnist is not in .*downloading it failed: .*no-such-mirror") as caught:
+    with refused("data-dir") as caught:
         data.load("mnist", tmp_path)
     assert "\n" not in str(caught.value)
 
@@ -178,43 +178,50 @@ NAN[3, 1, 1] = np.nan
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"test_y": None}, "lacks test_y; it holds test_x, train_x, train_y"),
+        ({"test_y": None}, ("arrays in", "test_x, train_x, train_y")),
         (
             {"train_x": np.zeros((6, 20), np.uint8)},
-            r"train_x in .* has shape \(6, 20\) and type uint8: .*astype\('float32'\)",
+            ("train_x in", "of shape (6, 20) and type uint8"),
         ),
-        ({"train_x": np.zeros((6, 3, 4, 5), np.uint8)}, r"shape \(6, 3, 4, 5\).*channels last"),
-        ({"train_x": np.zeros((0, 4, 5), np.uint8)}, r"shape \(0, 4, 5\).*at least one"),
-        ({"train_x": np.zeros((6, 4, 5), np.int64)}, "has type int64"),
-        ({"train_x": NAN}, "NaN or infinite pixels in 1 of 6 images, the first at index 3"),
-        ({"train_x": np.full((6, 4, 5), 1e300)}, "NaN or infinite pixels in 6 of 6"),
-        ({"train_x": np.array([None] * 6)}, "train_x in .* cannot be read .*Python objects"),
-        ({"test_x": np.zeros((2, 4, 6), np.uint8)}, "test_x in .* images of 4×6 pixels, .*4×5 pixels, 1 channel:"),
-        ({"train_y": np.arange(5)}, "train_y in .* has 5 values for 6 examples"),
-        ({"test_y": np.array([0, 1.5])}, "test_y in .* type float64: labels are whole numbers"),
-        ({"train_y": np.array(list("abcabc"))}, "train_y in .* type <U1: labels are whole numbers"),
-        ({"train_y": np.zeros((6, 3), np.int64)}, r"shape \(6, 3\)"),
-        ({"train_y": np.array([0, 1, 2, 0, 1, -1])}, "train_y in .* the first at index 5 with value -1"),
-        ({"test_y": np.array([0, 3])}, "test_y in .* index 1 with value 3: labels must be 0 to 2"),
-        ({"train_y": np.array([0, 1, 2, 0, 1, 10**9])}, "largest of them 1000000000"),
-        ({"train_y": np.zeros(6, np.int64)}, "two classes or more"),
+        ({"train_x": np.zeros((6, 3, 4, 5), np.uint8)}, ("train_x in", "of shape (6, 3, 4, 5)")),
+        ({"train_x": np.zeros((0, 4, 5), np.uint8)}, ("train_x in", "of shape (0, 4, 5)")),
+        ({"train_x": np.zeros((6, 4, 5), np.int64)}, ("train_x in", "of type int64")),
+        ({"train_x": NAN}, ("train_x in", "1 images with NaN or infinite pixels")),
+        ({"train_x": np.full((6, 4, 5), 1e300)}, ("train_x in", "6 images with NaN or infinite pixels")),
+        (
+            {"train_x": np.array([None] * 6)},
+            (
+                "array train_x in",
+                None,
+                r"readable numbers in an undamaged file \(Object arrays cannot be loaded when allow_pickle=False\)",
+            ),
+        ),
+        ({"test_x": np.zeros((2, 4, 6), np.uint8)}, ("test_x in", "images of 4×6 pixels, 1 channel")),
+        ({"train_y": np.arange(5)}, ("train_y in", "5 values")),
+        ({"test_y": np.array([0, 1.5])}, ("test_y in", "of type float64")),
+        ({"train_y": np.array(list("abcabc"))}, ("train_y in", "of type <U1")),
+        ({"train_y": np.zeros((6, 3), np.int64)}, ("train_y in", "of shape (6, 3)")),
+        ({"train_y": np.array([0, 1, 2, 0, 1, -1])}, ("train_y in", -1)),
+        ({"test_y": np.array([0, 3])}, ("test_y in", 3)),
+        ({"train_y": np.array([0, 1, 2, 0, 1, 10**9])}, ("train_y in", "6 labels, the largest 1000000000")),
+        ({"train_y": np.zeros(6, np.int64)}, ("train_y in", "6 labels, the largest 0")),
     ],
 )
 def test_what_is_wrong_with_ones_own(tmp_path, changes, match):
-    with pytest.raises(ConfigError, match=match):
+    with refused(*match):
         data.load(save(tmp_path / "own.npz", **changes), "unused")
 
 
 def test_labels_outside_a_published_sets_classes(tmp_path):
     x = np.zeros((2, 32, 32, 3), np.uint8)
     np.savez(tmp_path / "cifar10.npz", train_x=x, train_y=np.array([0, 10]), test_x=x, test_y=np.array([0, 1]))
-    with pytest.raises(ConfigError, match=r"train_y in .*cifar10\.npz .* value 10: labels must be 0 to 9"):
+    with refused(f"train_y in {tmp_path / 'cifar10.npz'}", 10, "0 to 9"):
         data.load("cifar10", tmp_path, download=False)
 
 
 def test_unreadable_files(tmp_path):
     path = tmp_path / "own.npz"
-    with pytest.raises(ConfigError, match="does not exist"):
+    with refused("dataset=npz:PATH"):
         data.load(f"npz:{path}", "unused")
     save(path, train_x=np.random.default_rng(1).integers(0, 256, (6, 4, 5), np.uint8))
     whole = path.read_bytes()
@@ -222,17 +229,17 @@ def test_unreadable_files(tmp_path):
     flipped[whole.index(b"NUMPY") + 130] ^= 255  # within the pixels of train_x: the zip's checksum tells
     for damaged, match in ((b"", "npz file"), (b"junk", "npz file"), (whole[:-30], "npz file"), (flipped, "train_x")):
         path.write_bytes(damaged)
-        with pytest.raises(ConfigError, match=f"{match}.*cannot be read|cannot be read as an {match}"):
+        with refused(match, allowed="readable"):
             data.load(f"npz:{path}", "unused")
     path.write_text("x,y\n1.5,2\n")
-    with pytest.raises(ConfigError, match="of another format"):
+    with refused("npz file"):
         data.load(f"npz:{path}", "unused")
     with path.open("wb") as file:
         np.save(file, np.zeros(3))
-    with pytest.raises(ConfigError, match="holds a single array"):
+    with refused("npz file"):
         data.load(f"npz:{path}", "unused")
 
 
 def test_unknown_data_set():
-    with pytest.raises(ConfigError, match=r"dataset='emnist'.*digits, mnist, fashion-mnist, cifar10, cifar100, or npz"):
+    with refused("dataset", "emnist"):
         data.load("emnist", "unused")

@@ -6,7 +6,7 @@ import torch
 
 from aoi_fl.learning import models
 from aoi_fl.learning.form import Form
-from aoi_fl.science.errors import ConfigError
+from tests.refusals import refused
 
 
 @pytest.mark.parametrize(
@@ -82,24 +82,24 @@ def test_arrays_go_out_as_copies_and_come_back():
 def test_names_the_array_that_does_not_fit():
     model = models.build("lr", Form((1, 8, 8), 10), seed=1)
     arrays = models.to_arrays(model)
-    with pytest.raises(ConfigError, match=r"1\.weight has shape \(10, 3\).*\(10, 64\)"):
+    with refused("array 1.weight", "of shape (10, 3)"):
         models.load_arrays(model, arrays | {"1.weight": np.zeros((10, 3), np.float32)})
-    with pytest.raises(ConfigError, match=r"1\.bias has shape none"):
+    with refused("array 1.bias", "of shape none"):
         models.load_arrays(model, {"1.weight": arrays["1.weight"]})
 
 
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: models.build("mlp", Form((1, 8, 8), 10), seed=1), r"model='mlp'.*lr, svm, 2nn, cnn"),
-        (lambda: models.loss_of("mlp"), r"model='mlp'.*lr, svm, 2nn, cnn"),
-        (lambda: models.build("cnn", Form((1, 3, 8), 10), seed=1), r"at least 4×4 pixels; these are 3×8"),
-        (lambda: models.build("cnn", Form((1, 8, 8), 10), seed=1, zeros=True), "cannot be trained from zeros"),
-        (lambda: models.build("python:a:b", Form((7,), 0), seed=1, zeros=True), "cannot be trained from zeros"),
-        (lambda: models.build("cnn", Form((7,), 0), seed=1), "takes images, and the data are a table of 7 features"),
-        (lambda: models.build("svm", Form((7,), 0), seed=1), "has numbers as targets: choose model=lr or model=2nn"),
+        (lambda: models.build("mlp", Form((1, 8, 8), 10), seed=1), "svm"),
+        (lambda: models.loss_of("mlp"), "svm"),
+        (lambda: models.build("cnn", Form((1, 3, 8), 10), seed=1), "3×8 pixels.*at least 4×4"),
+        (lambda: models.build("cnn", Form((1, 8, 8), 10), seed=1, zeros=True), "lr or svm"),
+        (lambda: models.build("python:a:b", Form((7,), 0), seed=1, zeros=True), "lr or svm"),
+        (lambda: models.build("cnn", Form((7,), 0), seed=1), "a table of 7 features"),
+        (lambda: models.build("svm", Form((7,), 0), seed=1), "regression"),
     ],
 )
 def test_bad_input(call, match):
-    with pytest.raises(ConfigError, match=match):
+    with refused("model", allowed=match):
         call()

@@ -1,5 +1,7 @@
 """Tables and regressions: what an npz file may hold, what is wrong with it, and that its numbers are what they say."""
 
+from unittest.mock import ANY
+
 import numpy as np
 import pytest
 import torch
@@ -8,8 +10,8 @@ from aoi_fl.learning import data, partition
 from aoi_fl.learning.form import Form
 from aoi_fl.learning.npz import read_examples
 from aoi_fl.learning.task import Task
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.config import RunConfig
+from tests.refusals import refused
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(60, 5))
@@ -55,25 +57,38 @@ def holed(at, value):
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"train_x": holed((7, 2), np.nan)}, "train_x in .* has 1 values .* first in row 7, column 2, with value nan"),
-        ({"train_x": holed((0, 4), np.inf)}, "row 0, column 4, with value inf: fill them in"),
-        ({"train_x": holed((0, 4), 1e300)}, r"row 0, column 4, with value 1e\+300"),
-        ({"train_x": X[:40].astype(int)}, r"type int64: the features of a table .*\.astype\('float32'\)"),
-        ({"train_x": X[:40].astype(str)}, "type <U.*: the features of a table are floating point"),
-        ({"train_x": X[:40].astype(object)}, "train_x in .* cannot be read .*Python objects"),
-        ({"train_x": X[:40, :0]}, r"shape \(40, 0\): a table is \(N, features\)"),
-        ({"train_x": X[:40, 0]}, r"shape \(40,\): .* a table is \(N, features\)"),
-        ({"test_x": X[40:, :4]}, "test_x in .* has tables of 4 features, not tables of 5 features: all examples"),
-        ({"test_x": np.zeros((20, 4, 4))}, "images of 4×4 pixels, 1 channel, not tables of 5"),
-        ({"train_y": Y[:39]}, "train_y in .* has 39 values for 40 examples"),
-        ({"train_y": Y[:40, None]}, r"shape \(40, 1\) for 40 examples: .* Flatten it with \.reshape\(-1\)"),
-        ({"train_y": np.r_[Y[:39], np.nan]}, "train_y in .* 1 targets .* the first at index 39 with value nan"),
-        ({"test_y": np.array(["1.5"] * 20)}, "test_y in .* type <U3: the targets of a regression are numbers"),
+        (
+            {"train_x": holed((7, 2), np.nan)},
+            ("train_x in", ANY, r"finite; 1 values are missing or infinite, the first in row 7, column 2"),
+        ),
+        ({"train_x": holed((0, 4), np.inf)}, ("train_x in", float("inf"))),
+        ({"train_x": holed((0, 4), 1e300)}, ("train_x in", 1e300)),
+        ({"train_x": X[:40].astype(int)}, ("train_x in", "of shape (40, 5) and type int64")),
+        ({"train_x": X[:40].astype(str)}, ("train_x in", "of shape (40, 5) and type <U32")),
+        (
+            {"train_x": X[:40].astype(object)},
+            (
+                "array train_x in",
+                None,
+                r"readable numbers in an undamaged file \(Object arrays cannot be loaded when allow_pickle=False\)",
+            ),
+        ),
+        ({"train_x": X[:40, :0]}, ("train_x in", "of shape (40, 0)")),
+        ({"train_x": X[:40, 0]}, ("train_x in", "of shape (40,)")),
+        ({"test_x": X[40:, :4]}, ("test_x in", "tables of 4 features")),
+        ({"test_x": np.zeros((20, 4, 4))}, ("test_x in", "images of 4×4 pixels, 1 channel")),
+        ({"train_y": Y[:39]}, ("train_y in", "39 values")),
+        ({"train_y": Y[:40, None]}, ("train_y in", "of shape (40, 1)")),
+        (
+            {"train_y": np.r_[Y[:39], np.nan]},
+            ("train_y in", ANY, r"finite; 1 targets are missing or infinite, the first at index 39"),
+        ),
+        ({"test_y": np.array(["1.5"] * 20)}, ("test_y in", "of type <U3")),
     ],
     ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
 )
 def test_what_is_wrong_with_a_table(path, changes, match):
-    with pytest.raises(ConfigError, match=match) as error:
+    with refused(*match) as error:
         data.load(save(path, **changes), "unused")
     assert "own.npz" in str(error.value)
 
@@ -81,14 +96,14 @@ def test_what_is_wrong_with_a_table(path, changes, match):
 @pytest.mark.parametrize(
     ("arrays", "match"),
     [
-        ({"x": X[:3, :4], "y": Y[:3]}, "x in .* has tables of 4 features, the model takes tables of 5 features"),
-        ({"x": np.zeros((3, 8, 8)), "y": Y[:3]}, "has images of 8×8 pixels, 1 channel, the model takes tables of 5"),
-        ({"x": X[:3], "y": np.array([1, 2, np.inf])}, "y in .* the first at index 2 with value inf"),
+        ({"x": X[:3, :4], "y": Y[:3]}, ("x in", "tables of 4 features")),
+        ({"x": np.zeros((3, 8, 8)), "y": Y[:3]}, ("x in", "images of 8×8 pixels, 1 channel")),
+        ({"x": X[:3], "y": np.array([1, 2, np.inf])}, ("y in", float("inf"))),
     ],
 )
 def test_what_is_wrong_with_a_clients_own_table(path, arrays, match):
     np.savez(path, **arrays)
-    with pytest.raises(ConfigError, match=match):
+    with refused(*match):
         read_examples(path, (5,), 0)
 
 
@@ -131,21 +146,21 @@ def test_trained_together_tables_come_out_as_one_after_another(path, y):
 
 
 def test_dirichlet_needs_classes():
-    with pytest.raises(ConfigError, match=r"partition='dirichlet' shares out classes.*Choose partition=iid"):
+    with refused("partition", "dirichlet"):
         partition.make(Y.astype(np.float32), 4, kind="dirichlet", seed=1)
     parts = partition.make(Y.astype(np.float32), 4, seed=1)
     assert sorted(np.concatenate(parts).tolist()) == list(range(60))
 
 
 @pytest.mark.parametrize(
-    ("keys", "form", "match"),
+    ("keys", "form"),
     [
-        ({"staleness": "mislabelled", "policy": "wics"}, {"regression": True, "images": False}, "swaps classes"),
-        ({"staleness": "stream", "policy": "wics"}, {"regression": False, "images": False}, "turns images"),
+        ({"staleness": "mislabelled", "policy": "wics"}, {"regression": True, "images": False}),
+        ({"staleness": "stream", "policy": "wics"}, {"regression": False, "images": False}),
     ],
 )
-def test_what_age_does_to_data_must_go_with_them(keys, form, match):
+def test_what_age_does_to_data_must_go_with_them(keys, form):
     config = RunConfig.parse(keys)
-    with pytest.raises(ConfigError, match=f"staleness='{config.staleness}' {match}.*leave it out"):
+    with refused("staleness", keys["staleness"]):
         config.check_form(**form)
     config.check_form(regression=False, images=True)

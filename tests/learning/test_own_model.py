@@ -9,7 +9,7 @@ import torch
 from aoi_fl.learning import models, own_model, working
 from aoi_fl.learning.form import Form
 from aoi_fl.learning.task import Task
-from aoi_fl.science.errors import ConfigError
+from tests.refusals import refused
 
 FORM = Form((1, 8, 8), 10)
 GOOD = """
@@ -95,36 +95,36 @@ SPARE = f"""m = {LINEAR}
     [
         ("raise SystemExit(3)", r"called with \(1, 8, 8\) and 10, raised SystemExit: 3"),
         ("raise RuntimeError('no\\nluck')", r"called with \(1, 8, 8\) and 10, raised RuntimeError: no luck"),
-        ("return {'not': 'a module'}", r"returned \{'not': 'a module'\}. Remedy: let it return a torch.nn.Module"),
+        ("return {'not': 'a module'}", r"returned \{'not': 'a module'\}"),
         ("return None", "returned None"),
         ("return nn.Linear", "returned the class <class 'torch.nn"),
         (
             "return nn.Linear(64, 10)",
-            r"given 1 of the examples in evaluation, it raised RuntimeError: .*\(N, 1, 8, 8\)",
+            r"given 1 of the examples in evaluation, it raised RuntimeError: ",
         ),
         ("return nn.Sequential(nn.Flatten(), nn.Linear(64, 7))", r"it gives shape \(1, 7\), and \(1, 10\) is needed"),
         ("return nn.Sequential(nn.Flatten(), nn.LSTM(64, 10))", r"it gives \(tensor"),
-        (f"return {LINEAR}.double()", r"the parameter 1\.weight has type float64.*\.float\(\)"),
+        (f"return {LINEAR}.double()", r"the parameter 1\.weight has type float64"),
         (f"return {LINEAR}.requires_grad_(False)", "has no parameter to train"),
         ("return nn.Flatten()", "has no parameter to train"),
-        (SPARE, r"the parameter spare\.0 has no part in the outputs.*requires_grad_\(False\)"),
+        (SPARE, r"the parameter spare\.0 has no part in the outputs"),
         (GROWING, r"called twice with one seed, it made 1\.bias with shape \(10,\), then with \(11,\)"),
-        (UNSEEDED, r"two different 1\.weight.*not from random, NumPy"),
+        (UNSEEDED, r"two different 1\.weight"),
         (DETACHED, "no gradient leads from its outputs to its parameters"),
     ],
 )
 def test_what_is_wrong_with_a_model(lay, tmp_path, body, match):
     model = lay(f"{HEAD}{body}\n")
-    with pytest.raises(ConfigError, match=rf"^model='{model}' cannot be used: .*{match}") as error:
+    with refused("model", "python:mine:make", match) as error:
         checked(model, tmp_path)
-    assert "Remedy: " in str(error.value) and "\n" not in str(error.value)
+    assert error.value.remedy and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("source", "model", "match"),
     [
-        (GOOD, "python:yours:make", r"no module yours in .*lay yours\.py there, or name its folder with model-dir"),
-        (GOOD, "python:mine:build", r"build is no function: .*mine\.py has none of that name. Remedy: it defines make"),
+        (GOOD, "python:yours:make", r"no module yours in "),
+        (GOOD, "python:mine:build", r"build is no function: .*mine\.py has none of that name"),
         ("make = 3", "python:mine:make", "make is no function: .* has 3 under that name"),
         ("import nowhere_to_be_found", "python:mine:make", "mine cannot be imported: ModuleNotFoundError: .*nowhere"),
         ("def make(", "python:mine:make", "mine cannot be imported: SyntaxError"),
@@ -133,12 +133,12 @@ def test_what_is_wrong_with_a_model(lay, tmp_path, body, match):
 )
 def test_what_is_wrong_with_a_name(lay, tmp_path, source, model, match):
     lay(source)
-    with pytest.raises(ConfigError, match=match):
+    with refused("model", model, match):
         checked(model, tmp_path)
 
 
 def test_a_name_that_python_has_given_away_is_told(lay, tmp_path):
-    with pytest.raises(ConfigError, match=r"the name json is taken: .*json/__init__\.py, not .*json\.py.*rename it"):
+    with refused("model", "python:json:make"):
         checked(lay(GOOD, "json"), tmp_path)
 
 
@@ -171,7 +171,7 @@ def test_frozen_parameters_stay(lay, tmp_path):
 
 def test_a_client_with_another_file_than_the_servers_says_so(lay, tmp_path):
     task = Task("digits", "unused", lay(GOOD), "cpu", model_dir=str(tmp_path), source="0" * 64)
-    with pytest.raises(ConfigError, match=r"is another one here: .* the server's 0{12}…\. Copy the server's file"):
+    with refused("model", "python:mine:make"):
         task.train({}, task.examples(np.arange(3)), round_=1, client=0, learning_rate=1, batch_size=1, seed=1, epochs=1)
 
 

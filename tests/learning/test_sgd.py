@@ -7,7 +7,7 @@ import torch
 from aoi_fl.learning import models, sgd
 from aoi_fl.learning.form import Form
 from aoi_fl.learning.task import Task
-from aoi_fl.science.errors import ConfigError
+from tests.refusals import refused
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -92,7 +92,7 @@ def test_evaluation_is_the_same_in_any_batches(problem):
 @pytest.mark.parametrize("weights", [np.ones(3), -np.ones(11), np.zeros(11), np.full(11, np.nan)])
 def test_refuses_weights_that_make_no_sense(problem, weights):
     x, y = (torch.from_numpy(a) for a in problem)
-    with pytest.raises(ConfigError, match="weights of a client's 11 images"):
+    with refused("weights of images"):
         sgd.fit(
             models.build("lr", Form((1, 2, 3), 4), seed=1).double(),
             x,
@@ -109,13 +109,13 @@ def test_refuses_weights_that_make_no_sense(problem, weights):
 def test_device():
     assert sgd.device("cpu").type == "cpu"
     assert sgd.device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
-    with pytest.raises(ConfigError, match=r"device='gpu'.*auto, cpu or cuda"):
+    with refused("device", "gpu"):
         sgd.device("gpu")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
 def test_cuda_that_is_not_there():
-    with pytest.raises(ConfigError, match=r"device='cuda', but torch finds no CUDA"):
+    with refused("device", "cuda"):
         sgd.device("cuda")
 
 
@@ -178,12 +178,12 @@ def test_a_loss_that_diverged_is_handed_over(task):
 @pytest.mark.parametrize(
     ("indices", "labels", "match"),
     [
-        (np.array([0, 1500]), None, r"numbered 0 to 1500, where digits has 0 to 1499"),
-        (np.array([], np.int64), None, "numbered none"),
-        (np.arange(3), np.array([0, 10, 1]), "labels given for a client's 3 images"),
-        (np.arange(3), np.array([0, 1]), r"have shape \(2,\)"),
+        (np.array([0, 1500]), None, "partition"),
+        (np.array([], np.int64), None, "partition"),
+        (np.arange(3), np.array([0, 10, 1]), "labels"),
+        (np.arange(3), np.array([0, 1]), "labels"),
     ],
 )
 def test_bad_input(task, indices, labels, match):
-    with pytest.raises(ConfigError, match=match):
+    with refused(match):
         task.examples(indices, labels=labels)

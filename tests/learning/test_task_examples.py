@@ -10,7 +10,7 @@ from aoi_fl.learning.examples import Examples, turned
 from aoi_fl.learning.form import Form
 from aoi_fl.learning.npz import count_examples, read_examples
 from aoi_fl.learning.task import Task
-from aoi_fl.science.errors import ConfigError
+from tests.refusals import refused
 
 INDICES = np.array([5, 0, 1499, 5])
 
@@ -57,13 +57,13 @@ def test_examples_are_the_data_sets_images_in_the_order_asked_for(task):
 
 @pytest.mark.parametrize("labels", [np.array([1, 2, 3]), np.array([0, 1, 2, 10]), np.array([-1, 0, 0, 0])], ids=str)
 def test_labels_that_do_not_fit_are_refused(labels, task):
-    with pytest.raises(ConfigError, match="labels given for a client's 4 images"):
+    with refused("labels"):
         task.examples(INDICES, labels=labels)
 
 
 @pytest.mark.parametrize("indices", [np.array([], int), np.array([0, 1500]), np.array([-1])], ids=str)
 def test_images_that_are_not_there_are_refused(indices, task):
-    with pytest.raises(ConfigError, match="has 0 to 1499"):
+    with refused("partition"):
         task.examples(indices)
 
 
@@ -121,33 +121,28 @@ def test_own_examples_are_standardised_as_the_data_set_is(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arrays", "words"),
+    ("arrays", "key", "value"),
     [
-        ({"x": np.zeros((2, 8, 8), np.uint8)}, r"lacks y; it holds x\. Needed are x, y"),
-        (
-            {"x": np.zeros((2, 7, 8), np.uint8), "y": np.zeros(2, int)},
-            "has images of 7×8 pixels.*the model takes images of 8×8",
-        ),
-        ({"x": np.zeros((2, 8, 8, 3), np.uint8), "y": np.zeros(2, int)}, "3 channels, the model takes .*, 1"),
-        ({"x": np.zeros((2, 8, 8), np.int64), "y": np.zeros(2, int)}, "type int64: images are uint8"),
-        ({"x": np.zeros((0, 8, 8), np.uint8), "y": np.zeros(0, int)}, "there is at least one"),
-        ({"x": np.full((2, 8, 8), np.inf), "y": np.zeros(2, int)}, "NaN or infinite pixels in 2 of 2"),
-        ({"x": np.zeros((2, 8, 8), np.uint8), "y": np.zeros(2)}, "type float64: labels are whole numbers"),
-        ({"x": np.zeros((2, 8, 8), np.uint8), "y": np.zeros(1, int)}, "1 values for 2 examples"),
-        ({"x": np.zeros((2, 8, 8), np.uint8), "y": np.array([-1, 10])}, "2 labels outside.*0 to 9"),
+        ({"x": np.zeros((2, 8, 8), np.uint8)}, "arrays in", "x"),
+        ({"x": np.zeros((2, 7, 8), np.uint8), "y": np.zeros(2, int)}, "x in", "images of 7×8 pixels, 1 channel"),
+        ({"x": np.zeros((2, 8, 8, 3), np.uint8), "y": np.zeros(2, int)}, "x in", "images of 8×8 pixels, 3 channels"),
+        ({"x": np.zeros((2, 8, 8), np.int64), "y": np.zeros(2, int)}, "x in", "of type int64"),
+        ({"x": np.zeros((0, 8, 8), np.uint8), "y": np.zeros(0, int)}, "x in", "of shape (0, 8, 8)"),
+        ({"x": np.full((2, 8, 8), np.inf), "y": np.zeros(2, int)}, "x in", "2 images with NaN or infinite pixels"),
+        ({"x": np.zeros((2, 8, 8), np.uint8), "y": np.zeros(2)}, "y in", "of type float64"),
+        ({"x": np.zeros((2, 8, 8), np.uint8), "y": np.zeros(1, int)}, "y in", "1 values"),
+        ({"x": np.zeros((2, 8, 8), np.uint8), "y": np.array([-1, 10])}, "y in", -1),
     ],
-    ids=lambda value: value[:12] if isinstance(value, str) else "",
 )
-def test_own_examples_that_do_not_fit_are_named(arrays, words, tmp_path):
+def test_own_examples_that_do_not_fit_are_named(arrays, key, value, tmp_path):
     np.savez(tmp_path / "own.npz", **arrays)
-    with pytest.raises(ConfigError, match=words) as error:
+    with refused(f"{key} {tmp_path / 'own.npz'}", value):
         read_examples(tmp_path / "own.npz", (1, 8, 8), 10)
-    assert "own.npz" in str(error.value)
 
 
 def test_a_file_that_is_none_is_named(tmp_path):
-    with pytest.raises(ConfigError, match=r"own\.npz does not exist or is no file: data-file needs"):
+    with refused("data-file"):
         read_examples(tmp_path / "own.npz", (1, 8, 8), 10)
     (tmp_path / "own.npz").write_bytes(b"PK but not really")
-    with pytest.raises(ConfigError, match=r"numpy\.savez\(path, y=…\)"):
+    with refused("npz file"):
         count_examples(tmp_path / "own.npz")

@@ -10,10 +10,10 @@ from fastapi.testclient import TestClient
 from playwright.sync_api import Browser
 
 from aoi_fl.report import live, site
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.folder import only_player
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
+from tests.refusals import refused
 from tests.report.chromium import serving, until, visit
 
 
@@ -138,9 +138,9 @@ def test_many_rounds_a_second_are_not_followed_one_by_one(tmp_path: Path, monkey
 
 
 def test_a_taken_port_is_said() -> None:
-    with site.listen("127.0.0.1", 0) as taken, pytest.raises(ConfigError, match="--port"):
+    with site.listen("127.0.0.1", 0) as taken, refused("--port"):
         site.listen("127.0.0.1", taken.getsockname()[1])
-    with pytest.raises(ConfigError, match="--host"):
+    with refused("--port", "192.0.2.1:0"):
         site.listen("192.0.2.1", 0)
 
 

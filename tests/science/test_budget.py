@@ -12,9 +12,9 @@ from aoi_fl.science import budget as budget_module
 from aoi_fl.science import purse as purse_module
 from aoi_fl.science.budget import BudgetedSelector, choose
 from aoi_fl.science.draws import uniforms
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.purse import BudgetAccount
 from aoi_fl.science.selection import Population
+from tests.refusals import refused
 
 
 def plainly(index, payments, budget, strict=False, stop_at_first=False):
@@ -238,13 +238,13 @@ def test_clients_without_examples_are_passed_over(index):
 
 def test_selector_names_what_it_lacks():
     without = population([5, 5])
-    with pytest.raises(ConfigError, match="sensitivity"):
+    with refused("sensitivities"):
         BudgetedSelector(10, "abs").select(1, without)
-    with pytest.raises(ConfigError, match="payment"):
+    with refused("payments"):
         BudgetedSelector(10).select(1, Population(without.ages, without.sizes, without.available))
-    with pytest.raises(ConfigError, match="budget is nan"):
+    with refused("budget"):
         BudgetedSelector(math.nan)
-    with pytest.raises(ConfigError, match="choose one of whittle"):
+    with refused("index", "oldest"):
         BudgetedSelector(10, "oldest")
 
 

@@ -6,7 +6,6 @@ import pytest
 from aoi_fl.science.availability import Availability, always
 from aoi_fl.science.clock import RoundClock
 from aoi_fl.science.devices import DeviceTrace, alike, steady
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.f3ast import F3ast
 from aoi_fl.science.fedcs import FedCS
 from aoi_fl.science.habits import Habits
@@ -14,6 +13,7 @@ from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
+from tests.refusals import refused
 from tests.science.populations import equals
 
 SPELLS = Availability.from_spells([[(0, 100)], [(0, 15), (40, 100)], [(20, 100)], [(0, 100)]], 100.0)
@@ -135,5 +135,5 @@ def test_phones_waste_work_and_time_goes_on():
 
 
 def test_a_deadline_of_nothing_is_refused():
-    with pytest.raises(ConfigError, match="the deadline is 0 s"):
+    with refused("deadline", 0.0):
         clock(deadline=0.0)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.history import History, Recorder
 from aoi_fl.science.load import WINDOWS, measure
 from aoi_fl.science.selection import Selection
+from tests.refusals import refused
 
 
 def test_a_history_by_hand():
@@ -126,5 +126,5 @@ def test_a_run_without_rounds_yet_has_metrics():
 
 @pytest.mark.parametrize(("when", "who"), [(0, 1), (4, 1), (2, -1), (2, 3)])
 def test_a_participation_out_of_place_is_named(when, who):
-    with pytest.raises(ConfigError, match=f"client {who} is recorded in round {when}"):
+    with refused(f"round of client {who}", when):
         History.from_arrays(3, 3, [1, when], [0, who], [1.0, 1.0])

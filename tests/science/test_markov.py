@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
+from tests.refusals import refused
 
 POLICIES = [
     MarkovPolicy.optimal(100, 15, 10),
@@ -251,46 +251,46 @@ def test_mean_wait_is_twenty_thirds():
 
 def test_dropout_up_to_the_limit():
     assert MarkovPolicy.optimal(100, 15, 10, dropout=0.85).probabilities == (1.0,) * 11
-    with pytest.raises(ConfigError, match=r"dropout 0\.86 is more than .* 0\.85: .* per-round to at most 14"):
+    with refused("dropout", 0.86):
         MarkovPolicy.optimal(100, 15, 10, dropout=0.86)
-    with pytest.raises(ConfigError, match=r"dropout 0\.5 is more than"):
+    with refused("dropout", 0.5):
         MarkovPolicy.optimal(1, 1, 0, dropout=0.5)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0, 1, 1), "clients 0 is below 1"),
-        ((10, 0, 1), "per-round 0 is below 1"),
-        ((10, -3, 1), "per-round -3 is below 1"),
-        ((100, 120, 1), "per-round 120 is more than clients 100: give at most 100"),
-        ((10, 2, -1), "max-age -1 is below 0"),
-        ((10, 2.5, 1), "per-round 2.5 is no integer"),
-        ((True, 1, 1), "clients True is no integer"),
+        ((0, 1, 1), "clients"),
+        ((10, 0, 1), "per-round"),
+        ((10, -3, 1), "per-round"),
+        ((100, 120, 1), "per-round"),
+        ((10, 2, -1), "max-age"),
+        ((10, 2.5, 1), "per-round"),
+        ((True, 1, 1), "clients"),
     ],
 )
 @pytest.mark.parametrize("kind", ["optimal", "increasing", "uniform"])
 def test_bad_sizes(kind, arguments, message):
-    with pytest.raises(ConfigError, match=message):
+    with refused(message):
         getattr(MarkovPolicy, kind)(*arguments)
 
 
 @pytest.mark.parametrize("exponent", [0.0, -1.0, math.nan, math.inf])
 def test_bad_exponent(exponent):
-    with pytest.raises(ConfigError, match="exponent"):
+    with refused("exponent"):
         MarkovPolicy.increasing(10, 2, 3, exponent)
 
 
 @pytest.mark.parametrize("dropout", [-0.1, 1.0, math.nan])
 def test_bad_dropout(dropout):
-    with pytest.raises(ConfigError, match="dropout"):
+    with refused("dropout"):
         MarkovPolicy.optimal(10, 2, 3, dropout)
 
 
 def test_bad_tables_and_tolerances():
-    with pytest.raises(ConfigError, match="probabilities"):
+    with refused("probabilities"):
         MarkovPolicy((0.5, 1.2), 10, 2, "custom")
-    with pytest.raises(ConfigError, match="tolerance"):
+    with refused("tolerance", 0.0):
         MarkovPolicy.uniform(10, 2, 3).mixing_rounds(0.0)
-    with pytest.raises(ConfigError, match="tail"):
+    with refused("tail", 1.0):
         MarkovPolicy.uniform(10, 2, 3).interval_pmf(1.0)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from aoi_fl.experiments.oracles.optimum import POLICIES, draw_instance, exact_optimum, long_run_p2
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.objective import lagrangian_floor, p2, packing_bound, packings, weighted_average_age
+from tests.refusals import refused
 
 
 def test_objectives_average_over_clients():
@@ -90,13 +90,13 @@ def test_floor_of_a_finite_run_holds_for_every_schedule_and_tends_to_the_long_ru
 def test_packings_are_the_maximal_ones_by_decimal_arithmetic():
     found = {tuple(np.flatnonzero(row)) for row in packings(np.array([0.1, 0.2, 0.3]), 0.3)}
     assert found == {(0, 1), (2,)}
-    with pytest.raises(ConfigError, match="at most 16"):
+    with refused("clients", 17):
         packings(np.ones(17), 3.0)
 
 
 def test_packing_bound_names_what_is_missing(monkeypatch):
-    with pytest.raises(ConfigError, match="client 1 can never be chosen"):
+    with refused("payment of client 1"):
         packing_bound(np.array([5.0, 50.0]), np.ones(2), 40.0)
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-    with pytest.raises(ConfigError, match="needs SciPy"):
+    with refused("scipy"):
         packing_bound(np.ones(2), np.ones(2), 1.0)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rates import equal_rates, exact, given_rates, make_rates, pooled_variance, size_rates
 from aoi_fl.science.sizes import make_sizes
+from tests.refusals import refused
 
 
 def filled(sizes, k, most):
@@ -77,24 +77,24 @@ def test_rules():
     sizes = np.array([1, 2, 5])
     assert make_rates("equal", sizes, 2)[0].tolist() == [2 / 3] * 3
     assert make_rates("size", sizes, 2)[0].tolist() == [1 / 3, 2 / 3, 1.0]
-    with pytest.raises(ConfigError, match="rates is 'fair': give one of equal, size"):
+    with refused("rates", "fair"):
         make_rates("fair", sizes, 2)
 
 
 @pytest.mark.parametrize(
     ("values", "named"),
     [
-        ([0.5, None, 0.5], "client b has no rate"),
-        ([0.5, math.nan, 0.5], "client b has no rate"),
-        ([0.0, 0.5, 0.5], "client a has rate 0"),
-        ([0.5, 0.5, -0.1], "client c has rate -0.1"),
-        ([1.5, 0.5, 0.5], "client a has rate 1.5"),
-        ([0.5, 0.5, 0.4], r"add up to 1\.4, not to per-round 1: multiply each by 0\.714285714"),
-        ([0.5, 0.5], "2 rates for 3 clients"),
+        ([0.5, None, 0.5], "rate of client b"),
+        ([0.5, math.nan, 0.5], "rate of client b"),
+        ([0.0, 0.5, 0.5], "rate of client a"),
+        ([0.5, 0.5, -0.1], "rate of client c"),
+        ([1.5, 0.5, 0.5], "rate of client a"),
+        ([0.5, 0.5, 0.4], "sum of the clients' rates"),
+        ([0.5, 0.5], "rates"),
     ],
 )
 def test_bad_rates_name_client_and_value(values, named):
-    with pytest.raises(ConfigError, match=named):
+    with refused(named):
         given_rates(values, 1, ["a", "b", "c"])
 
 
@@ -105,15 +105,15 @@ def test_rates_written_in_decimals_may_be_off_by_their_last_digit():
 @pytest.mark.parametrize(
     ("sizes", "k", "most", "named"),
     [
-        ([3, 0, 5], 1, 1.0, "client 1 has 0 examples"),
-        ([3, 5], 3, 1.0, "per-round is 3"),
-        ([3, 5], 0, 1.0, "per-round is 0"),
-        ([3, 5], 2, 0.7, "2 clients of rate 0.7 at most give 1 to 1.4"),
-        ([3, 5], 1, 0.0, "largest rate of 0"),
+        ([3, 0, 5], 1, 1.0, "size of client 1"),
+        ([3, 5], 3, 1.0, "per-round"),
+        ([3, 5], 0, 1.0, "per-round"),
+        ([3, 5], 2, 0.7, "per-round"),
+        ([3, 5], 1, 0.0, "largest rate"),
     ],
 )
 def test_bad_sizes_are_named(sizes, k, most, named):
-    with pytest.raises(ConfigError, match=named):
+    with refused(named):
         size_rates(np.array(sizes), k, most)
-    with pytest.raises(ConfigError, match="per-round is 4"):
+    with refused("per-round", 4):
         equal_rates(3, 4)

@@ -3,15 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.devices import Foresight
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.refl import Refl, late_weights
 from aoi_fl.science.seen import Report
 from aoi_fl.science.selection import Population, RandomSelector
 from aoi_fl.science.simulate import simulate
+from tests.refusals import refused
 
 
 def population(n, available=None):
@@ -100,7 +99,7 @@ def test_who_was_late_does_not_rest():
 
 
 def test_a_rest_out_of_range():
-    with pytest.raises(ConfigError, match="rest is -1"):
+    with refused("rest", -1):
         Refl(2, 1, rest=-1)
 
 

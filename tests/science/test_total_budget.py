@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoi_fl.science.budget import BudgetedSelector
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.purse import BudgetAccount
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.total_budget import BoundedSelector
+from tests.refusals import refused
 
 ROUNDS = 30
 
@@ -100,5 +100,5 @@ def test_an_account_refuses_more_than_is_left():
 
 @pytest.mark.parametrize("total", [0.0, -1.0, np.nan])
 def test_a_total_that_is_no_budget_is_refused(total):
-    with pytest.raises(ConfigError, match="the total budget is"):
+    with refused("total-budget"):
         BoundedSelector(BudgetedSelector(10.0), total)

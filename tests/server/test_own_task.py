@@ -122,17 +122,17 @@ def test_a_run_whose_model_has_changed_is_not_resumed(aoi, table, monkeypatch):
     [
         (
             ("-c", "model=python:mine"),
-            "model is 'python:mine': choose one of auto, lr, svm, 2nn, cnn, or python:MODULE",
+            "model is 'python:mine', but must be one of auto, lr, svm, 2nn, cnn, python:MODULE",
         ),
         (("-c", "model=2nm"), "Did you mean '2nn'"),
         (("-c", "model=python:yours:make"), "there is no module yours in "),
-        (("-c", "model=python:mine.py:make"), "write the module without .py: python:mine:make"),
+        (("-c", "model=python:mine.py:make"), "rite the module without .py: python:mine:make"),
         (
             ("-c", "model=python:mine:wide"),
-            "cannot be used: given 1 of the examples it gives shape (1, 2), and (1, 1) is",
+            "usable: given 1 of the examples it gives shape (1, 2), and (1, 1) is",
         ),
-        (("-c", "model=cnn"), "model='cnn' takes images, and the data are a table of 4 features"),
-        (("-c", "partition=dirichlet"), "partition='dirichlet' shares out classes"),
+        (("-c", "model=cnn"), "model is 'cnn', but must be 2nn or lr for a table of 4 features"),
+        (("-c", "partition=dirichlet"), "partition is 'dirichlet', but must be iid for a regression"),
     ],
 )
 def test_what_does_not_go_together_never_starts(aoi, table, words, match):

@@ -39,6 +39,7 @@ from aoi_fl.strategies.records import PHASES, Participation, RoundRecord
 from aoi_fl.strategies.registry import KEYS, REGISTRY
 from aoi_fl.wire.clients import section5_instance
 from aoi_fl.wire.protocol import CLIENTS_FILE, PARTITION_FILE
+from tests.refusals import refused
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 12
@@ -355,7 +356,7 @@ def test_without_a_checkpoint_the_run_says_what_to_do(copy, start):
 
 
 def test_what_is_no_run_is_refused_with_a_reason(copy, tmp_path):
-    with pytest.raises(ResumeError, match=r"no ledger at"):
+    with pytest.raises(ResumeError, match="nowhere"):
         recorded_run(tmp_path / "nowhere")
     with pytest.raises(ResumeError, match=r"give the folder its name back"):
         recorded_run(copy.rename(tmp_path / "renamed"))
@@ -370,7 +371,7 @@ def test_flowers_own_command_must_tell_the_clients_the_same(copy):
     values = RunConfig.parse({"resume": True, "run-name": "cut", "runs-dir": str(copy.parent)}).flat()
     with pytest.raises(ResumeError, match=r"was started with model=lr, local-epochs=1, seed=3.*give the same values"):
         run_here(values)
-    with pytest.raises(ConfigError, match="run-name is empty"):
+    with refused("run-name", ""):
         RunConfig.parse({"resume": True})
 
 
@@ -384,7 +385,7 @@ def test_flowers_own_command_must_tell_the_clients_the_same(copy):
 )
 def test_what_an_earlier_version_let_pass_does_not_keep_a_run_from_going_on(begun, recorded, tmp_path, monkeypatch):
     values = RunConfig.parse(BASE | begun | {"runs-dir": str(tmp_path), "run-name": "old"}).flat()
-    with pytest.raises(ConfigError, match=next(iter(recorded))):
+    with refused("sensitivities" if "trains" in recorded else next(iter(recorded))):
         RunConfig.parse(values | recorded)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("aoi_fl.server.app.keep", broken_off)

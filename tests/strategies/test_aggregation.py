@@ -14,6 +14,7 @@ from aoi_fl.science.errors import ConfigError, NothingTrainedError
 from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, RoundOptions
 from aoi_fl.strategies.aggregation.flower import Standing
 from aoi_fl.strategies.parity import chain_of
+from tests.refusals import refused
 from tests.strategies.federation import Notes
 
 N = 5
@@ -143,20 +144,20 @@ def test_a_start_of_ones_own_that_has_trained_nobody_is_no_success(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"fraction_train": 0.5}, "takes no fraction_train: who trains is the policy's choice"),
-        ({"min_train_nodes": 2}, "takes no min_train_nodes"),
-        ({"fraction_evaluate": 1.5}, "fraction_evaluate is 1.5"),
-        ({"arrayrecord_key": "aoi"}, "'aoi' is the name of AoI-FL's own record"),
-        ({"aggregation": OldestAge(1)}, "a policy of selection"),
-        ({"aggregation": object()}, "Secure aggregation"),
-        ({"weights": "heavy"}, "weights is 'heavy': choose one of auto, equal, size, unbiased"),
-        ({"weights": "unbiased", "aggregation": flower.FedAvg()}, "which averages models"),
-        ({"arrayrecord_key": "w", "aggregation": flower.FedAvg()}, "w', but the aggregation, FedAvg, goes by its own"),
-        ({"train_metrics_aggr_fn": print, "aggregation": flower.FedAdam()}, "give it to FedAdam"),
+        ({"fraction_train": 0.5}, "fraction_train"),
+        ({"min_train_nodes": 2}, "min_train_nodes"),
+        ({"fraction_evaluate": 1.5}, "fraction_evaluate"),
+        ({"arrayrecord_key": "aoi"}, "arrayrecord_key"),
+        ({"aggregation": OldestAge(1)}, "aggregation"),
+        ({"aggregation": object()}, "aggregation"),
+        ({"weights": "heavy"}, "weights"),
+        ({"weights": "unbiased", "aggregation": flower.FedAvg()}, "weights"),
+        ({"arrayrecord_key": "w", "aggregation": flower.FedAvg()}, "arrayrecord_key"),
+        ({"train_metrics_aggr_fn": print, "aggregation": flower.FedAdam()}, "train_metrics_aggr_fn"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_reason(arguments, words):
-    with pytest.raises(ConfigError, match=words):
+    with refused(words):
         RandomSelection(2, **arguments)
 
 
@@ -166,7 +167,7 @@ def test_every_argument_of_fedavg_is_taken_or_refused_by_name():
         try:
             RandomSelection(2, **{name: getattr(default, name)})
         except ConfigError as error:
-            assert f"takes no {name}: " in str(error)
+            assert error.key == name
 
 
 def test_an_unknown_argument_is_an_error():
@@ -237,7 +238,7 @@ def test_bytes_of_changing_length_are_the_aggregations_to_judge(tmp_path):
 
 @pytest.mark.parametrize("dtype", ["complex64", "<U3"])
 def test_a_model_without_a_mean_is_refused_before_round_1(dtype, tmp_path):
-    with pytest.raises(ConfigError, match="array 'w' of the model is"):
+    with refused("array 'w' of the model"):
         RandomSelection(N).start(grid(tmp_path), ArrayRecord({"w": Array(np.zeros(3, dtype))}), 1)
 
 
@@ -279,7 +280,7 @@ def test_updates_of_which_the_aggregation_makes_no_model_are_no_success(tmp_path
 def test_a_strategy_plays_one_run(tmp_path):
     strategy = RandomSelection(2)
     strategy.start(grid(tmp_path), model(), 1)
-    with pytest.raises(ConfigError, match=r"this RandomSelection has played a run, .*: make a new one"):
+    with refused("strategy", "RandomSelection"):
         strategy.start(grid(tmp_path), model(), 1)
 
 
@@ -299,7 +300,7 @@ def test_a_second_strategy_of_an_app_finds_clients_as_the_first_found_them(tmp_p
 def test_a_loop_of_ones_own_that_begins_again_is_refused(rounds, tmp_path):
     strategy = Own(3)
     strategy.start(grid(tmp_path), model(), rounds)
-    with pytest.raises(ConfigError, match=r"this Own has played a run, .*: make a new one"):
+    with refused("strategy", "Own"):
         strategy.start(grid(tmp_path), model(), rounds)
 
 
@@ -388,7 +389,7 @@ def test_the_strategys_types_of_messages_reach_the_clients_functions(tmp_path):
 def test_a_type_of_message_that_does_not_train_is_refused(tmp_path):
     strategy = Personal()
     strategy.kinds = ("query.personal", "evaluate")
-    with pytest.raises(ConfigError, match=r"Personal sends a message of type 'query.personal' .*'train.mine'"):
+    with refused("aggregation", "Personal"):
         RandomSelection(N, aggregation=strategy).start(grid(tmp_path), model(), 1)
 
 

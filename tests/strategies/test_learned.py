@@ -8,7 +8,6 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.oort import OortSettings
 from aoi_fl.strategies import RoundOptions
 from aoi_fl.strategies.plan import Resume
@@ -22,6 +21,7 @@ from aoi_fl.strategies.selection.selector import (
     ReportedChoice,
     report,
 )
+from tests.refusals import refused
 
 N, K = 8, 2
 
@@ -191,5 +191,5 @@ def test_fedcs_passes_over_who_took_too_long(tmp_path):
 
 
 def test_unbiased_weights_are_refused():
-    with pytest.raises(ConfigError, match="it is unknown how often"):
+    with refused("weights", "unbiased", "rates are unknown"):
         ReportedChoice(K, weights="unbiased")

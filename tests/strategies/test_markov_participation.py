@@ -7,11 +7,11 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science import draws
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.strategies import MarkovParticipation, OldestAge, ProportionalSelection, RandomSelection, RoundOptions
+from tests.refusals import refused
 from tests.strategies.federation import Notes
 
 N, ROUNDS = 12, 25
@@ -303,5 +303,5 @@ def test_who_was_slow_once_is_heard_afterwards_and_takes_part_again(tmp_path, se
 
 
 def test_an_unknown_wire_mode_is_refused():
-    with pytest.raises(ConfigError, match=r"wire 'pigeon' is unknown: choose one of poll, broadcast, reserve"):
+    with refused("wire", "pigeon"):
         MarkovParticipation.optimal(4, 2, wire="pigeon")

@@ -30,6 +30,7 @@ from aoi_fl.strategies import (
 from aoi_fl.strategies.aggregation.private import PrivateMean
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.selection.selector import OortSelection
+from tests.refusals import refused
 from tests.strategies.federation import MODEL, Notes, everyone, honest_app, model, play, steps_of, values
 
 SILENT = 1e-9  # a noise multiplier that no assertion notices
@@ -328,5 +329,5 @@ def test_what_breaks_the_guarantee_is_refused_before_round_one(tmp_path, make, r
 def test_a_loop_of_another_is_refused(tmp_path):
     strategy = everyone(aggregation=private(), options=options())
     grid = LocalGrid(honest_app(), {"runs-dir": str(tmp_path), "seed": 3}, 4)
-    with pytest.raises(ConfigError, match="start"):
+    with refused("aggregation", "PrivateMean"):
         strategy.configure_train(1, model(), {}, grid)

@@ -12,6 +12,7 @@ from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.registry import BUDGETED, KEYS, POLICIES, REGISTRY, users_of
 from aoi_fl.strategies.round import AgeAwareStrategy
+from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
 GIVEN = {"policy": "systematic", "num-clients": 3, "clients-per-round": 1, "rates": "given"}
@@ -25,12 +26,12 @@ def test_a_row_makes_a_strategy_from_run_keys(name):
     assert strategy.options.min_clients == 10 and strategy.parameters()["kind"]
 
 
-def refused(make):
+def refused_for_weights(make):
     """Return whether it is refused for its weights."""
     try:
         make()
     except ConfigError as error:
-        assert "unbiased" in str(error)
+        assert (error.key, error.value) == ("weights", "unbiased")
         return True
     return False
 
@@ -39,8 +40,8 @@ def refused(make):
 def test_unbiased_weights_are_refused_with_the_run_keys_where_the_strategy_would_refuse_them(name):
     keys = {"policy": name, "num-clients": 10, "clients-per-round": 3}
     flat, options = RunConfig.parse(keys).flat(), RoundOptions(run="r", min_clients=10)
-    late = refused(lambda: REGISTRY[name].make(flat, options=options, weights="unbiased"))
-    assert refused(lambda: RunConfig.parse(keys | {"weights": "unbiased"})) == late
+    late = refused_for_weights(lambda: REGISTRY[name].make(flat, options=options, weights="unbiased"))
+    assert refused_for_weights(lambda: RunConfig.parse(keys | {"weights": "unbiased"})) == late
 
 
 @pytest.mark.parametrize("row", REGISTRY.values(), ids=lambda row: row.name)
@@ -80,21 +81,21 @@ def test_rates_are_read_from_the_clients_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("name,size\na,1\nb,2\nc,3\n", "needs one called rate"),
-        ("rate\n0.5\n0.5\n", "has 2 clients, where there are to be 3"),
-        ("rate\n0.5\nhalf\n0.25\n", "line 3, column rate: 'half' is not a number, give a number above 0, at most 1"),
-        ("name,rate\na,0.5\nb,\nc,0.5\n", "line 3, column rate: '' is not a number, give a number above 0"),
-        ("rate\n0.5\n0.25\n1.25\n", "line 4, column rate: 1.25 is no rate"),
-        ("name,rate\na,0.5\nb,0.25\na,0.25\n", "line 4, column name: 'a' is there twice"),
-        ("name,rate\na,0.5\n,0.25\nb,0.25\n", "line 3, column name: it is empty, and other rows have one"),
+        ("name,size\na,1\nb,2\nc,3\n", ("clients.csv, line 1: columns", "name,size")),
+        ("rate\n0.5\n0.5\n", ("clients-file: rows of", 2)),
+        ("rate\n0.5\nhalf\n0.25\n", ("clients.csv, line 3, column rate", "half")),
+        ("name,rate\na,0.5\nb,\nc,0.5\n", ("clients.csv, line 3, column rate", "")),
+        ("rate\n0.5\n0.25\n1.25\n", ("clients.csv, line 4, column rate", "1.25")),
+        ("name,rate\na,0.5\nb,0.25\na,0.25\n", ("clients.csv, line 4, column name", "a")),
+        ("name,rate\na,0.5\n,0.25\nb,0.25\n", ("clients.csv, line 3, column name", "")),
         (
             "name,rate\na,0,5\nb,0.25\nc,0.25\n",
-            "line 2: 3 values for the 2 columns name,rate: give each column one",
+            ("clients.csv, line 2", "3 values"),
         ),
-        ("name,rate\na,0.5\nb\nc,0.25\n", "line 3: 1 value for the 2 columns name,rate: give"),
-        ("rate\n0,5\n0.25\n0.25\n", "line 2: 2 values for the one column rate: give each column one, and write num"),
-        ("x,x,rate\n1,2,0.5,3\n", "line 2: 4 values for the 3 columns x,x,rate: give"),
-        ("rate,rate\n0.5,0.1\n0.25,0.1\n0.25,0.1\n", "line 1: the columns are rate,rate: .* needs one called rate"),
+        ("name,rate\na,0.5\nb\nc,0.25\n", ("clients.csv, line 3", "1 value")),
+        ("rate\n0,5\n0.25\n0.25\n", ("clients.csv, line 2", "2 values")),
+        ("x,x,rate\n1,2,0.5,3\n", ("clients.csv, line 2", "4 values")),
+        ("rate,rate\n0.5,0.1\n0.25,0.1\n0.25,0.1\n", ("clients.csv, line 1: columns", "rate,rate")),
     ],
 )
 def test_a_clients_file_without_usable_rates_is_refused(text, words, tmp_path):
@@ -107,5 +108,5 @@ def test_a_clients_file_without_usable_rates_is_refused(text, words, tmp_path):
         "rates": "given",
         "clients-file": str(path),
     }
-    with pytest.raises(ValueError, match=words):
+    with refused(*words):
         make_strategy(RunConfig.parse(keys), "r")

@@ -10,10 +10,10 @@ from flwr.serverapp.strategy import FedAvg
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.config import RunConfig
 from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, RoundOptions
 from aoi_fl.strategies.registry import REGISTRY
+from tests.refusals import refused
 from tests.strategies.federation import (
     HOSTILE,
     MODEL,
@@ -259,7 +259,7 @@ def test_a_client_chosen_by_a_subclass_alone_is_recorded(tmp_path, caplog):
 
 
 def test_a_loop_that_begins_no_round_of_ours_is_refused():
-    with pytest.raises(ConfigError, match="configure_train"):
+    with refused("round", 1, "configure_train"):
         RandomSelection(2).aggregate_train(1, [])
 
 

@@ -9,7 +9,6 @@ from aoi_fl.client.app import app as client_app
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.science.budget import BudgetedSelector
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.estimate import SlopeEstimate
 from aoi_fl.science.selection import Population
 from aoi_fl.server.app import app as server_app
@@ -17,6 +16,7 @@ from aoi_fl.server.config import RunConfig
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.strategies import BudgetedRefresh
 from aoi_fl.wire.clients import read_clients_file, section5_instance
+from tests.refusals import refused
 
 ROUNDS = 12
 RUN = {
@@ -113,12 +113,12 @@ def test_labels_go_wrong_at_each_client_s_own_rate(tmp_path):
 @pytest.mark.parametrize(
     ("how", "why"),
     [
-        ({"source": "bid"}, "clients bid as if it were linear"),
+        ({"source": "bid"}, "index-source=bid"),
         ({"sensitivities": "estimated", "trains": "all"}, "grows linearly with age"),
     ],
 )
 def test_costs_of_age_that_are_not_linear_do_not_go_with_what_takes_them_to_be_so(how, why):
-    with pytest.raises(ConfigError, match=f"ageing is root, .*{why}"):
+    with refused("ageing", "root", why):
         BudgetedRefresh(BudgetedSelector(40.0, ageing="root"), 3, **how)
 
 
@@ -126,7 +126,7 @@ def test_a_table_that_does_not_say_how_fast_data_go_bad_is_refused_where_each_cl
     file = tmp_path / "clients.csv"
     file.write_text("name,size,payment,sensitivity\na,100,20,1\nb,100,20,1\n")
     keys = {"clients-file": str(file), "num-clients": 2, "num-server-rounds": 1}
-    with pytest.raises(ConfigError, match="line 1: the columns are name,size,payment,sensitivity, and staleness-rates"):
+    with refused("line 1: columns"):
         play(tmp_path / "own", **keys)
     assert not (tmp_path / "own").exists()
     assert (
@@ -136,27 +136,27 @@ def test_a_table_that_does_not_say_how_fast_data_go_bad_is_refused_where_each_cl
 
 
 def test_what_makes_no_sense_is_refused():
-    with pytest.raises(ConfigError, match="index-source is bid: the server estimates"):
+    with refused("sensitivities", "estimated"):
         BudgetedRefresh(BudgetedSelector(40.0), 4, source="bid", sensitivities="estimated", trains="all")
-    with pytest.raises(ConfigError, match="but trains is selected: whoever trains has just refreshed"):
+    with refused("sensitivities", "estimated"):
         BudgetedRefresh(BudgetedSelector(40.0), 4, sensitivities="estimated")
-    with pytest.raises(ConfigError, match="but trains is selected: whoever trains has just refreshed"):
+    with refused("sensitivities", "estimated"):
         RunConfig.parse({"policy": "wics", "sensitivities": "estimated"})
     for unfit, words in (
-        ({"ageing": "quadratic", "index-source": "bid"}, "ageing is quadratic, but index-source is bid"),
-        ({"ageing": "quadratic", "sensitivities": "estimated"}, "ageing is quadratic, but sensitivities is estimated"),
-        ({"sensitivities": "estimated", "index-source": "bid"}, "sensitivities is estimated, but index-source is bid"),
+        ({"ageing": "quadratic", "index-source": "bid"}, "ageing"),
+        ({"ageing": "quadratic", "sensitivities": "estimated"}, "ageing"),
+        ({"sensitivities": "estimated", "index-source": "bid"}, "sensitivities"),
     ):
-        with pytest.raises(ConfigError, match=words):
+        with refused(words):
             RunConfig.parse({"policy": "wics", "trains": "all", **unfit})
-    with pytest.raises(ConfigError, match="sensitivities is 'guessed': choose one of declared, estimated"):
+    with refused("sensitivities", "guessed"):
         BudgetedRefresh(BudgetedSelector(40.0), 4, sensitivities="guessed")
-    with pytest.raises(ConfigError, match="staleness-rates is own, but staleness is stream"):
+    with refused("staleness-rates", "own"):
         RunConfig.parse(RUN | {"staleness": "stream"})
-    with pytest.raises(ConfigError, match=r"sensitivities is bound, but local-steps is 0: .* set local-steps"):
+    with refused("sensitivities", "bound"):
         RunConfig.parse(RUN | {"sensitivities": "bound", "local-steps": 0})
     for kind in ("staleness", "bound"):
-        with pytest.raises(ConfigError, match=f"sensitivities is {kind}, but staleness is none: .* to declared"):
+        with refused("sensitivities"):
             RunConfig.parse({"policy": "wics", "sensitivities": kind, "local-steps": 5})
-    with pytest.raises(ConfigError, match="sensitivities is estimated, but policy maxpack does not use it"):
+    with refused("sensitivities", "estimated"):
         RunConfig.parse(RUN | {"policy": "maxpack", "sensitivities": "estimated"})

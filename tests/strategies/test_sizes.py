@@ -5,7 +5,6 @@ import pytest
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rates import make_rates
 from aoi_fl.science.selection import Population, ProportionalSelector
 from aoi_fl.strategies import (
@@ -15,6 +14,7 @@ from aoi_fl.strategies import (
     RoundOptions,
     SystematicParticipation,
 )
+from tests.refusals import refused
 from tests.strategies.federation import Notes, honest, model
 
 N = 4
@@ -69,7 +69,7 @@ def test_rates_by_size_take_it_for_one_of_mean_size(tmp_path):
 
 @pytest.mark.parametrize("policy", ["proportional", "markov", "systematic"])
 def test_where_nobody_has_declared_a_size_to_go_by_size_is_an_error_before_anybody_trains(policy, tmp_path):
-    with pytest.raises(ConfigError, match=r"goes by data size, but no client has declared its .*: set num-examples in"):
+    with refused("num-examples"):
         play(MAKE[policy], tmp_path, declaring=())
 
 

@@ -1,6 +1,5 @@
 """Systematic participation and rates of one's own, by real clients on the in-process engine, against the science."""
 
-import re
 from functools import partial
 
 import numpy as np
@@ -9,7 +8,6 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import size_rates
 from aoi_fl.science.selection import Population, ProportionalSelector
@@ -26,6 +24,7 @@ from aoi_fl.strategies import (
 from aoi_fl.strategies.pace import Pace
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.selection.selector import F3astSelection, ProportionalSelection
+from tests.refusals import refused
 
 N, K, SEED, ROUNDS = 10, 3, 4, 60
 WIRES = ("poll", "broadcast", "reserve")
@@ -176,7 +175,7 @@ def test_unbiased_weights_are_shares_of_the_data_of_those_who_have_not_left(poli
 
 def test_unbiased_weights_of_a_policy_that_knows_no_rates_are_refused(tmp_path):
     policy = SelectorPolicy(ProportionalSelector(K, 1), K)
-    with pytest.raises(ConfigError, match="weights is 'unbiased'"):
+    with refused("weights", "unbiased"):
         AgeAwareStrategy(policy, weights="unbiased")
 
 
@@ -193,31 +192,31 @@ def test_a_resumed_run_is_the_run(tmp_path):
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"jitter": 1.5}, "jitter is 1.5"),
-        ({"phases": "full"}, "phases is 'full'"),
-        ({"wire": "pigeon"}, "wire 'pigeon' is unknown"),
+        ({"jitter": 1.5}, "jitter"),
+        ({"phases": "full"}, "phases"),
+        ({"wire": "pigeon"}, "wire"),
     ],
 )
 def test_terms_out_of_range_are_refused_when_they_are_set(how, words):
-    with pytest.raises(ConfigError, match=words):
+    with refused(words):
         SystematicParticipation(N, K, **how)
 
 
 @pytest.mark.parametrize(
     ("rates", "words"),
     [
-        ([0.5] * N, "add up to 5"),
-        ([0.3] * (N - 1), "has none"),
-        ([1.2] + [0.2] * (N - 1), "client 0 has rate 1.2: give a number above 0"),
-        ([float("nan")] + [0.3] * (N - 1), "client 0 has no rate: give it a number above 0"),
-        ([None] + [0.3] * (N - 1), "client 0 has no rate"),
-        ({f"client-{i}": 0.4 for i in range(N)}, "add up to 4, not to per-round 3"),
-        ("sise", "rates is 'sise': give one of equal, size, or the rates themselves. Did you mean 'size'?"),
+        ([0.5] * N, "sum of"),
+        ([0.3] * (N - 1), "rates"),
+        ([1.2] + [0.2] * (N - 1), "rate of client 0"),
+        ([float("nan")] + [0.3] * (N - 1), "rate of client 0"),
+        ([None] + [0.3] * (N - 1), "rate of client 0"),
+        ({f"client-{i}": 0.4 for i in range(N)}, "sum of"),
+        ("sise", "rates"),
     ],
 )
 def test_rates_that_cannot_be_are_refused_when_they_are_set(rates, words):
     for strategy in (SystematicParticipation, MarkovParticipation.optimal):
-        with pytest.raises(ConfigError, match=re.escape(words)):
+        with refused(words):
             strategy(N, K, rates=rates)
 
 
@@ -342,7 +341,7 @@ def test_who_comes_while_the_others_wait_for_a_round_has_a_rate_in_it(policy, wi
 
 def test_unbiased_weights_and_the_first_updates_do_not_go_together():
     options = RoundOptions(enough=2)
-    with pytest.raises(ConfigError, match="enough is 2, and weights is 'unbiased': fast clients"):
+    with refused("enough", 2):
         RandomSelection(4, weights="unbiased", options=options)
     assert F3astSelection(4, options=options).weights == "unbiased"  # by rates that it learns
 

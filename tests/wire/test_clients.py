@@ -5,34 +5,34 @@ import math
 import numpy as np
 import pytest
 
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.wire.clients import check_clients, read_clients_file, section5_instance
+from tests.refusals import refused
 
 
 @pytest.mark.parametrize(
     ("payments", "sensitivities", "names", "message"),
     [
-        ([5, -1], [1, 1], "ab", "client b has payment -1"),
-        ([0, 5], [1, 1], "ab", "client a has payment 0"),
-        ([5, math.nan], [1, 1], "ab", "client b has payment nan"),
-        ([5, None], [1, 1], "ab", "client b has no payment"),
-        ([5, 5], [1, -0.5], "ab", "client b has sensitivity -0.5"),
-        ([5, 5], [0.0, 1], "ab", "client a has sensitivity 0"),
-        ([5, 5], [math.inf, 1], "ab", "client a has sensitivity inf"),
-        ([5, 5], [None, 1], "ab", "client a has no sensitivity"),
-        ([5, 5], [1], "ab", "1 sensitivities for 2 clients"),
-        ([5, 5], [1, 1], "aa", "client name a is used more than once"),
-        ([60, 50], [1, 1], "ab", "budget of 40 can never choose anybody: the smallest payment is 50"),
+        ([5, -1], [1, 1], "ab", "payment of client b"),
+        ([0, 5], [1, 1], "ab", "payment of client a"),
+        ([5, math.nan], [1, 1], "ab", "payment of client b"),
+        ([5, None], [1, 1], "ab", "payment of client b"),
+        ([5, 5], [1, -0.5], "ab", "sensitivity of client b"),
+        ([5, 5], [0.0, 1], "ab", "sensitivity of client a"),
+        ([5, 5], [math.inf, 1], "ab", "sensitivity of client a"),
+        ([5, 5], [None, 1], "ab", "sensitivity of client a"),
+        ([5, 5], [1], "ab", "sensitivities"),
+        ([5, 5], [1, 1], "aa", "client name"),
+        ([60, 50], [1, 1], "ab", "budget"),
     ],
 )
 def test_clients_that_cannot_be_worked_with_are_named(payments, sensitivities, names, message):
-    with pytest.raises(ConfigError, match=message):
+    with refused(message):
         check_clients(payments, sensitivities, 40.0, names)
 
 
 def test_clients_never_chosen_are_named_at_the_start():
     assert check_clients([60, 40], [1, 1], 40.0, ["x", "y"]) == ["client x can never be chosen: payment 60 > budget 40"]
-    with pytest.raises(ConfigError, match="can never choose anybody"):
+    with refused("budget", 40.0):
         check_clients([60, 40], [1, 1], 40.0, ["x", "y"], strict=True)
     assert check_clients([60, 40, 5], [1, 1, 1], 40.0, "xyz", strict=True)[1].endswith("payment 40 ≥ budget 40")
     dear, names = [50.0 + i for i in range(1000)], [f"c{i}" for i in range(1001)]
@@ -40,7 +40,7 @@ def test_clients_never_chosen_are_named_at_the_start():
     assert (first[:9], fifth[:9]) == ("client c0", "client c4") and rest.startswith("995 more clients can never be")
     assert len(check_clients([50] * 6 + [5], [1] * 7, 40.0, names[:7])) == 6
     for budget in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(ConfigError, match="budget is"):
+        with refused("budget"):
             check_clients([1], [1], budget, "a")
 
 
@@ -48,7 +48,7 @@ def test_a_payment_is_compared_with_the_budget_as_a_choice_compares_them():
     nearly = 0.1 + 0.2  # above 0.3 in binary
     assert check_clients([nearly], [1], 0.3, "a") == check_clients([nearly], [1], 9.0, "a", total=0.3) == []
     for price, strict in ((nearly, True), (math.nextafter(0.3, 0), True), (0.3 + 1e-14, False)):
-        with pytest.raises(ConfigError, match=r"budget of 0\.3 can never choose anybody"):
+        with refused("budget", 0.3):
             check_clients([price], [1], 0.3, "a", strict=strict)
 
 
@@ -64,7 +64,7 @@ def test_section5_instance_is_what_the_paper_describes():
     assert many.payments.mean() == pytest.approx(10, abs=0.1) and many.sensitivities.mean() == pytest.approx(
         0.5, abs=0.01
     )
-    with pytest.raises(ConfigError, match="clients is 0"):
+    with refused("clients", 0):
         section5_instance(0, 1)
 
 
@@ -85,39 +85,39 @@ def test_clients_file_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (HEADER + "a,1,5,1,0\nb,1,five,1,0\n", "line 3, column payment: 'five' is not a number from 1e-30 to 1e.30"),
-        (HEADER + "a,1,,1,0\n", "line 2, column payment: '' is not"),
-        (HEADER + "a,1,5,nan,0\n", "line 2, column sensitivity: 'nan'"),
-        (HEADER + "a,1,5,-1,0\n", "line 2, column sensitivity: '-1'"),
-        (HEADER + "a,0,5,1,0\n", "line 2, column size: '0' is not a whole number from 1 to 1000000000"),
-        (HEADER + "a,1,5,1,2.5\n", "line 2, column age: '2.5'"),
+        (HEADER + "a,1,5,1,0\nb,1,five,1,0\n", "line 3, column payment"),
+        (HEADER + "a,1,,1,0\n", "line 2, column payment"),
+        (HEADER + "a,1,5,nan,0\n", "line 2, column sensitivity"),
+        (HEADER + "a,1,5,-1,0\n", "line 2, column sensitivity"),
+        (HEADER + "a,0,5,1,0\n", "line 2, column size"),
+        (HEADER + "a,1,5,1,2.5\n", "line 2, column age"),
         (HEADER + ",1,5,1,0\n", "line 2, column name"),
-        (HEADER + f"{'x' * 101},1,5,1,0\n", "line 2, column name: 'x*' is not a name of 1 to 100 printable"),
-        (HEADER + "a,99999999999999999999,5,1,0\n", "line 2, column size: '9*' is not a whole number from 1 to 10*$"),
-        (HEADER + "a,1,1e308,1,0\n", "line 2, column payment: '1e308' is not a number from 1e-30 to 1e.30"),
-        (HEADER + "a,1,5,1e-300,0\n", "line 2, column sensitivity: '1e-300' is not a number from 1e-30"),
-        (HEADER + "a,1,5,1,3000000000\n", "line 2, column age: '30*' is not a whole number from 0 to 2147483647"),
-        (HEADER + "a,1,5,1,0\na,1,5,1,0\n", "line 3, column name: 'a' is there twice: give"),
-        (HEADER + "a,1,5,1\n", "line 2: 4 values for the 5 columns name,.*: give each column one"),
-        ("name,size,payment\na,1,5\n", "line 1: the columns are name,size,payment"),
-        ("name,size,payment,sensitivity,price\n", "line 1"),
-        ("name,size,payment,weight\na,1,5,1\n", "line 1, column weight: .* now called sensitivity: rename it"),
-        (HEADER, "no clients"),
-        ("", "line 1: the columns are missing"),
+        (HEADER + f"{'x' * 101},1,5,1,0\n", "line 2, column name"),
+        (HEADER + "a,99999999999999999999,5,1,0\n", "line 2, column size"),
+        (HEADER + "a,1,1e308,1,0\n", "line 2, column payment"),
+        (HEADER + "a,1,5,1e-300,0\n", "line 2, column sensitivity"),
+        (HEADER + "a,1,5,1,3000000000\n", "line 2, column age"),
+        (HEADER + "a,1,5,1,0\na,1,5,1,0\n", "line 3, column name"),
+        (HEADER + "a,1,5,1\n", "line 2"),
+        ("name,size,payment\na,1,5\n", "line 1: columns"),
+        ("name,size,payment,sensitivity,price\n", "line 1: columns"),
+        ("name,size,payment,weight\na,1,5,1\n", "weight"),
+        (HEADER, "clients-file"),
+        ("", "line 1: columns"),
     ],
 )
 def test_clients_file_names_line_and_column(tmp_path, text, message):
     path = tmp_path / "clients.csv"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match=message):
+    with refused(message):
         read_clients_file(path)
 
 
 def test_clients_file_that_is_none(tmp_path):
-    with pytest.raises(ConfigError, match=r"none\.csv: cannot be read"):
+    with refused("clients-file"):
         read_clients_file(tmp_path / "none.csv")
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with refused("clients-file"):
         read_clients_file(tmp_path / "binary.csv")
 
 

@@ -11,6 +11,7 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.privacy.account import Account, delta_of, epsilon_of, multiplier_of
 from aoi_fl.science.privacy.bounds import ParticipationBounds
 from aoi_fl.science.privacy.factorisation import coefficients, prefix_error
+from tests.refusals import refused
 
 
 @pytest.mark.parametrize("mu", [0.05, 0.7, 3.0, 12.0])
@@ -78,7 +79,7 @@ def test_momentum_changes_noise_and_error():
 
 
 def test_bands_above_the_separation_are_refused_with_it():
-    with pytest.raises(ConfigError, match="6"):
+    with refused("bands", 7, "at most 6"):
         Account(ParticipationBounds(6, 17), 100, 1.0, bands=7)
 
 
