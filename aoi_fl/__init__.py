@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from flwr.serverapp import ServerApp
 
 __all__ = ["client_app", "server_app"]
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _here = Path(__file__).resolve().parent
 if not (_here / "science").is_dir():
