@@ -195,8 +195,10 @@ class Study(Experiment):
             )
             decided &= not missed and not count
             found.append(interval([contrast.wanted * (v - contrast.bound) for v in values]))
-        verdict: Verdict = side(found, 1) if decided else "undecided"
-        return replace(claim, ours="; ".join(shown), verdict=verdict)
+        if not decided:
+            why: dict[Verdict, str] = {"undecided": "not all planned runs are complete, or reach the level"}
+            return replace(claim, ours="; ".join(shown), verdict="undecided", reasons=why)
+        return replace(claim, ours="; ".join(shown), verdict=side(found, 1))
 
     def _progress(self, rows: Sequence[Row]) -> str:
         """Say how far an unfinished experiment is."""
