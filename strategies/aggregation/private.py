@@ -216,6 +216,7 @@ class ByPrivateMean:
         self._account: Account | None = None
         self._round, self._model = 0, ArrayRecord()
         self._sum: NDArray[np.float64] = np.empty(0)
+        self._change: NDArray[np.float64] = np.empty(0)  # of the client at hand
         self._first: tuple[int, Message, Update] | None = None
         self._contents: dict[int, RecordDict] = {}
 
@@ -237,14 +238,19 @@ class ByPrivateMean:
         """Start from nothing."""
         self._round, self._model, self._first, self._contents = round_, model, None, {}
         self._sum = np.zeros(sum(model[name].numpy().size for name in _floating(model)))
+        self._change = np.empty_like(self._sum)
 
     def add(self, client: int, reply: Message, update: Update, weight: float) -> None:
         """Add the update's change of the model, scaled down to the clip; every client weighs the same."""
-        change = np.concatenate(
-            [np.ravel(update.arrays[k]).astype(np.float64) - np.ravel(self._model[k].numpy()) for k in self._names]
-        )
-        norm = float(np.sqrt(change @ change))
-        self._sum += change * min(1.0, self._spec.clip / norm) if norm > 0 else change
+        at = 0
+        for name in self._names:
+            new, old = np.ravel(update.arrays[name]), np.ravel(self._model[name].numpy())
+            np.subtract(new, old, out=self._change[at : at + old.size], dtype=np.float64)
+            at += old.size
+        norm = math.sqrt(float(self._change @ self._change))
+        if norm > self._spec.clip:
+            self._change *= self._spec.clip / norm
+        self._sum += self._change
         self._contents[client] = stripped(reply)
         if self._first is None or client < self._first[0]:
             self._first = client, reply, update
