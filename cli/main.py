@@ -14,6 +14,7 @@ import aoi_fl
 from aoi_fl.cli import (
     arena,
     clients,
+    compare,
     device,
     doctor,
     enroll,
@@ -76,6 +77,7 @@ app.command("run")(run.run)
 app.command("resume")(resume.resume)
 app.command("report")(report.report)
 app.command("reproduce", cls=taking("model", "num-server-rounds", "data-dir"))(reproduce.reproduce)
+app.command("compare")(compare.compare)
 app.command("arena")(arena.arena)
 app.command("clients")(clients.clients)
 app.command("serve")(serve.serve)

@@ -4,7 +4,7 @@ import base64
 import gzip
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,20 @@ def write(names: Sequence[str], output: Path | None = None) -> Path:
         Plotly is not installed.
     """
     path = output or find(names[0]) / "report.html"
+    return save(path, lambda: render(load_all(names)))
+
+
+def save(path: Path, draw: Callable[[], str]) -> Path:
+    """Write the page that ``draw`` returns, unless that would replace a file of another kind; return its path.
+
+    Raises
+    ------
+    ConfigError
+        The page cannot be written, or would replace another file.
+    """
     if _another(path):
         raise ConfigError("--output", path, "a new file or a page of AoI-FL", "Choose another file with --output FILE.")
-    page = render(load_all(names))
+    page = draw()
     try:
         if path.is_dir():
             raise IsADirectoryError(0, "it is a folder")
@@ -63,14 +74,15 @@ def _another(path: Path) -> bool:
     return bool(head) and _TITLE not in head.decode(errors="replace")
 
 
-def render(runs: Sequence[Run]) -> str:
-    """Return the whole page."""
-    charts = figures(runs)
+def render(runs: Sequence[Run], conclusions: summary.Table | None = None) -> str:
+    """Return the whole page; conclusions come first and leave out the charts of single runs."""
+    charts = [chart for chart in figures(runs) if conclusions is None or chart.overlay]
     packed = {
         "plotly": _packed(plotly.script() if charts else ""),
         "figures": _packed(json.dumps(drawings(charts), allow_nan=False, separators=(",", ":"))),
     }
-    return fill("page.html", policy=_POLICY, packed=packed, **_content(runs, charts))
+    content = _content(runs, charts) | {"conclusions": conclusions}
+    return fill("page.html", policy=_POLICY, packed=packed, **content)
 
 
 def title(runs: Sequence[Run]) -> str:
@@ -91,6 +103,7 @@ def _content(runs: Sequence[Run], charts: Sequence[Chart]) -> dict[str, Any]:
     return {
         "title": title(runs),
         "runs": runs,
+        "conclusions": None,
         "several": len(runs) > 1,
         "settings": overlaid,
         "places": {run.label: i for i, setting in enumerate(overlaid) for run in setting.runs},

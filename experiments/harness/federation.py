@@ -46,12 +46,7 @@ def played(experiment: str, values: Mapping[str, Any], options: Options, files: 
     ConfigError
         The run ended other than completed.
     """
-    from aoi_fl.client.app import app as client_app
-    from aoi_fl.engine.local_run import run_local
-    from aoi_fl.server.app import app as server_app
-    from aoi_fl.server.config import RunConfig
     from aoi_fl.server.folder import LEDGER
-    from aoi_fl.server.ledger import read_run
 
     kept = {key: value for key, value in values.items() if key not in ("policy", "seed")}
     kept |= {"files": files} if files else {}
@@ -66,10 +61,28 @@ def played(experiment: str, values: Mapping[str, Any], options: Options, files: 
     if options.watch:
         watched = options.watch.over(ledger, values["num-server-rounds"], values.get("until"))
     with watched:
-        if not _complete(ledger):
-            given["resume"] = _begun(ledger)
-            config = RunConfig.parse(given).flat()
-            run_local(server_app, client_app, config, nodes=int(config["num-clients"]))
+        return complete_run(given)
+
+
+def complete_run(values: Mapping[str, Any]) -> Path:
+    """Play a named run, or what is missing of it, and return its ledger; a complete run is only read.
+
+    Raises
+    ------
+    ConfigError
+        The run ended other than completed.
+    """
+    from aoi_fl.client.app import app as client_app
+    from aoi_fl.engine.local_run import run_local
+    from aoi_fl.server.app import app as server_app
+    from aoi_fl.server.config import RunConfig
+    from aoi_fl.server.folder import LEDGER
+    from aoi_fl.server.ledger import read_run
+
+    ledger = Path(values["runs-dir"]) / values["run-name"] / LEDGER
+    if not _complete(ledger):
+        config = RunConfig.parse({**values, "resume": _begun(ledger)}).flat()
+        run_local(server_app, client_app, config, nodes=int(config["num-clients"]))
     status = read_run(ledger).get("status")
     if status != "completed":
         raise ConfigError(

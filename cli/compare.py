@@ -1,0 +1,163 @@
+"""``aoi compare``: policies, or values of run keys, in pairs of equal seeds."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aoi_fl.cli.keys import Config, merge
+from aoi_fl.cli.output import print_json
+from aoi_fl.science.errors import ConfigError, install
+
+if TYPE_CHECKING:
+    from aoi_fl.experiments.harness.comparison import Comparison
+    from aoi_fl.report.runs import Run
+
+
+def compare(
+    policies: Annotated[str | None, typer.Argument(metavar="[A,B,…]", hidden=True)] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each setting, seeds 1 to this.")] = 5,
+    clients: Annotated[str | None, typer.Option(metavar="N", help="-c num-clients.")] = None,
+    per_round: Annotated[str | None, typer.Option(metavar="K", help="-c clients-per-round.")] = None,
+    rounds: Annotated[str | None, typer.Option(metavar="R", help="-c num-server-rounds.")] = None,
+    config: Config = None,
+    workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes that play runs.")] = 1,
+    target: Annotated[
+        float | None, typer.Option(help="Accuracy, 0 to 1, or RMSE; else the best that every run reaches.")
+    ] = None,
+    runs: Annotated[str | None, typer.Option(metavar="GLOB", help="Compare these recorded runs; play none.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Compare policies in pairs of equal seeds.
+
+    Plays what is missing. Writes a page and a table, and prints a line of conclusion for each pair. A key with several
+    values, -c KEY=A,B, makes a sweep.
+    """
+    try:
+        from aoi_fl.experiments import comparing
+        from aoi_fl.experiments.harness import comparison
+    except ImportError as error:
+        raise ConfigError(str(error.name), None, "installed", f"For aoi compare, {install('all')}.") from error
+    from aoi_fl.report.runs import load
+
+    if target is not None and not 0 < target < math.inf:
+        raise ConfigError(
+            "target", target, "an accuracy above 0 and at most 1, or an RMSE above 0", "Give --target 0.95."
+        )
+    short = {"num-clients": clients, "clients-per-round": per_round, "num-server-rounds": rounds}
+    keys = merge(config or [], short)
+    if (runs is None) == (policies is None):
+        raise ConfigError(
+            "policies", policies, "given, or else --runs GLOB", "Give one of the two, for instance random,systematic."
+        )
+    if runs is not None:
+        if keys:
+            raise ConfigError(min(keys), keys[min(keys)], "left out with --runs, which plays nothing", "Leave it out.")
+        folders = recorded(runs)
+    else:
+        configs = comparing.plan(str(policies), seeds, keys)
+        comparing.check_machine(configs, workers)
+        left = comparing.missing(configs)
+        if left:
+            print(f"aoi: {len(left)} of {len(configs)} runs to play", file=sys.stderr, flush=True)
+        try:
+            for i, folder in enumerate(comparing.play(left, workers), start=1):
+                print(f"aoi: {i} of {len(left)} runs done ({folder.name})", file=sys.stderr, flush=True)
+        except KeyboardInterrupt:
+            print("\naoi: interrupted; the same command goes on from here", file=sys.stderr)
+            sys.exit(130)
+        folders = [comparing.folder(config) for config in configs]
+    found = [load(folder, folder.name) for folder in folders]
+    result = comparison.compare(found, target)
+    page, table = write(found, result, folders)
+    if as_json:
+        print_json({"page": str(page), "csv": str(table), **plain(result)})
+        return
+    for pair in result.pairs:
+        print(pair)
+    print(f"\npage: {page}\ncsv:  {table}")
+
+
+def recorded(pattern: str) -> list[Path]:
+    """Return the folders of runs that a glob matches, a path or a name under runs/, in order."""
+    from aoi_fl.server.folder import LEDGER
+
+    path = Path(pattern)
+    found = [
+        sorted(ledger.parent for ledger in root.glob(f"{within}/{LEDGER}"))
+        for root, within in (
+            (Path("runs"), None if path.is_absolute() else pattern),
+            (Path(path.anchor), str(path.relative_to(path.anchor))),
+        )
+        if within
+    ]
+    folders = next(filter(None, found), [])
+    if not folders:
+        raise ConfigError(
+            "--runs", pattern, "a glob that matches runs here or under runs/", "Look at their names with ls runs."
+        )
+    return folders
+
+
+def write(runs: Sequence[Run], result: Comparison, folders: Sequence[Path]) -> tuple[Path, Path]:
+    """Write page and table beside the runs and return their paths."""
+    import csv
+    import io
+
+    from aoi_fl.report import page
+    from aoi_fl.wire.files import write_whole
+
+    names = "\n".join(sorted({folder.name.rpartition("-s")[0] or folder.name for folder in folders}))
+    stem = f"compare-{hashlib.blake2b(names.encode(), digest_size=4).hexdigest()}"
+    columns = ["against", "setting", "seeds", *(f.quantity for f in result.pairs[0].findings)]
+    rows = [
+        [p.first, p.second, str(len(p.seeds)), *(str(f).removeprefix(f.quantity).strip() for f in p.findings)]
+        for p in result.pairs
+    ]
+    place = folders[0].parent
+    drawn = page.save(place / f"{stem}.html", lambda: page.render(runs, (columns, rows)))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(result.rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(result.rows)
+    table = place / f"{stem}.csv"
+    try:
+        write_whole(table, text.getvalue().encode())
+    except OSError as error:
+        raise ConfigError("csv", table, "a file that can be written", f"{error.strerror}: make room there.") from error
+    return drawn, table
+
+
+def plain(result: Comparison) -> dict[str, object]:
+    """Return a comparison as JSON can hold it; what is infinite or not measured is null."""
+
+    def number(value: float) -> float | None:
+        return value if math.isfinite(value) else None
+
+    pairs = [
+        {
+            "first": pair.first,
+            "second": pair.second,
+            "seeds": pair.seeds,
+            "findings": [
+                {
+                    "quantity": f.quantity,
+                    "mean": f.difference and number(f.difference.mean),
+                    "low": f.difference and number(f.difference.low),
+                    "high": f.difference and number(f.difference.high),
+                    "margin": f.margin,
+                    "word": f.word,
+                    "note": f.note,
+                }
+                for f in pair.findings
+            ],
+        }
+        for pair in result.pairs
+    ]
+    return {"target": number(result.target), "runs": result.rows, "pairs": pairs}

@@ -1,0 +1,115 @@
+"""The runs of a comparison: their settings, their names, and playing those that are missing."""
+
+import hashlib
+import itertools
+import json
+import logging
+import multiprocessing
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from aoi_fl.engine.machine import check as check_workers
+from aoi_fl.engine.parent import leave_with_parent
+from aoi_fl.experiments.harness.federation import complete_run
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.server.config import RunConfig
+from aoi_fl.server.folder import LEDGER
+from aoi_fl.server.ledger import read_run
+from aoi_fl.server.sources import check_unchanged, given_sources, settled
+from aoi_fl.strategies.registry import BUDGETED, KEYS, REGISTRY, is_policy
+
+_WHOLE = ("clock", "track", "dataset", "model", "data-dir", "model-dir", "runs-dir", "clients-file")  # no lists
+_FIXED = ("dataset", "num-server-rounds", "until", "evaluate-every")  # one value for all runs
+_OURS = {"policy": "the first argument", "seed": "--seeds", "run-name": "no name", "resume": "no key"}
+_PLACES = ("run-name", "runs-dir", "data-dir", "model-dir", "resume", "seed")
+
+
+def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the checked configurations of all runs: policies × values × seeds, each with its name.
+
+    Raises
+    ------
+    ConfigError
+        A policy, key or value is unknown, given twice, or cannot differ between the runs of a comparison.
+    """
+    for key, instead in _OURS.items():
+        if key in keys:
+            raise ConfigError(f"-c {key}", keys[key], "left out of aoi compare, which sets it", f"Give {instead}.")
+    names = [name.strip() for name in policies.split(",")]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError("policies", twice, "named once", "Leave one out.")
+    users = [name for name in names if is_policy(name)]
+    for key in KEYS & keys.keys():
+        if users and not any(key in REGISTRY[name].keys for name in users):
+            raise ConfigError(key, keys[key], f"left out, as no policy of {', '.join(users)} uses it", "Leave it out.")
+    lists = {key: [value] if key in _WHOLE else [v.strip() for v in value.split(",")] for key, value in keys.items()}
+    for key in _FIXED:
+        if len(lists.get(key, [])) > 1:
+            raise ConfigError(key, keys[key], "one value, in which all runs of a comparison agree", "Give one value.")
+    found: dict[str, dict[str, Any]] = {}
+    for name, values in itertools.product(names, itertools.product(*lists.values())):
+        given = {"policy": name, **dict(zip(lists, values, strict=True))}
+        if is_policy(name):
+            other = KEYS - REGISTRY[name].keys
+            given = {k: v for k, v in given.items() if k not in other}
+            if name in BUDGETED:
+                given.pop("clients-per-round", None)
+        for seed in range(1, seeds + 1):
+            config = settled(RunConfig.parse({**given, "seed": seed}).flat())
+            config["run-name"] = f"compare-{name.rpartition(':')[2]}-{digest(config)}-s{seed}"
+            found.setdefault(config["run-name"], config)
+    if len({digest(config) for config in found.values()}) < 2:
+        raise ConfigError("policies", policies, "two settings or more", "Name two policies, or give a key two values.")
+    return list(found.values())
+
+
+def digest(config: Mapping[str, Any]) -> str:
+    """Return eight letters for everything that a run depends on but its seed."""
+    kept = {key: value for key, value in config.items() if key not in _PLACES}
+    return hashlib.blake2b(json.dumps(kept, sort_keys=True).encode(), digest_size=4).hexdigest()
+
+
+def folder(config: Mapping[str, Any]) -> Path:
+    """Return the folder of a run."""
+    return Path(config["runs-dir"]) / config["run-name"]
+
+
+def missing(configs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the runs that are not complete; complete ones must have begun with the files that are there now."""
+    left = []
+    for config in configs:
+        ledger = folder(config) / LEDGER
+        about = read_run(ledger) if ledger.is_file() else {}
+        if about.get("status") != "completed":
+            left.append(config)
+        elif str(config["dataset"]).startswith("npz:"):
+            check_unchanged(folder(config), about, given_sources(RunConfig.parse(config)), RunConfig.parse(config))
+    return left
+
+
+def play(configs: Sequence[Mapping[str, Any]], workers: int) -> Iterator[Path]:
+    """Play runs, or what is missing of them, in so many processes; yield the folder of each that is complete."""
+    if workers == 1 or len(configs) < 2:
+        yield from map(_play, configs)
+        return
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), leave_with_parent) as pool:
+        try:
+            for future in as_completed([pool.submit(_play, config) for config in configs]):
+                yield future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def check_machine(configs: Sequence[Mapping[str, Any]], workers: int) -> None:
+    """Refuse more processes than cores."""
+    check_workers(workers, max(int(config["threads"]) for config in configs))
+
+
+def _play(config: Mapping[str, Any]) -> Path:
+    import aoi_fl.flower.messages  # noqa: F401  # Flower sets its log's level when it is first imported
+
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+    return complete_run(config).parent

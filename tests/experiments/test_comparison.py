@@ -1,0 +1,144 @@
+"""`aoi compare`: its statistics against SciPy and NumPy, and the command with real runs."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from aoi_fl.experiments import comparing
+from aoi_fl.experiments.harness.comparison import TIME, compare
+from aoi_fl.report.runs import Run, load
+from aoi_fl.science.errors import ConfigError
+
+SMALL = ("--clients", "6", "--per-round", "2", "--rounds", "3")
+
+
+def run(policy: str, seed: int, accuracies: list[float], clients: list[int], **config) -> Run:
+    """Return a complete run in which one client takes part each round."""
+    keys = {"policy": policy, "seed": seed, "num-clients": 2, "num-server-rounds": len(accuracies), "dataset": "digits"}
+    rounds = [{"round": i + 1, "test_accuracy": a} for i, a in enumerate(accuracies)]
+    parts = [
+        {"round": i + 1, "client": c, "outcome": "trained", "weight": 1.0, "age": 0, "forced": 0}
+        for i, c in enumerate(clients)
+    ]
+    about = {"config": keys | config, "status": "completed"}
+    return Run(f"{policy}-{seed}", about, [], rounds, parts)
+
+
+def runs(base: list[list[float]], ours: list[list[float]]) -> list[Run]:
+    """Return runs of two policies by their accuracies, one list a seed."""
+    clients = [0, 1, 0, 1, 1, 0]
+    return [run(p, s, a, clients[: len(a)]) for p, of in (("a", base), ("b", ours)) for s, a in enumerate(of, start=1)]
+
+
+BASE = [[0.1, 0.2, 0.5, 0.60], [0.1, 0.3, 0.4, 0.62], [0.0, 0.2, 0.3, 0.58]]
+OURS = [[0.3, 0.5, 0.6, 0.71], [0.3, 0.6, 0.7, 0.74], [0.2, 0.5, 0.6, 0.70]]
+
+
+def findings(result):
+    return {f.quantity: f for f in result.pairs[0].findings}
+
+
+def test_differences_are_scipys_paired_t_intervals():
+    found = findings(compare(runs(BASE, OURS), 0.5))["test accuracy at the end"]
+    ends = [np.array([a[-1] for a in of]) for of in (OURS, BASE)]
+    low, high = stats.ttest_rel(*ends).confidence_interval(0.95)
+    assert found.difference.low == pytest.approx(low) and found.difference.high == pytest.approx(high)
+    assert found.word == "better"
+    assert findings(compare(runs(OURS, BASE), 0.5))["test accuracy at the end"].word == "worse"
+
+
+def test_equal_needs_the_whole_interval_within_the_margin():
+    near = [[*a[:-1], a[-1] + d] for a, d in zip(BASE, (0.001, 0.0, 0.002), strict=True)]
+    assert findings(compare(runs(BASE, near), 0.5))["test accuracy at the end"].word == "equal"
+    far = [[*a[:-1], a[-1] + d] for a, d in zip(BASE, (0.1, -0.1, 0.0), strict=True)]
+    assert findings(compare(runs(BASE, far), 0.5))["test accuracy at the end"].word == "not distinguishable"
+
+
+def test_whole_rounds_do_not_make_two_seeds_certain():
+    found = findings(compare(runs(BASE[:2], OURS[:2]), 0.3))["rounds to 30 %"]
+    assert found.difference.half >= stats.t.isf(0.025, 1) * np.sqrt(1 / 6 / 2) * 0.999
+    assert found.word != "better"
+
+
+def test_a_target_that_runs_miss_is_censored_and_named():
+    never = findings(compare(runs(BASE, OURS), 0.99))["rounds to 99 %"]
+    assert (never.difference, never.word) == (None, "no conclusion") and "0 of 3" in never.note
+    some = findings(compare(runs(BASE * 2, OURS * 2), 0.7))["rounds to 70 %"]
+    assert (some.difference, some.word) == (None, "better") and "0 of 6" in some.note
+    assert compare(runs(BASE, OURS), 0.99).rows[0][TIME] is None
+
+
+def test_without_a_target_every_run_reaches_it():
+    result = compare(runs(BASE, OURS))
+    assert result.target == pytest.approx(0.58)
+    assert all(row[TIME] is not None for row in result.rows)
+
+
+def test_load_is_worked_out_by_hand():
+    pair = [run("a", 1, [0.5] * 6, [0, 0, 0, 1, 0, 1]), run("b", 1, [0.5] * 6, [0, 1, 0, 1, 0, 1])]
+    found = findings(compare(pair))
+    assert found["variance of X"].difference.mean == pytest.approx(-np.var([1, 1, 2, 2]))
+    assert found["Jain's index"].difference.mean == pytest.approx(1 - 36 / (2 * (16 + 4)))
+    assert {f.word for f in found.values()} == {"no conclusion"}  # one seed
+
+
+@pytest.mark.parametrize("other", [{"dataset": "mnist"}, {"num-server-rounds": 9}])
+def test_runs_that_do_not_go_together_are_refused(other):
+    pair = [run("a", 1, [0.5] * 4, [0, 1, 0, 1]), run("b", 1, [0.5] * 4, [0, 1, 0, 1], **other)]
+    with pytest.raises(ConfigError, match=next(iter(other))):
+        compare(pair)
+
+
+@pytest.mark.parametrize(
+    ("policies", "keys", "named"),
+    [
+        ("random,nosuch", {}, "nosuch"),
+        ("random,random", {}, "random"),
+        ("random", {}, "two"),
+        ("random,systematic", {"nosuch": "1"}, "nosuch"),
+        ("random,systematic", {"seed": "1"}, "--seeds"),
+        ("random,systematic", {"num-server-rounds": "3,4"}, "num-server-rounds"),
+        ("random,oldest-age", {"max-age": "4"}, "max-age"),
+    ],
+)
+def test_a_plan_names_what_is_wrong(policies, keys, named):
+    with pytest.raises(ConfigError, match=named):
+        comparing.plan(policies, 2, keys)
+
+
+def test_a_sweep_has_each_setting_once():
+    keys = {"learning-rate": "0.1,0.5", "max-age": "4,6"}
+    plan = comparing.plan("random,markov-optimal", 2, keys)
+    assert len({c["run-name"] for c in plan}) == len(plan) == 2 * (2 + 4)
+    assert plan == comparing.plan("random,markov-optimal", 2, keys)
+
+
+def test_the_command_plays_what_is_missing_and_compares(aoi, tmp_path):
+    command = ("compare", "random,systematic", "--seeds", "2", *SMALL, "--json")
+    status, out, err = aoi(*command)
+    assert status == 0, err
+    told = json.loads(out)
+    (pair,) = told["pairs"]
+    assert (pair["first"], pair["second"], pair["seeds"]) == ("random", "systematic", [1, 2])
+    with open(told["csv"]) as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 4 and {row["setting"] for row in rows} == {"random", "systematic"}
+    for row in rows:
+        recorded = load(tmp_path / "runs" / row["run"], "r")
+        assert float(row["Jain's index"]) == pytest.approx(recorded.measured.participation.jain)
+    text = Path(told["page"]).read_text()
+    assert "Conclusions" in text and pair["findings"][0]["quantity"] in text and "<script src" not in text
+    ledgers = {row["run"]: (tmp_path / "runs" / row["run"] / "ledger.sqlite").stat().st_mtime_ns for row in rows}
+    shutil.rmtree(tmp_path / "runs" / rows[0]["run"])
+    again = json.loads(aoi(*command)[1])
+    assert again == told
+    for name, when in list(ledgers.items())[1:]:
+        assert (tmp_path / "runs" / name / "ledger.sqlite").stat().st_mtime_ns == when
+    assert json.loads(aoi("compare", "--runs", "compare-*", "--json")[1])["pairs"] == told["pairs"]
+    status, _, err = aoi("compare", "--runs", "nothing-*")
+    assert status == 2 and "nothing-*" in err
