@@ -4,6 +4,7 @@ import pytest
 
 from aoi_fl.client.app import app as client_app
 from aoi_fl.engine.local import LocalGrid
+from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.app import play
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER, RATES_FILE
@@ -45,6 +46,14 @@ def broken_off(values):
         play(Cut(client_app, values, nodes=N), RunConfig.parse(values))
 
 
+def as_of_an_earlier_version(folder):
+    """Leave what a version that kept no copy of the rates has left."""
+    (folder / RATES_FILE).unlink()
+    ledger = Ledger(folder / LEDGER)
+    ledger.note(rates_source="")
+    ledger.close()
+
+
 @pytest.mark.parametrize("policy", ["systematic", "markov-optimal"])
 @pytest.mark.parametrize("what", ["gone", "changed", "as it was"])
 def test_a_run_goes_on_by_the_rates_that_it_was_begun_with(policy, what, tmp_path):
@@ -55,8 +64,8 @@ def test_a_run_goes_on_by_the_rates_that_it_was_begun_with(policy, what, tmp_pat
         file.unlink()
     elif what == "changed":
         write(file, OTHERS)
-    else:  # an earlier version kept no copy
-        (tmp_path / "cut" / RATES_FILE).unlink()
+    else:
+        as_of_an_earlier_version(tmp_path / "cut")
     assert len(read(tmp_path / "cut" / LEDGER, "rounds")) == CUT - 1
     resume_here(tmp_path / "cut")
     assert_same(tmp_path / "cut", whole)
@@ -66,7 +75,7 @@ def test_a_run_goes_on_by_the_rates_that_it_was_begun_with(policy, what, tmp_pat
 def test_without_file_and_copy_it_says_which_file_it_needs(tmp_path):
     broken_off(begin("markov-optimal", tmp_path, "cut"))
     (tmp_path / "cut.csv").unlink()
-    (tmp_path / "cut" / RATES_FILE).unlink()
+    as_of_an_earlier_version(tmp_path / "cut")
     with refused("clients-file: clients-file"):
         resume_here(tmp_path / "cut")
 
@@ -74,7 +83,7 @@ def test_without_file_and_copy_it_says_which_file_it_needs(tmp_path):
 def test_a_copy_that_somebody_has_spoilt_is_named(tmp_path):
     broken_off(begin("markov-optimal", tmp_path, "cut"))
     (tmp_path / "cut" / RATES_FILE).write_text("rate\n" + "0.4\n" * N)
-    with refused("sum of the clients' rates", "8"):
+    with pytest.raises(ResumeError, match=r"rates\.csv .* the file has"):
         resume_here(tmp_path / "cut")
 
 

@@ -247,3 +247,18 @@ def test_coordination_of_a_selector_is_refused(lay, tmp_path):
     keys = RunConfig.parse(BASE | {"policy": name, "model-dir": str(tmp_path), "wire": "reserve"}).flat()
     with refused("wire", "reserve"):
         REGISTRY[name].make(keys, options=RoundOptions())
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+def test_rule_of_ones_own_runs_in_flowers_engine_and_is_reported(lay, aoi, tmp_path):
+    name = lay(RULE, "Impatient", "own_rule_ray")
+    shape = ["--clients", "4", "--per-round", "2", "--rounds", "3", "-c", "model=lr", "-c", "seed=3", "--run-name"]
+    folder = ["-c", f"model-dir={tmp_path}", "-c", f"runs-dir={tmp_path}"]
+    for engine in ("local", "ray"):
+        status, _, errors = aoi("run", "--policy", name, "--engine", engine, *shape, engine, *folder)
+        assert status == 0, errors
+    assert trained(tmp_path / "ray", 3) == trained(tmp_path / "local", 3)
+    status, _, errors = aoi("report", str(tmp_path / "ray"))
+    assert status == 0, errors
+    assert name in next((tmp_path / "ray").glob("*.html")).read_text()
