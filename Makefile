@@ -16,7 +16,7 @@ export NO_MKDOCS_2_WARNING := 1
 # Processes start by the hundred: none shall compile again what another has compiled.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install run test test-all check docs pictures versions bench fleet e2e clean
+.PHONY: install run test test-all check generated docs pictures versions bench fleet e2e clean
 
 install: $(INSTALLED)
 
@@ -53,7 +53,13 @@ check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m aoi_fl.config.generate --check
 	$(BIN)/python -m pytest -n 0 tests/test_arrows.py
+
+# What is written from the table of run keys: the tables of docs/configuration.md, the defaults of pyproject.toml, the
+# variables of compose.yaml and .env.example.
+generated: install
+	$(BIN)/python -m aoi_fl.config.generate
 
 # The documentation as a site in a folder of its own, $(SITE)/index.html; every warning is an error.
 docs: install

@@ -6,9 +6,10 @@ import typer
 
 from aoi_fl.cli.keys import given
 from aoi_fl.cli.options import reject, reject_max_age
+from aoi_fl.config.policies import BUDGETED, OWN, POLICIES, is_policy, users_of
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import AbsenceRule, Weighting
-from aoi_fl.strategies.registry import BUDGETED, OWN, POLICIES, REGISTRY, is_policy, users_of
+from aoi_fl.strategies.registry import REGISTRY
 
 RATED = ("markov-optimal", "systematic")  # whose clients can have rates of their own
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, cast
 
 from aoi_fl.cli.options import pick
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.names import is_own
 from aoi_fl.strategies.registry import REGISTRY
-from aoi_fl.wire.own_code import is_own
 
 if TYPE_CHECKING:
     import numpy as np

@@ -28,9 +28,9 @@ from aoi_fl.cli.options import (
     reject,
 )
 from aoi_fl.cli.output import print_facts, print_json, print_table
+from aoi_fl.config.policies import BUDGETED, POLICIES
 from aoi_fl.science.errors import ConfigError, install
 from aoi_fl.science.names import PhaseRule
-from aoi_fl.strategies.registry import BUDGETED, POLICIES
 
 if TYPE_CHECKING:
     from aoi_fl.science.privacy.account import Account

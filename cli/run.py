@@ -62,9 +62,10 @@ def run(
 
     The same run in a deployment: flwr run . NAME --run-config 'KEY=VALUE …', or AOI_KEY=VALUE docker compose up.
     """
+    from aoi_fl.config.policies import BUDGETED, KEYS
     from aoi_fl.server.config import RunConfig
     from aoi_fl.server.rules import of_others
-    from aoi_fl.strategies.registry import BUDGETED, KEYS, REGISTRY
+    from aoi_fl.strategies.registry import REGISTRY
 
     short = {
         "policy": policy,

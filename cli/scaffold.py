@@ -8,8 +8,9 @@ from pathlib import Path
 from string import Template
 
 from aoi_fl import strategies
+from aoi_fl.config.policies import BUDGETED, POLICIES
 from aoi_fl.science.errors import ConfigError, StorageError
-from aoi_fl.strategies.registry import BUDGETED, POLICIES, REGISTRY
+from aoi_fl.strategies.registry import REGISTRY
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")

@@ -32,8 +32,8 @@ from aoi_fl.cli.players import budgeted_clients, make_player, make_rated, requir
 from aoi_fl.cli.run import seconds
 from aoi_fl.cli.simulated_time import cost_of, make_clock
 from aoi_fl.cli.wait import waiting
+from aoi_fl.config.policies import BUDGETED, POLICIES
 from aoi_fl.science.names import Ageing, PhaseRule, Start, Weighting
-from aoi_fl.strategies.registry import BUDGETED, POLICIES
 
 if TYPE_CHECKING:
     from aoi_fl.science.selection import Selector

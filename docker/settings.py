@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from aoi_fl.config.fields import variable
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.server.config import variable
 
 # Variables of the cluster itself, most of them for Compose to fill in (docs/deployment.md).
 CLUSTER = {

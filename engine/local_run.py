@@ -8,6 +8,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
 from aoi_fl.client.state import written_together
+from aoi_fl.config.policies import BUDGETED, users_of
 from aoi_fl.engine.clocked_grid import ClockedGrid
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.machine import check
@@ -18,7 +19,6 @@ from aoi_fl.engine.worker_process import load
 from aoi_fl.flower.messages import SERVER_NODE, RunValue, context
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.over_selection import over_selected
-from aoi_fl.strategies.registry import BUDGETED, users_of
 
 logger = logging.getLogger("flwr")
 

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.config.policies import users_of
 from aoi_fl.engine import fedscale
 from aoi_fl.science.availability import Availability, bernoulli
 from aoi_fl.science.devices import DeviceTrace, alike, steady
 from aoi_fl.science.errors import ConfigError, did_you_mean
 from aoi_fl.science.habits import Habits
 from aoi_fl.server.over_selection import over_selected
-from aoi_fl.strategies.registry import users_of
 
 ALWAYS, BERNOULLI, GENERATED = "always", "bernoulli", "generated"
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.config.groups import DATASETS
 from aoi_fl.learning import npz
 from aoi_fl.learning.form import Form, Shape
-from aoi_fl.learning.settings import DATASETS
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, install
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from aoi_fl.learning.form import Form
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.names import is_own, is_well_formed
 from aoi_fl.wire import own_code
-from aoi_fl.wire.own_code import FAULTS, brief, is_own, is_well_formed, load, looking_in, said, unusable
+from aoi_fl.wire.own_code import FAULTS, brief, load, looking_in, said, unusable
 
 if TYPE_CHECKING:
     import torch

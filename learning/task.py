@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from aoi_fl.config.groups import BFLOAT16, CROP_FLIP
 from aoi_fl.learning import batched, data, models, own_model, sgd, stacked, working
 from aoi_fl.learning.augment import cropped_and_flipped
 from aoi_fl.learning.cautions import inputs
 from aoi_fl.learning.examples import Examples, chosen, joined, tensors, turned
 from aoi_fl.learning.form import Form
-from aoi_fl.learning.settings import BFLOAT16, CROP_FLIP
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError
 

@@ -8,4 +8,23 @@ RateRule: TypeAlias = Literal["equal", "size", "given"]  # each client's share o
 PhaseRule: TypeAlias = Literal["spread", "random"]  # of systematic clients
 AbsenceRule: TypeAlias = Literal["ignored", "learned"]  # of clients that come and go
 Weighting: TypeAlias = Literal["equal", "size", "unbiased"]  # aggregation weights
+Coordination: TypeAlias = Literal["poll", "broadcast", "reserve"]  # how a client's decision travels
 Start: TypeAlias = Literal["stationary", "zero"]  # first ages of Markov clients
+
+
+OWN_PREFIX = "python:"  # of the name of code of one's own
+
+
+def is_own(name: str) -> bool:
+    """Tell whether a value names your own code."""
+    return name.startswith(OWN_PREFIX)
+
+
+def is_well_formed(name: str) -> bool:
+    """Tell whether the name of your own code, ``python:MODULE:NAME``, has all its parts.
+
+    >>> is_well_formed("python:mine.deeper:make"), is_well_formed("python:mine")
+    (True, False)
+    """
+    module, _, found = name.removeprefix(OWN_PREFIX).partition(":")
+    return is_own(name) and all(part.isidentifier() for part in (*module.split("."), found))

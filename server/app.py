@@ -11,6 +11,7 @@ from pathlib import Path
 from flwr.app import ArrayRecord, ConfigRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
+from aoi_fl.config.policies import BUDGETED
 from aoi_fl.flower.grids import say_what_ray_needs, uploads
 from aoi_fl.learning import partition, sgd
 from aoi_fl.learning.cautions import cautions
@@ -37,7 +38,6 @@ from aoi_fl.server.strategy import make_strategy
 from aoi_fl.server.terms import Rates, client_table, rates_of, write_rates, write_table
 from aoi_fl.server.tracking import check_installed, together, tracker
 from aoi_fl.strategies.clock import clock_of
-from aoi_fl.strategies.registry import BUDGETED
 from aoi_fl.wire.arrays import from_record, to_record
 from aoi_fl.wire.clients import ClientTable
 from aoi_fl.wire.protocol import CLIENTS_FILE, PARTITION_FILE

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from aoi_fl.learning.settings import kebab
+from aoi_fl.config.fields import kebab
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.keys import RunKeys
 

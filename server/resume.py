@@ -7,7 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from aoi_fl.learning.settings import TaskSettings, kebab
+from aoi_fl.config.fields import kebab
+from aoi_fl.learning.settings import TaskSettings
 from aoi_fl.science.errors import ConfigError, ResumeError
 from aoi_fl.server.checkpoint import Checkpoints
 from aoi_fl.server.config import RunConfig

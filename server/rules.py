@@ -3,11 +3,12 @@
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from aoi_fl.config.policies import BUDGETED, KEYS, users_of
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.keys import RunKeys
 from aoi_fl.server.over_selection import check_over_selection
 from aoi_fl.server.privacy import private_conflicts
-from aoi_fl.strategies.registry import BUDGETED, KEYS, REGISTRY, users_of
+from aoi_fl.strategies.registry import REGISTRY
 from aoi_fl.strategies.selection.budget_rules import opposed
 
 # Keys that belong to a value of another one.

@@ -1,45 +1,23 @@
-"""Every policy by its name: one row each, read by server, commands, experiments and documentation.
+"""The strategy of every policy, made from its row in :mod:`aoi_fl.config.policies`.
 
-A policy is added by a module with its strategy, and a row here. Nothing is imported for a row that is only read.
+Nothing is imported for a row that is only read.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from aoi_fl.science.names import Index
-from aoi_fl.wire.own_code import is_well_formed
+from aoi_fl.config.policies import BUDGETED, KEYS, OWN, POLICIES, ROWS, PolicyRow, is_policy, row_of, users_of
 
 if TYPE_CHECKING:
     from aoi_fl.strategies.round import AgeAwareStrategy
 
+__all__ = ["BUDGETED", "KEYS", "OWN", "POLICIES", "REGISTRY", "Policy", "is_policy", "users_of"]
 
-@dataclass(frozen=True)
-class Policy:
-    """A row.
 
-    Attributes
-    ----------
-    name : the value of the run key ``policy``
-    maker : ``"module:attribute"`` within :mod:`aoi_fl.strategies.selection` of what makes the strategy, called with the
-        run keys (a mapping), the index if the row has one, and the settings of the base class
-    keys : the run keys that mean something to this policy, of those that do not mean something to all
-    who, weight, source : who takes part, with what aggregation weight, and who says so
-    index : what a budgeted policy ranks clients by
-    foreseen : whether it is known beforehand how often a client takes part, as unbiased weights need it
-    arguments : the run keys that are the maker's positional arguments, in place of all run keys as a mapping
-    """
-
-    name: str
-    maker: str
-    keys: frozenset[str]
-    who: str
-    weight: str
-    source: str
-    index: Index | None = None
-    foreseen: bool = False
-    arguments: tuple[str, ...] = ()
+class Policy(PolicyRow):
+    """A row that makes its strategy."""
 
     def make(self, keys: Mapping[str, Any], **settings: Any) -> "AgeAwareStrategy":
         """Return the strategy for these run keys."""
@@ -53,122 +31,15 @@ class Policy:
         return made
 
 
-_WIRED = frozenset({"wire", "round-seconds"})
-_RATED = _WIRED | {"rates", "clients-file", "absence"}
-_SPENT = frozenset({"budget", "total-budget", "strict-budget", "stop-at-first"})
-_BUDGET = _SPENT | {"index-source", "trains", "clients-file", "staleness-rates"}
-_SENSITIVE = _BUDGET | {"sensitivities"}
-
-_ROWS = (
-    Policy(
-        "markov-optimal", "markov:MarkovParticipation.optimal_by_keys", _RATED | {"max-age", "adaptive-dropout"},
-        "each client by its own coin, p[age], least variance of X", "equal", "Javani & Wang 2024, Theorem 2",
-        foreseen=True,
-    ),
-    Policy(
-        "markov-increasing", "markov:MarkovParticipation.increasing_by_keys", _WIRED | {"max-age", "exponent"},
-        "the same, p growing strictly with age", "equal", "Javani & Wang 2025, Section III-B",
-        foreseen=True,
-    ),
-    Policy(
-        "systematic", "systematic:SystematicParticipation.by_keys", _RATED | {"phases", "jitter"},
-        "each client by a rate and a phase, no coin; every next round known", "equal", "Madow & Madow 1944",
-        foreseen=True,
-    ),
-    Policy(
-        "random", "selector:RandomSelection", frozenset(),
-        "k uniformly", "data size", "Javani & Wang 2025, Policy 1",
-        foreseen=True,
-        arguments=("clients-per-round",),
-    ),
-    Policy(
-        "proportional", "selector:ProportionalSelection", frozenset(),
-        "k draws with replacement, by data size", "times drawn", "Javani & Wang 2025, Policy 2",
-        arguments=("clients-per-round",),
-    ),
-    Policy(
-        "oldest-age", "selector:OldestAge", frozenset(),
-        "the k that waited longest", "equal", "Javani & Wang 2024, Remark 1",
-        foreseen=True,
-        arguments=("clients-per-round",),
-    ),
-    Policy(
-        "pow-d", "selector:AskedChoice", frozenset({"candidates"}),
-        "of candidates drawn by size, those on whose data the model does worst; they evaluate it first", "equal",
-        "Cho, Wang & Joshi 2022, π_pow-d",
-        arguments=("clients-per-round", "candidates"),
-    ),
-    Policy(
-        "rpow-d", "selector:ReportedChoice", frozenset({"candidates"}),
-        "the same by the losses last reported; nothing is asked", "equal", "Cho, Wang & Joshi 2022, π_rpow-d",
-        arguments=("clients-per-round", "candidates"),
-    ),
-    Policy(
-        "oort", "selector:OortSelection", frozenset({"foresight"}),
-        "clients with much loss and little time, tried out little by little", "data size",
-        "Lai et al. 2021, Algorithm 1",
-        arguments=("clients-per-round",),
-    ),
-    Policy(
-        "fedcs", "selector:FedCSSelection", frozenset({"candidates", "foresight"}),
-        "of candidates, as many as are expected to be done by the deadline, k at most", "data size",
-        "Nishio & Yonetani 2019, Algorithm 3",
-        arguments=("clients-per-round", "train-timeout", "candidates"),
-    ),
-    Policy(
-        "refl", "selector:ReflSelection", frozenset({"foresight"}),
-        "the k least likely to be there next, of those that are there", "equal",
-        "Abdelmoniem et al. 2023, Section 4.1",
-        arguments=("clients-per-round",),
-    ),
-    Policy(
-        "f3ast", "selector:F3astSelection", frozenset(),
-        "the k furthest below their target rates, which their availability allows and which let updates vary least",
-        "unbiased", "Ribero et al. 2022, Algorithm 1",
-        arguments=("clients-per-round",),
-    ),
-    Policy(
-        "wics", "budgeted:BudgetedRefresh.by_keys", _SENSITIVE | {"ageing"},
-        "whose refresh Whittle's index ranks highest, within a budget", "data size", "Xu et al. 2024, Algorithm 1",
-        "whittle",
-    ),
-    Policy(
-        "abs", "budgeted:BudgetedRefresh.by_keys", _SENSITIVE,
-        "a rival of WICS under the same budget: age times sensitivity over payment first", "data size",
-        "Xu et al. 2024, Section 5", "abs",
-    ),
-    Policy(
-        "maxpack", "budgeted:BudgetedRefresh.by_keys", _BUDGET,
-        "a rival of WICS under the same budget: oldest data first", "data size", "Xu et al. 2024, Section 5", "maxpack",
-    ),
-    Policy(
-        "random-budget", "budgeted:BudgetedRefresh.by_keys", _BUDGET - {"index-source"},
-        "a rival of WICS under the same budget: in random order", "data size", "Xu et al. 2024, Section 5", "random",
-    ),
-)  # fmt: skip
+def _policy(row: PolicyRow) -> Policy:
+    return Policy(**{field.name: getattr(row, field.name) for field in fields(row)})
 
 
 class _Registry(dict[str, Policy]):
-    """The rows by name; a policy of one's own, ``python:MODULE:NAME``, has a row as well, but is not listed."""
+    """The rows by name; your own policy has a row as well, but is not listed."""
 
     def __missing__(self, name: str) -> Policy:
-        if not is_well_formed(name):
-            raise KeyError(name)
-        return Policy(name, "own:by_keys", _WIRED, "by code of your own", "its own", "your own module", foreseen=True)
+        return _policy(row_of(name))
 
 
-REGISTRY: Mapping[str, Policy] = _Registry((row.name, row) for row in _ROWS)
-POLICIES = tuple(REGISTRY)
-OWN = "python:MODULE:NAME"  # how a policy of one's own is named
-BUDGETED: Mapping[str, Index] = {row.name: row.index for row in _ROWS if row.index is not None}
-KEYS = frozenset().union(*(row.keys for row in _ROWS))  # those that not every policy knows
-
-
-def is_policy(name: str) -> bool:
-    """Tell whether a name is that of a policy, or of one of one's own."""
-    return name in REGISTRY or is_well_formed(name)
-
-
-def users_of(key: str) -> list[str]:
-    """Return the names of the policies that know a key."""
-    return [row.name for row in _ROWS if key in row.keys]
+REGISTRY: Mapping[str, Policy] = _Registry((name, _policy(row)) for name, row in ROWS.items())

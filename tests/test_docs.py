@@ -6,46 +6,8 @@ from pathlib import Path
 import pytest
 
 import aoi_fl
-from aoi_fl.server.config import RunConfig
 
 ROOT = Path(__file__).resolve().parent.parent
-
-
-def documented() -> dict[str, str]:
-    """Return the keys in the tables of docs/configuration.md with the defaults beside them."""
-    text = (ROOT / "docs/configuration.md").read_text().split("## A node's own")[0]
-    found = {}
-    for keys, defaults in re.findall(r"^\| (`[^|]*) \| ([^|]*) \|", text, re.MULTILINE):
-        found |= dict(zip(re.findall(r"`([^`]+)`", keys), defaults.replace("`", "").split(", "), strict=True))
-    return found
-
-
-def shown(value: bool | int | float | str) -> str:
-    """Return a default as the table writes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value) or "empty"
-
-
-def test_every_run_key_is_documented_with_its_default():
-    assert documented() == {key: shown(value) for key, value in RunConfig().flat().items()}
-
-
-def ranges() -> dict[str, tuple[str, str]]:
-    """Return the range of each run key that is a number, as the table writes it."""
-    found = {}
-    for name, field in RunConfig.model_fields.items():
-        if field.annotation in (int, float):
-            bounds = {type(bound).__name__: bound for bound in field.metadata}
-            least = f"{bounds['Ge'].ge:g}" if "Ge" in bounds else f"above {bounds['Gt'].gt:g}"
-            most = f"{bounds['Le'].le:,g}" if "Le" in bounds else "2⁶³ − 1"
-            found[name.replace("_", "-")] = (least, most)
-    return found
-
-
-def test_every_number_has_a_range_and_it_is_documented():
-    text = (ROOT / "docs/configuration.md").read_text().split("## Ranges")[1]
-    rows = re.findall(r"^\| (`[^|]*) \| ([^|]*) \| ([^|]*) \|", text, re.MULTILINE)
-    listed = {key: (least, most) for keys, least, most in rows for key in re.findall(r"`([^`]+)`", keys)}
-    assert listed == ranges()
 
 
 def test_changes_and_citation_are_of_this_version_and_cite_the_papers():

@@ -10,20 +10,9 @@ from types import ModuleType
 from typing import Any
 
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.names import OWN_PREFIX
 
-PREFIX = "python:"
 FAULTS = (Exception, SystemExit)  # of what is run: a script may end the process, and nobody would know why
-
-
-def is_own(name: str) -> bool:
-    """Say whether a value names code of one's own."""
-    return name.startswith(PREFIX)
-
-
-def is_well_formed(name: str) -> bool:
-    """Say whether a name of one's own code has all its parts."""
-    module, _, found = name.removeprefix(PREFIX).partition(":")
-    return is_own(name) and all(part.isidentifier() for part in (*module.split("."), found))
 
 
 def source_digest(key: str, name: str, folder: str) -> str:
@@ -78,7 +67,7 @@ def load(key: str, name: str, folder: str) -> Callable[..., Any]:
 
 
 def _module(key: str, value: str, folder: str) -> ModuleType:
-    name = value.removeprefix(PREFIX).partition(":")[0]
+    name = value.removeprefix(OWN_PREFIX).partition(":")[0]
     place = Path(folder).expanduser().absolute()
     try:
         module = importlib.import_module(name)

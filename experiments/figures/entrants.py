@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
+from aoi_fl.config.policies import BUDGETED, OWN, POLICIES
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.strategies.registry import BUDGETED, OWN, POLICIES
-from aoi_fl.wire.own_code import is_own, is_well_formed
+from aoi_fl.science.names import is_own, is_well_formed
 
 PLAYABLE = tuple(policy for policy in POLICIES if policy not in BUDGETED)  # those that go by k, not by a budget
 BOTH = ":server-momentum=0.5:serve-average=0.8"  # a tested setting that helps every policy

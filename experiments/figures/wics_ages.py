@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from aoi_fl.config.policies import BUDGETED
 from aoi_fl.experiments.figures.wics_gains import (
     BUDGETS,
     CLIENTS,
@@ -37,7 +38,6 @@ from aoi_fl.science.objective import lagrangian_floor, p2, weighted_average_age
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.staleness import mean_ages
-from aoi_fl.strategies.registry import BUDGETED
 from aoi_fl.wire.clients import section5_instance
 
 _BATCH = 20  # instances a unit

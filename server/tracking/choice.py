@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from aoi_fl.config.groups import TRACKERS
 from aoi_fl.science.errors import ConfigError, install
-from aoi_fl.server.keys import TRACKERS
 from aoi_fl.server.tracking.base import Tracker
 
 _CLASSES = {"tensorboard": "TensorBoard", "mlflow": "MLflow", "wandb": "WandB"}  # in the module of that name here

@@ -12,9 +12,9 @@ from aoi_fl.cli import simulate
 from aoi_fl.cli.keys import SHORT
 from aoi_fl.cli.main import DECIDED, PLAYED, app, main
 from aoi_fl.cli.policy import POLICIES as POLICIES_SHOWN
+from aoi_fl.config.policies import BUDGETED, POLICIES, users_of
 from aoi_fl.science.sizes import make_sizes
 from aoi_fl.server.config import RunConfig
-from aoi_fl.strategies.registry import BUDGETED, POLICIES, users_of
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from aoi_fl.cli.main import main
+from aoi_fl.config.policies import POLICIES
 from aoi_fl.science.privacy import amplification
-from aoi_fl.strategies.registry import POLICIES
 
 SETTING = "--clients 100 --per-round 15 --rounds 100 --delta 1e-3"
 

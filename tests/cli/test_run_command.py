@@ -10,6 +10,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from aoi_fl.client.app import app as client_app
+from aoi_fl.config.policies import BUDGETED, POLICIES, users_of
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.engine.ray_run import run_simulation
 from aoi_fl.science.errors import AoiError, NodesError, NothingTrainedError
@@ -20,7 +21,6 @@ from aoi_fl.server.config import RunConfig
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.records import PHASES
-from aoi_fl.strategies.registry import BUDGETED, POLICIES, users_of
 
 ROOT = Path(__file__).parents[2]
 AOI = (sys.executable, "-m", "aoi_fl.cli.main")

@@ -11,10 +11,11 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from aoi_fl.server.config import variable
+from aoi_fl.config.fields import variable
+from aoi_fl.config.policies import BUDGETED
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read
-from aoi_fl.strategies.registry import BUDGETED, REGISTRY, Policy
+from aoi_fl.strategies.registry import REGISTRY, Policy
 from aoi_fl.wire.protocol import ASKING, WIRES
 from tests.e2e.cluster import Cluster, start
 

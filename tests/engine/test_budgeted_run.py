@@ -9,6 +9,7 @@ import pytest
 
 from aoi_fl.cli.main import main
 from aoi_fl.client.app import app as real_app
+from aoi_fl.config.policies import BUDGETED
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.report import budget as report_budget
@@ -24,7 +25,6 @@ from aoi_fl.science.total_budget import BoundedSelector
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.ledger import read, read_run
-from aoi_fl.strategies.registry import BUDGETED
 from aoi_fl.wire.clients import read_clients_file, section5_instance
 
 ROUNDS = 8

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 from flwr.app import ArrayRecord
 
-from aoi_fl.server.keys import TRACKERS
+from aoi_fl.config.groups import TRACKERS
 from aoi_fl.server.observe import Recorder
 from aoi_fl.server.record import record
 from aoi_fl.server.tracking import check_installed, together, tracker

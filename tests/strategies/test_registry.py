@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from aoi_fl.config.policies import BUDGETED, KEYS, POLICIES, users_of
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.plan import RoundOptions
-from aoi_fl.strategies.registry import BUDGETED, KEYS, POLICIES, REGISTRY, users_of
+from aoi_fl.strategies.registry import REGISTRY
 from aoi_fl.strategies.round import AgeAwareStrategy
 from tests.refusals import refused
 

@@ -1,0 +1,83 @@
+"""A key of a run: one field of a group, from which its documentation and its checks derive."""
+
+from collections.abc import Iterator
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
+
+from aoi_fl.science.errors import NAMES
+
+Value = bool | int | float | str
+NAME_PATTERN = r"^$|^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+
+
+def kebab(name: str) -> str:
+    """Return a field's name as a run key."""
+    return name.replace("_", "-")
+
+
+def snake(key: str) -> str:
+    """Return a run key as a field's name."""
+    return key.replace("-", "_")
+
+
+def variable(key: str) -> str:
+    """Return the name of the environment variable that sets a run key in a cluster."""
+    return "AOI_" + snake(key).upper()
+
+
+def key(default: Value, help_: str, *, see: str = "", short: str = "", **bounds: Any) -> Any:
+    """Return the field of a run key.
+
+    Parameters
+    ----------
+    default : its value where nothing is set
+    help_ : one line that says what the key means
+    see : more for the reference page, in Markdown
+    short : the name of its option in commands; by default the key itself
+    bounds : ge, gt, le, lt or pattern
+    """
+    return Field(default, description=help_, json_schema_extra={"see": see, "short": short}, **bounds)
+
+
+class Group(BaseModel):
+    """A group of run keys; its fields are the keys, with ``_`` for ``-``."""
+
+    # Built when something is first checked by it: the command answers sooner.
+    model_config = ConfigDict(
+        alias_generator=kebab, populate_by_name=True, frozen=True, extra="ignore", defer_build=True
+    )
+
+    @classmethod
+    def table(cls) -> Iterator[tuple[str, FieldInfo]]:
+        """Yield each key of the group with its field."""
+        for name, field in cls.model_fields.items():
+            yield kebab(name), field
+
+
+def extra(field: FieldInfo, name: str) -> str:
+    """Return ``see`` or ``short`` of a key's field."""
+    more = field.json_schema_extra
+    return str(more.get(name, "")) if isinstance(more, dict) else ""
+
+
+def allowed(field: FieldInfo) -> str | tuple[str, ...]:
+    """Return what a key may be: its values, or its range in words.
+
+    >>> class Example(Group):
+    ...     jitter: float = key(0.0, "largest delay", ge=0, le=1)
+    >>> allowed(Example.model_fields["jitter"])
+    'a number from 0 to 1'
+    """
+    if get_origin(field.annotation) is Literal:
+        return get_args(field.annotation)
+    if field.annotation is bool:
+        return "true or false"
+    if field.annotation is str:
+        return NAMES if any(getattr(part, "pattern", None) for part in field.metadata) else "a text"
+    bounds = {name: getattr(part, name) for part in field.metadata for name in part.__slots__}
+    low = f"above {bounds['gt']:g} and at most" if "gt" in bounds else f"from {bounds['ge']:g} to"
+    high = bounds["lt"] - 1 if "lt" in bounds else bounds["le"]
+    kind, most = ("whole number", str(high)) if field.annotation is int else ("number", f"{high:g}")
+    return f"a {kind} {low} {most}"

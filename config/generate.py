@@ -1,0 +1,132 @@
+"""What is written from the table of keys: ``python -m aoi_fl.config.generate`` (``make generated``)."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from aoi_fl.config.fields import Group, Value, allowed, extra, variable
+from aoi_fl.config.groups import GROUPS
+from aoi_fl.config.policies import KEYS, OWN, POLICIES, users_of
+
+_IMAGE = ("data-dir", "model-dir", "runs-dir")  # folders of the image, which a cluster does not set
+# What a cluster sets where .env says nothing, and why.
+_CLUSTER = {
+    "num-clients": ("4", ""),
+    "clients-per-round": ("2", ""),
+    "join-timeout": ("180", "containers of a busy machine take their time"),
+}
+
+
+def _keys() -> Iterator[tuple[type[Group], str, Value, str, str, str]]:
+    """Yield group, key, default, what is allowed, help and users of each key."""
+    for group in GROUPS:
+        for key, field in group.table():
+            if key == "policy":
+                values = ", ".join(f"`{name}`" for name in (*POLICIES, OWN))
+            else:
+                ways = allowed(field)
+                values = ways if isinstance(ways, str) else ", ".join(f"`{way}`" for way in ways)
+            see = extra(field, "see")
+            meaning = f"{field.description}; {see}" if see else str(field.description)
+            users = ", ".join(f"`{name}`" for name in users_of(key)) if key in KEYS else "all"
+            yield group, key, field.default, values, meaning, users
+
+
+def _written(value: Value) -> str:
+    """Return a default as TOML and a shell write it, without quotes."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def reference() -> str:
+    """Return the tables of docs/configuration.md."""
+    lines: list[str] = []
+    last: type[Group] | None = None
+    for group, key, default, values, meaning, users in _keys():
+        if group is not last:
+            title = f"{group.__name__}: {str(group.__doc__)[0].lower()}{str(group.__doc__)[1:-1]}"
+            lines += [
+                "",
+                f"## {title}",
+                "",
+                "| key | default | allowed | meaning | policies |",
+                "|---|---|---|---|---|",
+            ]
+            last = group
+        shown = _written(default) or "empty"
+        shown = f"`{shown}`" if isinstance(default, str) and default else shown
+        lines.append(f"| `{key}` | {shown} | {values} | {meaning} | {users} |")
+    return "\n".join(lines[1:]) + "\n"
+
+
+def defaults() -> str:
+    """Return the defaults of pyproject's [tool.flwr.app.config]."""
+    return "".join(
+        f'{key} = "{value}"\n' if isinstance(value, str) else f"{key} = {_written(value)}\n"
+        for _, key, value, *_ in _keys()
+    )
+
+
+def variables() -> str:
+    """Return the variables of compose.yaml's service ``submit``."""
+    lines = []
+    for _, key, *_ in _keys():
+        if key in _CLUSTER and key != "num-clients":
+            value, why = _CLUSTER[key]
+            lines.append(f"      {variable(key)}: ${{{variable(key)}:-{value}}}{f' # {why}' if why else ''}\n")
+        elif key not in _IMAGE:
+            lines.append(f"      {variable(key)}:\n")
+    return "".join(lines)
+
+
+def settings() -> str:
+    """Return the run keys of .env.example, each with its help and default."""
+    lines = []
+    last: type[Group] | None = None
+    for group, key, default, _, _, _ in _keys():
+        if key in _IMAGE:
+            continue
+        if group is not last:
+            lines.append(f"# {group.__doc__}\n")
+            last = group
+        lines.append(f"#{variable(key)}={_CLUSTER.get(key, (_written(default), ''))[0]}\n")
+    return "".join(lines)
+
+
+PLACES: dict[str, tuple[str, str, Callable[[], str]]] = {
+    "docs/configuration.md": ("<!-- keys: generated -->\n\n", "\n<!-- keys: end -->", reference),
+    "pyproject.toml": ("# Keys: generated.\n", "# Keys: end.", defaults),
+    "compose.yaml": ("      # Keys: generated.\n", "      # Keys: end.", variables),
+    ".env.example": ("# -- Run keys: generated --\n", "# -- Run keys: end --", settings),
+}
+"""What stands between two markers of a file."""
+
+
+def generated(text: str, begin: str, end: str, made: str) -> str:
+    """Return a file's text with what is made between its markers.
+
+    >>> generated("a [ x ] b", "[ ", "]", "y ")
+    'a [ y ] b'
+    """
+    return re.sub(f"(?<={re.escape(begin)}).*?(?={re.escape(end)})", lambda _: made, text, count=1, flags=re.DOTALL)
+
+
+def main() -> None:
+    """Write all places; with ``--check``, end with status 1 and their names if one of them differs."""
+    root, different = Path(__file__).resolve().parents[1], []
+    for name, (begin, end, make) in PLACES.items():
+        path = root / name
+        text = path.read_text("utf-8")
+        if begin not in text or end not in text:
+            sys.exit(f"{name} has no markers {begin.strip()!r} and {end.strip()!r}.")
+        new = generated(text, begin, end, make())
+        if new != text:
+            different.append(name)
+            if "--check" not in sys.argv:
+                path.write_text(new, "utf-8")
+    if different and "--check" in sys.argv:
+        sys.exit(f"{', '.join(different)} differ from the table of keys: run make generated.")
+
+
+if __name__ == "__main__":
+    main()

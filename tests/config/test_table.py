@@ -1,0 +1,48 @@
+"""The table of run keys: one field a key, and everything that is written from it."""
+
+from pathlib import Path
+
+import pytest
+
+from aoi_fl.config import generate
+from aoi_fl.config.fields import allowed, kebab
+from aoi_fl.config.groups import GROUPS
+from aoi_fl.config.policies import KEYS
+from aoi_fl.server.config import RunConfig
+
+ROOT = Path(__file__).parents[2]
+TABLE = {key: field for group in GROUPS for key, field in group.table()}
+
+
+@pytest.mark.parametrize("name", generate.PLACES)
+def test_what_is_generated_is_up_to_date(name):
+    begin, end, make = generate.PLACES[name]
+    text = (ROOT / name).read_text("utf-8")
+    assert begin in text and generate.generated(text, begin, end, make()) == text
+    assert generate.generated(text, begin, end, "other\n") != text
+
+
+def test_a_key_is_in_one_group():
+    assert sum(len(list(group.table())) for group in GROUPS) == len(TABLE)
+    assert set(TABLE) == set(map(kebab, RunConfig.model_fields)) == set(RunConfig().flat())
+    assert set(TABLE) >= KEYS
+
+
+@pytest.mark.parametrize("key", TABLE)
+def test_a_key_has_one_line_of_help_and_a_range(key):
+    assert 10 < len(TABLE[key].description) <= 120 and "\n" not in TABLE[key].description
+    assert allowed(TABLE[key])
+
+
+def test_the_reference_names_every_key_with_its_default():
+    rows = [line.split(" | ") for line in generate.reference().splitlines() if line.startswith("| `")]
+    found = {row[0].strip("| `"): row[1].strip("`") for row in rows}
+    own = RunConfig().flat().items()
+    assert found == {key: str(v).lower() if isinstance(v, bool) else str(v) or "empty" for key, v in own}
+
+
+def test_a_cluster_can_set_every_key_but_the_image_s_folders():
+    named = {line.split(":")[0].strip() for line in generate.variables().splitlines()}
+    assert named == {f"AOI_{key.upper().replace('-', '_')}" for key in TABLE} - {
+        "AOI_DATA_DIR", "AOI_MODEL_DIR", "AOI_RUNS_DIR",
+    }  # fmt: skip
