@@ -185,7 +185,8 @@ class Study(Experiment):
             else:
                 values = differences(runs, runs_of(rows, contrast.case, contrast.base), measure)
             if len(values) < 2:
-                return claim
+                decided = False
+                continue
             count = f"; {len(values)} of {self.planned} planned seeds" if len(values) < self.planned else ""
             missed = sum(not math.isfinite(v) for v in values)
             against = "" if contrast.base is None else f" above {contrast.base}'s"
@@ -195,6 +196,8 @@ class Study(Experiment):
             )
             decided &= not missed and not count
             found.append(interval([contrast.wanted * (v - contrast.bound) for v in values]))
+        if not shown:
+            return claim
         if not decided:
             why: dict[Verdict, str] = {"undecided": "not all planned runs are complete, or reach the level"}
             return replace(claim, ours="; ".join(shown), verdict="undecided", reasons=why)
