@@ -23,7 +23,7 @@ def print_facts(title: str, facts: Iterable[tuple[str, Any]]) -> None:
 
     table = Table(show_header=False, box=None)
     for name, value in facts:
-        table.add_row(name, number(value))
+        table.add_row(printable(name), printable(number(value)))
     _print(title, table)
 
 
@@ -31,11 +31,11 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     """Print a table of numbers and strings, its last column to the left, under a title."""
     from rich.table import Table
 
-    table = Table(*columns, box=None)
-    for column in table.columns:
-        column.justify = "right"
+    table = Table(box=None)
+    for column in columns:
+        table.add_column(printable(column), justify="right")
     for row in rows:
-        table.add_row(*(number(value) for value in row))
+        table.add_row(*(printable(number(value)) for value in row))
     table.columns[-1].justify = "left"
     _print(title, table)
 
@@ -43,9 +43,14 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
 def _print(title: str, table: Table) -> None:
     from rich.console import Console
 
-    console = Console(highlight=False)
-    console.print(f"\n[bold]{title}[/bold]")
+    console = Console(highlight=False, markup=False, emoji=False)  # names and reasons come from clients
+    console.print(f"\n{printable(title)}", style="bold")
     console.print(table)
+
+
+def printable(text: str) -> str:
+    """Return a text without what a terminal would obey: escape sequences, line ends, marks of another direction."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def number(value: Any) -> str:

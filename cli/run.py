@@ -95,18 +95,18 @@ def run(
         for key in sorted(asked.keys() & KEYS - REGISTRY[chosen.policy].keys):
             raise of_others(chosen, key)
     log.configure(quiet, verbose)
-    from aoi_fl.server.folder import default_name
+    from aoi_fl.server.folder import run_folder
     from aoi_fl.server.sources import settled
 
     values = settled(chosen.flat())  # Flower's processes may have working folders of their own
-    values["run-name"] = chosen.run_name or default_name(chosen.policy, chosen.dataset)
-    folder = Path(str(values["runs-dir"])) / str(values["run-name"])
     if (chosen.clients_file or chosen.policy in BUDGETED) and not chosen.resume:  # an engine refuses late
         from aoi_fl.server.terms import check_tables
 
         check_tables(RunConfig.parse(values))
-    with resumable(folder):
-        play(engine, values, workers)
+    with run_folder(Path(str(values["runs-dir"])), chosen.run_name, chosen.policy, chosen.dataset) as folder:
+        values["run-name"] = folder.name
+        with resumable(folder):
+            play(engine, values, workers)
     conclude(folder, as_json)
 
 
@@ -180,6 +180,7 @@ def _play_on_ray(values: dict[str, Any]) -> None:
 
 def conclude(folder: Path, as_json: bool) -> None:
     """Print what came of a run; end with status 1 if it did not come to its end."""
+    from aoi_fl.report.damage import shown
     from aoi_fl.report.measure import judge
     from aoi_fl.report.runs import load
     from aoi_fl.report.summary import key_numbers
@@ -190,7 +191,8 @@ def conclude(folder: Path, as_json: bool) -> None:
         figures = {key: last.get(key) for key in (f"test_{judge(outcome.rounds).field}", "test_loss")}
         print_json({"run": str(folder), "status": outcome.status, "rounds": last["round"], **figures})
     else:
-        columns, rows = key_numbers([outcome])
+        with shown(folder.name):
+            columns, rows = key_numbers([outcome])
         print_table(folder.name, columns, rows)
         print(f"\nresults: {folder}\npage:    aoi report {folder}")
     if outcome.status != "completed":

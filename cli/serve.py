@@ -10,6 +10,9 @@ def serve(
     host: Annotated[
         str, typer.Option(help="The address to serve on. Whoever can reach it can read the page; it has no password.")
     ] = "127.0.0.1",
+    allow_host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A further host name to answer under; may be repeated.")
+    ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port to serve on; 0 takes a free one.")] = 8050,
 ) -> None:
     """Serve a page that follows a run, or a list of the runs.
@@ -34,4 +37,5 @@ def serve(
     if run and not (find(run) / LEDGER).is_file():
         near = did_you_mean(run, site.Runs(Path("runs")).names())
         print(f"There is no run {run} yet: the page waits for it.{near}", file=sys.stderr, flush=True)
-    site.serve(run, listening)
+    names = [*(allow_host or ()), *([host] if host else ())]
+    site.serve(run, listening, names)

@@ -3,8 +3,9 @@
 import flwr.clientapp
 from flwr.app import Context, Message
 
-from aoi_fl.client.participation import ClientApp
+from aoi_fl.client.participation import ClientApp, checked
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.wire.protocol import FORMER_CLIENT
 
 
 def attach(app: flwr.clientapp.ClientApp) -> ClientApp:
@@ -16,7 +17,7 @@ def attach(app: flwr.clientapp.ClientApp) -> ClientApp:
     Raises
     ------
     ConfigError
-        It is no ``ClientApp``.
+        It is no ``ClientApp``, or one of Flower's former interface.
 
     Examples
     --------
@@ -28,6 +29,8 @@ def attach(app: flwr.clientapp.ClientApp) -> ClientApp:
         raise ConfigError(
             "app", app, "a ClientApp", "Give attach the ClientApp itself, not the function that makes it."
         )
+    if getattr(app, "_call", None) is not None:  # what Flower makes of a client_fn
+        raise ConfigError("app", "a ClientApp with a client_fn", "one of Flower's present interface", FORMER_CLIENT)
     return app if isinstance(app, ClientApp) else _Attached(app)
 
 
@@ -41,4 +44,4 @@ class _Attached(ClientApp):
         vars(self).update(train=app.train, evaluate=app.evaluate, query=app.query, lifespan=app.lifespan)
 
     def _play(self, message: Message, context: Context) -> Message:
-        return self._app(message, context)
+        return checked(self._app(message, context), message)

@@ -157,13 +157,13 @@ def lay_down(told: Told, node: int) -> None:
     """Tell the SuperNode, which is another process, what is known, and its number; another than ours learns nothing."""
     if path := os.environ.get(NAP_FILE):
         until = None if told.nap is None else time.time() + told.nap
-        Path(path).write_text(json.dumps([until, told.apart, node]))
+        Path(path).write_text(json.dumps([until, told.apart, node]), "utf-8")
 
 
 def laid_down(path: Path) -> tuple[Told, int] | None:
     """Return what :func:`lay_down` told, once; None if that is nothing."""
-    with suppress(OSError, ValueError):
-        until, apart, node = json.loads(path.read_text())
+    with suppress(OSError, ValueError, TypeError, RecursionError):
+        until, apart, node = json.loads(path.read_text("utf-8"))
         path.unlink()
         return Told(None if until is None else max(0.0, until - time.time()), apart), node
     return None

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import flwr.clientapp
 from flwr.app import ConfigRecord, Context, Message, RecordDict
@@ -19,9 +19,10 @@ from aoi_fl.client import looks
 from aoi_fl.client.compression import Sent, compress_update
 from aoi_fl.client.envelope import opened
 from aoi_fl.client.member import MakeSource, Member
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.wire import protocol
 from aoi_fl.wire.arrays import config_key
-from aoi_fl.wire.protocol import Answer, Ask, Introduction
+from aoi_fl.wire.protocol import FORMER_CLIENT, Answer, Ask, Introduction
 
 Introduce: TypeAlias = Callable[[Context, Ask], Mapping[str, bool | float | int | str]]
 TrainMany: TypeAlias = Callable[[Sequence[Message], Sequence[Context]], Sequence[Message | None]]
@@ -40,6 +41,11 @@ class ClientApp(flwr.clientapp.ClientApp):
     >>> @app.train()
     ... def train(message, context): ...
     """
+
+    def __init__(self, client_fn: object = None, mods: list[Any] | None = None) -> None:
+        if client_fn is not None:
+            raise ConfigError("client_fn", client_fn, "left out", FORMER_CLIENT)
+        super().__init__(mods=mods)
 
     _introduce: Introduce | None = None
     _make_source: MakeSource | None = None
@@ -172,7 +178,7 @@ class ClientApp(flwr.clientapp.ClientApp):
 
     def _play(self, message: Message, context: Context) -> Message:
         """Have the user's function answer."""
-        return super().__call__(message, context)
+        return checked(super().__call__(message, context), message)
 
     def _introduction(self, context: Context, member: Member) -> Introduction:
         about = context.node_config if self._introduce is None else self._introduce(context, member.ask)
@@ -196,6 +202,15 @@ class ClientApp(flwr.clientapp.ClientApp):
             key = config_key(message.content)
             config = cast(ConfigRecord, message.content.get(key, ConfigRecord()))
             message.content[key] = ConfigRecord({**config, **member.data_ages()})
+
+
+def checked(reply: object, message: Message) -> Message:
+    """Return what a user's function returned, if it is a message."""
+    if not isinstance(reply, Message):
+        kind = f"what the function for {message.metadata.message_type} returned"
+        remedy = FORMER_CLIENT if isinstance(reply, tuple) else "Return Message(RecordDict({...}), reply_to=message)."
+        raise ConfigError(kind, f"a {type(reply).__name__}", "a Message", remedy)
+    return reply
 
 
 def _ask(message: Message) -> Ask:

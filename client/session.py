@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Heard: TypeAlias = Callable[[Told, int], None]  # told what is known of the next message, and the node's number
 
 FILE = "session"  # beside a client's state
+_LAST_TIME = 2.0**33  # seconds since 1970: a date, in the year 2242, that clocks can tell
 SHORTEST_ABSENCE = 300.0  # seconds; for less a SuperNode does not end
 LEAD = 90.0  # seconds before its nap is over that it is to come back: a timer's minute, and those of a start
 
@@ -111,10 +112,12 @@ class Session:
 
 
 def _read(line: bytes) -> tuple[float, float, int]:
-    """Return what the file holds; zeros if that is nothing, or was cut off by a power cut."""
+    """Return what the file holds; zeros if that is no such line, or one cut off by a power cut."""
     with suppress(ValueError):
         returns, until, node = line.split()
-        return float(returns), float(until), int(node)
+        found = float(returns), float(until), int(node)
+        if all(0 <= when < _LAST_TIME for when in found[:2]) and 0 <= found[2] < 2**64:
+            return found
     return 0.0, 0.0, 0
 
 

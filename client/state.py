@@ -19,15 +19,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, TypeVar
 
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.errors import NAMES, ConfigError
 from aoi_fl.wire.files import sync
+from aoi_fl.wire.protocol import MAX_AGE
 
 VERSION = 1
 _FEW = 64  # files that are synced one by one
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+R = TypeVar("R", ClientAge, "Promise")
 logger = logging.getLogger("flwr")
 
 
@@ -107,7 +110,7 @@ class StateFile:
             raise ConfigError("state-dir", self.path, f"readable ({error})", "Check its permissions.") from error
         try:
             return _decode(blob)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             aside = _free_name(self.path)
             os.replace(self.path, aside)
             logger.warning(
@@ -256,9 +259,28 @@ def _decode(blob: bytes) -> ClientState:
         raise ValueError(f"version {body.get('version')!r}, this program writes {VERSION}")
     if body.pop("checksum", None) != _checksum(body):
         raise ValueError("its checksum does not match")
-    clocks = {key: None if body[key] is None else ClientAge(**body[key]) for key in ("age", "data")}
-    promise = None if body.get("promise") is None else Promise(**body["promise"])
-    return ClientState(seed=body["seed"], turn=body.get("turn"), token=body.get("token"), promise=promise, **clocks)
+    clocks = {key: None if body[key] is None else _clock(body[key]) for key in ("age", "data")}
+    seed, turn, token = body["seed"], body.get("turn"), body.get("token")
+    if type(seed) is not int or type(turn) not in (int, NoneType) or type(token) not in (str, NoneType):
+        raise ValueError(f"seed {seed!r:.40}, turn {turn!r:.40} and token {token!r:.40} are not of their kinds")
+    promise = None if body.get("promise") is None else _promise(body["promise"])
+    return ClientState(seed=seed, turn=turn, token=token, promise=promise, **clocks)
+
+
+def _clock(fields: Mapping[str, Any]) -> ClientAge:
+    return _whole(ClientAge(**fields), last=(int,), forced=(bool,))
+
+
+def _promise(fields: Mapping[str, Any]) -> Promise:
+    return _whole(Promise(**fields), separation=(int,), since=(int,))
+
+
+def _whole(record: R, **kinds: tuple[type, ...]) -> R:
+    """Return a record whose fields are whole numbers of rounds, or None where ``kinds`` does not say otherwise."""
+    for name, value in asdict(record).items():
+        if type(value) not in kinds.get(name, (int, NoneType)) or abs(value or 0) > MAX_AGE:
+            raise ValueError(f"{name} is {value!r:.40}")
+    return record
 
 
 def _checksum(body: dict[str, Any]) -> str:

@@ -1,8 +1,9 @@
 """Start a client: claim a slot that no other replica holds, and become a SuperNode under that slot's key.
 
 Replicas of a Compose service have no stable index. Each takes the lowest slot whose lock is free; the lock belongs to
-the process and is gone with it, however it ends. A slot is a client: number, name, key, data and durable state lie in
-its folder, so whichever container takes the slot next goes on where the last one stopped.
+the process and is gone with it, however it ends. A slot is a client: number, name, data and durable state lie in its
+folder, so whichever container takes the slot next goes on where the last one stopped. The private key lies in the
+container and nowhere else: a container that takes over a slot makes a key of its own, which is enrolled anew.
 """
 
 import fcntl
@@ -20,6 +21,7 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.wire.protocol import CLIENTS_FILE, PARTITION_FILE
 
 CLIENTS, ENROLMENT, RUNS, DATA = Path("/clients"), Path("/enrolment"), Path("/runs"), Path("/data")
+KEYS = Path("/keys")  # in the container itself, out of reach of every other
 TRUST = Path("/pki/trust/ca.crt")
 HEALTH = "127.0.0.1:9095"
 
@@ -49,6 +51,15 @@ def share(state: Path) -> None:
         link = state / name
         if not link.is_symlink():
             link.symlink_to(RUNS / ".current" / name)
+
+
+def own_folder(slot: int, keys: Path = KEYS, clients: Path = CLIENTS) -> Path:
+    """Return the folder of a slot's key in this container; a key that former versions shared is taken away."""
+    for former in ("key", FILE):
+        (clients / str(slot) / former).unlink(missing_ok=True)
+    own = keys / str(slot)
+    own.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return own
 
 
 def choose_gpu(slot: int, devices: Path = Path("/dev")) -> None:
@@ -91,7 +102,8 @@ def main() -> None:
     reach.check(superlink, TRUST)
     slot = claim(CLIENTS)
     name = f"{os.environ.get('AOI_CLIENT_PREFIX', 'client')}-{slot}"
-    key = CLIENTS / str(slot) / "key"
+    own = own_folder(slot)
+    key = own / "key"
     share(CLIENTS / str(slot) / "state")
     public, registered = ENROLMENT / f"{name}.pub", ENROLMENT / f"{name}.registered"
     make_client_key(key, public)
@@ -116,7 +128,7 @@ def main() -> None:
         "--health-server-address",
         HEALTH,
         "--session",
-        str(CLIENTS / str(slot) / FILE),
+        str(own / FILE),
     ]
     os.execvp(command[0], [*command, *sys.argv[1:]])
 

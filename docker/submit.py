@@ -23,7 +23,7 @@ from aoi_fl.docker.control import Control
 from aoi_fl.flower.control import RunState
 from aoi_fl.science.errors import AoiError, ConfigError, ResumeError
 from aoi_fl.server.config import RunConfig
-from aoi_fl.server.folder import LEDGER, default_name
+from aoi_fl.server.folder import LEDGER, run_folder
 from aoi_fl.server.ledger import last_rounds, read, read_run
 from aoi_fl.server.observe import progress_line, seconds_left
 from aoi_fl.strategies.records import Participation, RoundRecord
@@ -145,17 +145,18 @@ def play() -> int:
         folder = CURRENT.resolve()
         say(f"run {folder.name} is going; following it")
         return conclude(control, follow(control, newest[0].run_id, folder), folder)
-    name = config.run_name or default_name(config.policy, config.dataset)
-    folder, values = RUNS / name, config.flat()
+    values = config.flat()
     if config.resume:  # server and clients take every other key from the ledger, not from today's environment
-        values = (recorded_config(folder) or {}) | {"resume": True}
+        values = (recorded_config(RUNS / config.run_name) or {}) | {"resume": True}
         if len(values) == 1:
-            raise ResumeError(f"AOI_RESUME is set, but there is no run {name!r} to go on with.")
+            raise ResumeError(f"AOI_RESUME is set, but there is no run {config.run_name!r} to go on with.")
     wanted = int(values["num-clients"])
     await_clients(control, wanted, least=1 if config.resume else wanted, seconds=config.join_timeout)
-    folder.mkdir(parents=True, exist_ok=True)
-    point_at(name)
-    run_id = submit(values | {"run-name": name})
+    with run_folder(RUNS, config.run_name, config.policy, config.dataset) as folder:
+        name = folder.name
+        folder.mkdir(parents=True, exist_ok=True)
+        point_at(name)
+        run_id = submit(values | {"run-name": name})
     policy, dataset, rounds = (values[key] for key in ("policy", "dataset", "num-server-rounds"))
     say(f"run {name} {'goes on' if config.resume else 'is submitted'}: {policy}, {dataset}, {rounds} rounds")
     return conclude(control, follow(control, run_id, folder), folder)

@@ -11,7 +11,6 @@ FedScale (pickle) its ``client_behave_trace``, its ``client_device_capacity``, o
 """
 
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from aoi_fl.science.devices import DeviceTrace, alike, steady
 from aoi_fl.science.errors import ConfigError, did_you_mean
 from aoi_fl.science.habits import Habits
 from aoi_fl.server.over_selection import over_selected
+from aoi_fl.wire import npz
 
 ALWAYS, BERNOULLI, GENERATED = "always", "bernoulli", "generated"
 
@@ -154,22 +154,20 @@ def read_trace(*paths: Path) -> DeviceTrace:
 
 def _changes(path: Path) -> DeviceTrace:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            lacking = [name for name in _CHANGES if name not in file]
-            if lacking:
-                raise ConfigError(
-                    "arrays",
-                    ", ".join(sorted(file)) or "none",
-                    f"{', '.join(_CHANGES)}; {lacking[0]} is missing",
-                    "Write the missing array.",
-                )
-            offsets, seconds, available, training = (_numbers(name, file[name]) for name in _CHANGES)
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, ConfigError):
-            raise
+        arrays, names = npz.read(path, _CHANGES)
+    except npz.Unreadable as error:
+        where = f"{error.name}: " * bool(error.name)
+        allowed = f"numbers in an undamaged npz file ({where}{error})"
+        raise ConfigError("content", None, allowed, "Write it anew with numpy.savez.") from None
+    lacking = [name for name in _CHANGES if name not in names]
+    if lacking:
         raise ConfigError(
-            "content", None, f"numbers in an undamaged npz file ({error})", "Write it anew with numpy.savez."
-        ) from None
+            "arrays",
+            ", ".join(sorted(names)) or "none",
+            f"{', '.join(_CHANGES)}; {lacking[0]} is missing",
+            "Write the missing array.",
+        )
+    offsets, seconds, available, training = (_numbers(name, arrays[name]) for name in _CHANGES)
     clients = len(offsets) - 1
     rows = len(seconds)
     whole = offsets.dtype.kind in "iu"
@@ -202,8 +200,7 @@ def _changes(path: Path) -> DeviceTrace:
     return DeviceTrace(availability, training.astype(np.float64), "training", free, free)
 
 
-def _numbers(name: str, found: NDArray[Any] | bytes) -> NDArray[Any]:
-    array = np.asarray(found)  # a member of the file that is no array comes as bytes
+def _numbers(name: str, array: NDArray[Any]) -> NDArray[Any]:
     if array.ndim != 1 or array.dtype.kind not in "biuf":
         raise ConfigError(name, f"{array.dtype} of shape {array.shape}", "a row of numbers", "Correct the file.")
     return array

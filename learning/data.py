@@ -191,7 +191,7 @@ def _download(name: str, root: Path, paths: list[Path], allowed: bool) -> None:
 def _read(path: Path, reader: Callable[[bytes], Any]) -> Any:
     try:
         return reader(path.read_bytes())
-    except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, pickle.UnpicklingError) as error:
+    except Exception as error:  # of a forged pickle, anything
         raise ConfigError(
             "data-dir",
             path,

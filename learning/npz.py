@@ -1,7 +1,5 @@
 """Data sets of one's own: an npz file with images or a table, and labels or targets, checked array by array."""
 
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.learning.form import Shape
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.wire import npz
 
 _NEEDED = ("train_x", "train_y", "test_x", "test_y")
 Labels = NDArray[np.int64] | NDArray[np.float32]
@@ -72,18 +71,15 @@ def _arrays(path: Path, needed: Sequence[str], key: str) -> dict[str, NDArray[An
         raise ConfigError(key, path, "the path of an npz file that exists", "Correct the path.")
     wanted = ", ".join(f"{name}=…" for name in needed)
     try:
-        with path.open("rb") as raw:
-            if not raw.read(6).startswith((b"PK", b"\x93NUMPY")):  # a CSV file, say, which NumPy takes for a pickle
-                raise ValueError("it is of another format")
-        opened = np.load(path, allow_pickle=False)
-        if not isinstance(opened, np.lib.npyio.NpzFile):
-            raise ValueError("it holds a single array")
-        with opened as file:
-            names = set(file.files)
-            arrays = {name: _member(file, name, path) for name in needed if name in names}
-    except ConfigError:
-        raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        arrays, names = npz.read(path, needed)
+    except (OSError, npz.Unreadable) as error:
+        if name := getattr(error, "name", ""):
+            raise ConfigError(
+                f"array {name} in {path}",
+                None,
+                f"readable numbers in an undamaged file ({error})",
+                "Write the file anew with numpy.savez.",
+            ) from error
         raise ConfigError(
             "npz file", path, f"readable ({error})", f"Write it with numpy.savez(path, {wanted})."
         ) from error
@@ -96,18 +92,6 @@ def _arrays(path: Path, needed: Sequence[str], key: str) -> dict[str, NDArray[An
             "Write the missing arrays.",
         )
     return arrays
-
-
-def _member(file: Any, name: str, path: Path) -> NDArray[Any]:
-    try:
-        return np.asarray(file[name])
-    except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile, MemoryError) as error:
-        raise ConfigError(
-            f"array {name} in {path}",
-            None,
-            f"readable numbers in an undamaged file ({error})",
-            "Write the file anew with numpy.savez.",
-        ) from error
 
 
 def check(arrays: Mapping[str, NDArray[Any]], source: str, shape: Shape | None, classes: int | None) -> Arrays:

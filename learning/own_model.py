@@ -70,6 +70,7 @@ def check(model: str, folder: str, form: Form, x: torch.Tensor, seed: int) -> No
     import torch
 
     made, again = (make(model, folder, form, seed) for _ in range(2))
+    forms = _forms(model, made)
     _check_apart(model, made, again)
     _check_parameters(model, made)
     _check_equal(model, made, again)
@@ -87,6 +88,13 @@ def check(model: str, folder: str, form: Form, x: torch.Tensor, seed: int) -> No
                 f"no gradient leads from its outputs to its parameters ({said(error)})",
                 "compute with tensors only",
             ) from error
+    for name, after in _forms(model, made).items():
+        if forms.get(name) != after:
+            raise _wrong(
+                model,
+                f"{name} was {forms.get(name, 'not there')} when it was made, and is {after} after one step",
+                "keep every buffer at the size that it has from the beginning",
+            )
     idle = [name for name, gradient in zip(trained, gradients, strict=True) if gradient is None]
     if idle:
         raise _wrong(
@@ -105,6 +113,34 @@ def _check_apart(model: str, made: torch.nn.Module, again: torch.nn.Module) -> N
         shared = next((f"two models with one {name}" for name, array in parts if id(array) in arrays), None)
     if shared is not None:
         raise _wrong(model, f"called twice, it made {shared}", "make every layer within the function")
+
+
+def _forms(model: str, made: torch.nn.Module) -> dict[str, str]:
+    """Return shape and type of all that travels; what cannot is named."""
+    import torch
+
+    found = {}
+    for name, value in made.state_dict().items():
+        if not isinstance(value, torch.Tensor):
+            raise _wrong(
+                model,
+                f"its state has {name} of type {type(value).__name__}",
+                "keep numbers in buffers (register_buffer); what get_extra_state returns cannot be averaged",
+            )
+        if torch.nn.parameter.is_lazy(value):
+            raise _wrong(
+                model,
+                f"{name} has no size before the first example",
+                "give its layer the sizes that follow from shape, nn.Linear(in_features, …) in place of nn.LazyLinear",
+            )
+        try:
+            value.detach().cpu().numpy()
+        except (TypeError, RuntimeError) as error:  # sparse, quantised, bfloat16, or on no device
+            raise _wrong(
+                model, f"{name} is no array ({said(error)})", "keep dense buffers and parameters, float32 or integers"
+            ) from error
+        found[name] = f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
+    return found
 
 
 def _check_parameters(model: str, made: torch.nn.Module) -> None:

@@ -2,31 +2,56 @@
 
 import math
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
+from aoi_fl.science.errors import AoiError, ConfigError
+from aoi_fl.server.ledger import DAMAGE
 from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
-
-# What reading one, and working with what was read, may raise.
-DAMAGE = (sqlite3.Error, ValueError, TypeError, LookupError, AttributeError, OverflowError)
 
 _RECORDS = {"clients": ClientRecord, "rounds": RoundRecord, "participations": Participation}
 _DIVERGE = ("loss", "rmse")  # what may be infinite
+_TEXT = {"name", "outcome", "reason"}
 _OTHER = (str, str | None, list[Participation])
 _NUMBERS = {table: {f.name for f in fields(r) if f.type not in _OTHER} | {"round"} for table, r in _RECORDS.items()}
-_NEEDED = {"clients": {"client"}, "rounds": {"round", "started", "seconds"}, "participations": {"round", "client"}}
+_NEEDED = {
+    "clients": {"client", "name"},
+    "rounds": {"round", "started", "seconds"},
+    "participations": {"round", "client", "name", "outcome"},
+}
+
+
+@contextmanager
+def shown(*runs: str) -> Iterator[None]:
+    """Raise ConfigError where the block, which works with what ledgers hold, cannot."""
+    try:
+        yield
+    except AoiError:
+        raise
+    except DAMAGE as error:
+        allowed = f"one whose values can be shown ({said(error)})"
+        remedy = "It is damaged or of another version. Restore it from a copy, or leave this run out."
+        raise ConfigError("ledger", ", ".join(runs), allowed, remedy) from error
+
+
+def said(error: BaseException) -> str:
+    """Return an error in one line, with its kind where its text alone says little."""
+    text = " ".join(str(error).split())[:300]
+    return text if isinstance(error, (ValueError, sqlite3.Error)) and text else f"{type(error).__name__} {text}".strip()
 
 
 def check(table: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Raise ValueError where a column of numbers holds something else, or nothing where there must be one."""
-    for column in sorted(_NUMBERS[table] & (rows[0].keys() if rows else set())):
-        kinds: set[type] = {int} if column in ("round", "client") else {int, float}
+    """Raise ValueError where a column holds a value of another kind, or nothing where there must be one."""
+    for column in sorted((_NUMBERS[table] | _TEXT) & (rows[0].keys() if rows else set())):
+        kinds: set[type] = {str} if column in _TEXT else {int} if column in ("round", "client") else {int, float}
         if column not in _NEEDED[table]:
             kinds.add(type(None))
         values = [row[column] for row in rows]
-        if not set(map(type, values)) <= kinds or (math.inf in values and not column.endswith(_DIVERGE)):
-            wrong = next((value for value in values if type(value) not in kinds), math.inf)
+        endless = [] if column in _TEXT or column.endswith(_DIVERGE) else [math.inf, -math.inf]
+        if not set(map(type, values)) <= kinds or any(value in values for value in endless):
+            wrong = next(value for value in values if type(value) not in kinds or value in endless)
             raise ValueError(f"{table} has {wrong!r:.40} in its column {column}")
 
 
@@ -36,5 +61,5 @@ def check_run(about: Mapping[str, Any]) -> None:
         if not isinstance(about.get(key) or {}, dict):
             raise ValueError(f"run has {about[key]!r:.40} as its {key}")
     for key, value in about.items():
-        if key.startswith("initial_") and not isinstance(value, int | float | None):
+        if (key == "since" or key.startswith("initial_")) and not isinstance(value, int | float | None):
             raise ValueError(f"run has {value!r:.40} as its {key}")

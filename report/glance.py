@@ -7,12 +7,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-from aoi_fl.report.damage import DAMAGE, check, check_run
+from aoi_fl.report.damage import check, check_run, said
 from aoi_fl.report.measure import ACCURACY, Measure, judge
 from aoi_fl.report.state import State, look, tell
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
+from aoi_fl.server.ledger import DAMAGE
 from aoi_fl.server.observe import duration, seconds_left
 
 _ROUNDS = 200  # the last ones, whose accuracies a spark line shows
@@ -70,7 +71,7 @@ def unread(error: Exception) -> State:
     """Return the state of a run whose ledger could not be read: there is none, or none with tables yet, or damage."""
     if isinstance(error, AoiError) or "no such table" in str(error):
         return State("waiting", "the run has no ledger yet")
-    return State("unreadable", str(error))
+    return State("unreadable", said(error))
 
 
 def glance(folder: Path) -> Glance:
@@ -87,6 +88,7 @@ def _read(folder: Path) -> Glance:
     check_run(about)
     check("rounds", rows)
     parts = ledger.read_round(path, rows[-1]["round"]) if rows else []
+    check("participations", parts)
     state = tell(folder, about, rows)
     rounds = ledger.planned(about.get("config") or {})
     last = int(rows[-1]["round"]) if rows else 0

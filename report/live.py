@@ -7,22 +7,20 @@ into the page in place, so that scroll position, opened tables and zoomed charts
 import hashlib
 import html
 import json
-import sqlite3
 import threading
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from aoi_fl.report import metrics, page
-from aoi_fl.report.damage import DAMAGE
+from aoi_fl.report.damage import said, shown
 from aoi_fl.report.figures import figures
 from aoi_fl.report.glance import Glance, glance, watch
 from aoi_fl.report.runs import find, load
 from aoi_fl.report.state import State, status
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.server.folder import LEDGER
-from aoi_fl.server.ledger import read_run
+from aoi_fl.server.ledger import DAMAGE, progress, read_run
 
 # A new version may be made when the last one is this many times as old as it took to make: a sixth of a core at most.
 _REST = 5.0
@@ -51,7 +49,7 @@ class Live:
             mark = self._look()
             if mark != self._mark and (not self._body or time.monotonic() >= self._rested):
                 begun = time.monotonic()
-                self._body = json.dumps(self._make(mark), allow_nan=False, separators=(",", ":")).encode()
+                self._body = self._make(mark)
                 self._version = hashlib.sha256(self._body).hexdigest()[:16]
                 self._mark = mark
                 self._rested = time.monotonic() + _REST * (time.monotonic() - begun)
@@ -78,29 +76,32 @@ class Live:
         path = self._folder / LEDGER
         try:
             which = path.stat().st_ino
-            with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
-                rounds = db.execute("SELECT count(*), max(round) FROM rounds").fetchone()
-            return (str(path), which, *rounds, status(path.parent, read_run(path)))
+            return (str(path), which, *progress(path), status(path.parent, read_run(path)))
         except (FileNotFoundError, ConfigError):
             return (str(path),)
         except (OSError, *DAMAGE) as error:
-            return (str(path), f"{error}.")
+            return (str(path), f"{said(error)}.")
 
-    def _make(self, mark: Mark) -> dict[str, Any]:
+    def _make(self, mark: Mark) -> bytes:
         folder = self._folder
         if len(mark) == 1 or (len(mark) == 2 and "no such table" in mark[1]):
             return _said(folder.name, f"Waiting for the run {self._run}: it has no ledger yet.")
         if len(mark) == 2:
             return _said(folder.name, f"The ledger in {folder} cannot be read: {mark[1]}")
         try:
-            runs = [load(folder, folder.name)]
-        except AoiError as error:  # it went away, or is being made anew, since it was looked at
+            with shown(folder.name):
+                runs = [load(folder, folder.name)]
+                charts = figures(runs)
+                for chart in charts:
+                    chart.layout["uirevision"] = "live"  # a reader's zoom stays
+                return _packed(page.title(runs), page.main(runs, charts), page.drawings(charts))
+        except AoiError as error:  # it is damaged, went away, or is being made anew, since it was looked at
             return _said(folder.name, str(error))
-        charts = figures(runs)
-        for chart in charts:
-            chart.layout["uirevision"] = "live"  # a reader's zoom stays
-        return {"title": page.title(runs), "main": page.main(runs, charts), "charts": page.drawings(charts)}
 
 
-def _said(name: str, text: str) -> dict[str, Any]:
-    return {"title": name, "main": f"<h1>{html.escape(name)}</h1><p>{html.escape(text)}</p>", "charts": []}
+def _said(name: str, text: str) -> bytes:
+    return _packed(name, f"<h1>{html.escape(name)}</h1><p>{html.escape(text)}</p>", [])
+
+
+def _packed(title: str, main: str, charts: list[dict[str, Any]]) -> bytes:
+    return json.dumps({"title": title, "main": main, "charts": charts}, allow_nan=False, separators=(",", ":")).encode()

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from aoi_fl.report.damage import DAMAGE, check, check_run
+from aoi_fl.report.damage import check, check_run
 from aoi_fl.report.glance import unread
 from aoi_fl.report.runs import DROPPED, find
 from aoi_fl.report.state import STATES, tell
@@ -19,6 +19,7 @@ from aoi_fl.science.errors import AoiError
 from aoi_fl.science.purse import BudgetAccount
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
+from aoi_fl.server.ledger import DAMAGE
 from aoi_fl.strategies.records import PHASES
 
 FORMAT = CONTENT_TYPE_LATEST  # the media type of what :func:`exposition` returns

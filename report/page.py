@@ -13,6 +13,7 @@ from markupsafe import Markup
 import aoi_fl
 from aoi_fl.report import plotly, summary
 from aoi_fl.report.chart import Chart, text
+from aoi_fl.report.damage import shown
 from aoi_fl.report.figures import figures
 from aoi_fl.report.provenance import provenance
 from aoi_fl.report.runs import Run, find, load_all
@@ -76,13 +77,17 @@ def _another(path: Path) -> bool:
 
 def render(runs: Sequence[Run], conclusions: summary.Table | None = None) -> str:
     """Return the whole page; conclusions come first and leave out the charts of single runs."""
-    charts = [chart for chart in figures(runs) if conclusions is None or chart.overlay]
-    packed = {
-        "plotly": _packed(plotly.script() if charts else ""),
-        "figures": _packed(json.dumps(drawings(charts), allow_nan=False, separators=(",", ":"))),
-    }
-    content = _content(runs, charts) | {"conclusions": conclusions}
-    return fill("page.html", policy=_POLICY, packed=packed, **content)
+    for run in runs if len(runs) > 1 else ():  # so that an error names one
+        with shown(run.label):
+            figures([run])
+    with shown(*(run.label for run in runs)):
+        charts = [chart for chart in figures(runs) if conclusions is None or chart.overlay]
+        packed = {
+            "plotly": _packed(plotly.script() if charts else ""),
+            "figures": _packed(json.dumps(drawings(charts), allow_nan=False, separators=(",", ":"))),
+        }
+        content = _content(runs, charts) | {"conclusions": conclusions}
+        return fill("page.html", policy=_POLICY, packed=packed, **content)
 
 
 def title(runs: Sequence[Run]) -> str:

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.report import state
-from aoi_fl.report.damage import DAMAGE, check, check_run
+from aoi_fl.report.damage import check, check_run, said
 from aoi_fl.report.in_time import InTime, in_time
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.science.history import History
 from aoi_fl.science.load import LoadMetrics, measure
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
+from aoi_fl.server.ledger import DAMAGE
 
 DROPPED = ("failed", "late", "refused")
 _PRODUCED = ("trained", "refused")  # an update was made, and the load carried, even where the reply was then dropped
@@ -214,9 +215,9 @@ def load(folder: Path, label: str) -> Run:
         if the folder or its ledger is missing, or the ledger cannot be read.
     """
     path = folder / LEDGER
-    if not folder.is_dir():
-        raise ConfigError("run", folder, "the folder of a run, or the name of a run under runs/", "Check the name.")
     with legible(path):
+        if not folder.is_dir():
+            raise ConfigError("run", folder, "the folder of a run, or the name of a run under runs/", "Check the name.")
         about = ledger.read_run(path)
         about["status"] = state.status(folder, about)
         clients, rounds = ledger.read(path, "clients"), ledger.read(path, "rounds")
@@ -247,11 +248,14 @@ def legible(path: Path) -> Iterator[None]:
     """Raise ConfigError where the block, which reads a ledger, cannot."""
     try:
         yield
-    except DAMAGE as error:
-        if isinstance(error, ConfigError):
-            raise
+    except AoiError:
+        raise
+    except (OSError, *DAMAGE) as error:
         raise ConfigError(
-            "ledger", path, f"a readable ledger of a run ({error})", "Restore it from a copy, or leave this run out."
+            "ledger",
+            path,
+            f"a readable ledger of a run ({said(error)})",
+            "Restore it from a copy, or leave this run out.",
         ) from error
 
 

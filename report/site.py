@@ -1,8 +1,10 @@
 """What ``aoi serve`` serves: a run's live page and its wall view, or a list of runs that leads to those of each."""
 
+import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,6 +13,7 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from aoi_fl.report import metrics, plotly
 from aoi_fl.report.glance import Glance, glance
+from aoi_fl.report.guard import MOST_BYTES, Guard
 from aoi_fl.report.live import Live
 from aoi_fl.report.state import RED
 from aoi_fl.report.template import fill
@@ -32,6 +35,7 @@ class Runs:
         self.folder = folder
         self._lives: dict[str, Live] = {}
         self._seen: dict[str, tuple[float, Glance]] = {}
+        self._places: dict[str, Path] = {}
 
     def names(self) -> list[str]:
         """Return the names of those that have a ledger, by when it was last written."""
@@ -46,19 +50,21 @@ class Runs:
         if name not in self._lives:
             if name not in self.names():
                 raise HTTPException(404, "there is no run of that name")
-            self._lives[name] = Live(str(self.folder / name))
+            self._lives[name] = Live(str(self._places[name]))
         return self._lives[name]
 
     def _latest(self) -> dict[str, float]:
         """Return the names and when their ledgers were last written, the latest first; a hidden folder is no run."""
         folders = [ledger.parent for ledger in self.folder.glob(f"[!.]*/{LEDGER}")]  # a cluster's .current is a link
-        written = {folder.name: _written(folder) for folder in folders}
+        # A name on disk may be no text.
+        self._places = {os.fsencode(folder.name).decode(errors="replace"): folder for folder in folders}
+        written = {name: _written(folder) for name, folder in self._places.items()}
         return dict(sorted(written.items(), key=lambda item: -item[1])[:_MOST_RUNS])
 
     def _glance(self, name: str, written: float) -> Glance:
         when, seen = self._seen.get(name, (None, None))
         if seen is None or when != written or seen.state.name in ("running", "stalled", "waiting"):
-            seen = glance(self.folder / name)
+            seen = replace(glance(self._places[name]), name=name)
             self._seen[name] = (written, seen)
         return seen
 
@@ -124,7 +130,7 @@ def _add_run(app: FastAPI, at: str, find: Callable[[str], Live], *, listed: bool
     def content(name: str = "", seen: str = "") -> Response:
         live = find(name)
         new, state = live.content(seen), live.state()
-        headers = {"State": state.name, "Said": quote(state.sentence)}
+        headers = {"State": state.name, "Said": quote(state.sentence, errors="replace")}
         if new is None:
             return Response(status_code=204, headers={"Cache-Control": "no-store"} | headers)
         version, body = new
@@ -150,6 +156,8 @@ def _page(template: str, **values: object) -> Response:
 
 def _response(content: str | bytes, kind: str, headers: dict[str, str] | None = None) -> Response:
     fixed = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+    if isinstance(content, str):
+        content = content.encode(errors="replace")  # the name of a folder may be no text
     return Response(content, media_type=kind, headers=fixed | (headers or {}))
 
 
@@ -173,9 +181,17 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def serve(run: str | None, listening: socket.socket) -> None:
-    """Serve a run's page, or the list of runs, until interrupted."""
+def serve(run: str | None, listening: socket.socket, names: Sequence[str] = ()) -> None:
+    """Serve a run's page, or the list of runs, until interrupted; ``names`` are further ones of this machine."""
     import uvicorn
 
-    config = uvicorn.Config(application(run), log_level="warning", access_log=False, timeout_graceful_shutdown=2)
+    config = uvicorn.Config(
+        Guard(application(run), names),
+        http="h11",  # which bounds the headers of a request
+        h11_max_incomplete_event_size=MOST_BYTES,
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=2,
+    )
     uvicorn.Server(config).run(sockets=[listening])

@@ -53,12 +53,17 @@ def status(folder: Path, about: Mapping[str, Any]) -> str:
     folder : the run's folder
     about : the ledger's ``run`` table, read before this call
     """
-    said = str(about.get("status", "unknown"))
+    said = _known(about)
     if said != "running" or is_played(folder) is not False:
         return said
     # The status is written before the lock is given back, so what is read now is the last word.
-    said = str(ledger.read_run(folder / LEDGER).get("status", "unknown"))
+    said = _known(ledger.read_run(folder / LEDGER))
     return "interrupted" if said == "running" else said
+
+
+def _known(about: Mapping[str, Any]) -> str:
+    said = about.get("status")
+    return said if isinstance(said, str) and said in STATES else "unknown"
 
 
 def look(folder: Path) -> State:

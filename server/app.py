@@ -24,10 +24,10 @@ from aoi_fl.server.folder import (
     LEDGER,
     MODEL,
     RATES_FILE,
-    default_name,
     keep,
     make_run_folder,
     only_player,
+    run_folder,
 )
 from aoi_fl.server.ledger import Ledger, ending, planned, read, read_run, resume_command
 from aoi_fl.server.logs import speak_json, tell
@@ -56,7 +56,11 @@ def main(grid: Grid, context: Context) -> None:
 
 def play(grid: Grid, config: RunConfig) -> Path:
     """Play a run from its first round, or from where it was interrupted, to its last, and return its folder."""
-    folder = Path(config.runs_dir) / (config.run_name or default_name(config.policy, config.dataset))
+    with run_folder(Path(config.runs_dir), config.run_name, config.policy, config.dataset) as folder:
+        return _play(grid, config, folder)
+
+
+def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
     if config.resume:
         if _is_complete(folder):
             return folder

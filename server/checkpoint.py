@@ -23,6 +23,7 @@ from safetensors.numpy import save
 
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.folder import keep
+from aoi_fl.server.ledger import DAMAGE
 from aoi_fl.strategies.records import Memory
 
 VERSION = "1"
@@ -111,7 +112,7 @@ class Checkpoints:
             model = {name: tensors[_MODEL + name] for name in json.loads(about["order"])}
         except FileNotFoundError:
             raise ResumeError(f"there is no checkpoint {path}.") from None
-        except (SafetensorError, OSError, ValueError, KeyError) as error:
+        except (SafetensorError, OSError, *DAMAGE) as error:
             raise ResumeError(f"the checkpoint {path} cannot be used: {error}.") from error
         memory = {k.removeprefix(_MEMORY): v for k, v in tensors.items() if k.startswith(_MEMORY)}
         return Checkpoint(run, round_, model, memory)

@@ -5,7 +5,8 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 from aoi_fl.science.errors import ConfigError, ResumeError, StorageError
@@ -20,9 +21,35 @@ CHECKPOINTS, STATES = "checkpoints", "clients"  # folders: the server's, and tha
 _PATIENCE = 15.0  # seconds for the processes of a run that was just killed to end
 
 
-def default_name(policy: str, dataset: str) -> str:
-    """Return a name for a run that was given none: policy, data set and time."""
-    return f"{policy.rpartition(':')[2]}-{dataset.split(':')[0]}-{time.strftime('%Y%m%d-%H%M%S')}"
+@contextmanager
+def run_folder(runs: Path, name: str, policy: str, dataset: str) -> Iterator[Path]:
+    """Yield the folder of a run; one without a name gets a name of policy, data set and time, and a folder of its own.
+
+    Where the block fails before anything is in it, that folder is removed again.
+    """
+    if name:
+        yield runs / name
+        return
+    alone = not runs.exists()
+    folder = _new_folder(runs, f"{policy.rpartition(':')[2]}-{dataset.split(':')[0]}-{time.strftime('%Y%m%d-%H%M%S')}")
+    try:
+        yield folder
+    except BaseException:
+        with suppress(OSError):
+            folder.rmdir()
+            if alone:
+                runs.rmdir()
+        raise
+
+
+def _new_folder(runs: Path, name: str) -> Path:
+    """Make a folder that no other process has, also where several take a name in one second."""
+    for number in count(1):
+        folder = runs / (name if number == 1 else f"{name}-{number}")
+        with _writing(runs), suppress(FileExistsError):
+            folder.mkdir()
+            return folder
+    raise AssertionError
 
 
 def make_run_folder(folder: Path) -> None:

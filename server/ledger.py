@@ -21,10 +21,12 @@ participations  one row for each client that trained, failed, was late or was re
 
 import json
 import shlex
+import shutil
 import sqlite3
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,15 @@ _ROUND = [f.name for f in fields(RoundRecord) if f.name != "participations"]
 _PART = [f.name for f in fields(Participation)]
 _CLIENT = [f.name for f in fields(ClientRecord)]
 _FORMER = {"weight": "sensitivity"}  # columns of clients as versions until 0.1 called them
+_TABLES = {"run": ["key", "value"], "clients": _CLIENT, "rounds": _ROUND, "participations": ["round", *_PART]}
+
+# What reading a damaged ledger, and working with its values, may raise.
+DAMAGE = (
+    sqlite3.Error, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError
+)  # fmt: skip
+_LONGEST_READ = 30.0  # seconds: a forged ledger may refer to itself, and have no end
+_LARGEST_VALUE = 2**24  # bytes of one value
+_SMALLEST_ROW = 4  # bytes of a row in the file, at least
 
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS run (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -108,7 +119,7 @@ class Ledger:
             self._db = sqlite3.connect(path, isolation_level=None)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
-            self._db.executescript(_SCHEMA)
+            self._db.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
             self._renew()
         except sqlite3.Error as error:
             raise ConfigError(
@@ -177,7 +188,10 @@ class Ledger:
                 db.execute(f"DELETE FROM {table} WHERE round > ?", (round_,))
 
     def close(self) -> None:
-        """Close the file; what was written stays."""
+        """Close the file; what was written stays, in one file that can be read without writing beside it."""
+        with suppress(sqlite3.Error):  # somebody reads it at this moment
+            self._db.execute("PRAGMA busy_timeout=500")
+            self._db.execute("PRAGMA journal_mode=DELETE")
         self._db.close()
 
 
@@ -195,20 +209,24 @@ def read(path: Path, table: str, after: int = 0) -> list[dict[str, Any]]:
     ``after`` leaves out the rows of all rounds up to one.
     """
     orders = {"rounds": "round", "clients": "client", "participations": "round, client"}
-    with closing(_open(path)) as db:
+    with _reading(path) as db:
         wanted = "WHERE round > :after" if after else ""
         rows = db.execute(f"SELECT * FROM {table} {wanted} ORDER BY {orders[table]}", {"after": after})
-        names = [name for name, *_ in rows.description]
-        if table == "clients":
-            names = [_FORMER.get(name, name) for name in names]
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        return list(_whole(table, path, rows))
 
 
 def last_rounds(path: Path, number: int) -> list[dict[str, Any]]:
     """Return the last rows of ``rounds``, as many as there are up to a number, in order."""
-    with closing(_open(path)) as db:
+    with _reading(path) as db:
         rows = db.execute("SELECT * FROM rounds ORDER BY round DESC LIMIT ?", (number,))
-        return [dict(row) for row in rows][::-1]
+        return list(_whole("rounds", path, rows))[::-1]
+
+
+def progress(path: Path) -> tuple[int, int | None]:
+    """Return how many rounds are recorded, and the number of the last one."""
+    with _reading(path) as db:
+        count, last = db.execute("SELECT count(*), max(round) FROM rounds").fetchone()
+        return count, last
 
 
 def totals(path: Path) -> dict[str, float]:
@@ -224,7 +242,7 @@ def totals(path: Path) -> dict[str, float]:
         "(SELECT count(*) FROM clients) AS clients, "
         f"(SELECT count(*) FROM clients WHERE {reached}) AS reached FROM rounds"
     )
-    with closing(_open(path)) as db:
+    with _reading(path) as db:
         of_rounds = {name: value for name, value in dict(db.execute(sums).fetchone()).items() if value is not None}
         outcomes = db.execute("SELECT outcome, count(*) FROM participations GROUP BY outcome")
         return of_rounds | {outcome: count for outcome, count in outcomes}
@@ -237,28 +255,114 @@ def accounts(path: Path) -> list[dict[str, Any]]:
     (the last round in which it answered in any way, or was first met), ``missed`` (rounds that it failed in, was late
     in or was refused in), ``reason`` of the last of these, and ``next_round``, which it has reserved, where it has.
     """
-    with closing(_open(path)) as db:
-        return [dict(row) for row in db.execute(_ACCOUNTS)]
+    with _reading(path) as db:
+        return list(_whole("clients", path, db.execute(_ACCOUNTS)))
 
 
 def read_round(path: Path, number: int) -> list[dict[str, Any]]:
     """Return the rows of ``participations`` of one round as dicts, by client."""
-    with closing(_open(path)) as db:
+    with _reading(path) as db:
         rows = db.execute("SELECT * FROM participations WHERE round = ? ORDER BY client", (number,))
-        return [dict(row) for row in rows]
+        return list(_whole("participations", path, rows))
 
 
 def read_run(path: Path) -> dict[str, Any]:
     """Return the ``run`` table as one dict, its JSON values decoded."""
-    with closing(_open(path)) as db:
-        return {row["key"]: json.loads(row["value"]) for row in db.execute("SELECT key, value FROM run")}
+    with _reading(path) as db:
+        return {str(row["key"]): _decoded(row["value"]) for row in db.execute("SELECT key, value FROM run")}
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _decoded(text: str) -> Any:
+    value = json.loads(text)
+    if "\\ud" in text.lower():  # half a character, which nothing can write out
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def _whole(table: str, path: Path, rows: sqlite3.Cursor) -> Iterator[dict[str, Any]]:
+    """Yield rows with every column of a table, None where an earlier version has not written it.
+
+    There are no more rows than the file has room for, whatever its pages say.
+    """
+    columns = dict.fromkeys(_TABLES[table])
+    names = [_FORMER.get(name, name) if table == "clients" else name for name, *_ in rows.description]
+    most = sum(file.stat().st_size for file in _files(path)) // _SMALLEST_ROW
+    for i, row in enumerate(rows):
+        if i > most:
+            raise sqlite3.DatabaseError(f"{table} has more rows than the file has room for")
+        yield columns | dict(zip(names, row, strict=True))
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the ledger and, where it is not empty, the log of what is not yet in it."""
+    return [file for file in (path, path.with_name(f"{path.name}-wal")) if file.is_file() and file.stat().st_size]
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a ledger for reading, also where nothing can be written beside it.
+
+    Raises
+    ------
+    ConfigError
+        There is none.
+    sqlite3.Error
+        It is damaged: no database, its tables are none of a run's, or reading does not end.
+    """
     if not path.is_file():
         raise ConfigError(
             "run", path, f"the folder of a run, with {path.name}, or the name of a run under runs/", "Check the name."
         )
-    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    with ExitStack() as stack:
+        try:
+            db = stack.enter_context(closing(_connect(path, "mode=ro")))
+            _check_schema(db)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+                raise
+            # SQLite keeps an index beside a log, which needs a folder that can be written.
+            if len(files := _files(path)) > 1:
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+                for file in files:
+                    shutil.copy(file, folder)
+                path = folder / path.name
+            db = stack.enter_context(closing(_connect(path, "mode=rw" if len(files) > 1 else "immutable=1")))
+            _check_schema(db)
+        try:
+            yield db
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                raise
+            raise sqlite3.DatabaseError(f"it cannot be read within {_LONGEST_READ:g} s") from error
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    """Open a file in which nothing but rows is believed: no function of its schema runs, and no read is endless."""
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)
     db.row_factory = sqlite3.Row
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
+    end = time.monotonic() + _LONGEST_READ
+    db.set_progress_handler(lambda: time.monotonic() > end, 100_000)
+    db.execute("PRAGMA trusted_schema=OFF")
     return db
+
+
+def _check_schema(db: sqlite3.Connection) -> None:
+    """Raise DatabaseError where a table is missing, a view or computed, or where a trigger would change what is read.
+
+    A file without any table is one that has just been made.
+    """
+    found = {row["name"]: row for row in db.execute("SELECT name, type, sql FROM sqlite_master")}
+    if not found:
+        return
+    for name, row in found.items():
+        if row["type"] == "trigger":
+            raise sqlite3.DatabaseError(f"it has the trigger {name}, which no run has")
+    for table in _TABLES:
+        if table not in found:
+            raise sqlite3.DatabaseError(f"it lacks the table {table}")
+        row = found[table]
+        if row["type"] != "table" or str(row["sql"]).upper().startswith("CREATE VIRTUAL"):
+            raise sqlite3.DatabaseError(f"{table} is no table")
+        if computed := [c["name"] for c in db.execute(f"PRAGMA table_xinfo({table})") if c["hidden"]]:
+            raise sqlite3.DatabaseError(f"{table} computes its column {computed[0]}")

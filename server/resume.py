@@ -1,6 +1,5 @@
 """Going on with an interrupted run: its configuration, and the point at which it is taken up again."""
 
-import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from aoi_fl.science.errors import ConfigError, ResumeError
 from aoi_fl.server.checkpoint import Checkpoints
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, STATES
-from aoi_fl.server.ledger import Ledger, read, read_run
+from aoi_fl.server.ledger import DAMAGE, Ledger, progress, read, read_run
 from aoi_fl.server.sources import settled
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.records import ClientRecord
@@ -31,11 +30,9 @@ def recorded_run(folder: Path) -> dict[str, Any]:
         about = read_run(folder / LEDGER)
     except ConfigError as error:
         raise ResumeError(f"there is no run that could go on in {folder}: {error}") from error
-    except (sqlite3.Error, ValueError) as error:
-        raise ResumeError(
-            f"there is no run that could go on in {folder}: {error}. Bring its ledger back from a copy."
-        ) from error
-    if not isinstance(about.get("config"), dict):
+    except DAMAGE as error:
+        raise _damaged(folder, error) from error
+    if not isinstance(about.get("config"), dict) or "status" not in about:
         raise ResumeError(f"the run in {folder} ended before its configuration was written down: start it anew.")
     if about.get("run") != folder.name:
         raise ResumeError(
@@ -43,6 +40,10 @@ def recorded_run(folder: Path) -> dict[str, Any]:
             "the folder its name back."
         )
     return about
+
+
+def _damaged(folder: Path, error: Exception) -> ResumeError:
+    return ResumeError(f"there is no run that could go on in {folder}: {error}. Bring its ledger back from a copy.")
 
 
 def check_simulated(folder: Path) -> None:
@@ -53,7 +54,11 @@ def check_simulated(folder: Path) -> None:
     ResumeError
         The run has rounds, and its clients' states are elsewhere, with the clients.
     """
-    if not (folder / STATES).is_dir() and read(folder / LEDGER, "rounds"):
+    try:
+        rounds, _ = progress(folder / LEDGER)
+    except DAMAGE as error:
+        raise _damaged(folder, error) from error
+    if not (folder / STATES).is_dir() and rounds:
         raise ResumeError(
             f"the run in {folder} was played by a deployment, whose clients keep their ages themselves. Go on with it "
             f"there: AOI_RUN_NAME={folder.name} AOI_RESUME=true docker compose up, or flwr run with resume=true."
@@ -90,16 +95,21 @@ def take_up(folder: Path, ledger: Ledger) -> tuple[Resume, dict[str, NDArray[Any
     Raises
     ------
     ResumeError
-        The last complete rounds have no usable checkpoint.
+        The last complete rounds have no usable checkpoint, or the ledger is damaged.
     """
-    rounds = read(ledger.path, "rounds")
-    committed = rounds[-1]["round"] if rounds else 0
+    try:
+        rounds, last = progress(ledger.path)
+        if last is not None and last != rounds:
+            raise ValueError(f"it has {rounds} rounds, and the last of them is {last!r:.40}")
+        known = sorted(read(ledger.path, "clients"), key=lambda row: (row["since"], row["client"]))
+        clients = [ClientRecord(**row) for row in known]
+    except DAMAGE as error:
+        raise _damaged(folder, error) from error
+    committed = last or 0
     checkpoint = Checkpoints(folder / CHECKPOINTS).last(folder.name, committed)
     done = 0 if checkpoint is None else checkpoint.round
     if done < committed:
         ledger.forget_after(done)
-    known = sorted(read(ledger.path, "clients"), key=lambda row: (row["since"], row["client"]))
-    clients = [ClientRecord(**row) for row in known]
     if checkpoint is None:
         return Resume(1, clients), None
     return Resume(done + 1, clients, checkpoint.memory), dict(checkpoint.model)

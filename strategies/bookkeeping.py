@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.flower.grids import be_patient, uploads
 from aoi_fl.science.devices import ROUND_TRIP
-from aoi_fl.science.errors import ConfigError, NothingTrainedError
+from aoi_fl.science.errors import AoiError, ConfigError, NothingTrainedError, ResumeError
 from aoi_fl.science.selection import Population
 from aoi_fl.strategies.aggregation.base import Aggregation
 from aoi_fl.strategies.aggregation.private import Privacy
@@ -126,6 +126,17 @@ class Bookkeeping:
         self._over = memory["over"].tobytes().decode() if "over" in memory else None
         self.policy.load_state_dict(memory)
 
+    def _take_back(self, memory: Memory) -> None:
+        try:
+            self.recall(memory)
+        except AoiError:
+            raise
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise ResumeError(
+                f"what the run's checkpoint holds beside the model does not fit this strategy ({type(error).__name__}: "
+                f"{error}). Go on with the version and the settings that it was made with, or start a new run."
+            ) from error
+
     def population(self, round_: int) -> Population:
         """Return the clients as a selector sees them, with what the grid's clock tells, if it has one."""
         foresight = self._clock.foresight if self.options.foresight else None
@@ -166,7 +177,7 @@ class Bookkeeping:
                     "Start with that round.",
                 )
             if self._resume.memory:
-                self.recall(self._resume.memory)
+                self._take_back(self._resume.memory)
         if not self.options.run:
             self.options = replace(self.options, run=_next_name(grid.run.run_id))
         self._joining = Joining(self.roster, self.options, self._needs, first)

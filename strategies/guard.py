@@ -15,8 +15,20 @@ from aoi_fl.wire.protocol import MAX_EXAMPLES, MOST, Answer, Record
 
 R = TypeVar("R", bound=Record)
 _HEADER = 1024  # bytes that NumPy's file header may add to an array
-_FRAME = re.compile(r'^ *File "([^"\n]{1,300})", line (\d{1,9})', re.MULTILINE)
-_NOT_THEIRS = re.compile(r"[/\\](site|dist)-packages[/\\]|[/\\]lib[/\\]python3|^<")  # of packages, and Python's own
+_FRAME = re.compile(r'^[ |]*File "([^"\n]{1,300})", line (\d{1,9})', re.MULTILINE)
+_NOT_THEIRS = re.compile(
+    r"[/\\](site|dist)-packages[/\\]|[/\\]lib[/\\]python3|^<"  # of packages, Python's own, and what calls the app
+    r"|[/\\]engine[/\\]local\.py$|[/\\]client[/\\](participation|attached|member)\.py$"
+)
+_LONGEST_REASON = 100_000  # characters of a peer's error that are read, the last ones
+_PLAIN_REASON = re.compile(r"<class '([\w.]{1,200})'>:<'(.*)'>\s*", re.DOTALL)
+_CHAINED = re.compile(
+    r"^(?:During handling of the above exception, another exception occurred"
+    r"|The above exception was the direct cause of the following exception):$",
+    re.MULTILINE,
+)
+_MARGIN = re.compile(r"^ {0,2}[|+] ?(?![-+])")  # of an exception group's own lines
+_MEMBER = re.compile(r"^ *\+(?:-\+)?-+ [\d.]+ -+$", re.MULTILINE)
 _MAGIC = b"\x93NUMPY"
 
 
@@ -178,7 +190,7 @@ def metrics_key(content: RecordDict, examples_key: str) -> str | None:
 
 def _check_content(reply: Message) -> None:
     if reply.has_error():
-        raise Refused(f"error: {_last_line(reply.error.reason)}{_place(reply.error.reason)}")
+        raise Refused(f"error: {what_failed(reply.error.reason)}{_place(reply.error.reason)}")
 
 
 def _place(reason: str | None) -> str:
@@ -189,6 +201,35 @@ def _place(reason: str | None) -> str:
     path, line = theirs[-1]
     name = re.split(r"[/\\]", path)[-1]
     return f" ({name}:{line})"
+
+
+def what_failed(reason: str | None) -> str:
+    r"""Return what an error reply says: kind and message of an exception, its notes, and the members of a group.
+
+    The engines of this project send a traceback, Flower's ``<class 'KIND'>:<'MESSAGE'>``.
+
+    Examples
+    --------
+    >>> what_failed("<class 'ValueError'>:<'a label is 12\nthere are 10 classes'>")
+    'ValueError: a label is 12; there are 10 classes'
+    """
+    text, kind = (reason or "").strip("\n"), ""
+    if len(text) > _LONGEST_REASON:  # half a line says nothing
+        begun, _, rest = text[-_LONGEST_REASON:].partition("\n")
+        text = rest or begun
+    if (plain := _PLAIN_REASON.fullmatch(text)) and not _FRAME.search(text):
+        kind, text = f"{plain[1].rpartition('.')[2]}: ", plain[2]
+    lines = _CHAINED.split(text)[-1].splitlines()  # of a chain the last is the one that was raised
+    bare = [_MARGIN.sub("", line) for line in lines]
+    frames = [i for i, line in enumerate(bare) if _FRAME.match(line)]
+    own = [line for line in bare[frames[0] if frames else 0 :] if line.strip() and not (frames and line[0].isspace())]
+    own = [line.strip() for line in own if not line.lstrip().startswith(("+-", 'File "'))] or ["no reason given"]
+    members: list[str] = []
+    for part in _MEMBER.split("\n".join(lines))[1:]:
+        inner = [_MARGIN.sub("", line.lstrip()) for line in part.splitlines()]
+        members += [line for line in inner if line[:1].isalpha() and not line.startswith("Traceback ")][:1]
+    said = f"{kind}{'; '.join(own)}{': ' * bool(members)}{'; '.join(members)}"
+    return said if len(said) <= 300 else f"{said[:299]}…"
 
 
 def _last_line(reason: str | None) -> str:
@@ -207,8 +248,13 @@ def _examples(reply: Message, key: str) -> tuple[float, Mapping[str, object]]:
 
 
 def _decode(record: ArrayRecord, model: ArrayRecord, compression: str = coding.NONE) -> dict[str, NDArray[Any]]:
-    if strange := set(record) ^ set(model):
-        raise Refused(f"array names differ from the model's: {', '.join(sorted(strange)[:3])}")
+    lacking, foreign = (
+        [name for name in one if name not in other] for one, other in ((model, record), (record, model))
+    )
+    if lacking or foreign:
+        what = [f"{some_of(lacking)} missing (an update holds every array)"] if lacking else []
+        what += [f"{some_of(foreign)} unknown"] if foreign else []
+        raise Refused(f"array names differ from the model's: {', '.join(what)}")
     arrays = {}
     for name, wanted in model.items():
         array = record[name]

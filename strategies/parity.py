@@ -4,10 +4,12 @@ Whoever replaces ``FedAvg(...)`` by a policy keeps the arguments that say how re
 aggregated and who evaluates. Those that say who trains are what a policy replaces.
 """
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp.strategy import Strategy
 
 from aoi_fl.science.errors import ConfigError
@@ -28,6 +30,20 @@ _REFUSED = {
     "fraction_train": "who trains is the policy's choice: say with per_round (or the budget) how many",
     "min_train_nodes": "who trains is the policy's choice: say with per_round (or the budget) how many",
 }
+# Those of FedAvg as Flower's former interface had it, and what takes their place.
+_FORMER = {
+    "fraction_fit": "Say with per_round (or the budget) how many clients train",
+    "min_fit_clients": "Say with per_round (or the budget) how many clients train",
+    "min_evaluate_clients": "Write min_evaluate_nodes",
+    "min_available_clients": "Write min_available_nodes",
+    "evaluate_fn": "Give it to start, as a function of (server_round, arrays) that returns a MetricRecord",
+    "on_fit_config_fn": "Give train_config to start, or configure to the policy, a function of the round",
+    "on_evaluate_config_fn": "Give evaluate_config to start",
+    "accept_failures": "Leave it out: a failed client is dropped and named, and the round goes on",
+    "initial_parameters": "Give initial_arrays, an ArrayRecord, to start",
+    "fit_metrics_aggregation_fn": "Write train_metrics_aggr_fn, a function of (records, weighted_by_key)",
+    "evaluate_metrics_aggregation_fn": "Write evaluate_metrics_aggr_fn, a function of (records, weighted_by_key)",
+}
 # What a Flower strategy that aggregates says of messages and evaluation holds unless it is said again.
 _INHERITED = sorted(_TAKEN.keys() - {"min_available_nodes"})
 # Of these it goes by its own, whatever else is said.
@@ -47,9 +63,35 @@ def with_arguments(policy: str, options: RoundOptions, given: Mapping[str, Any])
     for name in given:
         if name in _REFUSED:
             raise ConfigError(name, given[name], f"left out: {policy} decides it", f"{_REFUSED[name]}.")
+        if name in _FORMER:
+            allowed = "left out: it belongs to Flower's former interface"
+            raise ConfigError(name, given[name], allowed, f"{_FORMER[name]}.")
         if name not in _TAKEN:
             raise TypeError(f"{policy} got an unexpected keyword argument {name!r}.")
     return replace(options, **{_TAKEN[name]: value for name, value in given.items()})
+
+
+def judging(
+    evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None],
+) -> Callable[[int, ArrayRecord], MetricRecord | None]:
+    """Return the server's evaluation, which raises ConfigError where it is of Flower's former interface."""
+    wanted = "a function of (server_round, arrays) that returns a MetricRecord or None"
+    try:
+        inspect.signature(evaluate_fn).bind(0, ArrayRecord())
+    except TypeError as error:
+        raise ConfigError("evaluate_fn", evaluate_fn, f"{wanted} ({error})", "Change its arguments.") from None
+    except ValueError:  # nothing is known of how it is called
+        pass
+
+    def judge(round_: int, arrays: ArrayRecord) -> MetricRecord | None:
+        metrics = evaluate_fn(round_, arrays)
+        if metrics is not None and not isinstance(metrics, MetricRecord):
+            raise ConfigError(
+                "evaluate_fn", f"one that returned a {type(metrics).__name__}", wanted, "Change what it returns."
+            )
+        return metrics
+
+    return judge
 
 
 def inherited(options: RoundOptions, inner: Strategy) -> RoundOptions:

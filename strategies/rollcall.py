@@ -8,7 +8,7 @@ from typing import TypeAlias
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from aoi_fl.flower.errors import NO_HELLO, NODE_UNAVAILABLE
+from aoi_fl.flower.errors import FORMER_APP, NO_HELLO, NODE_UNAVAILABLE
 from aoi_fl.strategies.clock import clock_of
 from aoi_fl.strategies.exchange import ANSWERS_KEPT, Exchange
 from aoi_fl.strategies.guard import Refused, read_record
@@ -16,7 +16,18 @@ from aoi_fl.strategies.records import ClientRecord
 from aoi_fl.strategies.roster import Roster
 from aoi_fl.strategies.silence import Silence
 from aoi_fl.wire import protocol
-from aoi_fl.wire.protocol import LEAST, MAX_AGE, MAX_EXAMPLES, MAX_NAME, MOST, Answer, Ask, Introduction, is_name
+from aoi_fl.wire.protocol import (
+    FORMER_CLIENT,
+    LEAST,
+    MAX_AGE,
+    MAX_EXAMPLES,
+    MAX_NAME,
+    MOST,
+    Answer,
+    Ask,
+    Introduction,
+    is_name,
+)
 
 logger = logging.getLogger("flwr")
 _PLAIN_APP = "its ClientApp is Flower's own: `from aoi_fl.client import ClientApp`, or wrap it, `attach(app)`"
@@ -151,7 +162,8 @@ class RollCall:
                 asked = protocol.has_decided(reply.content[protocol.AOI])
                 found.append((node, who, read_record(reply, Answer) if asked else None))
             except Refused as reason:
-                why = _PLAIN_APP if NO_HELLO in str(reason) else str(reason)
+                known = {NO_HELLO: _PLAIN_APP, FORMER_APP: f"its ClientApp has a client_fn: {FORMER_CLIENT}"}
+                why = next((why for words, why in known.items() if words in str(reason)), str(reason))
                 self._refused[node] = text = f"node {node} cannot join: {why}"
                 self._complain(node, text)
         return found

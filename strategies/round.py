@@ -25,7 +25,7 @@ from aoi_fl.strategies.aggregation.flower import ByFlower
 from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.aggregation.private import ByPrivateMean, Privacy, PrivateMean
 from aoi_fl.strategies.lifetime import witnessed
-from aoi_fl.strategies.parity import inherited, with_arguments
+from aoi_fl.strategies.parity import inherited, judging, with_arguments
 from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.records import Log, Observer
@@ -194,6 +194,11 @@ class AgeAwareStrategy(Steps, Strategy):
         NothingTrainedError
             Not one update of the run could be used.
         """
+        if not isinstance(initial_arrays, ArrayRecord):
+            raise ConfigError(
+                "initial_arrays", initial_arrays, "an ArrayRecord", "Give for instance ArrayRecord(model.state_dict())."
+            )
+        judge = None if evaluate_fn is None else judging(evaluate_fn)
         if self._private is not None:
             self._promise_privacy(self._private, num_rounds)
         self.summary()
@@ -212,7 +217,7 @@ class AgeAwareStrategy(Steps, Strategy):
             result.arrays = self._served.current(arrays)
         if first <= num_rounds:
             self._join(first, grid)
-        if evaluate_fn and first == 1 and (metrics := evaluate_fn(0, arrays)) is not None:
+        if judge and first == 1 and (metrics := judge(0, arrays)) is not None:
             result.evaluate_metrics_serverapp[0] = metrics
         for round_ in range(first, num_rounds + 1):
             if self._time_is_up:  # of a run that was broken off between its last round and its end
@@ -227,9 +232,9 @@ class AgeAwareStrategy(Steps, Strategy):
             served = self._served.add(arrays)
             if (client_metrics := self._evaluate(round_, served, evaluate_config, grid, timeout)) is not None:
                 result.evaluate_metrics_clientapp[round_] = client_metrics
-            if evaluate_fn:
+            if judge:
                 with self._record.timed("test"):
-                    metrics = evaluate_fn(round_, served)
+                    metrics = judge(round_, served)
                 if metrics is not None:
                     result.evaluate_metrics_serverapp[round_] = metrics
                     self._judge("test", metrics)
@@ -245,6 +250,21 @@ class AgeAwareStrategy(Steps, Strategy):
         if first <= num_rounds:
             self._check_trained()
         return result
+
+    def initialize_parameters(self, client_manager: object = None) -> None:
+        """Refuse to be driven by ``ServerAppComponents``, which call this first.
+
+        Raises
+        ------
+        ConfigError
+            Always.
+        """
+        raise ConfigError(
+            "strategy",
+            type(self).__name__,
+            "one started by Flower's present interface, not by ServerAppComponents, server_fn or start_server",
+            "Register a function of (grid, context) with @app.main(), and call strategy.start in it.",
+        )
 
     def _train(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, timeout: float

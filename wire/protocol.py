@@ -30,6 +30,12 @@ ASKING = (POLL, RESERVE)  # under which a client says whether it takes part befo
 # What a run's server deals out in the run's folder, where simulated clients and those of one machine find it.
 PARTITION_FILE, CLIENTS_FILE = "partition.npy", "clients.csv"
 
+# The remedy for a client of Flower's former interface, which cannot answer a question.
+FORMER_CLIENT = (
+    "NumPyClient, Client and client_fn belong to Flower's former interface. Register functions of (message, context) "
+    "with @app.train() and @app.evaluate(), each of which returns Message(RecordDict({...}), reply_to=message)."
+)
+
 BY_SENSITIVITY = ("whittle", "abs")  # the indices that use φ
 
 # What a client may tell of itself; beyond it a claim is an error or an attack.

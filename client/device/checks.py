@@ -80,7 +80,7 @@ def configuration(node: Path | None) -> Iterator[Finding]:
         return
     try:
         values = tomllib.loads(node.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         yield Finding("configuration", "fail", f"{node}: {error}", "Mend the file; what it may hold: docs/edge.md.")
         return
     if "name" not in values or "state-dir" not in values:

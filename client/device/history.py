@@ -43,7 +43,7 @@ def note(folder: Path, name: str, round_: int, what: str, rule: str | None = Non
     path = folder / f"{checked_name('client name', name)}{_SUFFIX}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as file:
+        with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(event)) + "\n")
     except OSError as error:
         logger.warning("The client's history %s cannot be written: %s.", path, error)
@@ -62,7 +62,10 @@ def _events(path: Path) -> tuple[Event, ...]:
     for line in path.read_text("utf-8", "replace").splitlines() if path.exists() else ():
         try:
             event = Event(**json.loads(line))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
+            continue
+        texts = (event.at, event.what, event.rule or "")
+        if type(event.round) is not int or not all(isinstance(text, str) for text in texts):
             continue
         events.setdefault((event.round, event.what), event)
     return tuple(events.values())

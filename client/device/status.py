@@ -30,7 +30,7 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
     try:
         node = tomllib.loads(path.read_text("utf-8"))
         name, state_dir = str(node["name"]), Path(str(node["state-dir"]))
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(
             "--dir",
             path,

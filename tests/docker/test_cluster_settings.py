@@ -83,6 +83,44 @@ def test_private_keys_are_mounted_only_where_they_are_needed() -> None:
     assert [n for n, v in mounts.items() if "clients" in v] == ["client"]
 
 
+def test_no_volume_holds_a_clients_private_key(tmp_path: Path) -> None:
+    """The folder of keys is the container's own: in no volume, and the image makes it for one user alone."""
+    targets = [v.split(":")[1] for v in COMPOSE["services"]["client"]["volumes"]]
+    assert not any(client.KEYS.is_relative_to(target) for target in targets)
+    made = (ROOT / "docker" / "Dockerfile").read_text()
+    assert re.search(rf"install -d -m 0700 .*{client.KEYS}\b", made)
+    shared = tmp_path / "clients"
+    for slot in (0, 1):
+        (shared / str(slot)).mkdir(parents=True)
+        (shared / str(slot) / "key").write_text("of a former version")
+    own = {slot: client.own_folder(slot, tmp_path / f"container-{slot}", shared) for slot in (0, 1)}
+    for folder in own.values():
+        pki.make_client_key(folder / "key", tmp_path / "public")
+    assert not [path for path in shared.rglob("*") if path.is_file()]
+    assert {(f / "key").stat().st_mode & 0o777 for f in own.values()} == {0o600}
+    assert {f.stat().st_mode & 0o777 for f in own.values()} == {0o700}
+
+
+def test_another_container_in_a_slot_is_enrolled_by_its_own_key(tmp_path: Path) -> None:
+    asked = Asked()
+    for key in ("of the first container", "of the second"):
+        (tmp_path / "client-0.pub").write_text(key)
+        arrivals.enrol(asked, tmp_path)
+        assert (tmp_path / "client-0.registered").read_text() == key
+    assert asked.registered == ["of the first container", "of the second"]
+
+
+class Asked:
+    """A Control API that registers everything, and notes what."""
+
+    def __init__(self) -> None:
+        self.registered: list[str] = []
+
+    def register(self, public: Path) -> bool:
+        self.registered.append(public.read_text())
+        return True
+
+
 def test_certificates_are_made_once_and_renewed_when_names_change_or_time_runs_out(tmp_path: Path) -> None:
     assert len(pki.make_all(tmp_path)) == 3
     assert pki.make_all(tmp_path) == []

@@ -39,7 +39,10 @@ def test_a_pod_runs_what_its_service_runs(name):
 
 @pytest.mark.parametrize("name", COMPOSE)
 def test_a_pod_sees_what_its_service_sees(name):
-    mounts = {m["mountPath"]: m.get("readOnly", False) for m in CONTAINERS[name]["volumeMounts"]}
+    own = ["/keys"] if name == "client" else []  # in Compose it is the container's, and here it outlives a restart
+    found = {m["mountPath"]: m.get("readOnly", False) for m in CONTAINERS[name]["volumeMounts"]}
+    mounts = {path: read_only for path, read_only in found.items() if path not in own}
+    assert len(found) == len(mounts) + len(own)
     volumes = [volume.rsplit(":/", 1)[1] for volume in COMPOSE[name].get("volumes", ())]
     assert mounts == {"/" + v.removesuffix(":ro"): v.endswith(":ro") for v in volumes}
     memory = COMPOSE[name]["mem_limit"].split(":-")[-1].strip("}")
@@ -52,6 +55,12 @@ def test_a_pod_has_no_rights(pod):
     assert not pod["automountServiceAccountToken"]
     for container in pod["containers"]:
         assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def test_a_clients_key_lies_in_a_volume_of_its_pod_alone():
+    volumes = {v["name"]: v for v in PODS["client"]["volumes"]}
+    (mount,) = [m for m in CONTAINERS["client"]["volumeMounts"] if m["mountPath"] == "/keys"]
+    assert volumes[mount["name"]] == {"name": mount["name"], "emptyDir": {}}
 
 
 def test_all_files_are_listed_and_the_run_keys_are_known():

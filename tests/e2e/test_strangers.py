@@ -19,6 +19,13 @@ SUPERNODE = (
     "python -m aoi_fl.client.supernode --superlink superlink:9092 --root-certificates /pki/trust/ca.crt "
     "--auth-supernode-private-key {key} --node-config 'name=\"mallory\" partition-id=0'"
 )
+
+
+def laid_down(key: str) -> str:
+    """Return a shell command that writes a private key down."""
+    return f"umask 077; cat > /tmp/key <<'END'\n{key}END\n"
+
+
 PLAIN = "flower-supernode --superlink superlink:9092 --insecure --node-config 'name=\"mallory\" partition-id=0'"
 # A node that shows another's public key and signs with its own private one.
 IMPERSONATE = python("""
@@ -70,6 +77,7 @@ class Strangers:
 
     ends: dict[str, tuple[int | None, str]]
     ledger: dict[str, Any]
+    key: str  # of client-0, which lies in its container alone
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +87,10 @@ def strangers(cluster: Cluster) -> Strangers:
     start(cluster, RUN, 500, AOI_TRAIN_TIMEOUT="45", AOI_MAX_EMPTY_ROUNDS="2", **every_client)
     cluster.await_round(RUN, 1)
     trust = "trust:/pki/trust:ro"
+    key = cluster.docker("exec", cluster.client_of(0), "cat", "/keys/0/key")
     knocks = {
         "unregistered": (KEY + SUPERNODE.format(key="/tmp/key"), (trust,)),
-        "twice": (SUPERNODE.format(key="/clients/0/key"), (trust, "clients:/clients:ro")),
+        "twice": (laid_down(key) + SUPERNODE.format(key="/tmp/key"), (trust,)),
         "impostor": (KEY + IMPERSONATE, (trust, "enrolment:/enrolment:ro")),
         "plaintext": (PLAIN, ()),
         "foreign": (FOREIGN, ()),
@@ -96,7 +105,7 @@ def strangers(cluster: Cluster) -> Strangers:
     finally:
         cluster.dismiss()
         cluster.docker("volume", "rm", f"{cluster.project}_server-expired", check=False)
-    return Strangers(ends, cluster.ledger(RUN))
+    return Strangers(ends, cluster.ledger(RUN), key)
 
 
 def test_a_client_without_a_registered_key_is_refused(strangers: Strangers) -> None:
@@ -112,6 +121,12 @@ def test_a_client_that_shows_the_public_key_of_another_is_refused(strangers: Str
 def test_a_second_process_under_a_key_that_is_online_is_refused(strangers: Strangers) -> None:
     status, log = strangers.ends["twice"]
     assert status and "Failed to activate SuperNode" in log and "SuperNode ID" not in log
+
+
+def test_a_client_container_sees_its_own_key_only(cluster: Cluster, strangers: Strangers) -> None:
+    look = "import pathlib; print(*pathlib.Path('/').glob('[ck][le]*s/**/key*'))"
+    keys = {n: cluster.docker("exec", cluster.client_of(n), "python", "-c", look).split() for n in range(4)}
+    assert strangers.key and keys == {n: [f"/keys/{n}/key"] for n in range(4)}
 
 
 def test_plain_text_to_the_tls_port_gets_nowhere(strangers: Strangers) -> None:
@@ -152,8 +167,8 @@ def test_a_client_whose_key_was_revoked_is_refused(cluster: Cluster, strangers: 
     nodes = ("run", "--rm", "--no-deps", "submit", "python", "-m", "aoi_fl.docker.nodes")
     assert "client-0" in cluster.compose(*nodes) and strangers.ledger
     assert "client-0 (node" in cluster.compose(*nodes, "revoke", "client-0")
-    command = SUPERNODE.format(key="/clients/0/key")
-    again = cluster.intruder("revoked", "sh", "-c", command, mounts=("trust:/pki/trust:ro", "clients:/clients:ro"))
+    command = laid_down(strangers.key) + SUPERNODE.format(key="/tmp/key")
+    again = cluster.intruder("revoked", "sh", "-c", command, mounts=("trust:/pki/trust:ro",))
     try:
         cluster.await_(lambda: cluster.exit_status(again) is not None, 120, "the refusal")
         assert "Failed to activate SuperNode" in cluster.docker("logs", again)

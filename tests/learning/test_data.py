@@ -193,7 +193,7 @@ NAN[3, 1, 1] = np.nan
             (
                 "array train_x in",
                 None,
-                r"readable numbers in an undamaged file \(Object arrays cannot be loaded when allow_pickle=False\)",
+                r"readable numbers in an undamaged file \(it holds Python objects",
             ),
         ),
         ({"test_x": np.zeros((2, 4, 6), np.uint8)}, ("test_x in", "images of 4×6 pixels, 1 channel")),

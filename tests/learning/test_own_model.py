@@ -182,3 +182,58 @@ def test_what_cannot_be_stacked_steps_aside_with_a_word(lay, tmp_path, caplog):
     plain = f"from torch import nn\ndef make(shape, outputs):\n    return {LINEAR}"
     task = Task("digits", "unused", lay(plain, "plain"), "cpu", model_dir=str(tmp_path))
     assert task.clients_at_once(10) > 1
+
+
+TRAVELS = {
+    "a layer without sizes": ("nn.Sequential(nn.Flatten(), nn.LazyLinear(outputs))", "LazyLinear"),
+    "a lazy convolution": ("nn.Sequential(nn.LazyConv2d(3, 3), nn.Flatten(), nn.Linear(108, outputs))", "no size"),
+    "a lazy normalisation": (
+        "nn.Sequential(nn.Flatten(), nn.LazyBatchNorm1d(), nn.Linear(64, outputs))", "no size"),
+    "a state of its own": ("Own(outputs, extra={'seen': 3})", "_extra_state"),
+    "a state that is a tensor and one that is text": ("Own(outputs, extra='text')", "_extra_state"),
+    "a buffer that grows": ("Own(outputs, grows=True)", "is float32 (3,) after one step"),
+    "a buffer that changes its type": ("Own(outputs, turns=True)", "int64"),
+    "a buffer that comes later": ("Own(outputs, comes=True)", "late was not there"),
+    "a sparse buffer": ("Own(outputs, buffer=torch.eye(2).to_sparse())", "no array"),
+    "a buffer of bfloat16": ("Own(outputs, buffer=torch.ones(2, dtype=torch.bfloat16))", "no array"),
+    "a buffer on no device": ("Own(outputs, buffer=torch.ones(2, device='meta'))", "no array"),
+}  # fmt: skip
+OWN = """
+import torch
+from torch import nn
+
+class Own(nn.Module):
+    def __init__(self, outputs, extra=None, grows=False, turns=False, comes=False, buffer=None):
+        super().__init__()
+        self.layer, self.grows, self.turns, self.comes = nn.Linear(64, outputs), grows, turns, comes
+        self.register_buffer("mine", torch.ones(2) if buffer is None else buffer)
+        if extra is not None:
+            self.get_extra_state, self.set_extra_state = (lambda: extra), (lambda state: None)
+
+    def forward(self, x):
+        if self.training and self.grows:
+            self.mine = torch.cat([self.mine, self.mine[:1]])
+        if self.training and self.turns:
+            self.mine = self.mine.long()
+        if self.training and self.comes:
+            self.register_buffer("late", torch.ones(1))
+        return self.layer(x.flatten(1))
+
+def make(shape, outputs):
+    return WHAT
+"""
+
+
+@pytest.mark.parametrize("what", TRAVELS)
+def test_a_state_that_cannot_travel_is_named(lay, tmp_path, what):
+    source, words = TRAVELS[what]
+    if "extra" in source:  # a method of the instance is not asked for its state
+        source = source.replace("Own(outputs, ", "type('Kept', (Own,), {'get_extra_state': lambda self: 3, "
+                                "'set_extra_state': lambda self, state: None})(outputs, ")  # fmt: skip
+    with refused("model") as found:
+        checked(lay(OWN.replace("WHAT", source)), tmp_path)
+    assert words in str(found.value) and found.value.remedy
+
+
+def test_a_buffer_that_keeps_its_form_is_taken(lay, tmp_path):
+    checked(lay(OWN.replace("WHAT", "Own(outputs)")), tmp_path)

@@ -5,12 +5,18 @@ import os
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord
+from flwr.serverapp.strategy import FedAvgM
+from safetensors import safe_open
 
-from aoi_fl.science.errors import ResumeError, StorageError
-from aoi_fl.server.checkpoint import Checkpoint, Checkpoints
+from aoi_fl.client import ClientApp
+from aoi_fl.engine.local import LocalGrid
+from aoi_fl.science.errors import NothingTrainedError, ResumeError, StorageError
+from aoi_fl.server.checkpoint import Checkpoint, Checkpoints, encode
 from aoi_fl.server.folder import only_player
 from aoi_fl.server.ledger import Ledger, read
 from aoi_fl.server.observe import Recorder
+from aoi_fl.strategies import RandomSelection, RoundOptions
+from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 
 MODEL = {
@@ -127,3 +133,56 @@ def test_two_processes_cannot_play_one_run(tmp_path, monkeypatch):
         pass
     with only_player(tmp_path):
         pass
+
+
+FORGED = {
+    "an order without end": {"order": "[" * 200_000},
+    "an order that is a number": {"order": "5"},
+    "an order of lists": {"order": '[["weight"]]'},
+    "an order of nothing": {"order": "null"},
+    "an order of other names": {"order": '["else"]'},
+    "an order that is an object": {"order": '{"weight": 1, "else": 2}'},
+    "no order": {"order": None},
+    "no checksum": {"checksum": None},
+    "a round of text": {"round": "one"},
+    "no run": {"run": None},
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_forged_checkpoint_is_named(store, what):
+    save(store, 1)
+    with safe_open(store.path(1), "numpy") as file:
+        about = file.metadata() | FORGED[what]
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    store.path(1).write_bytes(encode(tensors, {key: value for key, value in about.items() if value is not None}))
+    with pytest.raises(ResumeError, match="cannot be used"):
+        store.load("a", 1)
+
+
+CARRIED = {
+    "an array of another kind": {"so_far": np.array([["x"]], dtype="S1").view(np.uint8)},
+    "one of another shape": {"last": np.zeros((2, 3, 4))},
+    "no numbers": {"unable": np.zeros(0, np.float32), "next_round": np.zeros((0, 9))},
+    "a description without end": {"aggregation/structure": np.frombuffer(b"[" * 200_000, np.uint8)},
+    "a description of other things": {"aggregation/structure": np.frombuffer(b'{"attributes": [1]}', np.uint8)},
+    "a description of an array that is not there": {
+        "aggregation/structure": np.frombuffer(b'{"attributes": {"x": ["array", "9"]}, "lost": {}}', np.uint8)
+    },
+    "a description of a number": {"aggregation/structure": np.frombuffer(b"7", np.uint8)},
+}
+
+
+@pytest.mark.parametrize("what", CARRIED)
+def test_what_a_strategy_cannot_take_back_is_named(what):
+    strategy = RandomSelection(
+        1, options=RoundOptions(run="a", seed=1), aggregation=FedAvgM(server_momentum=0.5), resume=Resume(
+            2, [ClientRecord(0, "client-0", 1)], CARRIED[what])
+    )  # fmt: skip
+    app = ClientApp()
+    try:
+        strategy.start(LocalGrid(app, {}, 1), ArrayRecord({"w": Array(np.zeros(2, np.float32))}), 2)
+    except ResumeError as error:
+        assert "does not fit this strategy" in str(error)
+    except NothingTrainedError:
+        pass  # what it could take back harmed nobody

@@ -78,3 +78,26 @@ def test_unbiased_weights_count_all_the_same_where_nobody_has_declared_a_size(tm
     assert {p.weight for record in notes.rounds for p in record.participations} == {0.5}  # q/r = (1/4)/(2/4)
     (text,) = said(caplog)
     assert "client-0, client-1, client-2, client-3: for weights 'unbiased' all count the same" in text
+
+
+@pytest.mark.parametrize(("weights", "share"), [("size", 1.0), ("equal", 1 / N)])
+@pytest.mark.parametrize("boast", [10**9, 10**8])
+def test_a_boast_has_all_the_weight_by_size_and_none_else(weights, share, boast, tmp_path):
+    app, notes = ClientApp(), Notes()
+
+    @app.train()
+    def train(message, context):
+        reply = honest(message, context)
+        if context.node_config["partition-id"] == 3:
+            reply.content["metrics"]["num-examples"] = boast
+        return reply
+
+    @app.introduce()
+    def introduce(context, ask):
+        return {"num-examples": boast if context.node_config["partition-id"] == 3 else 10}
+
+    options = RoundOptions(run="r", seed=3, deterministic=True, join_timeout=0.2, evaluate_clients=0)
+    strategy = RandomSelection(N, weights=weights, options=options, observer=notes)
+    strategy.start(LocalGrid(app, {"runs-dir": str(tmp_path), "seed": 3}, N), model(), 1)
+    ours = {part.name: part.weight for part in notes.rounds[0].participations}
+    assert ours["client-3"] / sum(ours.values()) == pytest.approx(share, abs=1e-5)

@@ -1,0 +1,67 @@
+"""Which requests the page answers: under a name of this machine, with headers of a bounded size.
+
+A browser can be led to this server under any name that an attacker's DNS server resolves to it (DNS rebinding); the
+page of the attacker then reads what this server answers. Only the ``Host`` header shows it. An address cannot be
+resolved to another, so addresses are always answered.
+"""
+
+import ipaddress
+import socket
+from collections.abc import Iterable
+
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+MOST_HEADERS, MOST_BYTES = 100, 16_384  # of one request, its path included
+
+
+class Guard:
+    """An ASGI application in front of another, which passes on what may be answered.
+
+    Parameters
+    ----------
+    app : the application behind it
+    names : host names to be answered beside localhost, this machine's own name, and addresses
+    """
+
+    def __init__(self, app: ASGIApp, names: Iterable[str] = ()) -> None:
+        self._app = app
+        self._names = {name.lower().rstrip(".") for name in ("localhost", socket.gethostname(), *names)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] == "http" and (refusal := self._refusal(scope)) is not None:
+            await refusal(scope, receive, send)
+        elif scope["type"] in ("http", "lifespan"):
+            await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+        headers = scope["headers"]
+        size = len(scope["raw_path"]) + len(scope["query_string"]) + sum(len(k) + len(v) for k, v in headers)
+        if len(headers) > MOST_HEADERS or size > MOST_BYTES:
+            return PlainTextResponse(f"at most {MOST_HEADERS} headers of {MOST_BYTES} bytes", 431)
+        hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
+        if len(hosts) != 1:
+            return PlainTextResponse("one Host header is needed", 400)
+        if not self._known(hosts[0]):
+            return PlainTextResponse(
+                "This page is not served under that name. Open it under localhost or an address, or start aoi serve "
+                "with --allow-host NAME.",
+                421,
+            )
+        return None
+
+    def _known(self, host: str) -> bool:
+        name = host.strip().lower()
+        if name.startswith("["):
+            name, _, port = name[1:].partition("]")
+            port = port.removeprefix(":")
+        else:
+            name, _, port = name.partition(":")
+        if port and not port.isdecimal():
+            return False
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return bool(name) and name.rstrip(".") in self._names
+        return True

@@ -1,0 +1,126 @@
+"""Apps of Flower's former interface: each is refused with what takes its place, at the place where it is made."""
+
+import flwr.clientapp
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.client import NumPyClient
+from flwr.server import ServerApp, ServerAppComponents, ServerConfig
+
+from aoi_fl.client import ClientApp, attach
+from aoi_fl.engine.local import LocalGrid
+from aoi_fl.engine.local_run import run_local
+from aoi_fl.science.errors import ConfigError, NodesError, NothingTrainedError
+from aoi_fl.strategies import RandomSelection, RoundOptions
+from tests.refusals import refused
+
+MODEL = ArrayRecord({"w": Array(np.zeros(2, np.float32))})
+
+
+class Former(NumPyClient):
+    def fit(self, parameters, config):
+        return parameters, 5, {}
+
+
+def client_fn(context):
+    return Former().to_client()
+
+
+def policy(**settings) -> RandomSelection:
+    return RandomSelection(2, options=RoundOptions(run="former", seed=1), **settings)
+
+
+def app_with(function) -> ClientApp:
+    app = ClientApp()
+    app.train()(function)
+    return app
+
+
+def honest(message, context):
+    content = RecordDict({"arrays": message.content["arrays"], "metrics": MetricRecord({"num-examples": 3})})
+    return Message(content, reply_to=message)
+
+
+def start(app, **arguments):
+    return policy().start(LocalGrid(app, {}, 3), arguments.pop("initial_arrays", MODEL), 1, **arguments)
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: ClientApp(client_fn), lambda: ClientApp(client_fn=client_fn, mods=[]),
+     lambda: attach(flwr.clientapp.ClientApp(client_fn))],
+)  # fmt: skip
+def test_a_client_fn_is_refused_where_it_is_given(make):
+    with pytest.raises(ConfigError, match=r"client_fn.*@app\.train\(\)"):
+        make()
+
+
+def test_a_plain_app_with_a_client_fn_cannot_join_and_hears_why():
+    with pytest.raises(NodesError, match=r"client_fn.*@app\.train\(\)"):
+        start(flwr.clientapp.ClientApp(client_fn))
+
+
+@pytest.mark.parametrize("returned", [([np.zeros(2)], 5, {}), None, {"loss": 1.0}, [np.zeros(2)]], ids=str)
+def test_a_function_that_returns_no_message_is_named(returned):
+    for app in (app_with(lambda message, context: returned), flwr.clientapp.ClientApp()):
+        if not isinstance(app, ClientApp):
+            app.train()(lambda message, context: returned)
+            app = attach(app)
+        with pytest.raises(
+            NothingTrainedError, match=r"the function for train returned is .*must be a Message"
+        ) as found:
+            start(app)
+        assert ".py:" not in str(found.value)  # which would be a file of ours
+
+
+def test_components_of_a_server_are_refused():
+    app = ServerApp(server_fn=lambda context: ServerAppComponents(strategy=policy(), config=ServerConfig(num_rounds=1)))
+    with pytest.raises(ConfigError, match=r"ServerAppComponents.*@app\.main\(\)"):
+        run_local(app, app_with(honest), {}, nodes=3)
+
+
+@pytest.mark.parametrize(
+    "returned", [(0.5, {"accuracy": 1.0}), 0.5, {"accuracy": 1.0}], ids=["tuple", "number", "dict"]
+)
+def test_an_evaluation_that_returns_no_record_is_refused(returned):
+    with refused("evaluate_fn") as found:
+        start(app_with(honest), evaluate_fn=lambda round_, arrays: returned)
+    assert type(returned).__name__ in found.value.value and "MetricRecord" in found.value.allowed
+
+
+def test_an_evaluation_with_three_arguments_is_refused_before_round_1():
+    def never(message, context):
+        raise AssertionError("a client was asked")
+
+    with refused("evaluate_fn"):
+        start(app_with(never), evaluate_fn=lambda round_, parameters, config: None)
+
+
+@pytest.mark.parametrize(
+    "given", [[np.zeros(2)], {"w": np.zeros(2)}, None, b"x"], ids=["list", "dict", "none", "bytes"]
+)
+def test_a_model_that_is_no_record_is_refused(given):
+    with refused("initial_arrays", allowed="an ArrayRecord"):
+        start(app_with(honest), initial_arrays=given)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["fraction_fit", "min_fit_clients", "min_available_clients", "min_evaluate_clients", "evaluate_fn",
+     "on_fit_config_fn", "on_evaluate_config_fn", "accept_failures", "initial_parameters",
+     "fit_metrics_aggregation_fn", "evaluate_metrics_aggregation_fn"],
+)  # fmt: skip
+def test_an_argument_of_the_former_fedavg_is_refused_with_its_successor(name):
+    with refused(name, allowed="left out: it belongs to Flower's former interface"):
+        policy(**{name: None})
+
+
+def test_what_evaluates_as_ever_is_taken():
+    result = start(app_with(honest), evaluate_fn=lambda round_, arrays: MetricRecord({"accuracy": 0.5}))
+    assert result.evaluate_metrics_serverapp[1]["accuracy"] == 0.5
+    assert start(app_with(honest), evaluate_fn=lambda *_: None).evaluate_metrics_serverapp == {}

@@ -1,0 +1,118 @@
+"""Terminals that lack characters, and runs that begin in the same second."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.server import folder as folders
+from aoi_fl.server.folder import make_run_folder, run_folder
+from aoi_fl.server.ledger import Ledger
+from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
+
+AOI = [sys.executable, "-m", "aoi_fl.cli.start"]
+SMALL = ("-q", "--clients", "3", "--per-round", "2", "--rounds", "1")
+
+
+def played(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    opened = Ledger(folder / "ledger.sqlite")
+    opened.note(run=folder.name, status="completed", config={"policy": "random", "num-clients": 2})
+    opened.add_clients([ClientRecord(0, "Zoë ✓ 日本", 1, 10), ClientRecord(1, "pi–3", 1)])
+    opened.add_round(RoundRecord(1, 1.0, 1.0, participations=[Participation(0, "Zoë", "failed", reason="Σ → ∞")]))
+    opened.close()
+
+
+def run(command, folder, **environment) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*AOI, *command],
+        cwd=folder,
+        capture_output=True,
+        timeout=300,
+        env=os.environ | {"COLUMNS": "200"} | environment,
+    )
+
+
+ENCODINGS = {
+    "ascii": {"PYTHONIOENCODING": "ascii"},
+    "latin-1": {"PYTHONIOENCODING": "latin-1"},
+    "cp1252": {"PYTHONIOENCODING": "cp1252"},
+    "ascii, strictly": {"PYTHONIOENCODING": "ascii:strict"},
+    "KOI8-R": {"PYTHONIOENCODING": "koi8-r"},
+    "POSIX": {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_terminal_without_a_character_shows_another(encoding, tmp_path):
+    played(tmp_path / "runs/one")
+    for command in (
+        ["clients", "one"],
+        ["clients", "one", "--json"],
+        ["simulate", "--policy", "random", "--clients", "9", "--per-round", "2"],
+    ):
+        done = run(command, tmp_path, **ENCODINGS[encoding])
+        assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr[-500:]
+        assert done.stdout
+    assert run(["report", "näh"], tmp_path, **ENCODINGS[encoding]).returncode == 2
+    done = run(["report", "one"], tmp_path, **ENCODINGS[encoding])
+    assert done.returncode == 0 and "Zoë" in (tmp_path / "runs/one/report.html").read_text("utf-8")
+
+
+def test_a_run_ends_well_on_an_ascii_terminal(tmp_path):
+    done = run(["run", *SMALL, "--run-name", "one"], tmp_path, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, b"") and b"results:" in done.stdout
+
+
+def test_a_project_is_laid_out_in_utf_8_whatever_the_terminal(tmp_path):
+    done = run(["init", "mine"], tmp_path, **ENCODINGS["POSIX"])
+    assert done.returncode == 0, done.stderr[-500:]
+    for path in tmp_path.rglob("*.py"):
+        path.read_text("utf-8")
+
+
+def test_unnamed_runs_of_one_second_all_get_a_folder(tmp_path):
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda _: run(["run", *SMALL], tmp_path), range(4)))
+    assert [each.returncode for each in done] == [0] * 4, [each.stderr[-300:] for each in done]
+    assert len(list(tmp_path.glob("runs/*/ledger.sqlite"))) == 4
+
+
+def test_names_are_taken_once_whatever_the_clock_says(tmp_path, monkeypatch):
+    monkeypatch.setattr(folders.time, "strftime", lambda form: "20260101-000000")
+
+    def begin(_: int) -> str:
+        with run_folder(tmp_path / "runs", "", "random", "npz:/a/b.npz") as folder:
+            make_run_folder(folder)
+            return folder.name
+
+    with ThreadPoolExecutor(20) as pool:
+        names = sorted(pool.map(begin, range(20)))
+    assert len(set(names)) == 20 and names[0] == "random-npz-20260101-000000"
+    assert all(re.fullmatch(r"random-npz-20260101-000000(-\d+)?", name) for name in names)
+
+
+def test_a_name_that_was_not_used_is_given_back(tmp_path):
+    with pytest.raises(ConfigError), run_folder(tmp_path, "", "random", "digits"):
+        raise ConfigError("dataset", "x", "one that exists", "Choose another.")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(KeyboardInterrupt), run_folder(tmp_path, "", "random", "digits") as folder:
+        (folder / "ledger.sqlite").touch()
+        raise KeyboardInterrupt
+    assert len(list(tmp_path.iterdir())) == 1
+    with run_folder(tmp_path, "given", "random", "digits") as folder:
+        assert folder == tmp_path / "given" and not folder.exists()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "runs").write_text("no folder")
+    begun = time.monotonic()
+    with pytest.raises(ConfigError, match="cannot be written"), run_folder(tmp_path / "runs", "", "random", "digits"):
+        pass
+    assert time.monotonic() - begun < 5

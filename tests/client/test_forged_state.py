@@ -1,0 +1,117 @@
+"""Files of a client's own that somebody has forged, checksum and all: each reader starts anew, and says so."""
+
+import hashlib
+import json
+import time
+from contextlib import closing
+
+import pytest
+
+from aoi_fl.client import looks, session
+from aoi_fl.client.device import history
+from aoi_fl.client.device.status import status
+from aoi_fl.client.state import ClientState, StateFile
+from aoi_fl.science.errors import ConfigError
+
+AGE = {"last": 3, "before": None, "forced": False, "reserved": None}
+BODY = {"version": 1, "seed": 7, "age": AGE, "data": None, "turn": None, "token": None}
+DEEP = b"[" * 200_000
+
+
+def forged(**changes: object) -> bytes:
+    """Return a state file with a good checksum."""
+    body = BODY | changes
+    checksum = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    return json.dumps(body | {"checksum": checksum}).encode()
+
+
+STATES = {
+    "JSON without end": DEEP,
+    "objects without end": b'{"a":' * 200_000,
+    "an age of text": forged(age=AGE | {"last": "3"}),
+    "an age of a fraction": forged(age=AGE | {"last": 0.5}),
+    "an age of 400 digits": forged(age=AGE | {"last": 10**400}),
+    "an age that is a truth": forged(age=AGE | {"last": True}),
+    "an age that is a list": forged(age=[3]),
+    "an age that is a number": forged(age=3),
+    "an age with a field too many": forged(age=AGE | {"other": 1}),
+    "an age with one too few": forged(age={"before": 2}),
+    "a reservation of infinity": forged(age=AGE | {"reserved": float("inf")}),
+    "a reservation of a list": forged(age=AGE | {"reserved": [1]}),
+    "forced by text": forged(age=AGE | {"forced": "yes"}),
+    "a data age of text": forged(data="old"),
+    "a seed of text": forged(seed="seven"),
+    "a seed that is nothing": forged(seed=None),
+    "a seed of a fraction": forged(seed=0.5),
+    "a turn of text": forged(turn="next"),
+    "a token that is a list": forged(token=[1]),
+    "a number of 5000 digits": b'{"version": ' + b"9" * 5000 + b"}",
+    "a name twice": b'{"version": 1, "version": {}}',
+}
+
+
+@pytest.mark.parametrize("what", STATES)
+def test_a_forged_state_is_kept_aside_and_started_anew(what, tmp_path, caplog):
+    file = StateFile(tmp_path, "pi")
+    file.path.write_bytes(STATES[what])
+    assert file.load(5) == ClientState(5)
+    assert "is corrupt" in caplog.text and (tmp_path / "pi.corrupt-1").read_bytes() == STATES[what]
+
+
+def test_the_good_one_that_the_forged_are_made_of_is_read(tmp_path):
+    file = StateFile(tmp_path, "pi")
+    file.path.write_bytes(forged())
+    assert file.load(5).age.last == 3
+
+
+SESSIONS = [b"inf inf 1", b"nan 0 0", b"-1 0 0", b"0 0 -7", b"0 0 18446744073709551616", b"1e300 1e300 1", b"\xff" * 99,
+            b"0 0", b"0 0 0 0", b"0 0 1.5", b"1 1 " + b"9" * 5000, b"0 \x00 0"]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", SESSIONS, ids=range(len(SESSIONS)))
+def test_a_forged_session_is_none(line, tmp_path):
+    path = tmp_path / session.FILE
+    path.write_bytes(line)
+    assert session.back(path) == 0.0
+    opened = session.Session(path)
+    with closing(opened._file):
+        assert (opened.until, opened.node) == (0.0, 0)
+
+
+@pytest.mark.parametrize(
+    "text", ["5", "null", '"abc"', "[1]", "[1, 2, 3, 4]", '["a", 1, 2]', "{}", "[" * 200_000, "[[], 1, 2]"]
+)
+def test_a_forged_note_of_the_next_look_is_none(text, tmp_path):
+    (tmp_path / "nap").write_text(text)
+    assert looks.laid_down(tmp_path / "nap") is None
+
+
+LINES = [
+    "{}", "[1]", "5", "[" * 200_000, "\x00", '{"at": 1, "round": 2, "what": "x"}',
+    '{"at": "a", "round": "2", "what": "x"}', '{"at": "a", "round": 1, "what": ["x"]}',
+    '{"at": "a", "round": 1, "what": "x", "rule": 7}', '{"at": null, "round": 1, "what": "x"}',
+    '{"at": "a", "round": 1, "what": "x", "more": 1}',
+]  # fmt: skip
+
+
+def test_forged_lines_of_a_history_are_passed_over(tmp_path):
+    folder = tmp_path / "run"
+    history.note(folder, "pi", 4, history.TOOK_PART)
+    with (folder / "pi.history").open("a") as file:
+        file.write("\n".join(LINES) + "\n")
+    history.note(tmp_path / "other", "pi", 5, history.TOOK_PART)
+    (first, second) = history.histories(tmp_path, "pi")
+    assert [event.round for run in (first, second) for event in run.events] in ([4, 5], [5, 4])
+
+
+@pytest.mark.parametrize(
+    "text", ["name = " + "[" * 100_000, "a." * 900 + "b = 1", "name = 1\nstate-dir = 2", "x" * 10**6, "\x00"]
+)
+def test_a_forged_node_file_is_named(text, tmp_path):
+    (tmp_path / "node.toml").write_text(text)
+    begun = time.monotonic()
+    try:
+        list(status(tmp_path))
+    except ConfigError as error:
+        assert "node" in str(error) or "key" in str(error)
+    assert time.monotonic() - begun < 20

@@ -1,0 +1,178 @@
+"""Data files that take more than they give: bombs, encryption, forged headers. Each is refused before it costs much."""
+
+import bz2
+import io
+import lzma
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aoi_fl.engine.traces import read_trace
+from aoi_fl.learning import npz
+from aoi_fl.science.errors import ConfigError
+
+GOOD = {
+    "train_x": np.zeros((4, 2, 2), np.uint8), "train_y": np.array([0, 1, 0, 1]),
+    "test_x": np.zeros((2, 2, 2), np.uint8), "test_y": np.array([0, 1]),
+}  # fmt: skip
+HUGE = 2**30
+
+
+def header(shape: str, descr: str = "'|u1'", version: int = 1, length: int | None = None) -> bytes:
+    """Return the header of an array, forged where a length is given."""
+    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}".encode() + b"\n"
+    size = (2 if version == 1 else 4, "little")
+    return b"\x93NUMPY" + bytes([version, 0]) + (len(text) if length is None else length).to_bytes(*size) + text
+
+
+def saved(path: Path, method: int = zipfile.ZIP_DEFLATED, **members: bytes) -> Path:
+    """Write an npz file, some of whose members are given as bytes."""
+    with zipfile.ZipFile(path, "w", method) as file:
+        for name, array in GOOD.items():
+            blob = io.BytesIO()
+            np.save(blob, array)
+            file.writestr(f"{name}.npy", members.get(name, blob.getvalue()))
+    return path
+
+
+def bomb(path: Path, method: int, size: int = HUGE) -> Path:
+    """Write a file whose train_x unpacks to a gigabyte of zeros."""
+    saved(path, method)
+    with zipfile.ZipFile(path) as file:
+        others = {name: file.read(name) for name in file.namelist() if name != "train_x.npy"}
+    with zipfile.ZipFile(path, "w", method) as file:
+        for name, content in others.items():
+            file.writestr(name, content)
+        with file.open("train_x.npy", "w") as member:
+            member.write(header(f"({size // 4}, 2, 2)"))
+            for _ in range(size // 2**20):
+                member.write(bytes(2**20))
+    return path
+
+
+def encrypted(path: Path) -> Path:
+    blob = bytearray(saved(path).read_bytes())
+    for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        start = -1
+        while (start := blob.find(mark, start + 1)) >= 0:
+            blob[start + at] |= 1
+    path.write_bytes(blob)
+    return path
+
+
+def method_unknown(path: Path) -> Path:
+    blob = bytearray(saved(path).read_bytes())
+    for mark, at in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        start = -1
+        while (start := blob.find(mark, start + 1)) >= 0:
+            blob[start + at] = 99
+    path.write_bytes(blob)
+    return path
+
+
+def torn(method: int) -> Callable[[Path], Path]:
+    def write(path: Path) -> Path:
+        blob = bytearray(saved(path, method).read_bytes())
+        at = blob.find(b"train_y.npy") + len("train_y.npy")
+        blob[at + 4 : at + 24] = bytes(255 - b for b in blob[at + 4 : at + 24])
+        path.write_bytes(blob)
+        return path
+
+    return write
+
+
+WRONG: dict[str, Callable[[Path], Path]] = {
+    "encrypted": encrypted,
+    "an unknown method": method_unknown,
+    "torn, bzip2": torn(zipfile.ZIP_BZIP2),
+    "torn, LZMA": torn(zipfile.ZIP_LZMA),
+    "torn, deflated": torn(zipfile.ZIP_DEFLATED),
+    "a header of gigabytes": lambda p: saved(p, train_y=header("(4,)", version=2, length=2**32 - 1) + bytes(99)),
+    "a header without an end": lambda p: saved(p, train_y=header("(4,)", version=2, length=2**28) + b" " * 2**20),
+    "a shape of petabytes": lambda p: saved(p, train_x=header(f"({2**50}, 2, 2)") + bytes(99)),
+    "a shape that overflows": lambda p: saved(p, train_x=header(f"({2**62}, {2**62})") + bytes(99)),
+    "a negative shape": lambda p: saved(p, train_x=header("(-4, 2, 2)") + bytes(16)),
+    "a shape of nothing and all": lambda p: saved(p, train_x=header(f"({2**60}, 0)")),
+    "a shape of fractions": lambda p: saved(p, train_x=header("(4.0, 2, 2)") + bytes(16)),
+    "a call in the header": lambda p: saved(p, train_x=header("__import__('os').abort()") + bytes(16)),
+    "brackets without end": lambda p: saved(p, train_x=header("(" * 5000) + bytes(16)),
+    "a type of objects": lambda p: saved(p, train_y=header("(4,)", "'|O'") + bytes(99)),
+    "a type of records with objects": lambda p: saved(p, train_y=header("(4,)", "[('a', '|O')]") + bytes(99)),
+    "a type that is none": lambda p: saved(p, train_y=header("(4,)", "'<q9'") + bytes(99)),
+    "a type of megabytes": lambda p: saved(p, train_y=header("(4,)", f"'|S{2**31 - 1}'") + bytes(99)),
+    "another version": lambda p: saved(p, train_y=b"\x93NUMPY\x09\x00" + bytes(99)),
+    "fewer bytes than its header says": lambda p: saved(p, train_x=header("(4, 2, 2)") + bytes(3)),
+    "more bytes than its header says": lambda p: saved(p, train_x=header("(4, 2, 2)") + bytes(99)),
+    "no header at all": lambda p: saved(p, train_x=b""),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_forged_file_is_named_and_nothing_else(what, tmp_path):
+    with pytest.raises(ConfigError, match=r"own\.npz"):
+        npz.read(WRONG[what](tmp_path / "own.npz"))
+
+
+METHODS = {"deflate": zipfile.ZIP_DEFLATED, "bzip2": zipfile.ZIP_BZIP2, "LZMA": zipfile.ZIP_LZMA}
+MEASURED = """
+import resource, sys
+from pathlib import Path
+from aoi_fl.learning import npz
+from aoi_fl.engine import traces
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    npz.read(Path(sys.argv[1]))
+except ValueError as error:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, error)
+"""
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_bomb_is_refused_before_memory_is_taken_for_it(method, tmp_path):
+    path = bomb(tmp_path / "own.npz", METHODS[method], HUGE // 4 if method == "bzip2" else HUGE)
+    assert path.stat().st_size < 2e6
+    done = subprocess.run([sys.executable, "-c", MEASURED, path], capture_output=True, text=True, timeout=120)
+    kib, _, said = done.stdout.partition(" ")
+    assert "own.npz" in said and "unpack" in said, done.stderr
+    assert int(kib) < 100_000
+
+
+def test_a_bomb_in_an_array_that_nobody_reads_costs_nothing(tmp_path):
+    path = saved(tmp_path / "own.npz")
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as file, file.open("notes.npy", "w") as member:
+        for _ in range(256):
+            member.write(bytes(2**20))
+    assert len(npz.read(path)[0]) == 4
+
+
+def test_a_trace_may_be_no_bomb_either(tmp_path):
+    path = tmp_path / "trace.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name in ("offsets", "available", "training_seconds"):
+            file.writestr(f"{name}.npy", header("(2,)") + bytes(2))
+        with file.open("seconds.npy", "w") as member:
+            member.write(header(f"({2**28},)"))
+            for _ in range(256):
+                member.write(bytes(2**20))
+    with pytest.raises(ConfigError, match="unpack"):
+        read_trace(path)
+
+
+def test_many_zeros_are_no_bomb(tmp_path):
+    """A table of mostly zeros packs well, and is what it is."""
+    x = np.zeros((2000, 1000), np.float32)
+    x[np.arange(2000), np.random.default_rng(1).integers(0, 1000, 2000)] = 1
+    y = np.arange(2000) % 2
+    np.savez_compressed(tmp_path / "own.npz", train_x=x, train_y=y, test_x=x, test_y=y)
+    assert npz.read(tmp_path / "own.npz")[0].sum() == 2000
+
+
+def test_every_way_to_pack_is_read(tmp_path):
+    assert bz2 and lzma
+    for method in (zipfile.ZIP_STORED, *METHODS.values()):
+        assert npz.read(saved(tmp_path / "own.npz", method))[0].shape == (4, 1, 2, 2)

@@ -1,0 +1,128 @@
+"""Which requests the page answers: names of this machine alone, and headers of a bounded size."""
+
+import http.client
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+
+NAME = socket.gethostname().lower()
+
+
+@contextmanager
+def served(folder, *options: str) -> Iterator[int]:
+    """Serve the runs of a folder; yield the port."""
+    (folder / "runs").mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "aoi_fl.cli.start", "serve", "--port", "0", *options]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield int(re.search(r":(\d+)$", process.stdout.readline())[1])
+        finally:
+            process.terminate()
+            process.communicate(timeout=20)
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory) -> Iterator[int]:
+    with served(tmp_path_factory.mktemp("page"), "--allow-host", "Board.example.org") as found:
+        yield found
+
+
+def status(port: int, *headers: str, path: str = "/list", version: str = "1.1") -> int:
+    """Send a request of one's own making; return the status, 0 if the connection was closed without one."""
+    request = "\r\n".join([f"GET {path} HTTP/{version}", *headers, "Connection: close", "", ""])
+    with closing(socket.create_connection(("127.0.0.1", port), 20)) as connection:
+        try:
+            connection.sendall(request.encode("latin-1"))
+            answer = connection.recv(65536)
+        except (ConnectionResetError, BrokenPipeError):
+            return 0
+    return int(answer.split()[1]) if answer else 0
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost:{port}", "LOCALHOST", "localhost.", "127.0.0.1:{port}", "[::1]:{port}", "[::1]", "192.0.2.7:80",
+     "board.example.org", "BOARD.example.org.:8050", NAME],
+)  # fmt: skip
+def test_names_of_this_machine_and_addresses_are_answered(port, host):
+    assert status(port, f"Host: {host.format(port=port)}") == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:{port}", "localhost.evil.example", "127.0.0.1.evil.example",
+     "127.0.0.1@evil.example", "evil.example#localhost", "localhost:80@evil.example", "1.evil.example:8050",
+     "xlocalhost", "board.example.org.evil.example", "[::1].evil.example", "[evil.example]", "localhost:evil",
+     "127.1.evil", "", "localhost,evil.example"],
+)  # fmt: skip
+def test_another_name_is_refused(port, host):
+    assert status(port, f"Host: {host.format(port=port)}") in (400, 421)
+
+
+@pytest.mark.parametrize("path", ["/", "/list", "/plotly.js", "/run/x/content", "/run/x/metrics", "/nothing"])
+def test_every_path_is_behind_the_check(port, path):
+    assert status(port, "Host: evil.example", path=path) == 421
+
+
+def test_two_hosts_or_none_are_refused(port):
+    assert status(port, "Host: localhost", "Host: evil.example") == 400
+    assert status(port, "Host: evil.example", "Host: localhost") == 400
+    assert status(port) == 400
+    assert status(port, version="1.0") == 400
+
+
+FLOODS = {
+    "one long header": [f"X: {'a' * 20_000}"],
+    "a header that needs a second look": [f"X: {'a' * 300_000}"],
+    "many headers": [f"X-{i}: a" for i in range(200)],
+    "many short headers": ["X: a"] * 5000,
+    "a long cookie": ["Cookie: " + "; ".join(f"c{i}={'v' * 100}" for i in range(500))],
+    "a long name": [f"{'N' * 20_000}: a"],
+}
+
+
+@pytest.mark.parametrize("what", FLOODS)
+def test_a_flood_of_headers_is_refused(port, what):
+    assert status(port, "Host: localhost", *FLOODS[what]) in (0, 400, 431)
+
+
+@pytest.mark.parametrize("path", ["/" + "a" * 20_000, "/list?" + "b" * 20_000, "/%61" * 6000])
+def test_a_path_without_end_is_refused(port, path):
+    assert status(port, "Host: localhost", path=path) in (0, 400, 414, 431)
+
+
+def test_headers_that_never_end_are_cut_off(port):
+    """Megabytes of headers, none of which is the last: the server hangs up long before it has them all."""
+    with closing(socket.create_connection(("127.0.0.1", port), 20)) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+        sent = 0
+        with pytest.raises(OSError):  # a reset, or a broken pipe
+            for _ in range(2000):
+                connection.sendall(b"X: " + b"a" * 8000 + b"\r\n")
+                sent += 8000
+        assert sent < 8_000_000
+    assert status(port, "Host: localhost") == 200
+
+
+def test_the_page_is_whole_under_its_own_name(port):
+    with closing(http.client.HTTPConnection("localhost", port, timeout=20)) as connection:
+        connection.request("GET", "/")
+        answer = connection.getresponse()
+        assert answer.status == 200 and b"AoI-FL" in answer.read()
+
+
+def test_a_host_given_by_name_is_answered(tmp_path):
+    with (
+        served(tmp_path, "--host", "localhost") as port,
+        closing(http.client.HTTPConnection("localhost", port, timeout=20)) as connection,
+    ):
+        for host, wanted in (("localhost", 200), ("evil.example", 421)):
+            connection.request("GET", "/list", headers={"Host": host})
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == wanted

@@ -1,0 +1,82 @@
+"""Arrays from an npz file that somebody else has made: each is looked at before memory is taken for it."""
+
+import math
+import zipfile
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_HEADER = 10_000  # bytes of an array's header, at most
+_LARGE = 2**26  # bytes from which on it matters how far a file unpacks
+_RATIO = 400  # times its size that a large file may unpack to; deflate itself ends at about a thousand
+
+
+class Unreadable(Exception):
+    """The file, or the array that ``name`` says, is of no use; the message says why."""
+
+    def __init__(self, why: object, name: str = "") -> None:
+        super().__init__(str(why))
+        self.name = name
+
+
+def read(path: Path, wanted: Sequence[str]) -> tuple[dict[str, NDArray[Any]], set[str]]:
+    """Return those of the wanted arrays that a file has, and the names of all that it has.
+
+    Raises
+    ------
+    Unreadable
+        The file is of another format, or an array of it is damaged, encrypted, of Python objects, or unpacks to far
+        more than the file's size.
+    OSError
+        The file cannot be opened.
+    """
+    with path.open("rb") as raw:
+        begins = raw.read(6)
+    if begins.startswith(b"\x93NUMPY"):
+        raise Unreadable("it holds a single array")
+    if not begins.startswith(b"PK"):  # a CSV file, say
+        raise Unreadable("it is of another format")
+    name = ""
+    try:
+        with zipfile.ZipFile(path) as file:
+            members = {member.filename.removesuffix(".npy"): member for member in file.infolist()}
+            chosen = {name: members[name] for name in wanted if name in members}
+            _check_sizes(path, list(chosen.values()))
+            for name in chosen:
+                _check_header(file, chosen[name])
+            arrays = {}
+            for name in chosen:
+                with file.open(chosen[name]) as content:
+                    arrays[name] = np.lib.format.read_array(content, allow_pickle=False)
+            return arrays, set(members)
+    except Unreadable as error:
+        raise Unreadable(error, error.name or name) from None
+    except Exception as error:  # what is forged ends in zlib's, lzma's, zipfile's, tokenize's, … errors
+        raise Unreadable(error, name) from error
+
+
+def _check_sizes(path: Path, members: Sequence[zipfile.ZipInfo]) -> None:
+    unpacked, packed = sum(member.file_size for member in members), path.stat().st_size
+    if unpacked > max(_LARGE, _RATIO * packed):
+        raise Unreadable(f"its {packed:,} bytes unpack to {unpacked:,}, more than {_RATIO} times as many")
+
+
+def _check_header(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
+    """See that an array's header is one, and speaks of as many bytes as there are."""
+    with file.open(member) as content:
+        begins = content.read(_HEADER + 12)
+    version = np.lib.format.read_magic(BytesIO(begins[:8]))
+    size = 2 if version == (1, 0) else 4
+    start = 8 + size + int.from_bytes(begins[8 : 8 + size], "little")
+    if start > len(begins):
+        raise Unreadable("its header is longer than an array's may be")
+    read_header = np.lib.format.read_array_header_1_0 if size == 2 else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read_header(BytesIO(begins[8:start]))
+    if dtype.hasobject:
+        raise Unreadable("it holds Python objects in place of numbers")
+    if start + math.prod(shape) * dtype.itemsize != member.file_size:
+        raise Unreadable(f"its header speaks of {shape} of {dtype}, which is not as many bytes as there are")
