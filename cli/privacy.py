@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from aoi_fl.science.selection import Selector
     from aoi_fl.science.simulate import Decentralised
 
-_ROUGH = 1_000  # samples of a Monte Carlo that only has to come near
+_ROUGH = 600  # samples of a Monte Carlo that only has to come near
 
 
 def privacy(

@@ -37,7 +37,7 @@ AMPLIFICATION = "amplification: the run's seed is secret, and no client is force
 COINS = (
     "random: k of n are treated as independent coins of probability k/n, as is usual; this is no bound for exactly k"
 )
-SAMPLES = 10_000
+SAMPLES = 8_000
 _STEPS = 20  # of a calibration; half of them usually suffice
 
 

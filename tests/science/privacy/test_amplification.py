@@ -80,5 +80,6 @@ def test_calibration_finds_the_noise_of_an_epsilon():
 
 def test_one_round_is_one_coin():
     pytest.importorskip("dp_accounting", reason="the extra privacy is not installed")
-    first = MarkovAmplification(MarkovPolicy.optimal(100, 15, 10), coefficients(6), 0.5, 1).epsilon(DELTA)
+    policy = MarkovPolicy.optimal(100, 15, 10)
+    first = MarkovAmplification(policy, coefficients(6), 0.5, 1, samples=40_000).epsilon(DELTA)
     assert first.epsilon == pytest.approx(coin_epsilon(0.15, 0.5, 1, DELTA), rel=0.02)
