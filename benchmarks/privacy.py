@@ -10,7 +10,7 @@ from benchmarks.base import Row, Skipped, Times, ratio_row
 from benchmarks.training import federation
 
 KEYS = {
-    "dataset": "mnist", "model": "cnn", "policy": "systematic", "wire": "reserve", "num-clients": 600,
+    "dataset": "mnist", "model": "cnn", "policy": "systematic", "wire": "reserve", "num-clients": 100,
     "clients-per-round": 15, "local-epochs": 1, "num-server-rounds": 4, "run-name": "bench", "threads": 1,
 }  # fmt: skip
 
@@ -30,6 +30,6 @@ def run(data: Path) -> Iterator[Row]:
             times.wall.extend(found.wall[1:])
             times.cpu.extend(found.cpu[1:])
     yield ratio_row(
-        "a private round, six bands, MNIST-CNN of 1.7 M parameters, 15 clients of 100 images, one pass, local engine",
+        "a private round, six bands, MNIST-CNN of 1.7 M parameters, 15 clients of 600 images, one pass, local engine",
         "the same without privacy", 1.10, private, plain,
     )  # fmt: skip
