@@ -14,6 +14,7 @@ Nothing here reads a clock or sleeps: seconds come in and go out.
 """
 
 import json
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -165,5 +166,7 @@ def laid_down(path: Path) -> tuple[Told, int] | None:
     with suppress(OSError, ValueError, TypeError, RecursionError):
         until, apart, node = json.loads(path.read_text("utf-8"))
         path.unlink()
-        return Told(None if until is None else max(0.0, until - time.time()), apart), node
+        nap = None if until is None else max(0.0, float(until) - time.time())
+        if math.isfinite(nap or 0.0) and (told := float(apart)) >= 0 and type(node) is int:
+            return Told(nap, told), node
     return None

@@ -1,0 +1,388 @@
+"""Replies, ledgers and files that nobody has thought of: whatever they hold, every exception is one of the project's.
+
+Each test ends by itself, and all of them together take less than two minutes.
+"""
+
+import json
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, Metadata, MetricRecord, RecordDict
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save
+
+from aoi_fl.client import looks, session
+from aoi_fl.client.device import history
+from aoi_fl.client.state import StateFile
+from aoi_fl.learning import npz
+from aoi_fl.report import page, site
+from aoi_fl.report.glance import glance
+from aoi_fl.report.runs import load
+from aoi_fl.science.errors import AoiError
+from aoi_fl.server.checkpoint import Checkpoints
+from aoi_fl.server.ledger import DAMAGE, Ledger, read, read_run
+from aoi_fl.server.resume import check_simulated, recorded_run, take_up
+from aoi_fl.strategies.guard import Refused, check_metrics, read_answer, read_record, read_update, what_failed
+from aoi_fl.wire.protocol import Answer, Ask, Bid, Introduction
+from tests.report.test_malformed_ledgers import play
+
+pytestmark = pytest.mark.slow
+SECONDS = 16  # of each test
+MODEL = {"w": np.zeros((2, 3), np.float32), "b": np.zeros(2), "steps": np.array(3)}
+
+
+def fuzzed(*given_: st.SearchStrategy, most: int = 3000) -> Callable[[Callable[..., None]], None]:
+    """Run a check on examples, until there are enough or the time is over; a failure is shrunk all the same."""
+
+    def run(check: Callable[..., None]) -> None:
+        end, failures = time.monotonic() + SECONDS, []
+
+        @settings(
+            max_examples=most, deadline=None, database=None, print_blob=True,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        )  # fmt: skip
+        @given(st.tuples(*given_))
+        def one(values):
+            if failures or time.monotonic() < end:
+                try:
+                    check(*values)
+                except Exception as error:
+                    failures.append(error)
+                    raise
+
+        one()
+
+    return run
+
+
+# Values ------------------------------------------------------------------------------------------------------------
+
+numbers = st.one_of(
+    st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([0, 1, -1, 10**9])
+)
+texts = st.one_of(st.text(max_size=20), st.sampled_from(["loss", "num-examples", "train_loss", "\x00", "a" * 300]))
+json_values = st.recursive(
+    st.one_of(st.none(), st.booleans(), numbers, st.integers(-(10**30), 10**30), texts),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(texts, inner, max_size=4)),
+    max_leaves=8,
+)
+columns = st.one_of(
+    st.none(), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(max_size=12), st.binary(max_size=12)
+)
+RUN = {"config": {"policy": "wics", "num-clients": 3}, "policy": {"budget": 4.0}, "status": "running"}
+
+
+# Replies ----------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def arrays(draw: Callable) -> Array:
+    """Draw an array: as Flower writes it, or its parts forged."""
+    dtype = draw(st.sampled_from(["<f4", "<f8", "<i8", "|u1", "|b1", "<f2", "<c8", "<U3", "|S2", "<M8[s]", "|O"]))
+    shape = draw(st.lists(st.integers(0, 3), max_size=3))
+    array = Array(np.zeros(shape, "<f4" if dtype == "|O" else dtype))
+    blob = bytearray(array.data)
+    for _ in range(draw(st.integers(0, 3))):
+        at = draw(st.integers(0, max(len(blob) - 1, 0)))
+        blob[at : at + 1] = draw(st.binary(max_size=4))
+    array.data = bytes(blob)
+    array.dtype = draw(st.one_of(st.just(array.dtype), st.text(max_size=5)))
+    array.shape = draw(st.one_of(st.just(array.shape), st.lists(st.integers(-3, 2**40), max_size=4)))
+    array.stype = draw(st.one_of(st.just(array.stype), st.text(max_size=5)))
+    return array
+
+
+metric = st.one_of(st.integers(-(2**62), 2**62), st.floats(), st.lists(st.floats(), max_size=3))
+setting = st.one_of(
+    metric, st.booleans(), st.text(max_size=9), st.binary(max_size=9), st.lists(st.text(max_size=5), max_size=3)
+)
+names = st.one_of(
+    st.text(max_size=8),
+    st.sampled_from(
+        ["w", "b", "steps", "loss", "num-examples", "name", "takes-part", "age", "next-round", "scales", "compression",
+         "bid", "payment", "number", "data-age", "last-round", "sensitivity"]
+    ),
+)  # fmt: skip
+records = st.one_of(
+    st.dictionaries(names, arrays(), max_size=4).map(ArrayRecord),
+    st.dictionaries(names, metric, max_size=5).map(MetricRecord),
+    st.dictionaries(names, setting, max_size=8).map(ConfigRecord),
+)
+contents = st.dictionaries(
+    st.one_of(st.text(max_size=6), st.sampled_from(["arrays", "metrics", "aoi"])), records, max_size=4
+)
+
+
+def reply_of(content: RecordDict | Error) -> Message:
+    about = Metadata(1, "a", 1, 2, "b", "", time.time(), 60.0, "train")
+    kind = {"content": content} if isinstance(content, RecordDict) else {"error": content}
+    return Message(**kind, metadata=about)
+
+
+def judged(reply: Message) -> None:
+    model = ArrayRecord({name: Array(array) for name, array in MODEL.items()})
+    readers: list[Callable[[], object]] = [lambda: read_answer(reply), lambda: check_metrics(reply, "num-examples")]
+    readers += [lambda kind=kind: read_record(reply, kind) for kind in (Answer, Bid, Introduction, Ask)]
+    readers += [
+        lambda kind=kind: read_update(reply, model, "num-examples", kind) for kind in (None, "int8", "float16", "sign")
+    ]
+    readers.append(lambda: read_update(reply, model, "num-examples", opaque=True))
+    for read_ in readers:
+        try:
+            read_()
+        except Refused as reason:
+            assert len(str(reason)) <= 500 and str(reason).isprintable()
+
+
+def test_replies():
+    @fuzzed(contents, most=3000)
+    def fuzz(content):
+        judged(reply_of(RecordDict(content)))
+
+
+TRACEBACK = """Traceback (most recent call last):
+  File "a.py", line 3, in f
+    x = 1
+ValueError: x
+  + Exception Group Traceback (most recent call last):
+  |   File "a.py", line 3
+  | ExceptionGroup: g
+  +-+---------------- 1 ----------------
+    | KeyError: 'k'
+    +---------------- ... ----------------
+During handling of the above exception, another exception occurred:
+<class 'ValueError'>:<'
+'>""".splitlines()
+
+
+def test_error_replies():
+    lines = st.one_of(
+        st.text(max_size=20),
+        st.sampled_from(TRACEBACK),
+    )
+
+    @fuzzed(st.integers(-(2**31), 2**31 - 1), st.lists(lines, max_size=12), most=3000)
+    def fuzz(code, said):
+        text = "\n".join(said)
+        assert 0 < len(what_failed(text)) <= 300
+        judged(reply_of(Error(code, text)))
+
+
+# Ledgers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def whole():
+    with tempfile.TemporaryDirectory() as folder:
+        yield (play(Path(folder) / "run") / "ledger.sqlite").read_bytes()
+
+
+TABLES = {
+    "run": ["key", "value"],
+    "clients": ["client", "name", "since", "examples", "payment", "sensitivity", "data_age"],
+    "rounds": [
+        "round",
+        "started",
+        "seconds",
+        "asked",
+        "trained",
+        "spent",
+        "clock",
+        "test_loss",
+        "test_accuracy",
+        "empty",
+    ],
+    "participations": [
+        "round",
+        "client",
+        "name",
+        "outcome",
+        "age",
+        "weight",
+        "refreshed",
+        "payment",
+        "next_round",
+        "reason",
+    ],
+}
+cells = st.sampled_from([(table, column) for table, names in TABLES.items() for column in names]).flatmap(
+    lambda cell: st.tuples(
+        st.just(f"UPDATE OR REPLACE {cell[0]} SET {cell[1]} = ?1 WHERE ?2 OR rowid = 2"),
+        st.tuples(columns, st.booleans()),
+    )
+)
+notes = st.tuples(
+    st.just("INSERT OR REPLACE INTO run VALUES (?1, ?2)"),
+    st.tuples(
+        st.sampled_from(["config", "policy", "status", "since", "reason", "run", "initial_loss", "token"]),
+        st.one_of(json_values.map(json.dumps), st.text(max_size=9)),
+    ),
+)
+inner = st.sampled_from(
+    [("config", key) for key in ("policy", "num-clients", "num-server-rounds", "until", "dataset", "seed", "clock")]
+    + [("policy", key) for key in ("budget", "total_budget", "clients", "per_round", "probabilities", "rates", "kind",
+                                   "jitter", "index")]
+).flatmap(
+    lambda place: st.tuples(
+        st.just(f"UPDATE run SET value = json_set(value, '$.\"{place[1]}\"', json(?1)) WHERE key = '{place[0]}'"),
+        st.tuples(json_values.filter(lambda value: "Infinity" not in json.dumps(value)).map(json.dumps)),
+    )
+)  # fmt: skip
+rows = st.sampled_from(
+    ["DELETE FROM rounds WHERE round > 2", "DELETE FROM clients", "DELETE FROM participations", "DELETE FROM run",
+     "UPDATE rounds SET round = round * 7", "UPDATE participations SET client = client + 5", "DROP TABLE clients",
+     "ALTER TABLE rounds RENAME COLUMN seconds TO other", "ALTER TABLE clients RENAME COLUMN name TO other"]
+).map(lambda statement: (statement, ()))  # fmt: skip
+changes = st.lists(st.one_of(cells, cells, notes, inner, rows), min_size=1, max_size=3)
+
+
+def read_by_all(folder: Path) -> None:
+    """Have every reader read a run; an exception that is not the project's ends the test."""
+
+    def resumed() -> None:
+        recorded_run(folder), check_simulated(folder)
+        opened = Ledger(folder / "ledger.sqlite")
+        with closing(opened):
+            take_up(folder, opened)
+
+    for reader in (lambda: page.render([load(folder, "run")]), lambda: glance(folder), resumed):
+        try:
+            reader()
+        except AoiError as error:
+            str(error).encode(errors="replace")
+    client = TestClient(site.application(str(folder)))
+    for path in ("content", "wall/content", "metrics"):
+        assert client.get(f"/{path}").status_code == 200
+
+
+def laid(folder: str, blob: bytes) -> Path:
+    path = Path(folder) / "run" / "ledger.sqlite"
+    path.parent.mkdir()
+    path.write_bytes(blob)
+    return path
+
+
+def test_ledgers_with_other_contents(whole):
+    @fuzzed(changes, most=400)
+    def fuzz(statements):
+        with tempfile.TemporaryDirectory() as folder:
+            path = laid(folder, whole)
+            with closing(sqlite3.connect(path)) as db:
+                for statement, values in statements:
+                    try:
+                        db.execute(statement, values)
+                    except (sqlite3.Error, UnicodeError):
+                        continue  # SQLite does not take it
+                db.commit()
+            read_by_all(path.parent)
+
+
+def test_ledgers_with_other_bytes(whole):
+    page_size = 4096
+
+    @fuzzed(
+        st.lists(st.tuples(st.integers(0, len(whole) - 1), st.binary(min_size=1, max_size=8)), max_size=6),
+        st.integers(0, 9),
+        most=400,
+    )
+    def fuzz(spots, cut):
+        blob = bytearray(whole)
+        for at, new in spots:
+            blob[at : at + len(new)] = new
+        with tempfile.TemporaryDirectory() as folder:
+            path = laid(folder, bytes(blob[: len(blob) - (cut * page_size // 3 if cut > 5 else 0)]))
+            for table in ("rounds", "clients", "participations"):
+                try:
+                    read(path, table)
+                    read_run(path)
+                except (AoiError, *DAMAGE):
+                    continue
+            read_by_all(path.parent)
+
+
+# Files of clients and of the server -------------------------------------------------------------------------------
+
+AGE = {"last": 3, "before": None, "forced": False, "reserved": None}
+BODY = {"version": 1, "seed": 7, "age": AGE, "data": None, "turn": None, "token": None, "promise": None}
+
+
+def test_state_files():
+    import hashlib
+
+    fields = st.dictionaries(st.sampled_from([*BODY, "other"]), json_values, max_size=3)
+    ages = st.dictionaries(st.sampled_from([*AGE, "other"]), json_values, max_size=3)
+    blobs = st.one_of(
+        st.binary(max_size=200),
+        json_values.map(lambda value: json.dumps(value).encode()),
+        st.tuples(fields, ages).map(lambda both: BODY | {"age": AGE | both[1]} | both[0]),
+    )
+
+    @fuzzed(blobs, st.binary(max_size=60), json_values, most=3000)
+    def fuzz(blob, line, value):
+        if isinstance(blob, dict):
+            checksum = hashlib.sha256(json.dumps(blob, sort_keys=True).encode()).hexdigest()
+            blob = json.dumps(blob | {"checksum": checksum}).encode()
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder)
+            (place / "pi.json").write_bytes(blob)
+            state = StateFile(place, "pi").load(5)
+            assert type(state.seed) is int
+            (place / session.FILE).write_bytes(line)
+            assert 0 <= session.back(place / session.FILE) < 2**33
+            (place / "nap").write_bytes(json.dumps(value).encode())
+            told = looks.laid_down(place / "nap")
+            assert told is None or type(told[1]) is int
+            (place / "run").mkdir()
+            (place / "run" / "pi.history").write_bytes(json.dumps(value).encode() + b"\n" + line + b"\n" + blob)
+            history.histories(place, "pi")
+
+
+def test_checkpoints_and_data_files():
+    tensors = {"model/w": np.zeros(2, np.float32), "memory/last": np.zeros(3, np.int64)}
+    about = {"version": "1", "run": "a", "round": "1", "order": '["w"]', "checksum": "0"}
+    good = save(tensors, about)
+    with tempfile.TemporaryDirectory() as folder:
+        np.savez_compressed(
+            f"{folder}/x.npz", train_x=np.zeros((4, 2, 2), np.uint8), train_y=np.arange(4) % 2,
+            test_x=np.zeros((2, 2, 2), np.uint8), test_y=np.arange(2),
+        )  # fmt: skip
+        packed = (Path(folder) / "x.npz").read_bytes()
+
+    spots = st.lists(st.tuples(st.floats(0, 0.999), st.binary(min_size=1, max_size=6)), max_size=5)
+
+    @fuzzed(
+        spots,
+        spots,
+        st.dictionaries(st.sampled_from([*about, "more"]), st.one_of(texts, json_values.map(json.dumps))),
+        most=1500,
+    )
+    def fuzz(first, second, other):
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder)
+            for name, blob, spots_ in (
+                ("model-1.safetensors", good, first),
+                ("model-2.safetensors", save(tensors, about | other), []),
+                ("own.npz", packed, second),
+            ):
+                changed = bytearray(blob)
+                for at, new in spots_:
+                    start = int(at * len(changed))
+                    changed[start : start + len(new)] = new
+                (place / name).write_bytes(bytes(changed))
+            for reader in (
+                lambda: Checkpoints(place).load("a", 1),
+                lambda: Checkpoints(place).load("a", 2),
+                lambda: npz.read(place / "own.npz"),
+            ):
+                try:
+                    reader()
+                except AoiError:
+                    continue
