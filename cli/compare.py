@@ -84,7 +84,7 @@ def compare(
     print(f"\npage: {page}\ncsv:  {table}")
 
 
-def recorded(pattern: str) -> list[Path]:
+def recorded(pattern: str, option: str = "--runs") -> list[Path]:
     """Return the folders of runs that a glob matches, a path or a name under runs/, in order."""
     from aoi_fl.server.folder import LEDGER
 
@@ -100,7 +100,7 @@ def recorded(pattern: str) -> list[Path]:
     folders = next(filter(None, found), [])
     if not folders:
         raise ConfigError(
-            "--runs", pattern, "a glob that matches runs here or under runs/", "Look at their names with ls runs."
+            option, pattern, "a glob that matches runs here or under runs/", "Look at their names with ls runs."
         )
     return folders
 

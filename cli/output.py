@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,8 @@ def _print(title: str, table: Table) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, markup=False, emoji=False)  # names and reasons come from clients
+    if not console.is_terminal and not os.environ.get("COLUMNS"):  # a file or a pipe has no width
+        console.width = max(console.width, console.measure(table, options=console.options.update(width=10_000)).maximum)
     console.print(f"\n{printable(title)}", style="bold")
     console.print(table)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -22,13 +24,17 @@ def report(
 
     Accuracy, who took part, how evenly, beside the theory.
 
-    Each RUN is the folder of a run, or its name under runs/.
+    Each RUN is the folder of a run, or its name under runs/. A glob names several: 'sw-*'.
     """
+    from aoi_fl.cli.compare import recorded
     from aoi_fl.report import page
+    from aoi_fl.report.runs import find
 
+    named = [[run] if find(run).exists() or not glob.has_magic(run) else map(str, recorded(run, "RUN")) for run in runs]
+    chosen = list(dict.fromkeys(chain.from_iterable(named)))
     with waiting("Drawing"):
-        path = page.write(runs, output)
+        path = page.write(chosen, output)
     if as_json:
-        print_json({"page": str(path), "runs": runs})
+        print_json({"page": str(path), "runs": chosen})
     else:
         print(path)

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import shlex
 import sys
 from contextlib import nullcontext
 from enum import StrEnum
@@ -194,7 +195,8 @@ def conclude(folder: Path, as_json: bool) -> None:
         with shown(folder.name):
             columns, rows = key_numbers([outcome])
         print_table(folder.name, columns, rows)
-        print(f"\nresults: {folder}\npage:    aoi report {folder}")
+        place = shlex.quote(str(folder))
+        print(f"\nresults: {place}\npage:    aoi report {place}")
     if outcome.status != "completed":
         why = outcome.about.get("reason", "see the messages above")
         print(f"aoi: the run is {outcome.status}, not completed: {why}.", file=sys.stderr)

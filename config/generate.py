@@ -12,7 +12,7 @@ from aoi_fl.config.policies import KEYS, OWN, POLICIES, users_of
 _IMAGE = ("data-dir", "model-dir", "runs-dir")  # folders of the image, which a cluster does not set
 # What a cluster sets where .env says nothing, and why.
 _CLUSTER = {
-    "num-clients": ("4", ""),
+    "num-clients": ("5", ""),
     "clients-per-round": ("2", ""),
     "join-timeout": ("180", "containers of a busy machine take their time"),
 }

@@ -14,6 +14,7 @@ from aoi_fl.science import load
 
 _MOST_BINS = 60
 _DOTTED = " The dotted line is the theory."
+_MARGIN = 0.02  # of a power of ten, beyond the outermost ticks
 _DECADES = [float(f"{m}e{e}") for e in range(-6, 1) for m in (1, 2, 5)]
 
 
@@ -43,14 +44,14 @@ def intervals(settings: Sequence[Setting]) -> Chart | None:
         label = settings[i].label
         number = [_binned(_lengths(count), width, len(first)) for count in found]
         shares = [(middle, each / each.sum()) for each in number]
-        drawn = curve(i, "measured" if alone else label, shares, hover)
+        drawn = curve(i, "measured" if alone else label, shares, hover, most=1.0)
         if alone and len(found) == 1:  # bars of several settings would hide each other, and those of seeds their band
             drawn[-1] |= {"type": "bar", "marker": {"color": colour(i), "opacity": 0.75}}
             del drawn[-1]["mode"], drawn[-1]["line"]
         data += drawn
         columns.append(f"{label}: intervals")
         table.append(plain(np.sum(number, axis=0).astype(np.int64)))
-        for column, values in numbers(f"{label}: share", shares).items():
+        for column, values in numbers(f"{label}: share", shares, most=1.0).items():
             columns.append(column)
             table.append(list(values.values()))
         if (policy := theory.law(settings[i].first)) is not None:
@@ -90,16 +91,15 @@ def deviation(settings: Sequence[Setting]) -> Chart | None:
         if not measured:
             continue
         curves = [(list(found), list(found.values())) for found in measured]
-        drawn = [(windows, _drawable(values)) for windows, values in curves]
         label = "measured" if alone else setting.label
-        data += curve(i, label, drawn, "T = %{x}: %{y:.4f}", mode="lines+markers")
+        data += curve(i, label, curves, "T = %{x}: %{text}", mode="lines+markers")
         table |= numbers(f"{setting.label}: measured", curves)
         if (policy := theory.law(setting.first)) is not None:
             theories += 1
             windows = list(measured[0])
             expected = theory.window_deviation(policy, windows)
             name = "theory" if alone else f"{setting.label}, theory"
-            data.append(theory_line(i, name, windows, _drawable(expected), "T = %{x}: %{y:.4f}"))
+            data.append(theory_line(i, name, windows, expected, "T = %{x}: %{text}"))
             table |= numbers(f"{setting.label}: theory", [(windows, expected)])
     if not data:
         return None
@@ -109,31 +109,35 @@ def deviation(settings: Sequence[Setting]) -> Chart | None:
     ) + (_DOTTED if theories else "")
     note += refreshes([run for setting in settings for run in setting.runs])
     x = {"type": "log", "tickvals": list(load.WINDOWS)}
-    drawn_values = [v for trace in data if "fill" not in trace for v in trace["y"] if v is not None]
-    for trace in data:
-        if "fill" in trace:  # a logarithmic axis has no room for the end of a band that is below zero
-            trace["y"] = [max(v, _DECADES[0]) if v is not None else None for v in trace["y"]]
-    ticks = {"tickvals": _DECADES, "ticktext": [f"{tick:g}" for tick in _DECADES]}
-    y = {"type": "log", "range": _range(np.array(drawn_values))} | ticks
+    values = [v for trace in data if "fill" not in trace for v in trace["y"] if v is not None]
+    range_ = _range(np.array([value for value in values if value > _DECADES[0]]))
+    floor = 10 ** (range_[0] + _MARGIN)
+    if zeros := any(value <= _DECADES[0] for value in values):
+        note += " A perfectly even load, 0, is drawn on the lowest line, as a logarithmic axis has no place for it."
+    for trace in data:  # nor for the end of a band at zero
+        trace["text"] = ["" if v is None else f"{v:.4f}" for v in trace["y"]]
+        trace["y"] = [v if v is None else max(v, floor) for v in trace["y"]]
+    names = {tick: f"{tick:g}" for tick in _DECADES} | ({_nearest(floor): "0"} if zeros else {})
+    y = {"type": "log", "range": range_, "tickvals": list(names), "ticktext": list(names.values())}
     form = layout("window T in rounds", "√Var(Y)/T", x=x, y=y, showlegend=alone)
     columns = list(table.values())
     listed = [[w, *(column.get(w) for column in columns)] for w in load.WINDOWS]
     return Chart("deviation", "Evenness over time", note, data, form, ["window T", *table], listed)
 
 
-def _drawable(values: list[float]) -> NDArray[np.float64]:
-    """Return the values with NaN for the zeros of a perfectly even load, which a logarithmic axis cannot show."""
-    return np.array([value if value > _DECADES[0] else np.nan for value in values])
+def _nearest(value: float) -> float:
+    """Return the tick that a value lies on."""
+    return min(_DECADES, key=lambda tick: abs(tick - value))
 
 
 def _range(values: NDArray[np.float64]) -> list[float]:
     """Return the powers of ten between which a logarithmic axis runs: from tick to tick, so that two are labelled."""
     if not values.size:
-        return [-1.0, 0.0]
+        return [-1.0 - _MARGIN, _MARGIN]
     ticks = np.array([*_DECADES, 10.0])
     low = int(np.searchsorted(ticks, values.min(), side="right")) - 1
     high = max(int(np.searchsorted(ticks, values.max())), low + 1)
-    return [float(np.log10(ticks[max(low, 0)])) - 0.02, float(np.log10(ticks[high])) + 0.02]
+    return [float(np.log10(ticks[max(low, 0)])) - _MARGIN, float(np.log10(ticks[high])) + _MARGIN]
 
 
 def _rows(columns: list[list[Any]]) -> list[list[Any]]:

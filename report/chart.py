@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from aoi_fl.report.seeds import Curve, average
 
@@ -84,17 +84,23 @@ def line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str, **more: A
     return trace | more
 
 
-def curve(run: int, label: str, curves: Sequence[Curve], hover: str, **more: Any) -> list[dict[str, Any]]:
-    """Return a setting's line: of several seeds their mean, with the band of its 95 % interval below."""
+def curve(
+    run: int, label: str, curves: Sequence[Curve], hover: str, *, most: float = np.inf, **more: Any
+) -> list[dict[str, Any]]:
+    """Return a setting's line: of several seeds their mean, with the band of its 95 % interval below.
+
+    ``most`` is the largest value that is possible; a quantity that is never below 0 has its band end there.
+    """
     if len(curves) == 1:
         return [line(run, label, *curves[0], hover, **more)]
     x, mean, half = average(curves)
     x = x.astype(np.int64) if (x == np.rint(x)).all() else x
+    low, high = ends(curves, mean, half, most)
     band = {
         "type": "scatter",
         "mode": "lines",
         "x": [*plain(x), *plain(x[::-1])],
-        "y": [*plain(mean + half), *plain((mean - half)[::-1])],
+        "y": [*plain(high), *plain(low[::-1])],
         "line": {"width": 0, "color": colour(run)},
         "fill": "toself",
         "fillcolor": colour(run),
@@ -105,14 +111,32 @@ def curve(run: int, label: str, curves: Sequence[Curve], hover: str, **more: Any
     return [band, line(run, label, x, mean, f"{hover} ± %{{customdata:.2g}}", customdata=plain(half), **more)]
 
 
-def numbers(label: str, curves: Sequence[Curve]) -> dict[str, dict[Any, Any]]:
+def ends(
+    curves: Sequence[Curve], mean: NDArray[np.float64], half: NDArray[np.float64], most: float = np.inf
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return both ends of an interval, within what is possible: (m,) each.
+
+    Examples
+    --------
+    >>> ends([([1], [90.0]), ([1], [99.0])], np.array([94.5]), np.array([57.2]), most=100)
+    (array([37.3]), array([100.]))
+    >>> ends([([1], [0.1]), ([1], [0.2])], np.array([0.15]), np.array([0.64]))
+    (array([0.]), array([0.79]))
+    """
+    values = np.concatenate([np.asarray(y, dtype=np.float64) for _, y in curves])
+    least = 0.0 if np.nanmin(values, initial=np.inf) >= 0 else -np.inf
+    return np.maximum(mean - half, np.minimum(least, mean)), np.minimum(mean + half, np.maximum(most, mean))
+
+
+def numbers(label: str, curves: Sequence[Curve], *, most: float = np.inf) -> dict[str, dict[Any, Any]]:
     """Return a curve's numbers by its column of the table and its x; of several seeds mean and ends of the interval."""
     if len(curves) == 1:
         x, y = curves[0]
         return {label: dict(zip(plain(x), plain(y), strict=True))}
     x, mean, half = average(curves)
-    ends = {"mean": mean, "from": mean - half, "to": mean + half}
-    return {f"{label}: {what}": dict(zip(plain(x), plain(values), strict=True)) for what, values in ends.items()}
+    low, high = ends(curves, mean, half, most)
+    found = {"mean": mean, "from": low, "to": high}
+    return {f"{label}: {what}": dict(zip(plain(x), plain(values), strict=True)) for what, values in found.items()}
 
 
 def rows(columns: Sequence[dict[Any, Any]]) -> list[list[Any]]:

@@ -54,8 +54,8 @@ def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
     for i, setting in enumerate(overlaid):
         curves = [known for run in setting.runs if (known := _known(run, measure))]
         if curves:
-            data += curve(i, setting.label, curves, f"round %{{x}}: %{{y:.4g}}{measure.unit}")
-            table |= numbers(f"{measure.axis}, {setting.label}", curves)
+            data += curve(i, setting.label, curves, f"round %{{x}}: %{{y:.4g}}{measure.unit}", most=measure.most)
+            table |= numbers(f"{measure.axis}, {setting.label}", curves, most=measure.most)
     if not data:
         return None
     listed = rows(list(table.values()))

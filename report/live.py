@@ -91,6 +91,8 @@ class Live:
         try:
             with shown(folder.name):
                 runs = [load(folder, folder.name)]
+                if not runs[0].rounds and not runs[0].config and not runs[0].policy:
+                    return _said(folder.name, f"Waiting for the run {folder.name}: it has not begun yet.")
                 charts = figures(runs)
                 for chart in charts:
                     chart.layout["uirevision"] = "live"  # a reader's zoom stays

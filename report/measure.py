@@ -53,6 +53,11 @@ class Measure:
         shares = self.unit and not np.nanmax(values, initial=0.0, where=np.isfinite(values)) > 1
         return self.scale * values if shares else values
 
+    @property
+    def most(self) -> float:
+        """The largest value that is possible, as it is shown."""
+        return 100.0 if self.unit else np.inf
+
     def end(self, run: Run) -> float | None:
         """Return the last value that a run has; None where it has none."""
         values = run.column(f"test_{self.field}")

@@ -55,7 +55,8 @@ def public(key: str, value: Any) -> str:
     if key == "clock":  # one file, two of them, or none
         return ",".join(PurePath(part).name for part in str(value).split(","))
     text = str(value)
-    return f"npz:{PurePath(text).name}" if key == "dataset" and text.startswith("npz:") else text
+    kind, colon, path = text.partition(":")
+    return f"{kind}:{PurePath(path).name}" if key == "dataset" and colon else text
 
 
 def without_paths(text: str) -> str:

@@ -97,10 +97,11 @@ def sentences(settings: Sequence[Setting]) -> list[str]:
         spread, t = float(values.std(ddof=1)), quantile(count)
         half = t * spread / np.sqrt(count)
         mean = float(values.mean())
+        low, high = max(mean - half, 0.0), min(mean + half, main.most)  # what is possible
         unit, alone = main.unit, t * spread * np.sqrt(1 + 1 / count)
         said.append(
             f"{setting.label}: {main.name} at the end {mean:.4g}{unit} in the mean, 95 % interval "
-            f"[{mean - half:.4g}, {mean + half:.4g}]; single seeds from {values.min():.4g} to {values.max():.4g}. One "
+            f"[{low:.4g}, {high:.4g}]; single seeds from {values.min():.4g} to {values.max():.4g}. One "
             f"seed alone says it to ±{alone:.2g}{unit}: what differs by less between two runs may be chance."
         )
     single = [setting.label for setting in settings if len(setting.runs) == 1]

@@ -10,6 +10,7 @@ from aoi_fl.report.in_time import InTime
 from aoi_fl.report.measure import Measure
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Setting
+from aoi_fl.server.observe import duration
 
 _POINTS = 60  # of a curve
 _HOUR = 3600.0
@@ -23,7 +24,7 @@ def _cell(show: Callable[[InTime], str]) -> Callable[[Run], str]:
 
 
 NUMBERS: Mapping[str, Callable[[Run], str]] = {
-    "simulated hours": _cell(lambda found: f"{found.seconds / _HOUR:.4g}"),
+    "simulated time": _cell(lambda found: duration(found.seconds)),
     "simulated seconds a round, mean": _cell(lambda found: f"{found.seconds_a_round:.4g}"),
     "device-hours of work": _cell(lambda found: f"{found.worked / _HOUR:.4g}"),
     "of them in vain": _cell(lambda found: f"{found.wasted / _HOUR:.4g} ({found.wasted_share:.1%})"),
@@ -50,8 +51,8 @@ def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
                 latest = np.searchsorted(clock[known], marks[begun], side="right") - 1
                 curves.append((np.round(marks[begun] / _HOUR, 4), measure.scaled(value)[known][latest]))
         if curves:
-            data += curve(i, setting.label, curves, f"%{{x:.2f}} h: %{{y:.4g}}{measure.unit}")
-            table |= numbers(f"{measure.axis}, {setting.label}", curves)
+            data += curve(i, setting.label, curves, f"%{{x:.2f}} h: %{{y:.4g}}{measure.unit}", most=measure.most)
+            table |= numbers(f"{measure.axis}, {setting.label}", curves, most=measure.most)
     if not data:
         return None
     return Chart(

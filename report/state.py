@@ -87,6 +87,8 @@ def tell(folder: Path, about: Mapping[str, Any], rounds: Sequence[Mapping[str, A
     about : the ledger's ``run`` table, read before this call
     rounds : the last rows of its ``rounds``, ascending
     """
+    if not about and not rounds:
+        return State("waiting", "the run has not begun yet")
     name = status(folder, about)
     if name != "running":
         return State(name, str(about.get("reason") or ""))

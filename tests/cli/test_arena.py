@@ -154,8 +154,8 @@ def test_what_is_wrong_with_the_devices_is_said_and_a_run_in_vain_is_named(tmp_p
     assert "a round wants 78 clients, and of 100 there are" in few.stderr
     vain = arena("--quick", "--seeds", "1", "--policies", "oldest-age", "-c", "train-timeout=1.5", "-c", "until=10",
                  "--out", "vain", cwd=tmp_path)  # fmt: skip
-    assert vain.returncode == 2 and "oldest-age, seed 1: not one update could be used" in vain.stderr
-    assert "train-timeout, 1.5 s" in vain.stderr
+    assert vain.returncode == 2 and "train-timeout (1.5 s of simulated time)" in vain.stderr
+    assert "oldest-age" in vain.stderr
 
 
 def test_another_file_of_the_same_name_is_another_arena(tmp_path):

@@ -1,0 +1,206 @@
+"""Numbers, paths and states as a reader expects them: nothing impossible, nothing lost, nothing to guess."""
+
+import shlex
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from fastapi.testclient import TestClient
+
+from aoi_fl.cli.run import conclude
+from aoi_fl.docker import log
+from aoi_fl.flower.control import RunState
+from aoi_fl.report import balance, chart, figures, page, seeds, site, summary
+from aoi_fl.report.glance import glance
+from aoi_fl.report.provenance import command, public
+from aoi_fl.report.runs import Run, load, load_all
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.server.ledger import Ledger
+from aoi_fl.strategies.records import Participation, RoundRecord
+
+ROOT = Path(__file__).parents[2]
+
+
+def play(folder: Path, seed: int = 1, learned: float = 0.5, stride: int = 4, **about: object) -> Path:
+    """Record twelve rounds in which clients, as many as the stride is long, take part in turn."""
+    folder.mkdir(parents=True)
+    opened = Ledger(folder / "ledger.sqlite")
+    config = {"policy": "random", "num-clients": stride, "num-server-rounds": 12, "seed": seed} | about
+    opened.note(run=folder.name, config=config, policy={"kind": "random", "clients": stride}, status="completed")
+    for t in range(1, 13):
+        part = Participation(t % stride, f"c{t % stride}", "trained", age=3, weight=1.0)
+        values = {"test_accuracy": learned, "test_loss": 1 - learned, "clock": 60.0 * t}
+        opened.add_round(RoundRecord(t, float(t), 1.0, trained=1, participations=[part], **values))
+    opened.close()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("dataset", "shown"),
+    [("npz:x.npz", "npz:x.npz"), ("npz:/home/me/x.npz", "npz:x.npz"), ("npz:../a b/x.npz", "npz:x.npz"),
+     ("npz:~/x.npz", "npz:x.npz"), ("digits", "digits"), ("csv:/data/y.csv", "csv:y.csv")],
+)  # fmt: skip
+def test_a_data_file_is_shown_by_its_name_once(dataset, shown):
+    assert public("dataset", dataset) == shown
+    run = Run("r", {"config": {"policy": "random", "dataset": dataset}}, [], [], [])
+    assert "npz:npz:" not in summary.sentence(run) + command(run)
+
+
+@pytest.mark.parametrize("value", [7.889e-31, -2.2e-16, 1e-13, 0.0, -0.0])
+def test_what_rounding_leaves_of_zero_is_zero(value):
+    assert summary._number(value) == "0"
+    assert summary._number(1e-6) == "1e-06" and summary._number(-0.5) == "-0.5"
+
+
+@pytest.mark.parametrize("ends", [(0.9, 1.0), (0.01, 0.2), (0.0, 1.0)])
+def test_intervals_and_bands_stay_within_what_is_possible(ends, tmp_path):
+    runs = load_all([str(play(tmp_path / f"s{i}", seed=i, learned=end)) for i, end in enumerate(ends)])
+    settings = seeds.settings(runs)
+    assert len(settings) == 1
+    bands = [trace for chart_ in figures.figures(runs) for trace in chart_.data if "fill" in trace]
+    assert len(bands) >= 3
+    assert all(value is None or value >= 0 for trace in bands for value in trace["y"])
+    (accuracy,) = [c for c in figures.figures(runs) if c.name == "test-accuracy"]
+    assert max(max(trace["y"]) for trace in accuracy.data) <= 100
+    assert all(0 <= value <= 100 for row in accuracy.rows for value in row[1:])
+    (text,) = seeds.sentences(settings)
+    low, high = (float(part) for part in text.split("[")[1].split("]")[0].split(","))
+    assert 0 <= low <= high <= 100
+
+
+def test_a_band_below_zero_is_left_where_values_are():
+    """A loss may be negative: its band is not cut at zero."""
+    low, _ = chart.ends([([1], [-1.0]), ([1], [2.0])], np.array([0.5]), np.array([19.0]))
+    assert low.tolist() == [-18.5]
+
+
+def test_a_perfectly_even_load_is_drawn_and_said(tmp_path):
+    runs = load_all([str(play(tmp_path / "even", stride=5)), str(play(tmp_path / "uneven", policy="other"))])
+    for shown in (runs[:1], runs):
+        found = balance.deviation(seeds.settings(shown))
+        low, high = found.layout["yaxis"]["range"]
+        (even,) = [trace for trace in found.data if "theory" not in trace["name"] and "0.0000" in trace["text"]]
+        assert None not in even["y"] and all(10**low <= value <= 10**high for value in even["y"])
+        assert "0" in found.layout["yaxis"]["ticktext"] and "perfectly even" in found.note
+        zero = found.layout["yaxis"]["tickvals"][found.layout["yaxis"]["ticktext"].index("0")]
+        assert min(even["y"]) == pytest.approx(zero)
+        assert 0 in [row[1] for row in found.rows]
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(720.0, "12 min 00 s"), (45.0, "45 s"), (12_345.0, "3 h 25 min")])
+def test_simulated_time_is_shown_as_people_say_it(seconds, shown, tmp_path):
+    folder = play(tmp_path / "clocked")
+    with closing(sqlite3.connect(folder / "ledger.sqlite")) as db:
+        db.execute("UPDATE rounds SET clock = ? * round / 12", (seconds,))
+        db.commit()
+    _, rows = summary.key_numbers([load(folder, "clocked")])
+    assert ["simulated time", shown] in rows
+
+
+def aoi(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "aoi_fl.cli.start", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+
+
+def test_a_report_takes_a_glob_of_names(tmp_path):
+    for seed in (1, 2, 3):
+        play(tmp_path / "runs" / f"sw-{seed}", seed=seed)
+    play(tmp_path / "runs" / "other")
+    play(tmp_path / "runs" / "odd-[1]")
+    done = aoi("report", "sw-*", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = Path(tmp_path, done.stdout.strip()).read_text()
+    assert all(f"sw-{seed}" in text for seed in (1, 2, 3)) and "other" not in text.split("<main")[1].split("</main")[0]
+    assert aoi("report", "runs/sw-[12]", "sw-3", cwd=tmp_path).returncode == 0
+    assert aoi("report", "odd-[1]", cwd=tmp_path).returncode == 0  # a name comes before a pattern
+    missing = aoi("report", "nothing-*", cwd=tmp_path)
+    assert missing.returncode == 2 and "nothing-*" in missing.stderr
+
+
+def test_a_printed_command_can_be_pasted(tmp_path, capsys):
+    folder = play(tmp_path / "my runs" / "it's one")
+    conclude(folder, as_json=False)
+    printed = capsys.readouterr().out
+    (line,) = [line for line in printed.splitlines() if line.startswith("page:")]
+    assert shlex.split(line)[1:] == ["aoi", "report", str(folder)]
+
+
+def test_a_run_that_has_not_begun_is_waited_for(tmp_path):
+    """What a cluster's page is asked for first: the folder, and a ledger with tables and nothing in them."""
+    (tmp_path / "first").mkdir()
+    Ledger(tmp_path / "first" / "ledger.sqlite").close()
+    assert glance(tmp_path / "first").state.name == "waiting"
+    client = TestClient(site.application(str(tmp_path / "first")))
+    answer = client.get("/content")
+    assert "Waiting for the run first" in answer.json()["main"] and answer.headers["State"] == "waiting"
+    assert "unnamed" not in answer.text and "nknown" not in answer.text
+    assert 'aoi_run_state{state="waiting"} 1.0' in client.get("/metrics").text
+    assert page.render([load(play(tmp_path / "second"), "second")])
+
+
+def test_a_table_in_a_pipe_is_as_wide_as_it_needs(tmp_path):
+    folder = play(tmp_path / "runs" / "one")
+    opened = Ledger(folder / "ledger.sqlite")
+    from aoi_fl.strategies.records import ClientRecord
+
+    long = "a reason that is much too long for eighty columns, " * 3
+    opened.add_clients([ClientRecord(0, "a-client-with-a-long-name", 1, 100)])
+    opened.add_round(RoundRecord(13, 1.0, 1.0, participations=[Participation(0, "a", "failed", reason=long)]))
+    opened.close()
+    done = subprocess.run(
+        [sys.executable, "-m", "aoi_fl.cli.start", "clients", "one"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, env={"PATH": "", "LANG": "C.UTF-8"},
+    )  # fmt: skip
+    assert done.returncode == 0 and any("a-client-with-a-long-name" in line and long.strip() in line for line in
+                                        done.stdout.splitlines())  # fmt: skip
+
+
+def test_a_cluster_does_not_move_in_lock_step():
+    """With n a multiple of k the optimal table is a fixed turn: 0 1, 2 3, 0 1, …"""
+    client = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]["client"]
+    submit = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]["submit"]
+    n = int(client["deploy"]["replicas"].split(":-")[1].rstrip("}"))
+    k = int(submit["environment"]["AOI_CLIENTS_PER_ROUND"].split(":-")[1].rstrip("}"))
+    assert (n, n % k) == (5, 1)
+    kustomization = (ROOT / "deploy/kubernetes/kustomization.yaml").read_text()
+    assert f"AOI_NUM_CLIENTS={n}" in kustomization and f"#AOI_NUM_CLIENTS={n}" in (ROOT / ".env.example").read_text()
+
+
+class Served:
+    """A Control API with runs and their logs."""
+
+    def __init__(self, *runs: int) -> None:
+        self._runs = runs
+
+    def runs(self) -> list[RunState]:
+        return [RunState(run, "finished", "completed", "") for run in self._runs]
+
+    def log(self, run_id: int) -> str:
+        return f"INFO: line of run {run_id}\n"
+
+
+def test_the_log_of_the_newest_run_is_printed(capsys):
+    assert log.show(Served(3, 7)) == 0
+    assert capsys.readouterr().out == "INFO: line of run 7\n"
+    assert log.show(Served()) == 2
+    assert "no run yet" in capsys.readouterr().out
+
+
+def test_the_guide_sends_no_reader_to_an_empty_log():
+    guide = (ROOT / "docs/deployment.md").read_text()
+    assert "logs superexec" not in guide and "python -m aoi_fl.docker.log" in guide
+    assert "joins with the next run" in (ROOT / "docs/faq.md").read_text()
+
+
+def test_an_unknown_glob_is_named_by_its_place(tmp_path, monkeypatch):
+    from aoi_fl.cli.compare import recorded
+
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError) as found:
+        recorded("x-*", "RUN")
+    assert (found.value.key, found.value.value) == ("RUN", "x-*")
