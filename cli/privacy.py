@@ -73,7 +73,7 @@ def privacy(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Show the epsilon of a private run under a policy, and the error of its noise.
+    """Show the epsilon of a private run, and its noise.
 
     A client takes part at least b rounds apart, at most K times. Noise with up to b bands costs less accuracy.
     """
