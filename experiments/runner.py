@@ -119,8 +119,10 @@ def _load(datasets: Sequence[str], folder: Path) -> None:
             data.load(dataset, folder, download=False)
         except ConfigError as error:
             raise MissingDataError(
-                f"{error} aoi reproduce looks where --data-dir points and downloads nothing by itself: `aoi run -c "
-                f"dataset={dataset} -c data-dir={folder}` fetches it where there is a network."
+                f"data set {dataset}",
+                error.value,
+                error.allowed,
+                f"Set --data-dir to its folder, or download it: aoi run -c dataset={dataset} -c data-dir={folder}",
             ) from error
 
 

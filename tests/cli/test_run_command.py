@@ -268,7 +268,7 @@ def test_a_rate_too_small_for_a_table_is_refused_before_there_is_a_folder(aoi, k
 
 def test_a_budget_says_how_many_take_part(aoi, keys):
     status, _, err = aoi(*command(keys | {"policy": "wics"}), "--per-round", str(PER_ROUND))
-    one_paragraph(status, err, [f"clients-per-round is {PER_ROUND}", "policy wics", "its budget", "leave it out"])
+    one_paragraph(status, err, [f"clients-per-round is {PER_ROUND}", "policy wics", "its budget", "Leave it out"])
 
 
 def test_a_key_of_other_policies_is_refused_also_where_it_says_the_default(aoi, keys):
