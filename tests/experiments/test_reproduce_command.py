@@ -131,7 +131,7 @@ def test_all_leaves_out_what_has_no_data_before_playing_any_of_it(aoi, tmp_path,
     assert output.split() == ["out/start.md", "out/README.md"]
     assert (tmp_path / "out" / "start.md").is_file()
     status, _, errors = aoi("reproduce", "wics-budget", "--data-dir", only_mnist)
-    assert status == 2 and "fashion-mnist is not in" in errors
+    assert status == 2 and "data set fashion-mnist" in errors
 
 
 @pytest.mark.parametrize("name", ["wics-learning", "wics-budget"])
