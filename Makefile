@@ -68,6 +68,7 @@ docs: install
 
 # The pictures of README and of the site, from runs of the default task that are played for them; needs a Chromium.
 pictures: install
+	$(BIN)/python docs/images/load.py
 	$(BIN)/python docs/images/take.py
 
 # The range of Flower: the oldest, the one that is deployed, and the newest that installs, each in an environment of its own.

@@ -10,13 +10,35 @@ from typing import Any
 
 from aoi_fl.flower.superlink import Addresses, free_ports
 from benchmarks.base import Skipped
-from benchmarks.processes import programs
+from benchmarks.processes import Programs, programs
 
 OURS, FLOWERS = (sys.executable, "-m", "aoi_fl.client.supernode"), ("flower-supernode",)
-_NAME = "bench"
+CONNECTION = "bench"
 _PATIENCE = 600.0  # seconds for one run
 _FIRST_LOOK = 10.0  # seconds until the first look at how a run is; then twice as long, and so on
 _START = 60.0  # seconds until a SuperLink listens
+
+
+@contextmanager
+def started(nodes: Sequence[Sequence[str]], config: str = "") -> Iterator[Programs]:
+    """Start a SuperLink and a SuperNode with each of the commands; yield the programs, which submit to ``CONNECTION``.
+
+    ``config`` is added to the configuration of every node, in Flower's syntax.
+    """
+    with programs() as running:
+        addresses = Addresses.free()
+        (running.folder / "config.toml").write_text(addresses.connection(CONNECTION))
+        superlink = running.start(
+            "flower-superlink",
+            "--insecure",
+            "--disable-runtime-dependency-installation",
+            *addresses.of_superlink(),
+        )
+        running.await_ports(superlink, [addresses.control], _START)
+        for i, (command, port) in enumerate(zip(nodes, free_ports(len(nodes)), strict=True)):
+            about = f"--node-config=partition-id={i} num-partitions={len(nodes)} {config}".rstrip()
+            running.start(*command, "--insecure", *addresses.of_supernode(port), about)
+        yield running
 
 
 @contextmanager
@@ -26,23 +48,12 @@ def deployment(nodes: Sequence[Sequence[str]]) -> Iterator[Callable[[Path, str],
     Yields a function that runs an app there, with settings in Flower's syntax, and returns what its ServerApp wrote, as
     JSON, to the file that its run key ``out`` names. It raises Skipped if that does not come.
     """
-    with programs() as running:
-        out, addresses = running.folder / "found.json", Addresses.free()
-        (running.folder / "config.toml").write_text(addresses.connection(_NAME))
-        superlink = running.start(
-            "flower-superlink",
-            "--insecure",
-            "--disable-runtime-dependency-installation",
-            *addresses.of_superlink(),
-        )
-        running.await_ports(superlink, [addresses.control], _START)
-        for i, (command, port) in enumerate(zip(nodes, free_ports(len(nodes)), strict=True)):
-            config = f"--node-config=partition-id={i} num-partitions={len(nodes)}"
-            running.start(*command, "--insecure", *addresses.of_supernode(port), config)
+    with started(nodes) as running:
+        out = running.folder / "found.json"
 
         def submit(app: Path, settings: str) -> Any:
             out.unlink(missing_ok=True)
-            run = running.submit(app, _NAME, f'{settings} out="{out}"'.strip())
+            run = running.submit(app, CONNECTION, f'{settings} out="{out}"'.strip())
             why, pause = "", _FIRST_LOOK
             deadline, look = time.monotonic() + _PATIENCE, time.monotonic() + pause
             while not (found := out.read_text() if out.exists() else ""):
@@ -50,7 +61,7 @@ def deployment(nodes: Sequence[Sequence[str]]) -> Iterator[Callable[[Path, str],
                     raise Skipped(f"the deployment did not finish: {why}. {running.said(600)}")
                 time.sleep(0.5)
                 if time.monotonic() > look:  # seldom: the command itself takes a second or two
-                    why = running.end_of(run, _NAME)
+                    why = running.end_of(run, CONNECTION)
                     if time.monotonic() > deadline:
                         why = f"it took longer than {_PATIENCE:g} s"
                     look, pause = time.monotonic() + pause, 2 * pause

@@ -98,27 +98,8 @@ class Steps(Bookkeeping):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
         """Begin the round: call the roll, choose the clients, and return the messages that carry the model to them."""
-        if self.options.late_rounds and not self._last:
-            raise ConfigError(
-                "late_rounds",
-                self.options.late_rounds,
-                f"0 in another loop than {type(self).__name__}.start, which hands no late reply on",
-                "Leave it out, or call start.",
-            )
-        if self.options.serve_average and not self._last:
-            raise ConfigError(
-                "serve_average",
-                self.options.serve_average,
-                f"0 in another loop than {type(self).__name__}.start, which evaluates the model that it has",
-                "Leave it out, or call start.",
-            )
-        if isinstance(self._aggregation, ByPrivateMean) and not self._last:
-            raise ConfigError(
-                "aggregation",
-                "PrivateMean",
-                f"left out in another loop than {type(self).__name__}.start, whose number of rounds is unknown",
-                "Call start.",
-            )
+        if not self._last:
+            self._refuse_in_another_loop()
         self._refuse_another_run(server_round)
         self._settle(arrays)
         self._judge_first()
@@ -133,6 +114,18 @@ class Steps(Bookkeeping):
             self._sieve = Sieve(options.arrayrecord_key, options.weighted_by_key, grid.run.run_id)
             judge_replies(grid, self._judged)
         return self._train_messages(plan, arrays, config, grid)
+
+    def _refuse_in_another_loop(self) -> None:
+        """Refuse, where another loop than our ``start`` plays the rounds, what only ours can do."""
+        start, leave = f"{type(self).__name__}.start", "Leave it out, or call start."
+        options, private = self.options, isinstance(self._aggregation, ByPrivateMean)
+        for key, value, allowed, why, remedy in (
+            ("late_rounds", options.late_rounds, "0", "which hands no late reply on", leave),
+            ("serve_average", options.serve_average, "0", "which evaluates the model that it has", leave),
+            ("aggregation", "PrivateMean" * private, "left out", "whose number of rounds is unknown", "Call start."),
+        ):
+            if value:
+                raise ConfigError(key, value, f"{allowed} in another loop than {start}, {why}", remedy)
 
     def _make_plan(self, round_: int, arrays: ArrayRecord, grid: Grid, *, second_attempt: bool = False) -> Plan:
         """Have the policy select clients, and note what that says of the round."""

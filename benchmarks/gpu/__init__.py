@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from safetensors.numpy import load_file
 
-from aoi_fl.flower.superlink import Addresses, free_ports
 from aoi_fl.learning import data as datasets
 from aoi_fl.learning import partition
 from aoi_fl.learning.task import Task
@@ -27,12 +26,11 @@ from aoi_fl.science.errors import AoiError
 from aoi_fl.server.folder import LEDGER, MODEL
 from aoi_fl.server.ledger import read_run
 from benchmarks.base import ROOT, Row, Skipped
-from benchmarks.processes import programs
-from benchmarks.superlink import OURS
+from benchmarks.superlink import CONNECTION, OURS, started
 
 CLIENTS, STEPS, BATCH, RATE, SEED = 2, 2, 50, 0.1, 1
 _APART = 1e-4  # between an update made on a GPU and on a CPU: the convolutions multiply in TF32 there
-_START, _RUN = 60.0, 150.0  # seconds for a SuperLink, for a run
+_RUN = 150.0  # seconds for a run
 PROCESSES = (1, 16)
 
 
@@ -79,16 +77,7 @@ def _apart(one: dict[str, Any], other: dict[str, Any]) -> float:
 @contextmanager
 def _superlink(data: Path) -> Iterator[Callable[[str, Path], None]]:
     """Yield a function that runs this project's app, with settings, on a SuperLink with two of our SuperNodes."""
-    with programs() as running:
-        addresses = Addresses.free()
-        (running.folder / "config.toml").write_text(addresses.connection("bench"))
-        superlink = running.start(
-            "flower-superlink", "--insecure", "--disable-runtime-dependency-installation", *addresses.of_superlink()
-        )
-        running.await_ports(superlink, [addresses.control], _START)
-        for i, port in enumerate(free_ports(CLIENTS)):
-            node = f'--node-config=partition-id={i} num-partitions={CLIENTS} data-dir="{data}"'
-            running.start(*OURS, "--insecure", *addresses.of_supernode(port), node)
+    with started([OURS] * CLIENTS, f'data-dir="{data}"') as running:
         fixed = (
             f'dataset="mnist" data-dir="{data}" model="cnn" policy="random" num-clients={CLIENTS} '
             f"clients-per-round={CLIENTS} num-server-rounds=1 local-steps={STEPS} batch-size={BATCH} "
@@ -96,10 +85,10 @@ def _superlink(data: Path) -> Iterator[Callable[[str, Path], None]]:
         )
 
         def submit(settings: str, folder: Path) -> None:
-            run, deadline = running.submit(ROOT, "bench", f"{fixed} {settings}"), time.monotonic() + _RUN
+            run, deadline = running.submit(ROOT, CONNECTION, f"{fixed} {settings}"), time.monotonic() + _RUN
             while (status := _status(folder)) in ("", "running"):
                 if time.monotonic() > deadline:
-                    why = running.end_of(run, "bench") or f"it took longer than {_RUN:g} s"
+                    why = running.end_of(run, CONNECTION) or f"it took longer than {_RUN:g} s"
                     raise Skipped(f"the run did not finish: {why}. {running.said()}")
                 time.sleep(0.5)
             if status != "completed":

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.replay import Dealt, dealt
-from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
+from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, MnistStudy
 from aoi_fl.science.meetings import pairs_met
 from aoi_fl.science.rates import equal_rates
 from aoi_fl.science.selection import RandomSelector, Selector
@@ -56,7 +56,7 @@ def _over(text: str, policy: str, wanted: int, base: str, bound: float, cases: S
     return Hypothesis(text, tuple(Contrast(case, policy, "accuracy", wanted, base, bound) for case in cases))
 
 
-class Cohorts(Study):
+class Cohorts(MnistStudy):
     """Systematic participation with cohorts of 1, 5 and 15 clients, spread, jittered and sorted by label."""
 
     name = "cohorts"
@@ -79,10 +79,6 @@ class Cohorts(Study):
         _over("Jitter adds accuracy to spread phases in cohorts of 15", _JITTERED, 1, _SPREAD, 0.0, cases[2:]),
     )  # fmt: skip
     planned, first = 10, 36
-
-    def datasets(self, options: Options) -> tuple[str, ...]:
-        """Return MNIST; a quick look takes the digits."""
-        return ("digits" if options.quick else "mnist",)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the run keys that all units share."""

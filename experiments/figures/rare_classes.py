@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.replay import Dealt, dealt
-from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
+from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, MnistStudy
 from aoi_fl.learning.examples import Examples
 from aoi_fl.science import draws
 from aoi_fl.science.f3ast import F3ast
@@ -65,7 +65,7 @@ def _higher(policy: str, text: str) -> Hypothesis:
     )
 
 
-class RareClasses(Study):
+class RareClasses(MnistStudy):
     """Six policies on clients that are available in 5 to 90 % of the rounds, by their most frequent label."""
 
     name = "rare-classes"
@@ -89,10 +89,6 @@ class RareClasses(Study):
         _higher(_OORT, "Oort"),
     )
     planned, first = 20, 101
-
-    def datasets(self, options: Options) -> tuple[str, ...]:
-        """Return MNIST; a quick look takes the digits."""
-        return ("digits" if options.quick else "mnist",)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the run keys that all units share."""

@@ -8,7 +8,7 @@ import numpy as np
 from aoi_fl.experiments.figures.unequal import split_of
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.replay import dealt
-from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
+from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, MnistStudy
 from aoi_fl.science.selection import RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy
 
@@ -28,7 +28,7 @@ def _pays(split: str) -> Hypothesis:
     )
 
 
-class Regularity(Study):
+class Regularity(MnistStudy):
     """Systematic participation and random selection of 2, 5 and 15 clients a round, at equally many updates."""
 
     name = "regularity"
@@ -55,10 +55,6 @@ class Regularity(Study):
         ),
     )
     planned, first = 10, 301
-
-    def datasets(self, options: Options) -> tuple[str, ...]:
-        """Return MNIST; a quick look takes the digits."""
-        return ("digits" if options.quick else "mnist",)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the run keys that all units share."""

@@ -169,8 +169,7 @@ class ReportedChoice(AgeAwareStrategy):
     """
 
     def __init__(self, per_round: int, candidates: int = 0, **settings: Any) -> None:
-        selector = PowerOfChoice(per_round, seed_of(settings), candidates or 2 * per_round)
-        super().__init__(_power_of_choice(self, selector, evaluates=False), **settings)
+        super().__init__(_power_of_choice(self, per_round, candidates, settings, evaluates=False), **settings)
 
 
 class AskedChoice(AgeAwareStrategy):
@@ -186,8 +185,7 @@ class AskedChoice(AgeAwareStrategy):
     """
 
     def __init__(self, per_round: int, candidates: int = 0, **settings: Any) -> None:
-        selector = PowerOfChoice(per_round, seed_of(settings), candidates or 2 * per_round)
-        super().__init__(_power_of_choice(self, selector, evaluates=True), **settings)
+        super().__init__(_power_of_choice(self, per_round, candidates, settings, evaluates=True), **settings)
 
 
 class OortSelection(AgeAwareStrategy):
@@ -273,8 +271,11 @@ def _policy(
     return SelectorPolicy(selector, selector.per_round, traits, describe=described, evaluates=evaluates)
 
 
-def _power_of_choice(strategy: AgeAwareStrategy, selector: PowerOfChoice, *, evaluates: bool) -> SelectorPolicy:
-    traits = PolicyTraits(selector.per_round, sizes="optional", sizes_for="the draw of candidates")
+def _power_of_choice(
+    strategy: AgeAwareStrategy, per_round: int, candidates: int, settings: Mapping[str, Any], *, evaluates: bool
+) -> SelectorPolicy:
+    selector = PowerOfChoice(per_round, seed_of(settings), candidates or 2 * per_round)
+    traits = PolicyTraits(per_round, sizes="optional", sizes_for="the draw of candidates")
     return _policy(strategy, selector, traits, {"candidates": selector.candidates}, evaluates=evaluates)
 
 
