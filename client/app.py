@@ -15,7 +15,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from numpy.typing import NDArray
 
 from aoi_fl.client.envelope import ask_of
-from aoi_fl.client.freshness import DriftingStream, Fixed, Folder, Mislabelled, blend
+from aoi_fl.client.freshness import Fixed, Folder, Mislabelled, blend
 from aoi_fl.client.identity import Identity, identity, run_folder
 from aoi_fl.client.participation import ClientApp
 from aoi_fl.learning.npz import count_examples
@@ -76,8 +76,6 @@ def make_source(context: Context, ask: Ask) -> Fixed | Folder:
         case "mislabelled":
             own = 1.0 if row is None else float(row[0].staleness[row[1]])
             return Mislabelled(*base, rate=settings.mislabel_rate * own, cap=settings.mislabel_cap)
-        case "stream":
-            return DriftingStream(*base, degrees=settings.drift_degrees, window=settings.stream_window)
         case _:
             return Fixed(*base)
 

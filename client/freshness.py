@@ -1,10 +1,9 @@
 """A data set with an age: where a client's examples come from, and what staleness does to them.
 
-Three sources behind one interface, after Xu et al. 2024, whose clients renew their data for a payment:
+Two sources behind one interface, after Xu et al. 2024, whose clients renew their data for a payment:
 
-Mislabelled    the paper's emulation: the older the data, the more of its labels are wrong
-DriftingStream the newest window of a stream whose distribution moves: no label is falsified, yet old windows mislead
-Folder         an edge client's own file, its age read from the clock, renewed by a command of the operator's
+Mislabelled  the paper's emulation: the older the data, the more of its labels are wrong
+Folder       an edge client's own file, its age read from the clock, renewed by a command of the operator's
 
 Ages are in rounds; Δ is the age after the round's decision, 0 for data refreshed in this very round. So where only the
 selected train (trains=selected), all training data have Δ = 0 and the emulated staleness never shows; it hurts where
@@ -111,32 +110,6 @@ class Mislabelled(Fixed):
         labels = task.data.train_y[self.indices].astype(np.int64)  # a copy
         labels[wrong] = (labels[wrong] + shift[wrong]) % task.data.classes
         return task.examples(self.indices, labels=labels)
-
-
-@dataclass(frozen=True)
-class DriftingStream(Fixed):
-    """A window of a stream that turns: an image collected in round u is seen at an angle of ``degrees``·u.
-
-    The stream draws from the client's own images. The model is judged by images of the present round.
-
-    Attributes
-    ----------
-    degrees : what a round adds to the angle
-    window : images in a window, 0 for as many as the client has
-    """
-
-    keeps = True
-
-    degrees: float = 1.0
-    window: int = 0
-
-    def examples(self, task: "Task", round_: int, age: int) -> "Examples":
-        """Return the window collected in the round of the last refresh."""
-        collected = round_ - age
-        size = min(self.window or len(self.indices), len(self.indices))
-        rng = generator(self.seed, collected, f"stream/{self.number}")
-        window = rng.choice(self.indices, size, replace=False)
-        return task.examples(window, angle=self.degrees * collected)
 
 
 @dataclass(frozen=True)

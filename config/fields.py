@@ -1,11 +1,12 @@
 """A key of a run: one field of a group, from which its documentation and its checks derive."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
 
+from aoi_fl.config.former import present
 from aoi_fl.science.errors import NAMES
 
 Value = bool | int | float | str
@@ -48,6 +49,11 @@ class Group(BaseModel):
     model_config = ConfigDict(
         alias_generator=kebab, populate_by_name=True, frozen=True, extra="ignore", defer_build=True
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _under_present_names(cls, values: Any) -> Any:
+        return present(values) if isinstance(values, Mapping) else values
 
     @classmethod
     def table(cls) -> Iterator[tuple[str, FieldInfo]]:

@@ -37,14 +37,12 @@ class Task(Group):
     partition: Literal["iid", "dirichlet"] = key("iid", "how examples are divided among clients")
     alpha: float = key(0.6, "concentration of `partition=dirichlet`", ge=0.001, le=MILLION)
     sizes: str = key("equal", "examples per client of an IID partition: `equal`, `zipf:A` or `uniform:LO:HI`")
-    staleness: Literal["none", "mislabelled", "stream"] = key(
-        "none", "what age does to data: labels become wrong, or images turn",
+    staleness: Literal["none", "mislabelled"] = key(
+        "none", "what age does to data: labels become wrong",
         see="only `wics`, `abs`, `maxpack` and `random-budget` refresh data; under other policies data only age",
     )  # fmt: skip
     mislabel_rate: float = key(0.05, "share of labels that become wrong per round of age", ge=0, le=1)
     mislabel_cap: float = key(0.9, "largest share of wrong labels", ge=0, le=1)
-    drift_degrees: float = key(1.0, "degrees by which images turn per round", ge=0, le=360)
-    stream_window: int = key(0, "images in the window of `staleness=stream`; 0: all of the client", ge=0, le=10**9)
     discount: float = key(
         0.0, "weight γ of replaced data per round of age; 0: replaced data are not used", ge=0, le=1,
         see="Xu et al. 2024, Section 7; under a budget, with `staleness`",

@@ -1,13 +1,11 @@
-"""Examples as tensors: a data set's, some of them, turned, and sets of them put together."""
+"""Examples as tensors: a data set's, some of them, and sets of them put together."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import torch
-import torch.nn.functional as functional
 from numpy.typing import NDArray
 
 from aoi_fl.learning.data import Dataset
@@ -24,16 +22,6 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.y)
-
-
-def turned(x: torch.Tensor, angle: float) -> torch.Tensor:
-    """Return images (n, C, H, W) turned anticlockwise by an angle in degrees, edges repeated into the corners."""
-    if angle == 0:
-        return x
-    cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
-    turn = torch.tensor([[cosine, -sine, 0.0], [sine, cosine, 0.0]], dtype=x.dtype, device=x.device)
-    grid = functional.affine_grid(turn.expand(1, 2, 3), [1, *x.shape[1:]], align_corners=False)
-    return functional.grid_sample(x, grid.expand(len(x), -1, -1, -1), padding_mode="border", align_corners=False)
 
 
 def joined(parts: Sequence[tuple[Examples, float]]) -> Examples:

@@ -35,10 +35,6 @@ class TaskSettings(Task, Training):
                 f"none for {self.dataset}, which has numbers as targets and no classes to swap",
                 "Leave it out.",
             )
-        if self.staleness == "stream" and not images:
-            raise ConfigError(
-                "staleness", "stream", f"another for {self.dataset}, a table without images to turn", "Leave it out."
-            )
         if self.augment == CROP_FLIP and not images:
             raise ConfigError(
                 "augment", self.augment, f"none for {self.dataset}, a table without images to move", "Leave it out."

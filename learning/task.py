@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -13,7 +13,7 @@ from aoi_fl.config.groups import BFLOAT16, CROP_FLIP
 from aoi_fl.learning import batched, data, models, own_model, sgd, stacked, working
 from aoi_fl.learning.augment import cropped_and_flipped
 from aoi_fl.learning.cautions import inputs
-from aoi_fl.learning.examples import Examples, chosen, joined, tensors, turned
+from aoi_fl.learning.examples import Examples, chosen, joined, tensors
 from aoi_fl.learning.form import Form
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError
@@ -81,9 +81,7 @@ class Task:
             models.build(self.model, self.form, seed=self.seed, zeros=self.zeros, folder=self.model_dir)
         )
 
-    def examples(
-        self, indices: NDArray[np.int64], *, labels: NDArray[np.int64] | None = None, angle: float = 0.0
-    ) -> Examples:
+    def examples(self, indices: NDArray[np.int64], *, labels: NDArray[np.int64] | None = None) -> Examples:
         """Return some of the training images.
 
         Parameters
@@ -92,8 +90,6 @@ class Task:
             Which ones, (n,).
         labels
             In place of the data set's own, (n,) in the order of ``indices``.
-        angle
-            Degrees by which the images are turned.
 
         Raises
         ------
@@ -107,8 +103,7 @@ class Task:
                 f"the server's data set {self.form}, and here it is {self.data.form}",
                 "Copy the server's data set.",
             )
-        found = chosen(self.data, indices, labels, sgd.device(self.device))
-        return replace(found, x=turned(found.x, angle))
+        return chosen(self.data, indices, labels, sgd.device(self.device))
 
     def examples_from(self, path: str) -> Examples:
         """Return a client's own examples from an npz file with the arrays x and y."""
@@ -254,10 +249,10 @@ class Task:
         room = room or (torch.cuda.get_device_properties(device).total_memory // 4 if cuda else 2**30)
         return max(1, room // stacked.bytes_a_client(model, self.form.shape, batch_size))
 
-    def evaluate_test(self, arrays: Mapping[str, NDArray[np.float32]], angle: float = 0.0) -> tuple[float, float]:
-        """Return mean loss and metric of the model on the test images, turned by an angle in degrees."""
+    def evaluate_test(self, arrays: Mapping[str, NDArray[np.float32]]) -> tuple[float, float]:
+        """Return mean loss and metric of the model on the test images."""
         _, test = tensors(self.data, sgd.device(self.device))
-        return self.evaluate(arrays, Examples(turned(test.x, angle), test.y))
+        return self.evaluate(arrays, test)
 
     def evaluate(self, arrays: Mapping[str, NDArray[np.float32]], examples: Examples) -> tuple[float, float]:
         """Return mean loss and metric of the model on some examples: ``form.metric`` says which metric it is."""

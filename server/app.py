@@ -204,8 +204,7 @@ def _central_evaluation(
     def evaluate(round_: int, arrays: ArrayRecord) -> MetricRecord | None:
         if round_ % config.evaluate_every and not ending():
             return None
-        angle = config.drift_degrees * round_ if config.staleness == "stream" else 0.0
-        loss, value = task.evaluate_test(from_record(arrays), angle)
+        loss, value = task.evaluate_test(from_record(arrays))
         metrics = {"loss": loss, task.form.metric: value}
         if round_ == 0:
             ledger.note(**{f"initial_{name}": value for name, value in metrics.items()})

@@ -16,8 +16,6 @@ _BELONGS = (
     ("alpha", "partition", "dirichlet"),
     ("mislabel-rate", "staleness", "mislabelled"),
     ("mislabel-cap", "staleness", "mislabelled"),
-    ("drift-degrees", "staleness", "stream"),
-    ("stream-window", "staleness", "stream"),
 )
 
 
@@ -112,7 +110,7 @@ def _unused(config: RunKeys) -> Iterator[ConfigError]:
             yield refuse(key, why, f"Leave it out, or set {other} to {wanted}.")
     if config.discount and (config.staleness == "none" or not budgeted):
         why = "data do not age" if config.staleness == "none" else f"policy {config.policy} refreshes no data"
-        remedy = "Leave it out, or set staleness to mislabelled or stream under a budgeted policy."
+        remedy = "Leave it out, or set staleness to mislabelled under a budgeted policy."
         yield refuse("discount", f"{why}, so nothing is replaced", remedy)
     if budgeted and (config.partition != "iid" or config.sizes != "equal"):
         why = f"under policy {config.policy} clients-file or the drawn instance sets each client's images"

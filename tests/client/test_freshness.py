@@ -1,4 +1,4 @@
-"""Data with an age: what the three sources do with it, and that a client keeps count of it."""
+"""Data with an age: what the two sources do with it, and that a client keeps count of it."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
-from aoi_fl.client.freshness import DriftingStream, Fixed, Folder, Mislabelled, blend
+from aoi_fl.client.freshness import Fixed, Folder, Mislabelled, blend
 from aoi_fl.client.member import Member
 from aoi_fl.flower import messages
 from aoi_fl.science.age import ClientAge
@@ -30,9 +30,9 @@ class Shown:
 
     data = SimpleNamespace(classes=CLASSES, train_y=LABELS)
 
-    def examples(self, indices, *, labels=None, angle=0.0):
+    def examples(self, indices, *, labels=None):
         labels = LABELS[indices] if labels is None else labels
-        return SimpleNamespace(indices=np.asarray(indices), labels=np.asarray(labels), angle=angle)
+        return SimpleNamespace(indices=np.asarray(indices), labels=np.asarray(labels))
 
     def examples_from(self, path):
         return SimpleNamespace(path=Path(path))
@@ -84,25 +84,6 @@ def test_wrong_labels_are_a_function_of_client_seed_and_round_of_the_refresh():
 def test_data_from_before_the_run_are_mislabelled_too():
     found = wrong(Mislabelled(INDICES, first_age=6), round_=1, age=7)[0]
     assert len(found) == round(0.35 * len(INDICES))
-
-
-# Drifting stream -----------------------------------------------------------------------------------------------------
-
-
-def test_the_stream_shows_the_window_of_the_refresh_at_that_rounds_angle_with_true_labels():
-    source = DriftingStream(INDICES, number=2, seed=1, degrees=3.0, window=20)
-    for round_, age in ((5, 0), (9, 4), (30, 25)):
-        shown = source.examples(TASK, round_, age)
-        assert shown.angle == 15.0 * (round_ - age) / 5
-        assert len(set(shown.indices.tolist())) == 20 and set(shown.indices) <= set(INDICES)
-        assert (shown.labels == LABELS[shown.indices]).all()
-        assert shown.indices.tolist() == source.examples(TASK, round_ + 1, age + 1).indices.tolist()
-    newer, older = (source.examples(TASK, 9, age).indices.tolist() for age in (0, 1))
-    assert newer != older
-    assert source.examples(TASK, 1, 3).angle == -6.0  # from before the run: a first age hurts as well
-    whole = DriftingStream(INDICES, window=0).examples(TASK, 4, 1).indices
-    assert sorted(whole) == INDICES.tolist()
-    assert len(DriftingStream(INDICES, window=10**6).examples(TASK, 4, 1).indices) == len(INDICES)
 
 
 # A client's own folder -----------------------------------------------------------------------------------------------

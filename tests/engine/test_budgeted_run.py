@@ -70,7 +70,7 @@ VARIANTS = {
     "server-selected": {"policy": "wics"},
     "server-all": {"policy": "wics", "trains": "all"},
     "bid-selected": {"policy": "wics", "index_source": "bid"},
-    "bid-all": {"policy": "wics", "index_source": "bid", "trains": "all", "staleness": "stream"},
+    "bid-all": {"policy": "wics", "index_source": "bid", "trains": "all", "staleness": "mislabelled"},
     "abs-bid": {"policy": "abs", "index_source": "bid"},
     "maxpack-bid": {"policy": "maxpack", "index_source": "bid"},
     "random": {"policy": "random-budget"},

@@ -1,12 +1,10 @@
-"""The task's examples: relabelled, turned, a client's own, put together; and evaluation on turned images."""
+"""The task's examples: relabelled, a client's own, put together."""
 
 import numpy as np
 import pytest
 import torch
-from scipy import ndimage
 
 from aoi_fl.learning import data
-from aoi_fl.learning.examples import Examples, turned
 from aoi_fl.learning.form import Form
 from aoi_fl.learning.npz import count_examples, read_examples
 from aoi_fl.learning.task import Task
@@ -20,38 +18,12 @@ def task():
     return Task("digits", "data", "lr", "cpu", seed=3)
 
 
-def images(n=3, channels=2, size=9):
-    return torch.from_numpy(np.random.default_rng(0).random((n, channels, size, size), np.float32))
-
-
-@pytest.mark.parametrize("size", [8, 9])
-def test_quarter_turns_are_exact_and_anticlockwise(size):
-    x = images(size=size)
-    for quarters in (1, 2, 3, -1, 5):
-        wanted = np.rot90(x.numpy(), quarters, axes=(2, 3))
-        np.testing.assert_allclose(turned(x, 90.0 * quarters).numpy(), wanted, atol=1e-5)
-    assert turned(x, 0.0) is x
-    np.testing.assert_allclose(turned(x, 360.0).numpy(), x.numpy(), atol=1e-5)
-
-
-@pytest.mark.parametrize("angle", [1.0, 17.0, -33.5, 60.0, 133.0])
-def test_any_angle_is_scipys_rotation(angle):
-    x = images(size=11)
-    wanted = ndimage.rotate(x.numpy().astype(np.float64), angle, axes=(3, 2), reshape=False, order=1, mode="nearest")
-    wrong_way = ndimage.rotate(x.numpy(), -angle, axes=(3, 2), reshape=False, order=1, mode="nearest")
-    found = turned(x, angle).numpy()
-    np.testing.assert_allclose(found, wanted, atol=1e-4)
-    assert np.abs(found - wrong_way).max() > 0.01
-
-
 def test_examples_are_the_data_sets_images_in_the_order_asked_for(task):
     found = task.examples(INDICES)
     np.testing.assert_array_equal(found.x.numpy(), task.data.train_x[INDICES])
     assert found.y.tolist() == task.data.train_y[INDICES].tolist()
     assert found.weights is None and len(found) == 4
-    other = task.examples(INDICES, labels=np.array([9, 8, 7, 6]), angle=30.0)
-    assert other.y.tolist() == [9, 8, 7, 6]
-    np.testing.assert_array_equal(other.x.numpy(), turned(found.x, 30.0).numpy())
+    assert task.examples(INDICES, labels=np.array([9, 8, 7, 6])).y.tolist() == [9, 8, 7, 6]
     assert task.examples(INDICES).y.tolist() == found.y.tolist()  # the data set itself is as it was
 
 
@@ -68,7 +40,7 @@ def test_images_that_are_not_there_are_refused(indices, task):
 
 
 def test_sets_are_joined_in_order_each_with_its_weight(task):
-    first, second = task.examples(INDICES[:1]), task.examples(INDICES[1:], angle=45.0)
+    first, second = task.examples(INDICES[:1]), task.examples(INDICES[1:])
     both = Task.join([(first, 1.0), (second, 0.25)])
     np.testing.assert_array_equal(both.x.numpy(), np.concatenate([first.x.numpy(), second.x.numpy()]))
     assert both.y.tolist() == [*first.y.tolist(), *second.y.tolist()]
@@ -85,17 +57,6 @@ def test_weights_say_how_much_an_image_counts_in_training(task):
     share = 10 * 1.0 / (10 * 1.0 + 30 * 0.2)
     for key, value in both.items():
         np.testing.assert_allclose(value, share * one[key] + (1 - share) * two[key], atol=1e-5)
-
-
-def test_the_test_images_are_turned_for_evaluation(task):
-    arrays = task.initial_arrays()
-    arrays, _ = task.train(
-        arrays, task.examples(np.arange(1500)), round_=1, client=0, learning_rate=0.5, batch_size=10, seed=1, epochs=3
-    )
-    by_hand = Examples(turned(torch.from_numpy(task.data.test_x), 40.0), torch.from_numpy(task.data.test_y))
-    assert task.evaluate_test(arrays, 40.0) == task.evaluate(arrays, by_hand)
-    straight, askew = task.evaluate_test(arrays)[1], task.evaluate_test(arrays, 40.0)[1]
-    assert straight > 0.85 > askew + 0.2  # a model learnt from straight images is lost on turned ones
 
 
 # A client's own file -------------------------------------------------------------------------------------------------

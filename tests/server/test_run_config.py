@@ -55,9 +55,10 @@ def test_auto_and_zero_are_the_data_sets_own():
         ({"policy": "random", "rates": "size"}, "rates", "size", "left out"),
         ({"alpha": 0.3}, "alpha", 0.3, "partition is iid"),
         ({"mislabel-rate": 0.1}, "mislabel-rate", 0.1, "staleness is none"),
-        ({"staleness": "mislabelled", "stream-window": 9}, "stream-window", 9, "staleness is mislabelled"),
+        ({"stream-window": 9}, "stream-window", None, "run key"),
+        ({"staleness": "stream"}, "staleness", "stream", "mislabelled"),
         ({"discount": 0.5}, "discount", 0.5, "data do not age"),
-        ({"discount": 0.5, "staleness": "stream"}, "discount", 0.5, "policy markov-optimal"),
+        ({"discount": 0.5, "staleness": "mislabelled"}, "discount", 0.5, "policy markov-optimal"),
         ({"discount": 0.5, "policy": "wics"}, "discount", 0.5, "data do not age"),
         (
             {"policy": "pow-d", "clients-per-round": 10, "over-selection": 2, "candidates": 15},

@@ -152,7 +152,7 @@ def test_what_makes_no_sense_is_refused():
     with refused("sensitivities", "guessed"):
         BudgetedRefresh(BudgetedSelector(40.0), 4, sensitivities="guessed")
     with refused("staleness-rates", "own"):
-        RunConfig.parse(RUN | {"staleness": "stream"})
+        RunConfig.parse(RUN | {"staleness": "none"})
     with refused("sensitivities", "bound"):
         RunConfig.parse(RUN | {"sensitivities": "bound", "local-steps": 0})
     for kind in ("staleness", "bound"):
