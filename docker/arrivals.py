@@ -7,7 +7,7 @@ from pathlib import Path
 
 import grpc
 
-from aoi_fl.docker.control import Control, read_key
+from aoi_fl.docker.control import Control, read_key, read_pems
 from aoi_fl.flower.control import RunState
 from aoi_fl.science.errors import AoiError, ConfigError, NodesError
 from aoi_fl.wire.files import write_whole
@@ -16,6 +16,8 @@ ENROLMENT = Path("/enrolment")
 AUTHORITY = Path("/pki/trust/ca.crt")
 CONTROL = "superlink-control:9093"
 LOOK = 2.0  # seconds between two looks at the SuperLink
+FORMER = ".former"  # the suffix of a file with the keys that a client has replaced, one a line
+_FORMER_KEYS = 40
 
 _passed_over: dict[Path, str] = {}  # files of keys that are of no use, and why: said once
 
@@ -46,7 +48,34 @@ def _enrol(control: Control, public: Path) -> None:
         return
     if control.register(public):
         say(f"{public.stem} is enrolled")
+    _retire(marker)
     write_whole(marker, key)  # in the place of a link, not where that leads
+
+
+def _retire(marker: Path) -> None:
+    """Keep the key that a client has replaced: the SuperLink may list its last session for an hour."""
+    with suppress(ConfigError):
+        replaced, former = read_key(marker), marker.with_suffix(FORMER)
+        try:
+            lines = read_key(former).splitlines()
+        except ConfigError:
+            lines = []
+        write_whole(former, b"\n".join([*lines, *replaced.splitlines()][-_FORMER_KEYS:]))
+
+
+def connected(control: Control, enrolment: Path = ENROLMENT) -> set[str]:
+    """Return the connected clients, each once: by name, or by node id if its key is not in the enrolment."""
+    names, former = _keys(enrolment, ".pub"), _keys(enrolment, FORMER)
+    nodes = control.online()
+    return {names.get(key, str(node)) for key, node in nodes.items() if key in names or key not in former}
+
+
+def _keys(enrolment: Path, suffix: str) -> dict[bytes, str]:
+    found = dict[bytes, str]()
+    for path in enrolment.glob(f"*{suffix}"):
+        with suppress(ConfigError):
+            found |= dict.fromkeys(read_pems(path), path.stem)
+    return found
 
 
 def _holds(marker: Path, key: bytes) -> bool:
@@ -99,7 +128,7 @@ def await_superlink(control: Control, seconds: float) -> list[RunState]:
 
 
 def await_clients(control: Control, wanted: int, least: int, seconds: float) -> None:
-    """Enrol clients and wait until all are connected; the SuperLink lists the dead for a minute.
+    """Enrol clients and wait until all are connected.
 
     Parameters
     ----------
@@ -115,7 +144,7 @@ def await_clients(control: Control, wanted: int, least: int, seconds: float) -> 
     while True:
         try:
             enrol(control)
-            found = control.online()
+            found = len(connected(control))
         except grpc.RpcError:  # the SuperLink is being restarted
             found = 0
         if found != told:

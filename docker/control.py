@@ -77,9 +77,9 @@ class Control:
 
         return [path for path in public_keys if not known(path)]
 
-    def online(self) -> int:
-        """Return how many clients are connected, as far as the SuperLink knows: it lists one that died for a minute."""
-        return sum(node.status == "online" for node in self._api.nodes())
+    def online(self) -> dict[bytes, int]:
+        """Return key (PEM) and id of each connected node; the SuperLink lists one that died for a minute."""
+        return {node.public_key.strip(): node.node_id for node in self._api.nodes() if node.status == "online"}
 
     def _node(self, public_key: Path) -> NodeState | None:
         pem = _pem(public_key).strip()
@@ -117,12 +117,18 @@ def read_key(public_key: Path) -> bytes:
         raise _unreadable(public_key, error) from None
 
 
-def _pem(public_key: Path) -> bytes:
+def read_pems(public_keys: Path) -> list[bytes]:
+    """Return the keys of a file in OpenSSH's format, one a line, as PEM; ConfigError if one is torn."""
     try:
-        key = serialization.load_ssh_public_key(read_key(public_key))
+        keys = [serialization.load_ssh_public_key(line) for line in read_key(public_keys).splitlines() or [b""]]
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise _unreadable(public_key, error) from None
-    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+        raise _unreadable(public_keys, error) from None
+    form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    return [key.public_bytes(*form).strip() for key in keys]
+
+
+def _pem(public_key: Path) -> bytes:
+    return read_pems(public_key)[0] + b"\n"
 
 
 def _unreadable(public_key: Path, error: Exception) -> ConfigError:

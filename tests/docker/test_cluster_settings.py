@@ -348,6 +348,20 @@ def test_keys_that_the_superlink_has_lost_are_registered_again_but_for_those_tak
     ]  # fmt: skip
 
 
+def test_a_client_with_a_replaced_key_counts_once(superlink: tuple[grpc.Server, Control], tmp_path: Path) -> None:
+    folder, control = tmp_path / "enrolment", superlink[1]
+    for container in range(3):  # each in the place of the one before it
+        pki.make_client_key(tmp_path / f"key-{container}", folder / "client-0.pub")
+        arrivals.enrol(control, folder)
+    pki.make_client_key(tmp_path / "other", tmp_path / "elsewhere.pub")
+    control.register(tmp_path / "elsewhere.pub")
+    assert len(control.online()) == 4  # the SuperLink lists the sessions of the containers that are gone
+    assert arrivals.connected(control, folder) == {"client-0", "4"}
+    pki.make_client_key(tmp_path / "key-0", folder / "client-0.pub")  # the first container is back
+    arrivals.enrol(control, folder)
+    assert arrivals.connected(control, folder) == {"client-0", "4"}
+
+
 def test_the_list_of_clients_survives_a_torn_key_a_misspelt_name_and_a_superlink_that_is_away(
     superlink: tuple[grpc.Server, Control],
     tmp_path: Path,
@@ -413,8 +427,8 @@ class Absent:
             raise grpc.RpcError
         return [RunState(1, "finished", "completed", "")]
 
-    def online(self) -> int:
-        return 2
+    def online(self) -> dict[bytes, int]:
+        return {b"one": 1, b"two": 2}
 
 
 def test_a_superlink_that_is_being_restarted_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

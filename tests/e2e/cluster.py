@@ -74,11 +74,6 @@ class Cluster:
         command = ["docker", "compose", "--env-file", os.devnull, "-p", self.project, *arguments]
         return _run(command, check, timeout, cwd=ROOT, env=self.environment | settings)
 
-    def settle(self) -> None:
-        """End a run that a failed test has left behind, and what it ran on."""
-        if self._stray() or self.is_running(self.container("submit")):
-            self.down()
-
     def is_running(self, container: str) -> bool:
         """Tell whether a container runs, or is there at all."""
         return "running" in self.docker("inspect", "-f", "{{.State.Status}}", container, check=False)

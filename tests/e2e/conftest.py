@@ -26,7 +26,6 @@ def cluster(worker_id: str) -> Iterator[Cluster]:
     number = int(worker_id.removeprefix("gw")) if worker_id.startswith("gw") else 0
     port = int(os.environ.get("AOI_E2E_PORT", _FIRST_PORT)) + number
     made = Cluster(f"aoi-e2e-{number}", AOI_PAGE_PORT=str(port))
-    made.down()
     with open(Path(tempfile.gettempdir()) / "aoi-e2e.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the second process finds it built
         made.compose("build", timeout=600)
@@ -38,5 +37,5 @@ def cluster(worker_id: str) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _settled(cluster: Cluster) -> None:
-    """Begin without what a failed test may have left."""
-    cluster.settle()
+    """Begin without the containers, keys and runs of the file before this one."""
+    cluster.down()
