@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from flwr.app import Context, Message
 
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire import protocol
+from aoi_fl.wire import packing, protocol
 from aoi_fl.wire.protocol import Ask
 
 # By the identity of the context that a user's function is called with, as long as the call lasts.
@@ -20,9 +20,9 @@ _asks: dict[int, Ask] = {}
 
 @contextmanager
 def opened(message: Message, context: Context, ask: Ask) -> Iterator[Message]:
-    """Yield the message without our own record, for functions that get it with this context."""
+    """Yield the message unpacked and without our own record, for functions that get it with this context."""
     handed = copy.copy(message)
-    handed.content = message.content.copy()
+    handed.content = packing.unpack(message.content).copy()
     handed.content.pop(protocol.AOI, None)
     _asks[id(context)] = ask
     try:

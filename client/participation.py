@@ -20,7 +20,7 @@ from aoi_fl.client.compression import Sent, compress_update
 from aoi_fl.client.envelope import opened
 from aoi_fl.client.member import MakeSource, Member
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire import protocol
+from aoi_fl.wire import packing, protocol
 from aoi_fl.wire.arrays import config_key
 from aoi_fl.wire.protocol import FORMER_CLIENT, Answer, Ask, Introduction
 
@@ -93,7 +93,13 @@ class ClientApp(flwr.clientapp.ClientApp):
         return register
 
     def __call__(self, message: Message, context: Context) -> Message:
-        """Answer a question, or train or evaluate if this client takes part."""
+        """Answer a question, or train or evaluate if this client takes part; packed messages get packed replies."""
+        reply = self._respond(message, context)
+        if packing.is_packed(message) and reply.has_content():
+            reply.content = packing.pack(reply.content)
+        return reply
+
+    def _respond(self, message: Message, context: Context) -> Message:
         if not message.has_content() or protocol.AOI not in message.content:
             return self._play(message, context)
         ask = _ask(message)
@@ -183,7 +189,7 @@ class ClientApp(flwr.clientapp.ClientApp):
     def _introduction(self, context: Context, member: Member) -> Introduction:
         about = context.node_config if self._introduce is None else self._introduce(context, member.ask)
         known = {k: about[k] for k in ("num-examples", "payment", "sensitivity") if k in about}
-        return Introduction.read({**known, **member.introduction()})
+        return Introduction.read({**known, **member.introduction(), "packing": packing.FORM})
 
     def _train(self, message: Message, context: Context, member: Member) -> Message:
         answer = member.answer()

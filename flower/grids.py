@@ -40,6 +40,11 @@ def uploads(grid: Grid) -> bool:
     return False
 
 
+def packs(grid: Grid) -> bool:
+    """Tell whether a model is packed for its way: over a network each of its arrays costs several calls."""
+    return uploads(grid)
+
+
 def be_patient(grid: Grid) -> None:
     """Have a grid over gRPC try again what a SuperLink has broken off by an error of its own.
 

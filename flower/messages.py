@@ -60,6 +60,12 @@ def with_content(message: Message, content: RecordDict) -> Message:
     return made
 
 
+def in_error(reply: Message, code: int, reason: str) -> Message:
+    """Return an error in the place of a reply, with its metadata."""
+    made: Message = Message(Error(code, reason), metadata=reply.metadata)  # type: ignore[call-overload]
+    return made
+
+
 def failure(message: Message, reason: str) -> Message:
     """Return the reply of a client whose app raised."""
     return Message(Error(CLIENT_APP_RAISED, reason), reply_to=message)

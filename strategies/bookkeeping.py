@@ -34,6 +34,7 @@ from aoi_fl.strategies.roster import Roster
 from aoi_fl.strategies.serving import ServedModel
 from aoi_fl.strategies.so_far import SoFar, nothing_trained
 from aoi_fl.strategies.stragglers import Stragglers
+from aoi_fl.wire import packing
 from aoi_fl.wire.protocol import Ask
 
 logger = logging.getLogger("flwr")
@@ -63,7 +64,7 @@ class Bookkeeping:
     ) -> None:
         self.policy, self.options, self.observer = policy, options, observer
         self._needs, self._aggregation, self._resume = needs, aggregation, resume
-        self.roster = Roster(resume.clients if resume else (), expected=needs)
+        self.roster = Roster(resume.clients if resume else (), expected=needs, packs=options.packing == packing.AUTO)
         self._clock: Clock = MACHINE
         self._stragglers = Stragglers(options.late_rounds, self.roster)
         self._privacy: Privacy | None = None  # of a private run, from its start on

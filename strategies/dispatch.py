@@ -105,7 +105,7 @@ class Dispatch:
         self._exchange = Exchange(
             grid, self._sent, timeout, one_by_one=one_by_one, ordered=ordered, enough=enough,
             settled=patience.worth(self._kind, self._sent, clock_of(grid), others=self._roster.others_answer),
-            last=patience.doubtful(self._kind), keep=keep,
+            last=patience.doubtful(self._kind), keep=keep, packing=self._roster.packing,
         )  # fmt: skip
         return self._exchange
 

@@ -11,11 +11,14 @@ from itertools import takewhile
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from aoi_fl.flower.grids import uploads
+from aoi_fl.flower.errors import MESSAGE_UNAVAILABLE
+from aoi_fl.flower.grids import packs, uploads
+from aoi_fl.flower.messages import in_error
 from aoi_fl.flower.replies import Replies, batched, send, size_of
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.clock import MACHINE, Clock, clock_of
 from aoi_fl.strategies.uploads import Uploads
+from aoi_fl.wire.packing import PackingError, packed, unpack
 
 _FIRST_WAIT, _LONGEST_WAIT, _GROWTH = 0.005, 0.5, 1.6
 _GRACE = 30.0  # seconds, at most, that a message outlives its deadline
@@ -53,6 +56,7 @@ class Exchange:
     keep : seconds after the deadline in which replies can still be fetched; None: as long again, at most half a minute
     settled : told who has not answered yet, says how many seconds they are worth waiting for; None: until the deadline
     enough : how many updates are wanted; when they have come, nobody is waited for any more. None: all
+    packing : nodes that read packed models
     last : who is not waited for while others are missing; of ``ordered`` replies theirs come after those of the others
 
     Attributes
@@ -73,6 +77,7 @@ class Exchange:
         settled: Callable[[set[int]], float | None] = lambda missing: None,
         enough: int | None = None,
         last: Collection[int] = (),
+        packing: Collection[int] = (),
     ) -> None:
         self._clock = clock_of(grid)
         self._grid = grid
@@ -98,7 +103,8 @@ class Exchange:
         for message in messages.values():
             message.metadata.ttl = life
         everything = list(messages.values())
-        pushed = send(grid, everything, large=one_by_one) if uploads(grid) else set(grid.push_messages(everything))
+        with packed(everything, packing if packs(grid) else ()):
+            pushed = send(grid, everything, large=one_by_one) if uploads(grid) else set(grid.push_messages(everything))
         if batched(grid):
             sizes = {m.metadata.message_id: size_of(m.content) for m in everything if m.has_content()}
             self._replies = Replies(grid, large=one_by_one, sizes=sizes, is_late=self._is_late)
@@ -218,6 +224,7 @@ class Exchange:
             if reply.metadata.reply_to_message_id not in self._pending:
                 continue  # a peer answers twice, or what it was not asked
             self._done(reply)
+            reply = _unpacked(reply)
             yield reply
             del reply  # the next one is decoded when this one is gone
 
@@ -262,6 +269,16 @@ class Exchange:
         if self._ordered and wait:
             return [[next(iter(self._pending))]]
         return [[i] for i in self._pending] if self._one_by_one else [list(self._pending)]
+
+
+def _unpacked(reply: Message) -> Message:
+    """Return a reply with its arrays apart; an error in its place if it cannot be unpacked."""
+    try:
+        if reply.has_content():
+            reply.content = unpack(reply.content)
+        return reply
+    except PackingError as error:
+        return in_error(reply, MESSAGE_UNAVAILABLE, f"its packed arrays cannot be read: {error}")
 
 
 def _same(pair: tuple[str, str]) -> bool:

@@ -6,7 +6,7 @@ What is left out waits for our own step, which drops and names it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from flwr.app import Array, ArrayRecord, Message
@@ -20,9 +20,10 @@ from aoi_fl.wire import protocol
 from aoi_fl.wire.arrays import model_key
 
 
-def judge_replies(grid: Grid, judge: Callable[[list[Message]], list[Message]]) -> None:
+def judge_replies(grid: Grid, judge: Callable[[list[Message]], list[Message]], packing: Collection[int] = ()) -> None:
     """Have a grid's ``send_and_receive`` return what ``judge`` makes of the replies; a later call takes its place.
 
+    ``packing`` are the nodes that read packed models.
     Over a network the messages are sent, and their replies read, as in a round of our own.
     """
 
@@ -31,7 +32,7 @@ def judge_replies(grid: Grid, judge: Callable[[list[Message]], list[Message]]) -
             return judge(list(plain(messages, timeout=timeout)))
         training = any(protocol.category(message.metadata.message_type) == protocol.TRAIN for message in messages)
         seconds = float("inf") if timeout is None else timeout
-        return judge(list(Exchange(grid, dict(enumerate(messages)), seconds, one_by_one=training)))
+        return judge(list(Exchange(grid, dict(enumerate(messages)), seconds, one_by_one=training, packing=packing)))
 
     receive_by(grid, receive)
 

@@ -8,7 +8,7 @@ from flwr.app import MetricRecord, RecordDict
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.records import ClientRecord, Memory
-from aoi_fl.wire import coding, protocol
+from aoi_fl.wire import coding, packing, protocol
 
 # From the accepted replies, stripped of their arrays, and the name of the weighting metric, to one record.
 AggregateMetrics: TypeAlias = Callable[[list[RecordDict], str], MetricRecord]
@@ -41,6 +41,7 @@ class RoundOptions:
     max_empty_rounds : rounds in a row without a usable update after which the run stops; 0: it never does, but for a
         loop of somebody else's that has trained nothing in its first three
     compression : how updates travel, see :mod:`aoi_fl.wire.coding`
+    packing : ``auto`` or ``none``: whether a model travels as one array, see :mod:`aoi_fl.wire.packing`
     weighted_by_key : the metric in which clients report their number of examples
     loss_metric : the metric that is a client's loss where it reports neither ``train_loss`` nor ``loss``
     arrayrecord_key, configrecord_key : the names under which model and configuration travel
@@ -67,6 +68,7 @@ class RoundOptions:
     round_seconds: float = 0.0
     max_empty_rounds: int = 0
     compression: str = coding.NONE
+    packing: str = packing.AUTO
     weighted_by_key: str = "num-examples"
     loss_metric: str = ""
     arrayrecord_key: str = protocol.ARRAYS
@@ -77,6 +79,8 @@ class RoundOptions:
 
     def __post_init__(self) -> None:
         coding.checked(self.compression)
+        if self.packing not in packing.KINDS:
+            raise ConfigError("packing", self.packing, packing.KINDS, "Choose one of these.")
         if not 0 <= self.fraction_evaluate <= 1:
             raise ConfigError("fraction_evaluate", self.fraction_evaluate, "from 0 to 1", "Choose another share.")
         if len({self.arrayrecord_key, self.configrecord_key, protocol.AOI}) < 3:

@@ -12,6 +12,7 @@ from aoi_fl.science.selection import Population
 from aoi_fl.strategies.guard import some_of
 from aoi_fl.strategies.patience import QUESTION, TRAINING, Patience
 from aoi_fl.strategies.records import ClientRecord
+from aoi_fl.wire import packing
 from aoi_fl.wire.protocol import Answer, Introduction
 
 logger = logging.getLogger("flwr")
@@ -34,10 +35,12 @@ class Roster:
     next_round : (n,) int64, the round it has reserved (0: none known)
     payments : (n,) float64, what it declared (NaN: nothing)
     patience : with those that do not answer
+    packing : nodes that read packed models; none unless the run ``packs``
     """
 
-    def __init__(self, known: Iterable[ClientRecord] = (), expected: int = 0) -> None:
-        self._expected = expected
+    def __init__(self, known: Iterable[ClientRecord] = (), expected: int = 0, packs: bool = True) -> None:
+        self._expected, self._packs = expected, packs
+        self.packing: set[int] = set()
         self.records: dict[int, ClientRecord] = {}
         self.available, self.away = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
         self.busy: Collection[int] = ()
@@ -210,7 +213,10 @@ class Roster:
                 continue
             elif old is not None:  # it has started anew; one that a resumed run meets again may rest as before
                 del self._number_of_node[old]
+                self.packing.discard(old)
                 self.patience.forget(number)
+            if self._packs and who.packing == packing.FORM:
+                self.packing.add(node)
             self._number_of_node[node] = number
             self._node_of[number] = node
         self._add(fresh)

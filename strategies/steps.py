@@ -112,7 +112,7 @@ class Steps(Bookkeeping):
         if not self._last:
             options = self.options
             self._sieve = Sieve(options.arrayrecord_key, options.weighted_by_key, grid.run.run_id)
-            judge_replies(grid, self._judged)
+            judge_replies(grid, self._judged, self.roster.packing)
         return self._train_messages(plan, arrays, config, grid)
 
     def _refuse_in_another_loop(self) -> None:

@@ -31,6 +31,7 @@ from aoi_fl.server.checkpoint import Checkpoints
 from aoi_fl.server.ledger import DAMAGE, Ledger, read, read_run
 from aoi_fl.server.resume import check_simulated, recorded_run, take_up
 from aoi_fl.strategies.guard import Refused, check_metrics, read_answer, read_record, read_update, what_failed
+from aoi_fl.wire import packing
 from aoi_fl.wire.protocol import Answer, Ask, Bid, Introduction
 from tests.report.test_malformed_ledgers import play
 
@@ -146,6 +147,33 @@ def test_replies():
     @fuzzed(contents, most=3000)
     def fuzz(content):
         judged(reply_of(RecordDict(content)))
+
+
+rows = st.tuples(
+    names, st.sampled_from(["float32", "", "|O"]), st.lists(st.integers(-1, 2**70), max_size=2), texts,
+    st.integers(-9, 200),
+)  # fmt: skip
+layouts = st.one_of(
+    st.dictionaries(st.sampled_from(["arrays", "w"]), st.lists(rows, max_size=3), max_size=2), json_values
+)
+
+
+def test_packed_replies():
+    @fuzzed(contents, st.one_of(st.none(), layouts.map(json.dumps), texts), st.integers(0, 300), most=3000)
+    def fuzz(content, layout, cut):
+        before = RecordDict(content)
+        whole = packing.pack(before)
+        if whole is not before:
+            assert [*packing.unpack(whole)][: len(before)] == [*before]
+            if layout is not None:
+                whole["aoi"]["packed"] = layout
+            for record in whole.values():
+                if isinstance(record, ArrayRecord) and record:
+                    record["packed"].data = record["packed"].data[:-cut]
+        try:
+            judged(reply_of(packing.unpack(whole)))
+        except packing.PackingError as error:
+            assert len(str(error)) > 10
 
 
 TRACEBACK = """Traceback (most recent call last):

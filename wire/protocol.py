@@ -168,7 +168,8 @@ class Introduction(Record):
 
     ``number`` is its data partition where it has one, ``last_round`` the last
     round of this run in which it took part, ``payment`` and ``sensitivity`` its price and its φ where it has them,
-    ``data_age`` the age of its data before this round's decision.
+    ``data_age`` the age of its data before this round's decision, ``packing`` the packed form of models that it reads
+    (:mod:`aoi_fl.wire.packing`).
     """
 
     name: str
@@ -178,6 +179,7 @@ class Introduction(Record):
     sensitivity: float | None = None
     last_round: int | None = None
     data_age: int | None = None
+    packing: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,151 @@
+"""Packed models in a federation: the same run, bit for bit, and a bad packed reply names its client."""
+
+import copy
+import json
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from flwr.app import ArrayRecord, ConfigRecord
+from flwr.serverapp.strategy import FedAdam, Krum
+
+from aoi_fl.engine.local import LocalGrid
+from aoi_fl.strategies import RandomSelection, exchange
+from aoi_fl.wire import coding, packing, protocol
+from tests.golden import runs as golden
+from tests.strategies.test_compression import HOSTILE, App, Listening, play
+
+AGGREGATIONS = {"mean": None, "adam": FedAdam, "krum": partial(Krum, num_malicious_nodes=0)}
+CASES = [(code, name) for code in coding.KINDS for name in AGGREGATIONS]
+
+
+class Spy(Listening):
+    """A grid that counts the arrays of each message that carries a model, down and up."""
+
+    def push_messages(self, messages):
+        messages = list(messages)
+        self.down = getattr(self, "down", []) + [count for m in messages if (count := arrays_of(m)) is not None]
+        return super().push_messages(messages)
+
+    def pull_messages(self, message_ids):
+        replies = super().pull_messages(message_ids)
+        self.up = getattr(self, "up", []) + [count for r in replies if (count := arrays_of(r)) is not None]
+        return replies
+
+
+def arrays_of(message) -> int | None:
+    found = [len(record) for record in message.content.values() if isinstance(record, ArrayRecord)]
+    return found[0] if message.has_content() and found else None
+
+
+@pytest.fixture
+def far(monkeypatch):
+    pack_in_this_process(monkeypatch)
+
+
+def pack_in_this_process(monkeypatch):
+    """Let grids of this process pack and keep what is pushed, as those over a network do."""
+    push = LocalGrid.push_messages
+    monkeypatch.setattr(exchange, "packs", lambda grid: True)
+    monkeypatch.setattr(LocalGrid, "push_messages", lambda grid, messages: push(grid, list(map(copy.copy, messages))))
+
+
+def sent(folder, compression, aggregation, **more):
+    kind = AGGREGATIONS[aggregation]
+    own = {"min_train_nodes": 1, "min_available_nodes": 1}
+    make = RandomSelection if kind is None else partial(RandomSelection, aggregation=kind(**own))
+    return play(folder, compression, make=make, grid=Spy, **more)
+
+
+def bits(model):
+    return [(name, array.dtype, array.tobytes()) for name, array in model.items()]
+
+
+@pytest.mark.parametrize(("compression", "aggregation"), CASES, ids=["-".join(case) for case in CASES])
+def test_packed_and_unpacked_runs_are_equal(compression, aggregation, tmp_path, monkeypatch):
+    plain, there = sent(tmp_path / "plain", compression, aggregation)
+    pack_in_this_process(monkeypatch)
+    notes, grid = sent(tmp_path / "packed", compression, aggregation)
+    assert set(there.down) == {3} and set(grid.down) == {1} == set(grid.up)
+    assert [r.trained for r in notes.rounds] == [r.trained for r in plain.rounds] == [4] * 3
+    for one, other in zip(plain.models, notes.models, strict=True):
+        assert [(k, v.dtype, v.tobytes()) for k, v in one.items()] == [
+            (k, v.dtype, v.tobytes()) for k, v in other.items()
+        ]
+
+
+LEAN = ["random", "pow-d", "wics-bid", "markov-optimal broadcast", "systematic-size reserve"]
+ROWS = [pytest.param(row, marks=[] if row in LEAN else pytest.mark.slow) for row in golden.POLICIES]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_policy_selects_and_learns_the_same(row, tmp_path, far):
+    expected = json.loads((golden.HERE / "runs.json").read_text())[row]["evaluating"]
+    assert golden.play(row, "evaluating", tmp_path).lines == {int(n): line for n, line in expected.items()}
+
+
+def test_packing_none_and_older_clients_get_each_array(tmp_path, far):
+    class Former(App):
+        def __call__(self, message, context):
+            reply = super().__call__(message, context)
+            if message.metadata.message_type == protocol.HELLO and context.node_config["partition-id"] == HOSTILE:
+                own = dict(reply.content[protocol.AOI])
+                assert own.pop("packing") == packing.FORM
+                reply.content[protocol.AOI] = ConfigRecord(own)
+            return reply
+
+    notes, grid = play(tmp_path / "former", "none", app=Former(), grid=Spy)
+    assert sorted(grid.down[:4]) == [1, 1, 1, 3] and all(r.trained == 4 for r in notes.rounds)
+    _, grid = play(tmp_path / "none", "none", grid=Spy, make=plainly)
+    assert set(grid.down) == {3} == set(grid.up)
+
+
+def plainly(clients, options, **more):
+    return RandomSelection(clients, options=replace(options, packing=packing.NONE), **more)
+
+
+def layout(change):
+    """Return what changes the rows of the layout in a packed reply: name, type, shape, format and length each."""
+
+    def spoil(reply):
+        rows = json.loads(reply.content[protocol.AOI]["packed"])["arrays"]
+        reply.content[protocol.AOI]["packed"] = json.dumps({"arrays": change(rows)})
+
+    return spoil
+
+
+def no_layout(reply):
+    del reply.content[protocol.AOI]["packed"]
+
+
+def other_bytes(reply):
+    array = reply.content["arrays"]["packed"]
+    array.data = array.data[:-1]
+
+
+def as_sent(reply):
+    reply.content = packing.unpack(reply.content)
+
+
+SPOILS = {
+    "a name twice": layout(lambda rows: [rows[0]] * 3),
+    "sizes beyond": layout(lambda rows: [[*row[:4], 10**9] for row in rows]),
+    "names exchanged": layout(lambda rows: [["b", *rows[0][1:]], ["w", *rows[1][1:]], rows[2]]),
+    "slices moved": layout(lambda rows: [[*r[:4], r[4] + d] for r, d in zip(rows, (8, -8, 0), strict=True)]),
+    "an array less": layout(lambda rows: [[*rows[0][:4], sum(row[4] for row in rows)]]),
+    "no layout": no_layout,
+    "a byte less": other_bytes,
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILS.values(), ids=SPOILS)
+def test_a_bad_packed_reply_names_its_client_and_no_other(spoil, tmp_path, far):
+    notes, _ = play(tmp_path, "none", app=App(spoil), rounds=1)
+    (record,) = notes.rounds
+    assert {p.client: p.outcome for p in record.participations if p.outcome != "trained"}.keys() == {HOSTILE}
+    assert (record.trained, record.dropped) == (3, 1)
+
+
+def test_an_unpacked_reply_to_a_packed_message_counts(tmp_path, far):
+    notes, _ = play(tmp_path, "int8", app=App(as_sent), rounds=2)
+    assert [record.trained for record in notes.rounds] == [4, 4]
