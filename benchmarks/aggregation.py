@@ -13,7 +13,7 @@ from aoi_fl.client.state import written_together
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.strategies import RandomSelection, RoundOptions
 from aoi_fl.strategies.aggregation.mean import RunningMean
-from aoi_fl.strategies.guard import read_update
+from aoi_fl.strategies.validation import read_update
 from benchmarks.base import Row, Times, alternate, peak_memory, ratio_row
 from benchmarks.echo import ADD, client_app
 from benchmarks.engines import PARAMETERS, model

@@ -17,8 +17,8 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from aoi_fl.client.state import ClientState, StateFile, written_together
+from aoi_fl.protocol import ParticipationReply
 from aoi_fl.science.age import ClientAge
-from aoi_fl.wire.protocol import Answer
 from benchmarks.base import ROOT, Row, Times, alternate, ratio_row
 
 CLIENTS = 1000
@@ -30,7 +30,7 @@ Real = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 @dataclass(frozen=True, config=ConfigDict(alias_generator=lambda name: name.replace("_", "-")))
 class Read:
-    """:class:`aoi_fl.wire.protocol.Answer`, for pydantic to check."""
+    """:class:`aoi_fl.protocol.ParticipationReply`, for pydantic to check."""
 
     name: Name
     takes_part: Annotated[bool, Field(strict=True)]
@@ -122,10 +122,12 @@ def _states() -> Iterator[Row]:
 
 
 def _records() -> Row:
-    said = [ConfigRecord(Answer(f"client-{i}", i % 3 == 0, i % 17, i).write()) for i in range(CLIENTS)]
+    said = [ConfigRecord(ParticipationReply(f"client-{i}", i % 3 == 0, i % 17, i).write()) for i in range(CLIENTS)]
     read = TypeAdapter(Read).validate_python
     ours, theirs = alternate(
-        lambda: [Answer.read(record) for record in said], lambda: [read(dict(record)) for record in said], repeats=15
+        lambda: [ParticipationReply.read(record) for record in said],
+        lambda: [read(dict(record)) for record in said],
+        repeats=15,
     )
     return ratio_row(f"{CLIENTS} answers read and checked", "pydantic, the same checks", None, ours, theirs)
 

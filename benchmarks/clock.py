@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from aoi_fl.science.clock import RoundClock
-from aoi_fl.science.habits import Habits
 from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.phone_availability import PhoneAvailability
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from benchmarks.base import ROOT, Row, alternate, ratio_row
@@ -34,7 +34,7 @@ def run(data: Path) -> Iterator[Row]:
         f"{what}, of devices that come and go", "the same without a clock", None, generated, without, note=note
     )
     begun = time.perf_counter()
-    devices = Habits().trace(MANY, 1).devices(1.0)
+    devices = PhoneAvailability().trace(MANY, 1).devices(1.0)
     people = Population(np.zeros(MANY, np.int64), np.ones(MANY, np.int64), np.ones(MANY, np.bool_))
     clock = RoundClock(devices, np.ones(MANY), deadline=60.0)
     simulate(MarkovPolicy.optimal(MANY, 1500, 100), people, LONG, 1, clock=clock)

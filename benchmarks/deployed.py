@@ -15,7 +15,7 @@ from flwr.serverapp import Grid
 
 from aoi_fl.strategies.aggregation.mean import RunningMean
 from aoi_fl.strategies.exchange import Exchange
-from aoi_fl.strategies.guard import read_update
+from aoi_fl.strategies.validation import read_update
 from benchmarks.base import Row, Times, peak_memory, ratio_row, stopwatch
 from benchmarks.echo import adding
 from benchmarks.engines import model
@@ -41,7 +41,7 @@ def play(grid: Grid, config: Mapping[str, Any]) -> None:
     times = {"ours": Times([], []), "stock": Times([], []), "stock loop": Times([], [])}
     for _ in range(int(config["rounds"])):
         with stopwatch(times["ours"]):
-            exchange = Exchange(grid, dict(enumerate(_messages(content, ours))), _TIMEOUT, one_by_one=True)
+            exchange = Exchange(grid, dict(enumerate(_messages(content, ours))), _TIMEOUT, sequential=True)
             answered = sum(not reply.has_error() for reply in exchange)
         for which, nodes in (("stock", flowers), ("stock loop", ours)):
             with stopwatch(times[which]):
@@ -75,7 +75,7 @@ def hold(grid: Grid, config: Mapping[str, Any]) -> None:
         messages = {
             i: Message(RecordDict({"arrays": arrays, **adding(i)}), nodes[i % NODES], "train") for i in range(wanted)
         }
-        exchange = Exchange(grid, messages, patience, one_by_one=True)
+        exchange = Exchange(grid, messages, patience, sequential=True)
         for reply in exchange:
             mean.add(read_update(reply, arrays, "num-examples").arrays, 1.0)
             added.append(exchange.client_of(reply) or 0)

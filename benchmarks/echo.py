@@ -4,14 +4,14 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
-from aoi_fl.wire.protocol import Ask
+from aoi_fl.protocol import ParticipationRequest
 
 client_app = ClientApp()
 ADD = "add"
 
 
 @client_app.introduce()
-def introduce(context: Context, ask: Ask) -> dict[str, int]:
+def introduce(context: Context, ask: ParticipationRequest) -> dict[str, int]:
     """Every client has one example."""
     return {"num-examples": 1}
 

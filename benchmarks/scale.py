@@ -14,11 +14,11 @@ from typing import Any
 
 from aoi_fl.client.state import written_together
 from aoi_fl.engine.local import LocalGrid
+from aoi_fl.protocol import RESERVE
 from aoi_fl.server.checkpoint import Checkpoints
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
-from aoi_fl.wire.protocol import RESERVE
 from benchmarks.base import ROOT, Row, Times, peak_memory
 from benchmarks.echo import ADD, client_app
 from benchmarks.engines import model

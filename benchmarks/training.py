@@ -29,6 +29,8 @@ from aoi_fl.engine.worker_pool import Workers
 from aoi_fl.learning import data as datasets
 from aoi_fl.learning import models, partition, sgd
 from aoi_fl.learning.task import Task
+from aoi_fl.protocol import PARTITION_FILE
+from aoi_fl.protocol.arrays import from_record, to_record
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server.checkpoint import Checkpoints
@@ -38,8 +40,6 @@ from aoi_fl.server.ledger import Ledger
 from aoi_fl.server.observe import Recorder
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.records import RoundRecord
-from aoi_fl.wire.arrays import from_record, to_record
-from aoi_fl.wire.protocol import PARTITION_FILE
 from benchmarks.base import ROOT, Row, Skipped, Times, ratio_row, stopwatch
 
 _APART = 0.02  # of the way: what float32 rounding grows to in the rounds measured
@@ -236,7 +236,7 @@ def _all(frame: Frame) -> Iterator[Frame]:
 def _group(path: Path) -> str:
     if path.is_relative_to(ROOT):
         inner = path.relative_to(ROOT)
-        return "waiting for the disk" if inner == Path("wire/files.py") else f"`{inner.parts[0]}/`"
+        return "waiting for the disk" if inner == Path("protocol/files.py") else f"`{inner.parts[0]}/`"
     for package, said in (("torch", "torch"), ("flwr", "Flower's records and messages")):
         if package in path.parts:
             return said

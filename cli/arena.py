@@ -93,7 +93,7 @@ def arena(
 
 def _check_work(work: Path) -> None:
     """Raise ConfigError where runs cannot be kept; leave nothing behind."""
-    from aoi_fl.wire.files import try_writing
+    from aoi_fl.protocol.files import try_writing
 
     made = [folder for folder in (work, *work.parents) if not folder.exists()]
     try:

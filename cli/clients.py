@@ -20,7 +20,7 @@ def clients(
 
     RUN is the folder of a run, or its name under runs/. Reads the ledger only, also while the run goes on.
     """
-    from aoi_fl.report.damage import check
+    from aoi_fl.report.corruption import check
     from aoi_fl.report.runs import find, legible
     from aoi_fl.report.state import look
     from aoi_fl.server import ledger

@@ -110,8 +110,8 @@ def write(runs: Sequence[Run], result: Comparison, folders: Sequence[Path]) -> t
     import csv
     import io
 
+    from aoi_fl.protocol.files import write_whole
     from aoi_fl.report import page
-    from aoi_fl.wire.files import write_whole
 
     names = "\n".join(sorted({folder.name.rpartition("-s")[0] or folder.name for folder in folders}))
     stem = f"compare-{hashlib.blake2b(names.encode(), digest_size=4).hexdigest()}"

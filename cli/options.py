@@ -95,10 +95,10 @@ def rates_by(
     rule: str, sizes: str, file: Path | None, clients: int, per_round: int, seed: int, most: float = 1.0
 ) -> tuple[NDArray[np.float64], int]:
     """Return the clients' rates by a rule, and how many of them are capped at the largest rate."""
+    from aoi_fl.protocol.given_rates import read_rates
     from aoi_fl.science.markov import check_sizes
     from aoi_fl.science.rates import given_rates, make_rates
     from aoi_fl.science.sizes import make_sizes
-    from aoi_fl.wire.given_rates import read_rates
 
     check_sizes(clients, per_round, 0)
     if rule not in (rules := get_args(RateRule)):

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from aoi_fl.protocol.clients import ClientTable
     from aoi_fl.science.names import PhaseRule
     from aoi_fl.science.selection import Selector
     from aoi_fl.science.simulate import Decentralised
-    from aoi_fl.wire.clients import ClientTable
 
 _DEADLINE = 2.0  # seconds, for fedcs without a clock, where the median client takes 1
 
@@ -52,13 +52,13 @@ def make_player(
     ConfigError
         There is no such policy, or none of this n, k, m or d, or its strategy leaves the choice to no selector.
     """
+    from aoi_fl.science.client_stats import drawn_reports
     from aoi_fl.science.f3ast import F3ast
     from aoi_fl.science.fedcs import FedCS
     from aoi_fl.science.markov import MarkovPolicy, check_sizes
     from aoi_fl.science.oort import OortSelector
     from aoi_fl.science.power_of_choice import PowerOfChoice
     from aoi_fl.science.refl import Refl
-    from aoi_fl.science.seen import drawn_reports
     from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector
 
     def choice(asked: bool) -> Selector:
@@ -150,7 +150,7 @@ def make_rated(
 
 def required_budget(policy: str, budget: float | None) -> float:
     """Return the budget of a round, or raise ConfigError if there is none or none that is positive."""
-    from aoi_fl.science.purse import check_budget
+    from aoi_fl.science.spending import check_budget
 
     if budget is None:
         raise ConfigError(
@@ -164,7 +164,7 @@ def budgeted_clients(
     file: Path | None, clients: int, budget: float, seed: int, strict: bool, total: float
 ) -> ClientTable:
     """Return the clients of a file, or those of Xu et al. (2024), Section 5.1, and warn of any that is never chosen."""
-    from aoi_fl.wire.clients import check_clients, read_clients_file, section5_instance
+    from aoi_fl.protocol.clients import check_clients, read_clients_file, section5_instance
 
     table = read_clients_file(file) if file else section5_instance(clients, seed)
     for warning in check_clients(table.payments, table.sensitivities, budget, table.names, strict, total):

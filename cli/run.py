@@ -181,7 +181,7 @@ def _play_on_ray(values: dict[str, Any]) -> None:
 
 def conclude(folder: Path, as_json: bool) -> None:
     """Print what came of a run; end with status 1 if it did not come to its end."""
-    from aoi_fl.report.damage import shown
+    from aoi_fl.report.corruption import shown
     from aoi_fl.report.measure import judge
     from aoi_fl.report.runs import load
     from aoi_fl.report.summary import key_numbers

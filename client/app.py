@@ -14,16 +14,16 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
+from aoi_fl import protocol
 from aoi_fl.client.envelope import ask_of
 from aoi_fl.client.freshness import Fixed, Folder, Mislabelled, blend
 from aoi_fl.client.identity import Identity, identity, run_folder
 from aoi_fl.client.participation import ClientApp
 from aoi_fl.learning.npz import count_examples
 from aoi_fl.learning.partition import read_index
-from aoi_fl.wire import protocol
-from aoi_fl.wire.arrays import from_record, to_record
-from aoi_fl.wire.clients import ClientTable, read_clients_file, refuse_former
-from aoi_fl.wire.protocol import Ask
+from aoi_fl.protocol import ParticipationRequest
+from aoi_fl.protocol.arrays import from_record, to_record
+from aoi_fl.protocol.clients import ClientTable, read_clients_file, refuse_former
 
 if TYPE_CHECKING:
     from aoi_fl.learning.examples import Examples
@@ -48,7 +48,7 @@ class How(TypedDict):
 
 
 @app.introduce()
-def introduce(context: Context, ask: Ask) -> dict[str, Value]:
+def introduce(context: Context, ask: ParticipationRequest) -> dict[str, Value]:
     """Tell the roll call how many images this client has, and its price and sensitivity where it has them."""
     refuse_former(context.node_config, "the node configuration")
     terms: dict[str, Value] = {}
@@ -62,7 +62,7 @@ def introduce(context: Context, ask: Ask) -> dict[str, Value]:
 
 
 @app.source()
-def make_source(context: Context, ask: Ask) -> Fixed | Folder:
+def make_source(context: Context, ask: ParticipationRequest) -> Fixed | Folder:
     """Say where this client's data come from."""
     node, who = context.node_config, identity(context, ask.run)
     if "data-file" in node:
@@ -174,13 +174,13 @@ def evaluate(message: Message, context: Context) -> Message:
     return Message(RecordDict({protocol.METRICS: metrics}), reply_to=message)
 
 
-def _images(context: Context, ask: Ask, who: Identity) -> NDArray[np.int64]:
+def _images(context: Context, ask: ParticipationRequest, who: Identity) -> NDArray[np.int64]:
     """Return the positions of this client's images in the data set, from the partition's index file."""
     path = context.node_config.get("partition-file") or run_folder(context, ask.run).parent / protocol.PARTITION_FILE
     return read_index(str(path), 0 if who.partition is None else who.partition)
 
 
-def _row(context: Context, ask: Ask) -> tuple[ClientTable, int] | None:
+def _row(context: Context, ask: ParticipationRequest) -> tuple[ClientTable, int] | None:
     """Return the run's table of payments and this client's row in it, where there is one."""
     who = identity(context, ask.run)
     path = run_folder(context, ask.run).parent / protocol.CLIENTS_FILE

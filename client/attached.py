@@ -4,8 +4,8 @@ import flwr.clientapp
 from flwr.app import Context, Message
 
 from aoi_fl.client.participation import ClientApp, checked
+from aoi_fl.protocol import FORMER_CLIENT
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire.protocol import FORMER_CLIENT
 
 
 def attach(app: flwr.clientapp.ClientApp) -> ClientApp:

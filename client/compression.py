@@ -20,10 +20,9 @@ from flwr.app import Array, ArrayRecord, Message
 from numpy.typing import NDArray
 
 from aoi_fl.client.state import checked_name, keep, kept
+from aoi_fl.protocol import ParticipationReply, ParticipationRequest, coding, npy
+from aoi_fl.protocol.arrays import model_key, to_record
 from aoi_fl.science.age import ClientAge
-from aoi_fl.wire import coding, npy
-from aoi_fl.wire.arrays import model_key, to_record
-from aoi_fl.wire.protocol import Answer, Ask
 
 logger = logging.getLogger("flwr")
 
@@ -95,7 +94,9 @@ class Sent:
         return cls(key, {} if key is None else dict(cast(ArrayRecord, message.content[key])))
 
 
-def compress_update(reply: Message, sent: Sent, ask: Ask, residuals: Residuals, answer: Answer) -> Answer:
+def compress_update(
+    reply: Message, sent: Sent, ask: ParticipationRequest, residuals: Residuals, answer: ParticipationReply
+) -> ParticipationReply:
     """Put the coded difference in place of the new model in a reply; return the answer with how it is coded.
 
     The new model is the array record under the sent one's key, or the only one. A reply that has no code stays as it

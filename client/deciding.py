@@ -10,12 +10,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.draws import uniform
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.phases import PHASE
 from aoi_fl.science.strides import ClientStride
-from aoi_fl.wire.protocol import Ask
 
 _LONGEST = 10_000  # rounds in which a rule of one's own has to take part once
 
@@ -42,7 +42,7 @@ class Decider(Protocol):
 class ByTable:
     """Decides by the probability for its age."""
 
-    def __init__(self, ask: Ask, seed: int, number: int) -> None:
+    def __init__(self, ask: ParticipationRequest, seed: int, number: int) -> None:
         self._table, self._seed, self._number = ask.table, seed, number
 
     def newcomer(self, round_: int) -> ClientAge:
@@ -72,7 +72,7 @@ class ByTable:
 class ByStride:
     """Decides by rate and phase; a phase that it was not given is its own draw."""
 
-    def __init__(self, ask: Ask, seed: int, number: int) -> None:
+    def __init__(self, ask: ParticipationRequest, seed: int, number: int) -> None:
         phase = uniform(seed, 0, PHASE, number) if ask.phase is None else ask.phase
         self._stride = ClientStride(ask.rate or 0.0, phase, ask.jitter or 0.0, seed, number, ask.shift or 0.0)
 
@@ -110,7 +110,7 @@ class ByOwnRule:
         The code cannot be used, or is another than the server's.
     """
 
-    def __init__(self, ask: Ask, seed: int, number: int, folder: str) -> None:
+    def __init__(self, ask: ParticipationRequest, seed: int, number: int, folder: str) -> None:
         self._seed, self._number = seed, number
         self._rule = _own_rule(ask.rule or "", ask.rule_source or "", folder, ask.clients or 1, ask.per_round or 1)
 
@@ -154,8 +154,8 @@ class ByOwnRule:
 
 @lru_cache(maxsize=8)
 def _own_rule(name: str, source: str, folder: str, clients: int, per_round: int) -> Any:
-    from aoi_fl.wire.own_code import source_digest
-    from aoi_fl.wire.own_rule import make_rule
+    from aoi_fl.protocol.own_code import source_digest
+    from aoi_fl.protocol.own_rule import make_rule
 
     if (here := source_digest("policy", name, folder)) != source:
         raise ConfigError(
@@ -167,7 +167,7 @@ def _own_rule(name: str, source: str, folder: str, clients: int, per_round: int)
     return make_rule(name, folder, clients, per_round)
 
 
-def make_decider(ask: Ask, seed: int, number: int, folder: str) -> Decider:
+def make_decider(ask: ParticipationRequest, seed: int, number: int, folder: str) -> Decider:
     """Return what decides by the terms of a message.
 
     Parameters

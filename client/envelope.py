@@ -10,16 +10,16 @@ from contextlib import contextmanager
 
 from flwr.app import Context, Message
 
+from aoi_fl import protocol
+from aoi_fl.protocol import ParticipationRequest, packing
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire import packing, protocol
-from aoi_fl.wire.protocol import Ask
 
 # By the identity of the context that a user's function is called with, as long as the call lasts.
-_asks: dict[int, Ask] = {}
+_asks: dict[int, ParticipationRequest] = {}
 
 
 @contextmanager
-def opened(message: Message, context: Context, ask: Ask) -> Iterator[Message]:
+def opened(message: Message, context: Context, ask: ParticipationRequest) -> Iterator[Message]:
     """Yield the message unpacked and without our own record, for functions that get it with this context."""
     handed = copy.copy(message)
     handed.content = packing.unpack(message.content).copy()
@@ -31,7 +31,7 @@ def opened(message: Message, context: Context, ask: Ask) -> Iterator[Message]:
         _asks.pop(id(context), None)
 
 
-def ask_of(context: Context) -> Ask:
+def ask_of(context: Context) -> ParticipationRequest:
     """Return what the server asks of the client in the message at hand: run, round and terms.
 
     For a function registered with a :class:`~aoi_fl.client.ClientApp`, called with the context that it was given.

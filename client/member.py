@@ -9,20 +9,20 @@ from typing import TypeAlias
 import numpy as np
 from flwr.app import Context
 
-from aoi_fl.client import looks
+from aoi_fl import protocol
+from aoi_fl.client import poll_schedule
 from aoi_fl.client.compression import Residuals
 from aoi_fl.client.deciding import Decider, make_decider
 from aoi_fl.client.device import history, rules
 from aoi_fl.client.freshness import Fixed, Source
 from aoi_fl.client.identity import Identity, identity
 from aoi_fl.client.state import ClientState, Promise, StateFile
+from aoi_fl.protocol import Bid, ParticipationReply, ParticipationRequest
 from aoi_fl.science import whittle
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire import protocol
-from aoi_fl.wire.protocol import Answer, Ask, Bid
 
-MakeSource: TypeAlias = Callable[[Context, Ask], Source]
+MakeSource: TypeAlias = Callable[[Context, ParticipationRequest], Source]
 
 
 class Member:
@@ -31,7 +31,7 @@ class Member:
     Nothing is written unless it changed, and a repeated ask gets the same answer.
     """
 
-    def __init__(self, context: Context, ask: Ask, make_source: MakeSource | None = None) -> None:
+    def __init__(self, context: Context, ask: ParticipationRequest, make_source: MakeSource | None = None) -> None:
         self._asked = time.monotonic()
         self.ask = ask
         self._context = context
@@ -150,7 +150,7 @@ class Member:
     def _data(self) -> ClientAge:
         return ClientAge(last=-self._source.first_age) if self.state.data is None else self.state.data
 
-    def answer(self) -> Answer:
+    def answer(self) -> ParticipationReply:
         """Decide, by age, then by promise and the owner's rules; a forced client by these alone, recorded as forced.
 
         A no by rule leaves the age as it is, so it goes on. A reservation that a rule undoes is drawn anew for a later
@@ -178,7 +178,7 @@ class Member:
                 clock = self._decider.reserve(clock, turn, ask.round + 1)
         self._keep(replace(self.state, age=clock, turn=turn, promise=promise))
         return self._retire(
-            Answer(
+            ParticipationReply(
                 name=self.who.name,
                 takes_part=takes_part and rule is None,
                 age=clock.age(ask.round),
@@ -187,7 +187,7 @@ class Member:
             )
         )
 
-    def took_part(self, answer: Answer) -> Answer:
+    def took_part(self, answer: ParticipationReply) -> ParticipationReply:
         """Reset the age after the update has been produced, draw the next wait in reserve mode, and say so."""
         before, round_ = self._clock(), self.ask.round
         clock, turn = before.took_part(round_, self.ask.forced), self._turn(before)
@@ -199,11 +199,11 @@ class Member:
         self._note(history.TOOK_PART)
         return self._retire(replace(answer, next_round=clock.reserved), trained=True)
 
-    def _retire(self, answer: Answer, trained: bool = False) -> Answer:
+    def _retire(self, answer: ParticipationReply, trained: bool = False) -> ParticipationReply:
         """Go to sleep where that pays and the owner allows it, and say so."""
         spent = time.monotonic() - self._asked
-        told = looks.foretold(self.ask, answer, self._context.node_config, trained, spent)
-        looks.lay_down(told, self._context.node_id)
+        told = poll_schedule.foretold(self.ask, answer, self._context.node_config, trained, spent)
+        poll_schedule.lay_down(told, self._context.node_id)
         return replace(answer, sleeps=told.nap) if told.asleep else answer
 
     def _note(self, what: str, rule: str | None = None) -> None:

@@ -15,16 +15,16 @@ from typing import Any, TypeAlias, TypeVar, cast
 import flwr.clientapp
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
-from aoi_fl.client import looks
+from aoi_fl import protocol
+from aoi_fl.client import poll_schedule
 from aoi_fl.client.compression import Sent, compress_update
 from aoi_fl.client.envelope import opened
 from aoi_fl.client.member import MakeSource, Member
+from aoi_fl.protocol import FORMER_CLIENT, Introduction, ParticipationReply, ParticipationRequest, packing
+from aoi_fl.protocol.arrays import config_key
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire import packing, protocol
-from aoi_fl.wire.arrays import config_key
-from aoi_fl.wire.protocol import FORMER_CLIENT, Answer, Ask, Introduction
 
-Introduce: TypeAlias = Callable[[Context, Ask], Mapping[str, bool | float | int | str]]
+Introduce: TypeAlias = Callable[[Context, ParticipationRequest], Mapping[str, bool | float | int | str]]
 TrainMany: TypeAlias = Callable[[Sequence[Message], Sequence[Context]], Sequence[Message | None]]
 AtOnce: TypeAlias = Callable[[Message, Context], int]
 S = TypeVar("S", bound=MakeSource)
@@ -103,7 +103,7 @@ class ClientApp(flwr.clientapp.ClientApp):
         if not message.has_content() or protocol.AOI not in message.content:
             return self._play(message, context)
         ask = _ask(message)
-        looks.lay_down(looks.foretold(ask, None, context.node_config), context.node_id)
+        poll_schedule.lay_down(poll_schedule.foretold(ask, None, context.node_config), context.node_id)
         member = Member(context, ask, self._make_source)
         match message.metadata.message_type:
             case protocol.HELLO:
@@ -143,7 +143,7 @@ class ClientApp(flwr.clientapp.ClientApp):
         That is one that failed, so that its error is its own, and all of them if the function that trains many failed.
         """
         replies: list[Message | None] = [None] * len(messages)
-        willing: dict[int, tuple[Member, Answer, Message]] = {}
+        willing: dict[int, tuple[Member, ParticipationReply, Message]] = {}
         with ExitStack() as stack:
             for i, (message, context) in enumerate(zip(messages, contexts, strict=True)):
                 with suppress(Exception, SystemExit):
@@ -219,8 +219,8 @@ def checked(reply: object, message: Message) -> Message:
     return reply
 
 
-def _ask(message: Message) -> Ask:
-    return Ask.read(message.content[protocol.AOI])
+def _ask(message: Message) -> ParticipationRequest:
+    return ParticipationRequest.read(message.content[protocol.AOI])
 
 
 def _reply(message: Message, *records: protocol.Record) -> Message:
@@ -228,7 +228,7 @@ def _reply(message: Message, *records: protocol.Record) -> Message:
     return Message(RecordDict({protocol.AOI: ConfigRecord(values)}), reply_to=message)
 
 
-def _conclude(reply: Message, sent: Sent, member: Member, answer: Answer) -> Message:
+def _conclude(reply: Message, sent: Sent, member: Member, answer: ParticipationReply) -> Message:
     """Where there is an update: compress it if that is asked, and reset the age, which a yes alone does not."""
     if reply.has_content():
         answer = compress_update(reply, sent, member.ask, member.residuals(), answer)

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 import grpc
 from cryptography.hazmat.primitives import serialization
 
-from aoi_fl.client.looks import LONGEST_SILENCE, Told, lasting
+from aoi_fl.client.poll_schedule import LONGEST_SILENCE, NextMessage, lasting
 from aoi_fl.flower.seams import FLEET
 from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:
     from aoi_fl.flower.fleet import FleetApi
 
-Heard: TypeAlias = Callable[[Told, int], None]  # told what is known of the next message, and the node's number
+Heard: TypeAlias = Callable[[NextMessage, int], None]  # told what is known of the next message, and the node's number
 
 FILE = "session"  # beside a client's state
 _LAST_TIME = 2.0**33  # seconds since 1970: a date, in the year 2242, that clocks can tell
@@ -154,7 +154,7 @@ def take_up(
         leave("it came but to say that it lives")
     session.end_former(fleet)
 
-    def heard(told: Told, node: int) -> None:
+    def heard(told: NextMessage, node: int) -> None:
         session.connected(node)
         if leave is not None and told.asleep and session.leave(fleet, time.time() + (told.nap or 0.0)):
             leave(f"no message can come for {told.nap:.0f} s")

@@ -22,10 +22,10 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar
 
+from aoi_fl.protocol import MAX_AGE
+from aoi_fl.protocol.files import sync
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.errors import NAMES, ConfigError
-from aoi_fl.wire.files import sync
-from aoi_fl.wire.protocol import MAX_AGE
 
 VERSION = 1
 _FEW = 64  # files that are synced one by one

@@ -11,7 +11,7 @@ where Flower tries again and again, and mends four more habits.
 - Flower looks for messages every three seconds. A round is two or three exchanges one right after the other, then
   perhaps nothing for long: here the wait is short after a message and grows with the silence, up to Flower's own.
 - Flower never sleeps: a client that knows its next round goes on looking, and sends a heartbeat twice a minute. Here it
-  sleeps until then, if its configuration lets it (``client/looks.py``).
+  sleeps until then, if its configuration lets it (``client/poll_schedule.py``).
 - Flower starts a new program for every message: ``client/superexec.py`` has its libraries loaded already.
 
 Two options are its own. With ``--session FILE`` it is let in at once after a power cut (``client/session.py``); with
@@ -34,7 +34,7 @@ import grpc
 
 from aoi_fl.client import superexec
 from aoi_fl.client.device import reach
-from aoi_fl.client.looks import NAP_FILE, Looks, laid_down
+from aoi_fl.client.poll_schedule import NAP_FILE, PollSchedule, laid_down
 from aoi_fl.client.session import Heard, take_up
 from aoi_fl.flower import supernode
 from aoi_fl.science.errors import ConfigError
@@ -62,7 +62,7 @@ def keep_alive(make: Callable[..., grpc.Channel]) -> Callable[..., grpc.Channel]
 
 
 class BackingOff:
-    """What the SuperNode's loop knows as ``time``, and what paces its heartbeats (:mod:`aoi_fl.client.looks`).
+    """What the SuperNode's loop knows as ``time``, and what paces its heartbeats (:mod:`aoi_fl.client.poll_schedule`).
 
     While an answer is computed the loop looks for it every half second: those looks tell of work, and they may come
     more often. Between messages it would sleep for three; here the sleep grows with the silence, and where the
@@ -83,7 +83,7 @@ class BackingOff:
         heard: Heard | None = None,
     ) -> None:
         self._nap, self._clock, self._sleep, self._heard = nap, clock, sleep, heard
-        self._looks = Looks(clock())
+        self._looks = PollSchedule(clock())
         self._awake: float | None = None  # since when it is, to look and for nothing else
         self.changed = threading.Event()
 

@@ -9,8 +9,8 @@ import grpc
 
 from aoi_fl.docker.control import Control, read_key, read_pems
 from aoi_fl.flower.control import RunState
+from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.errors import AoiError, ConfigError, NodesError
-from aoi_fl.wire.files import write_whole
 
 ENROLMENT = Path("/enrolment")
 AUTHORITY = Path("/pki/trust/ca.crt")

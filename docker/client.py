@@ -17,8 +17,8 @@ from pathlib import Path
 from aoi_fl.client.device import reach
 from aoi_fl.client.session import FILE
 from aoi_fl.docker.pki import make_client_key
+from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire.protocol import CLIENTS_FILE, PARTITION_FILE
 
 CLIENTS, ENROLMENT, RUNS, DATA = Path("/clients"), Path("/enrolment"), Path("/runs"), Path("/data")
 KEYS = Path("/keys")  # in the container itself, out of reach of every other

@@ -6,8 +6,8 @@ import grpc
 
 from aoi_fl.docker.arrivals import AUTHORITY, CONTROL, ENROLMENT, say
 from aoi_fl.docker.control import Control, read_key
+from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.errors import AoiError, ConfigError
-from aoi_fl.wire.files import write_whole
 
 
 def revoke(control: Control, name: str) -> None:

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from aoi_fl.wire.files import write_whole
+from aoi_fl.protocol.files import write_whole
 
 AUTHORITY_DAYS, SERVER_DAYS, RENEW_DAYS = 3650, 397, 30
 NAMES = ("superlink", "superlink-control", "localhost", "127.0.0.1")

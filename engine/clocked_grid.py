@@ -13,14 +13,14 @@ from flwr.app import Message
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
+from aoi_fl import protocol
 from aoi_fl.client.participation import ClientApp as AgeAwareApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.virtual_clock import VirtualClock
 from aoi_fl.flower.messages import RunValue
+from aoi_fl.protocol import Introduction, coding
 from aoi_fl.science.devices import Devices, DeviceTrace, Foresight
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire import coding, protocol
-from aoi_fl.wire.protocol import Introduction
 
 _EVALUATION = 1 / 3  # of the work of training on as many examples: the backward pass is the rest
 

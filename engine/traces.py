@@ -1,6 +1,6 @@
 """Traces of devices in files, as others publish them, and what the run key ``clock`` names.
 
-``clock`` is ``always``, ``bernoulli:SHARE``, ``generated`` (:mod:`aoi_fl.science.habits`) or a file:
+``clock`` is ``always``, ``bernoulli:SHARE``, ``generated`` (:mod:`aoi_fl.science.phone_availability`) or a file:
 
 changes (.npz)    arrays ``offsets`` (n+1,), ``seconds`` and ``available`` (rows), ``training_seconds`` (n,): client i
                   is ``available[j]`` from ``seconds[j]`` on, j in ``offsets[i]:offsets[i+1]``
@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from aoi_fl.config.policies import users_of
 from aoi_fl.engine import fedscale
+from aoi_fl.protocol import npz
 from aoi_fl.science.availability import Availability, bernoulli
 from aoi_fl.science.devices import DeviceTrace, alike, steady
 from aoi_fl.science.errors import ConfigError, did_you_mean
-from aoi_fl.science.habits import Habits
+from aoi_fl.science.phone_availability import PhoneAvailability
 from aoi_fl.server.over_selection import over_selected
-from aoi_fl.wire import npz
 
 ALWAYS, BERNOULLI, GENERATED = "always", "bernoulli", "generated"
 
@@ -65,7 +65,7 @@ def make_trace(clock: str, clients: int, seed: int) -> DeviceTrace:
     if clock == ALWAYS:
         return steady(clients)
     if clock == GENERATED:
-        return Habits().trace(clients, seed)
+        return PhoneAvailability().trace(clients, seed)
     kind, colon, share = clock.partition(":")
     if kind == BERNOULLI and colon:
         try:

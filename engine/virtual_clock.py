@@ -14,10 +14,10 @@ import numpy as np
 from flwr.app import Message
 from numpy.typing import NDArray
 
+from aoi_fl import protocol
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.devices import Devices, Foresight
-from aoi_fl.strategies.records import Memory
-from aoi_fl.wire import protocol
+from aoi_fl.strategies.records import State
 
 logger = logging.getLogger("flwr")
 
@@ -150,11 +150,11 @@ class VirtualClock:
         self._foreseen.update(coming)
         return coming
 
-    def memory(self) -> Memory:
+    def state_dict(self) -> State:
         """Return the seconds up to now, and the model's bytes."""
         return {"clock": np.array([self._now, self.model])}
 
-    def recall(self, memory: Memory) -> None:
+    def load_state_dict(self, memory: State) -> None:
         """Go on from there."""
         if "clock" in memory:
             self._now, *more = memory["clock"].tolist()

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from flwr.app import Message
 from flwr.clientapp import ClientApp
 
+from aoi_fl import protocol
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.worker_pool import Outcome, Workers
 from aoi_fl.flower.messages import RunValue, failure
-from aoi_fl.wire import protocol
 
 
 class WorkerGrid(LocalGrid):

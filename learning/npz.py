@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.learning.form import Shape
+from aoi_fl.protocol import npz
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire import npz
 
 _NEEDED = ("train_x", "train_y", "test_x", "test_y")
 Labels = NDArray[np.int64] | NDArray[np.float32]

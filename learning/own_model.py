@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aoi_fl.learning.form import Form
+from aoi_fl.protocol import own_code
+from aoi_fl.protocol.own_code import FAULTS, brief, load, looking_in, said, unusable
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import is_own, is_well_formed
-from aoi_fl.wire import own_code
-from aoi_fl.wire.own_code import FAULTS, brief, load, looking_in, said, unusable
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +26,7 @@ HOW = "python:MODULE:FUNCTION"
 
 
 def source_digest(model: str, folder: str) -> str:
-    """Return the SHA-256 of the file that makes the model: :func:`aoi_fl.wire.own_code.source_digest`."""
+    """Return the SHA-256 of the file that makes the model: :func:`aoi_fl.protocol.own_code.source_digest`."""
     return own_code.source_digest("model", model, folder)
 
 

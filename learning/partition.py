@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.protocol import npy
+from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, install
 from aoi_fl.science.sizes import make_sizes, scaled
-from aoi_fl.wire import npy
-from aoi_fl.wire.files import write_whole
 
 KINDS = ("iid", "dirichlet")
 Indices = NDArray[np.int64]

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from aoi_fl.learning import written_out
+from aoi_fl.learning import manual_sgd
 from aoi_fl.science.errors import ConfigError
 
 Loss = Callable[..., Tensor]
@@ -107,7 +107,7 @@ def fit(
         raise ValueError(f"batch_size={batch_size} with {len(x)} images: both must be at least 1")
     scale = None if weights is None else torch.from_numpy(scaled(weights, len(x))).to(x)
     left = number_of_steps(len(x), batch_size, epochs, steps)
-    take = None if low else written_out.step_of(model, loss, learning_rate)
+    take = None if low else manual_sgd.step_of(model, loss, learning_rate)
     take = take or _step_by_autograd(model, loss, learning_rate, low=low)
     model.train()
     losses, sizes = [], []
@@ -124,13 +124,13 @@ def fit(
     return float(np.average(torch.stack(losses).double().cpu().numpy(), weights=sizes))
 
 
-def _step_by_autograd(model: nn.Module, loss: Loss, learning_rate: float, *, low: bool) -> written_out.Step:
+def _step_by_autograd(model: nn.Module, loss: Loss, learning_rate: float, *, low: bool) -> manual_sgd.Step:
     """Return what takes a step with any model, its products in bfloat16 where that is ``low``."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
 
     def step(images: Tensor, labels: Tensor, factor: Tensor | None) -> Tensor:
         outputs = _outputs_in_bfloat16(model, images) if low else model(images)
-        value = written_out.mean(loss, outputs, labels, factor)
+        value = manual_sgd.mean(loss, outputs, labels, factor)
         gradients = torch.autograd.grad(value, parameters)
         with torch.no_grad():
             torch._foreach_add_(tuple(parameters), gradients, alpha=-learning_rate)

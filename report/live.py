@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from aoi_fl.report import metrics, page
-from aoi_fl.report.damage import said, shown
+from aoi_fl.report.corruption import said, shown
 from aoi_fl.report.figures import figures
-from aoi_fl.report.glance import Glance, glance, watch
 from aoi_fl.report.runs import find, load
 from aoi_fl.report.state import State, status
+from aoi_fl.report.summary_card import Glance, glance, watch
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import DAMAGE, progress, read_run

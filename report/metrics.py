@@ -11,12 +11,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from aoi_fl.report.damage import check, check_run
-from aoi_fl.report.glance import unread
+from aoi_fl.report.corruption import check, check_run
 from aoi_fl.report.runs import DROPPED, find
 from aoi_fl.report.state import STATES, tell
+from aoi_fl.report.summary_card import unread
 from aoi_fl.science.errors import AoiError
-from aoi_fl.science.purse import BudgetAccount
+from aoi_fl.science.spending import BudgetAccount
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import DAMAGE

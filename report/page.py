@@ -11,16 +11,16 @@ from typing import Any
 from markupsafe import Markup
 
 import aoi_fl
+from aoi_fl.protocol.files import write_whole
 from aoi_fl.report import plotly, summary
 from aoi_fl.report.chart import Chart, text
-from aoi_fl.report.damage import shown
+from aoi_fl.report.corruption import shown
 from aoi_fl.report.figures import figures
 from aoi_fl.report.provenance import provenance
 from aoi_fl.report.runs import Run, find, load_all
 from aoi_fl.report.seeds import sentences, settings
 from aoi_fl.report.template import fill
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire.files import write_whole
 
 # The page may run what it carries and reach for nothing else.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.report import state
-from aoi_fl.report.damage import check, check_run, said
+from aoi_fl.report.corruption import check, check_run, said
 from aoi_fl.report.in_time import InTime, in_time
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.science.history import History

@@ -12,10 +12,10 @@ from fastapi import FastAPI, HTTPException, Response
 from starlette.middleware.gzip import GZipMiddleware
 
 from aoi_fl.report import metrics, plotly
-from aoi_fl.report.glance import Glance, glance
 from aoi_fl.report.guard import MOST_BYTES, Guard
 from aoi_fl.report.live import Live
 from aoi_fl.report.state import RED
+from aoi_fl.report.summary_card import Glance, glance
 from aoi_fl.report.template import fill
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.folder import LEDGER

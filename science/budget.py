@@ -11,8 +11,8 @@ from aoi_fl.science import draws
 from aoi_fl.science.ageing import ageing_cost, ageing_index
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import Ageing, Index
-from aoi_fl.science.purse import Clients, Floats, Purse, check_budget
 from aoi_fl.science.selection import Population, Selection
+from aoi_fl.science.spending import Budget, Clients, Floats, check_budget
 from aoi_fl.science.whittle import abs_index, maxpack_index, whittle_index
 
 _SHORT = 1 << 16  # a list no longer than this is sorted whole
@@ -57,7 +57,7 @@ def choose(
         blocks all those behind it
     """
     candidates = ~(np.isnan(index) | np.isnan(payments))
-    purse = Purse(budget, strict)
+    purse = Budget(budget, strict)
     cheapest = np.min(payments, where=candidates, initial=np.inf, keepdims=True)
     if not stop_at_first:
         candidates &= payments <= purse.left
@@ -149,7 +149,7 @@ class BudgetedSelector:
         """Say whether a round that may spend up to a limit can pay any of these payments; NaN are none."""
         may, strict = self._bound(limit)
         known = payments[np.isfinite(payments)]
-        return may > 0 and bool(Purse(may, strict).affords(known).any())
+        return may > 0 and bool(Budget(may, strict).affords(known).any())
 
     def _bound(self, limit: float) -> tuple[float, bool]:
         """Return what a round may spend, and whether it must be less than that, as only B may demand."""

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science import draws
+from aoi_fl.science.client_stats import Clients, LearningSelector, Report
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rates import Floats
-from aoi_fl.science.seen import Clients, LearningSelector, Report
 from aoi_fl.science.selection import Population, Selection
 
 STEP = 0.01  # β, as in the authors' code

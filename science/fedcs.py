@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from aoi_fl.science import draws
+from aoi_fl.science.client_stats import Clients, LearningSelector
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rates import Floats
-from aoi_fl.science.seen import Clients, LearningSelector
 from aoi_fl.science.selection import Population, Selection, by_size, smallest
 
 

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science import draws
+from aoi_fl.science.client_stats import Clients, LearningSelector, Mask, Report
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rates import Floats
-from aoi_fl.science.seen import Clients, LearningSelector, Mask, Report
-from aoi_fl.science.selection import Population, Selection, by_size, one_by_one, smallest
+from aoi_fl.science.selection import Population, Selection, by_size, sequential, smallest
 
 _LEAST = 0.999  # of the smallest utility: what counts as none when utilities are brought to (0, 1]
 
@@ -111,11 +111,11 @@ class OortSelector(LearningSelector):
             utilities = self.utilities(round_, tried, population.sizes)
             within = utilities >= self.settings.cut_off * np.partition(utilities, -exploit)[-exploit]
             uniforms = draws.uniforms(self.seed, round_, "exploit", n)[tried]
-            chosen[tried[one_by_one(uniforms, np.where(within, utilities, 0.0), exploit)]] = True
+            chosen[tried[sequential(uniforms, np.where(within, utilities, 0.0), exploit)]] = True
         foreseen = population.foresight
         speeds = np.ones(n) if foreseen is None else 1 / np.maximum(foreseen.seconds, np.finfo(np.float64).tiny)
         uniforms = draws.uniforms(self.seed, round_, "explore", n)
-        chosen[one_by_one(uniforms, np.where(new, speeds, 0.0), self.per_round - exploit)] = True
+        chosen[sequential(uniforms, np.where(new, speeds, 0.0), self.per_round - exploit)] = True
         return by_size(np.flatnonzero(chosen), population.sizes)
 
     def utilities(self, round_: int, tried: Clients, sizes: NDArray[np.int64]) -> Floats:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science.absence import EVERY, absent_steps, absent_table, achievable, retold, told_rates
+from aoi_fl.science.client_stats import Mask
 from aoi_fl.science.dropout import reissued
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.markov_rates import RatedMarkovPolicy, own_table
@@ -20,7 +21,6 @@ from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.phases import make_phases, newcomer_phase
 from aoi_fl.science.presence import Presence
 from aoi_fl.science.rates import Floats, check_rates
-from aoi_fl.science.seen import Mask
 from aoi_fl.science.strides import Rounds, Strides, check_jitter
 from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.science.tables import Probabilities

@@ -16,10 +16,10 @@ from typing import TypeAlias
 import numpy as np
 
 from aoi_fl.science import draws
+from aoi_fl.science.client_stats import Clients, LearningSelector
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rates import Floats
-from aoi_fl.science.seen import Clients, LearningSelector
-from aoi_fl.science.selection import Population, Selection, evenly, one_by_one
+from aoi_fl.science.selection import Population, Selection, evenly, sequential
 
 # From a round and candidates (d,) to the model's mean loss on each one's data, (d,); NaN for who does not say.
 AskLosses: TypeAlias = Callable[[int, Clients], Floats]
@@ -72,4 +72,4 @@ class PowerOfChoice(LearningSelector):
         """Return the candidates of a round, ascending."""
         uniforms = draws.uniforms(self.seed, round_, "candidates", len(population.ages))
         weights = np.where(population.available, population.sizes, 0).astype(np.float64)
-        return one_by_one(uniforms, weights, self.candidates)
+        return sequential(uniforms, weights, self.candidates)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.science.client_stats import Mask
 from aoi_fl.science.rates import Floats
-from aoi_fl.science.seen import Mask
 
 WINDOW = 500  # rounds; one this long ago counts 1/e as much as the last
 _KEPT = 1 - 1 / WINDOW
@@ -87,11 +87,11 @@ class Presence:
         """Return (n,) the probability of being there a round after being there, in (0, 1]."""
         return np.asarray((self.stays + 1) / (self.stands + 1))
 
-    def memory(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return the counts by name."""
         return {f"presence-{f.name}": getattr(self, f.name) for f in fields(self)}
 
     @classmethod
     def recalled(cls, memory: Mapping[str, NDArray[Any]]) -> "Presence":
-        """Return what :meth:`memory` told."""
+        """Return what :meth:`state_dict` told."""
         return cls(**{f.name: memory[f"presence-{f.name}"].copy() for f in fields(cls)})

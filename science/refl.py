@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science import draws
+from aoi_fl.science.client_stats import LearningSelector, Report
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.presence import Presence
 from aoi_fl.science.rates import Floats
-from aoi_fl.science.seen import LearningSelector, Report
 from aoi_fl.science.selection import Population, Selection, evenly
 
 REST = 5  # rounds for which a client that has trained is passed over
@@ -79,7 +79,11 @@ class Refl(LearningSelector):
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Add who was there, and how long rounds take."""
-        return {**super().state_dict(), **self.presence.memory(), "refl-times": np.array([self._length, self._begun])}
+        return {
+            **super().state_dict(),
+            **self.presence.state_dict(),
+            "refl-times": np.array([self._length, self._begun]),
+        }
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take back what :meth:`state_dict` returned."""

@@ -179,7 +179,7 @@ def nobody() -> Selection:
     return evenly(np.empty(0, dtype=np.int64))
 
 
-def one_by_one(uniforms: NDArray[np.float64], weights: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+def sequential(uniforms: NDArray[np.float64], weights: NDArray[np.float64], count: int) -> NDArray[np.int64]:
     """Return the positions of ``count`` draws without replacement, ascending, each in proportion to the weights left.
 
     The smallest of −ln(1−u_i)/w_i are as good as draws one after another (Efraimidis & Spirakis 2006). A position of

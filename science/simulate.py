@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science import age, draws
+from aoi_fl.science.client_stats import LearningSelector, Reports, drawn_reports
 from aoi_fl.science.clock import RoundClock
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.f3ast import F3ast
@@ -17,7 +18,6 @@ from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.markov_rates import RatedMarkovPolicy
 from aoi_fl.science.names import Start, Weighting
 from aoi_fl.science.participation import FreeRule, MarkovRule, SystematicRule
-from aoi_fl.science.seen import LearningSelector, Reports, drawn_reports
 from aoi_fl.science.selection import (
     OldestAgeSelector,
     Population,

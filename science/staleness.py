@@ -10,7 +10,7 @@ from aoi_fl.science.ageing import AgeingCost, ageing_cost
 from aoi_fl.science.history import History
 from aoi_fl.science.names import Ageing
 from aoi_fl.science.objective import lagrangian_floor, p2, weighted_average_age
-from aoi_fl.science.purse import BudgetAccount
+from aoi_fl.science.spending import BudgetAccount
 
 Floats = NDArray[np.float64]
 Sizes = NDArray[np.int64]

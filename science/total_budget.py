@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from aoi_fl.science.budget import BudgetedSelector
-from aoi_fl.science.purse import BudgetAccount, Floats
 from aoi_fl.science.selection import Population, Selection
+from aoi_fl.science.spending import BudgetAccount, Floats
 
 
 @dataclass

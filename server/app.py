@@ -16,6 +16,9 @@ from aoi_fl.flower.grids import say_what_ray_needs, uploads
 from aoi_fl.learning import partition, sgd
 from aoi_fl.learning.cautions import cautions
 from aoi_fl.learning.task import Task
+from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
+from aoi_fl.protocol.arrays import from_record, to_record
+from aoi_fl.protocol.clients import ClientTable
 from aoi_fl.science.errors import AoiError, ConfigError, StorageError
 from aoi_fl.server.checkpoint import Checkpoints, encode
 from aoi_fl.server.config import RunConfig
@@ -38,9 +41,6 @@ from aoi_fl.server.strategy import make_strategy
 from aoi_fl.server.terms import Rates, client_table, rates_of, write_rates, write_table
 from aoi_fl.server.tracking import check_installed, together, tracker
 from aoi_fl.strategies.clock import clock_of
-from aoi_fl.wire.arrays import from_record, to_record
-from aoi_fl.wire.clients import ClientTable
-from aoi_fl.wire.protocol import CLIENTS_FILE, PARTITION_FILE
 
 logger = logging.getLogger("flwr")
 app = ServerApp()

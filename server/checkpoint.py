@@ -24,7 +24,7 @@ from safetensors.numpy import save
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.folder import keep
 from aoi_fl.server.ledger import DAMAGE
-from aoi_fl.strategies.records import Memory
+from aoi_fl.strategies.records import State
 
 VERSION = "1"
 _MODEL, _MEMORY = "model/", "memory/"
@@ -46,7 +46,7 @@ class Checkpoint:
     run: str
     round: int
     model: Mapping[str, NDArray[Any]]
-    memory: Memory = field(default_factory=dict)
+    memory: State = field(default_factory=dict)
 
 
 class Checkpoints:

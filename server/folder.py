@@ -9,10 +9,10 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
+from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
+from aoi_fl.protocol.files import try_writing, write_whole
 from aoi_fl.science.errors import ConfigError, ResumeError, StorageError
 from aoi_fl.server.ledger import make_room, read
-from aoi_fl.wire.files import try_writing, write_whole
-from aoi_fl.wire.protocol import CLIENTS_FILE, PARTITION_FILE
 
 LEDGER, MODEL, _LOCK = "ledger.sqlite", "model.safetensors", ".lock"
 RATES_FILE = "rates.csv"  # each client's own, as they were given when the run began

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from flwr.app import ArrayRecord
 
+from aoi_fl.protocol.arrays import from_record
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.server.logs import tell
-from aoi_fl.strategies.records import ClientRecord, Memory, RoundRecord
-from aoi_fl.wire.arrays import from_record
+from aoi_fl.strategies.records import ClientRecord, RoundRecord, State
 
 _USUAL = 9  # rounds, the last ones, whose median says how long one takes
 
@@ -37,7 +37,7 @@ class Recorder:
         """Write the clients down."""
         self._ledger.add_clients(clients)
 
-    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: Memory) -> None:
+    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
         """Write the round down, then print its line; the ledger's row is what makes it count, so it comes last."""
         if self._checkpoints is not None:
             self._checkpoints.save(Checkpoint(self._run, record.round, from_record(arrays), memory))

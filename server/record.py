@@ -13,7 +13,7 @@ from aoi_fl.server.folder import LEDGER, make_run_folder, only_player
 from aoi_fl.server.ledger import Ledger, ending
 from aoi_fl.server.logs import tell
 from aoi_fl.server.observe import Recorder
-from aoi_fl.strategies.records import ClientRecord, Memory, RoundRecord
+from aoi_fl.strategies.records import ClientRecord, RoundRecord, State
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -96,7 +96,7 @@ class Recording:
         """Write the clients down."""
         self._now().clients_seen(clients)
 
-    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: Memory) -> None:
+    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
         """Write the round down and print its line."""
         self._now().round_done(record, arrays, memory)
 

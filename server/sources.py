@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from aoi_fl.learning import data
+from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
+from aoi_fl.protocol.own_code import source_digest
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.science.names import is_own
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import RATES_FILE
-from aoi_fl.wire.own_code import source_digest
-from aoi_fl.wire.protocol import CLIENTS_FILE, PARTITION_FILE
 
 _PLACES = ("runs-dir", "data-dir", "model-dir", "clients-file")
 _NPZ = "npz:"

@@ -15,6 +15,7 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from aoi_fl.flower.grids import be_patient, uploads
+from aoi_fl.protocol import ParticipationRequest, packing
 from aoi_fl.science.devices import ROUND_TRIP
 from aoi_fl.science.errors import AoiError, ConfigError, NothingTrainedError, ResumeError
 from aoi_fl.science.selection import Population
@@ -23,19 +24,17 @@ from aoi_fl.strategies.aggregation.private import Privacy
 from aoi_fl.strategies.clock import MACHINE, Clock, clock_of
 from aoi_fl.strategies.evaluation import Evaluation
 from aoi_fl.strategies.joining import Joining
-from aoi_fl.strategies.lifetime import Witness
-from aoi_fl.strategies.pace import Pace, between_looks
-from aoi_fl.strategies.patience import QUESTION
+from aoi_fl.strategies.lifetime import RunObserver
 from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, Result, RoundOutcome, RoundView, named
 from aoi_fl.strategies.questions import Inbox
-from aoi_fl.strategies.records import SURPLUS, ClientRecord, Memory, Observer, Participation, RoundRecord
+from aoi_fl.strategies.records import SURPLUS, ClientRecord, Observer, Participation, RoundRecord, State
+from aoi_fl.strategies.retry_policy import QUESTION
 from aoi_fl.strategies.roster import Roster
+from aoi_fl.strategies.round_timer import RoundTimer, between_looks
 from aoi_fl.strategies.serving import ServedModel
-from aoi_fl.strategies.so_far import SoFar, nothing_trained
+from aoi_fl.strategies.so_far import RunProgress, nothing_trained
 from aoi_fl.strategies.stragglers import Stragglers
-from aoi_fl.wire import packing
-from aoi_fl.wire.protocol import Ask
 
 logger = logging.getLogger("flwr")
 _MOST_IN_VAIN = 3  # rounds of somebody else's loop in which nothing is trained, unless the options say how many
@@ -70,8 +69,8 @@ class Bookkeeping:
         self._privacy: Privacy | None = None  # of a private run, from its start on
         self._served = ServedModel(options.serve_average)
         self._joining: Joining | None = None
-        self._so_far = SoFar()
-        self._pace = Pace(options.round_seconds)
+        self._so_far = RunProgress()
+        self._pace = RoundTimer(options.round_seconds)
         self._inbox = Inbox()
         self._over: str | None = None  # why the run is complete
         self._unable: set[int] = set()  # clients that have failed to evaluate
@@ -92,44 +91,44 @@ class Bookkeeping:
         self._failed = False
         self._unrecorded: ArrayRecord | None = None  # the model after a round that is not written down yet
 
-    def memory(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return all that the next round needs to know of those before it: (n,) arrays by client number, and more."""
         return {
             "last": self.roster.last,
             "next_round": self.roster.next_round,
             "away": self.roster.away,
             "seen": self.roster.seen,
-            "so_far": self._so_far.memory(),
+            "so_far": self._so_far.state_dict(),
             "unable": np.array(sorted(self._unable), np.int64),
-            **self.roster.patience.memory(simulated=self._clock.simulated is not None),
-            **self._clock.memory(),
-            **self._stragglers.memory(),
-            **self._served.memory(),
-            **self._aggregation.memory(),
+            **self.roster.patience.state_dict(simulated=self._clock.simulated is not None),
+            **self._clock.state_dict(),
+            **self._stragglers.state_dict(),
+            **self._served.state_dict(),
+            **self._aggregation.state_dict(),
             **({} if self._over is None else {"over": np.frombuffer(self._over.encode(), np.uint8)}),
             **self.policy.state_dict(),
         }
 
-    def recall(self, memory: Memory) -> None:
+    def load_state_dict(self, memory: State) -> None:
         """Take back what :meth:`memory` returned; clients met since then follow at the arrays' ends."""
         for name in ("last", "next_round", "away", "seen"):
             if name in memory:
                 getattr(self.roster, name)[: len(memory[name])] = memory[name]
-        self.roster.patience.recall(memory, simulated=self._clock.simulated is not None)
+        self.roster.patience.load_state_dict(memory, simulated=self._clock.simulated is not None)
         if "so_far" in memory:
-            self._so_far = SoFar.recall(memory["so_far"])
+            self._so_far = RunProgress.load_state_dict(memory["so_far"])
         self._unable = set(memory.get("unable", np.empty(0, np.int64)).tolist())
         if self._so_far.idle == self.options.max_empty_rounds:  # it was stopped for that, and is to try again
             self._so_far.idle = 0
-        self._clock.recall(memory)
-        self._stragglers.recall(memory)
-        self._aggregation.recall(memory)
+        self._clock.load_state_dict(memory)
+        self._stragglers.load_state_dict(memory)
+        self._aggregation.load_state_dict(memory)
         self._over = memory["over"].tobytes().decode() if "over" in memory else None
         self.policy.load_state_dict(memory)
 
-    def _take_back(self, memory: Memory) -> None:
+    def _take_back(self, memory: State) -> None:
         try:
-            self.recall(memory)
+            self.load_state_dict(memory)
         except AoiError:
             raise
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -143,9 +142,11 @@ class Bookkeeping:
         foresight = self._clock.foresight if self.options.foresight else None
         return replace(self.roster.population(round_), now=self._clock.simulated, foresight=foresight)
 
-    def _ask(self, round_: int) -> Ask:
+    def _ask(self, round_: int) -> ParticipationRequest:
         looks = between_looks(max(self._needs, len(self.roster)))
-        ask = Ask(self.options.run, round_, looks=looks, token=self.options.token, pace=self._round_duration)
+        ask = ParticipationRequest(
+            self.options.run, round_, looks=looks, token=self.options.token, pace=self._round_duration
+        )
         if self._separation == 1 or self._privacy is None:
             return ask
         return replace(ask, min_separation=self._separation, rounds=self._privacy.spec.rounds)
@@ -161,7 +162,7 @@ class Bookkeeping:
         evaluating = self.options.evaluators(1) and not self._so_far.unevaluable
         return None if evaluating else self._pace.seconds
 
-    def _plain(self, ask: Ask) -> Ask:
+    def _plain(self, ask: ParticipationRequest) -> ParticipationRequest:
         """Return what a message says to clients that decide nothing."""
         return replace(ask, pace=None)
 
@@ -306,7 +307,7 @@ class Bookkeeping:
         if self._record.round == self._last or self._time_is_up:
             self._stragglers.end(self._record, self._clock)
         self._so_far.idle = self._so_far.idle + 1 if self._record.empty else 0
-        self.observer.round_done(self._record, arrays, self.memory())
+        self.observer.round_done(self._record, arrays, self.state_dict())
 
     def _leave(self) -> None:
         """Tell the observer what is left to tell, where somebody else has played the rounds.
@@ -321,7 +322,7 @@ class Bookkeeping:
         nothing = None if self._so_far.trained else self._nothing_trained()
         if nothing is not None and not self._failed:
             logger.error("%s", nothing)
-        if isinstance(self.observer, Witness):
+        if isinstance(self.observer, RunObserver):
             how = "the rounds were played by a loop of its own, which does not say how it ended"
             self.observer.run_ends(None if nothing else how, nothing)
 

@@ -13,7 +13,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from aoi_fl.science.devices import Foresight
-from aoi_fl.strategies.records import Memory
+from aoi_fl.strategies.records import State
 
 
 class Clock(Protocol):
@@ -56,11 +56,11 @@ class Clock(Protocol):
     def foresight(self) -> Foresight | None:
         """What no server can know, by client number, for policies that are given it; None where nobody knows."""
 
-    def memory(self) -> Memory:
+    def state_dict(self) -> State:
         """Return what a run must know of the time to go on."""
 
-    def recall(self, memory: Memory) -> None:
-        """Take back what :meth:`memory` returned."""
+    def load_state_dict(self, memory: State) -> None:
+        """Take back what :meth:`state_dict` returned."""
 
 
 class MachineClock:
@@ -97,11 +97,11 @@ class MachineClock:
         """Return none: nobody knows."""
         return []
 
-    def memory(self) -> Memory:
+    def state_dict(self) -> State:
         """Return nothing: a resumed run's time is another one."""
         return {}
 
-    def recall(self, memory: Memory) -> None:
+    def load_state_dict(self, memory: State) -> None:
         """Do nothing."""
 
 

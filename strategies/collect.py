@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 
 from flwr.app import ArrayRecord, Message, MetricRecord
 
+from aoi_fl.protocol import ParticipationReply, npy
+from aoi_fl.protocol.coding import NONE
 from aoi_fl.strategies.aggregation.base import Intake
 from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.clock import Clock
-from aoi_fl.strategies.guard import Refused, Update, check_name, one_line, read_answer, read_update
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.policy import Plan
 from aoi_fl.strategies.records import SURPLUS, Participation, RoundRecord
 from aoi_fl.strategies.roster import Roster
-from aoi_fl.wire import npy
-from aoi_fl.wire.coding import NONE
-from aoi_fl.wire.protocol import Answer
+from aoi_fl.strategies.validation import Refused, Update, check_name, one_line, read_answer, read_update
 
 logger = logging.getLogger("flwr")
 
@@ -70,7 +69,7 @@ class Collector:
         on_updates: bool,
         roster: Roster,
         record: RoundRecord,
-        learn: Callable[[int, Answer | None], None],
+        learn: Callable[[int, ParticipationReply | None], None],
         options: RoundOptions,
         clock: Clock,
         sent: float,
@@ -220,7 +219,7 @@ class Collector:
         )
 
 
-def decline(record: RoundRecord, client: int, answer: Answer) -> None:
+def decline(record: RoundRecord, client: int, answer: ParticipationReply) -> None:
     """Note in a round's record that a client declined; one that did so by a rule of its owner's also by name."""
     record.declined += 1
     if answer.rule is not None:

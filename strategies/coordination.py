@@ -9,9 +9,9 @@ from typing import Protocol
 
 import numpy as np
 
+from aoi_fl import protocol
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.policy import Carrier, Mask, RoundOutcome, RoundView
-from aoi_fl.wire import protocol
 
 
 class Coordination(Protocol):

@@ -7,14 +7,14 @@ from flwr.app import ConfigRecord, Message, Metadata, RecordDict
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
+from aoi_fl import protocol
+from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.strategies.aggregation.base import Draft
 from aoi_fl.strategies.clock import clock_of
 from aoi_fl.strategies.exchange import Exchange
-from aoi_fl.strategies.patience import EVALUATION, TRAINING
 from aoi_fl.strategies.records import SURPLUS
+from aoi_fl.strategies.retry_policy import EVALUATION, TRAINING
 from aoi_fl.strategies.roster import Roster
-from aoi_fl.wire import protocol
-from aoi_fl.wire.protocol import Ask
 
 
 class Dispatch:
@@ -50,7 +50,11 @@ class Dispatch:
         return SURPLUS if self._exchange.satisfied else "no reply, like the last time, so it was not waited for as long"
 
     def messages(
-        self, kind: str, drafts: Mapping[int, Draft], terms: Mapping[int, Ask], asleep: Iterable[int] = ()
+        self,
+        kind: str,
+        drafts: Mapping[int, Draft],
+        terms: Mapping[int, ParticipationRequest],
+        asleep: Iterable[int] = (),
     ) -> list[Message]:
         """Return the messages to nodes, each with our own record; those of equal content share it.
 
@@ -61,7 +65,7 @@ class Dispatch:
         terms : by node
         asleep : clients that look for no message now, and are not mute if they do not answer
         """
-        shared: dict[tuple[int, Ask], RecordDict] = {}
+        shared: dict[tuple[int, ParticipationRequest], RecordDict] = {}
         messages = []
         for node in (node for node in terms if node in drafts):
             content, own = drafts[node].content, terms[node]
@@ -88,7 +92,7 @@ class Dispatch:
         messages: Iterable[Message],
         timeout: float,
         *,
-        one_by_one: bool,
+        sequential: bool,
         ordered: bool,
         enough: int | None = None,
         keep: float | None = None,
@@ -103,7 +107,7 @@ class Dispatch:
         if lots is not None:
             self._sent = {client: self._sent[client] for client in sorted(self._sent, key=lots.__getitem__)}
         self._exchange = Exchange(
-            grid, self._sent, timeout, one_by_one=one_by_one, ordered=ordered, enough=enough,
+            grid, self._sent, timeout, sequential=sequential, ordered=ordered, enough=enough,
             settled=patience.worth(self._kind, self._sent, clock_of(grid), others=self._roster.others_answer),
             last=patience.doubtful(self._kind), keep=keep, packing=self._roster.packing,
         )  # fmt: skip

@@ -11,16 +11,16 @@ from dataclasses import replace
 import numpy as np
 from flwr.app import Message
 
+from aoi_fl import protocol
 from aoi_fl.flower.errors import CLIENT_APP_RAISED
+from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.science import draws
-from aoi_fl.strategies.guard import Refused, check_metrics, check_name, one_line, read_record, some_of
-from aoi_fl.strategies.patience import EVALUATION, QUESTION, TRAINING
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.questions import Inbox
 from aoi_fl.strategies.records import RoundRecord
+from aoi_fl.strategies.retry_policy import EVALUATION, QUESTION, TRAINING
 from aoi_fl.strategies.roster import Roster
-from aoi_fl.wire import protocol
-from aoi_fl.wire.protocol import Answer, Ask
+from aoi_fl.strategies.validation import Refused, check_metrics, check_name, one_line, read_record, some_of
 
 logger = logging.getLogger("flwr")
 
@@ -47,8 +47,8 @@ class Evaluation:
         options: RoundOptions,
         roster: Roster,
         record: RoundRecord,
-        ask: Ask,
-        ahead: Callable[[int], Ask | None],
+        ask: ParticipationRequest,
+        ahead: Callable[[int], ParticipationRequest | None],
         inbox: Inbox,
         clients: Sequence[int] | None = None,
     ) -> None:
@@ -65,7 +65,7 @@ class Evaluation:
         self._left_out: dict[str, list[str]] = {}
         self.unable: set[int] = set()
 
-    def terms(self, client: int) -> Ask:
+    def terms(self, client: int) -> ParticipationRequest:
         """Return what goes with a client's message."""
         question = self._ahead.get(client)
         return self._ask if question is None else replace(question, round=self._ask.round, ahead=True)
@@ -82,7 +82,7 @@ class Evaluation:
             return False
         if client in self._ahead and protocol.AOI in reply.content:
             try:
-                answer = read_record(reply, Answer)
+                answer = read_record(reply, ParticipationReply)
                 check_name(answer.name, self._roster.name(client))
                 self._inbox.put(self._ahead[client], client, answer)
             except Refused as reason:

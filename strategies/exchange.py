@@ -15,10 +15,10 @@ from aoi_fl.flower.errors import MESSAGE_UNAVAILABLE
 from aoi_fl.flower.grids import packs, uploads
 from aoi_fl.flower.messages import in_error
 from aoi_fl.flower.replies import Replies, batched, send, size_of
+from aoi_fl.protocol.packing import PackingError, packed, unpack
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.clock import MACHINE, Clock, clock_of
 from aoi_fl.strategies.uploads import Uploads
-from aoi_fl.wire.packing import PackingError, packed, unpack
 
 _FIRST_WAIT, _LONGEST_WAIT, _GROWTH = 0.005, 0.5, 1.6
 _GRACE = 30.0  # seconds, at most, that a message outlives its deadline
@@ -71,7 +71,7 @@ class Exchange:
         messages: dict[int, Message],
         timeout: float,
         *,
-        one_by_one: bool,
+        sequential: bool,
         ordered: bool = False,
         keep: float | None = None,
         settled: Callable[[set[int]], float | None] = lambda missing: None,
@@ -90,7 +90,7 @@ class Exchange:
         self._last = frozenset(last)
         messages = dict(sorted(messages.items(), key=lambda sent: sent[0] in self._last))
         self.took: float | None = None
-        self._one_by_one = one_by_one
+        self._one_by_one = sequential
         self._ordered = ordered and enough is None  # else the first that come are wanted
         self._wanted = enough
         self._kept = keep is not None
@@ -104,10 +104,10 @@ class Exchange:
             message.metadata.ttl = life
         everything = list(messages.values())
         with packed(everything, packing if packs(grid) else ()):
-            pushed = send(grid, everything, large=one_by_one) if uploads(grid) else set(grid.push_messages(everything))
+            pushed = send(grid, everything, large=sequential) if uploads(grid) else set(grid.push_messages(everything))
         if batched(grid):
             sizes = {m.metadata.message_id: size_of(m.content) for m in everything if m.has_content()}
-            self._replies = Replies(grid, large=one_by_one, sizes=sizes, is_late=self._is_late)
+            self._replies = Replies(grid, large=sequential, sizes=sizes, is_late=self._is_late)
         self._client_of = {m.metadata.message_id: c for c, m in messages.items() if m.metadata.message_id in pushed}
         self.missing: set[int] = set(messages)
         order = list(self._client_of) if enough is None else sorted(self._client_of, key=self._clock.arrives)

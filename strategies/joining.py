@@ -5,13 +5,13 @@ import time
 
 from flwr.serverapp import Grid
 
+from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.science.errors import NodesError
 from aoi_fl.strategies.exchange import Waits
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.records import ClientRecord
 from aoi_fl.strategies.rollcall import RollCall
 from aoi_fl.strategies.roster import Roster
-from aoi_fl.wire.protocol import Answer, Ask
 
 logger = logging.getLogger("flwr")
 _REPEATED_ROLLS = 2  # at most, before the first round: a client that dies again and again does not hold up the others
@@ -34,12 +34,12 @@ class Joining:
         self._roll = RollCall(roster)
 
     @property
-    def answers(self) -> dict[int, Answer]:
+    def answers(self) -> dict[int, ParticipationReply]:
         """What clients have decided that introduced themselves in this round, and were asked at once."""
         return self._roll.answers
 
     @property
-    def late(self) -> dict[int, Answer]:
+    def late(self) -> dict[int, ParticipationReply]:
         """What clients have decided whose answer to an earlier message has just been heard."""
         return self._roll.late
 
@@ -60,7 +60,7 @@ class Joining:
                 "clients, or ask for fewer (num-clients, clients-per-round, min-clients)."
             )
 
-    def call_roll(self, grid: Grid, ask: Ask) -> tuple[list[ClientRecord], float]:
+    def call_roll(self, grid: Grid, ask: ParticipationRequest) -> tuple[list[ClientRecord], float]:
         """Call the roll of a round; return the new clients, and the seconds spent waiting for others than the dead.
 
         Before the first round, where some of those who were waited for turn out dead, they or others are waited for,
@@ -86,7 +86,7 @@ class Joining:
                 logger.warning("Round %d begins with %d of %d clients.", ask.round, found, self._needs)
         return fresh, time.monotonic() - begun
 
-    def _call(self, grid: Grid, ask: Ask) -> list[ClientRecord]:
+    def _call(self, grid: Grid, ask: ParticipationRequest) -> list[ClientRecord]:
         # Clients start up for the first question; in Flower's simulation that takes Ray's start, up to a minute.
         start_up = self._options.join_timeout if ask.round == self.first else 0.0
         enough = self._needs if ask.round == self.first else 0

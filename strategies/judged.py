@@ -12,12 +12,12 @@ from typing import Any
 from flwr.app import Array, ArrayRecord, Message
 from flwr.serverapp import Grid
 
+from aoi_fl import protocol
 from aoi_fl.flower.grids import Receive, receive_by, uploads
 from aoi_fl.flower.replies import lost
+from aoi_fl.protocol.arrays import model_key
 from aoi_fl.strategies.exchange import Exchange
-from aoi_fl.strategies.guard import Refused, Update, metrics_of, one_line, some_of
-from aoi_fl.wire import protocol
-from aoi_fl.wire.arrays import model_key
+from aoi_fl.strategies.validation import Refused, Update, metrics_of, one_line, some_of
 
 
 def judge_replies(grid: Grid, judge: Callable[[list[Message]], list[Message]], packing: Collection[int] = ()) -> None:
@@ -32,7 +32,7 @@ def judge_replies(grid: Grid, judge: Callable[[list[Message]], list[Message]], p
             return judge(list(plain(messages, timeout=timeout)))
         training = any(protocol.category(message.metadata.message_type) == protocol.TRAIN for message in messages)
         seconds = float("inf") if timeout is None else timeout
-        return judge(list(Exchange(grid, dict(enumerate(messages)), seconds, one_by_one=training, packing=packing)))
+        return judge(list(Exchange(grid, dict(enumerate(messages)), seconds, sequential=training, packing=packing)))
 
     receive_by(grid, receive)
 

@@ -8,7 +8,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @runtime_checkable
-class Witness(Protocol):
+class RunObserver(Protocol):
     """An observer that is also told of the beginning and the end of :meth:`AgeAwareStrategy.start`."""
 
     def run_begins(self, policy: dict[str, Any], rounds: int) -> None:
@@ -24,7 +24,7 @@ def witnessed(start: F) -> F:
     @wraps(start)
     def told(self: Any, grid: Any, initial_arrays: Any, num_rounds: int = 3, *rest: Any, **settings: Any) -> Any:
         observer = self.observer
-        if not isinstance(observer, Witness):
+        if not isinstance(observer, RunObserver):
             return start(self, grid, initial_arrays, num_rounds, *rest, **settings)
         observer.run_begins(self.parameters(), num_rounds)
         try:

@@ -6,9 +6,10 @@ from typing import TypeAlias
 
 from flwr.app import MetricRecord, RecordDict
 
+from aoi_fl import protocol
+from aoi_fl.protocol import coding, packing
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.strategies.records import ClientRecord, Memory
-from aoi_fl.wire import coding, packing, protocol
+from aoi_fl.strategies.records import ClientRecord, State
 
 # From the accepted replies, stripped of their arrays, and the name of the weighting metric, to one record.
 AggregateMetrics: TypeAlias = Callable[[list[RecordDict], str], MetricRecord]
@@ -40,8 +41,8 @@ class RoundOptions:
     round_seconds : seconds from the start of a round to that of the next, at least; 0: a round starts at once
     max_empty_rounds : rounds in a row without a usable update after which the run stops; 0: it never does, but for a
         loop of somebody else's that has trained nothing in its first three
-    compression : how updates travel, see :mod:`aoi_fl.wire.coding`
-    packing : ``auto`` or ``none``: whether a model travels as one array, see :mod:`aoi_fl.wire.packing`
+    compression : how updates travel, see :mod:`aoi_fl.protocol.coding`
+    packing : ``auto`` or ``none``: whether a model travels as one array, see :mod:`aoi_fl.protocol.packing`
     weighted_by_key : the metric in which clients report their number of examples
     loss_metric : the metric that is a client's loss where it reports neither ``train_loss`` nor ``loss``
     arrayrecord_key, configrecord_key : the names under which model and configuration travel
@@ -113,4 +114,4 @@ class Resume:
 
     next_round: int
     clients: list[ClientRecord]
-    memory: Memory = field(default_factory=dict)
+    memory: State = field(default_factory=dict)

@@ -13,13 +13,13 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.science.selection import Population, Selector
 from aoi_fl.science.simulate import Decentralised
-from aoi_fl.strategies.patience import QUESTION, TRAINING
 from aoi_fl.strategies.records import ClientRecord, RoundRecord
+from aoi_fl.strategies.retry_policy import QUESTION, TRAINING
 from aoi_fl.strategies.roster import Roster
-from aoi_fl.wire.protocol import Ask
 
 Mask: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
@@ -29,8 +29,8 @@ State: TypeAlias = Mapping[str, NDArray[Any]]
 Carrier: TypeAlias = Literal["hello", "query", "train", "evaluate"]
 # "surplus": enough other updates had arrived before.
 Result: TypeAlias = Literal["trained", "late", "failed", "refused", "declined", "surplus"]
-# From requests by client to the replies, as they arrive: :class:`Answer`, :class:`Bid`, or a loss.
-Query: TypeAlias = Callable[[str, Mapping[int, Ask]], Iterator[tuple[int, Any]]]
+# From requests by client to the replies, as they arrive: :class:`ParticipationReply`, :class:`Bid`, or a loss.
+Query: TypeAlias = Callable[[str, Mapping[int, ParticipationRequest]], Iterator[tuple[int, Any]]]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class RoundView:
         record: RoundRecord,
         population: Callable[[int], Population],
         query: Query,
-        base: Ask,
+        base: ParticipationRequest,
         *,
         seed: int,
         first: bool,
@@ -156,7 +156,7 @@ class RoundView:
         """Return the name of a client, or its number while its name is unknown."""
         return self._roster.called(client)
 
-    def query(self, kind: str, requests: Mapping[int, Ask]) -> Iterator[tuple[int, Any]]:
+    def query(self, kind: str, requests: Mapping[int, ParticipationRequest]) -> Iterator[tuple[int, Any]]:
         """Ask clients and yield their replies as they arrive; the round names the clients without a usable reply.
 
         Parameters
@@ -318,7 +318,7 @@ class Policy(Protocol):
         """Learn from a round, once its updates are in; return why the run is complete, if it is."""
         return None
 
-    def request_for(self, base: Ask, client: int | None, on: Carrier) -> Ask | None:
+    def request_for(self, base: ParticipationRequest, client: int | None, on: Carrier) -> ParticipationRequest | None:
         """Return what a message asks a client, besides its task; None: nothing.
 
         Parameters

@@ -6,17 +6,17 @@ from typing import TypeVar
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
+from aoi_fl import protocol
+from aoi_fl.protocol import Bid, ParticipationReply, ParticipationRequest
 from aoi_fl.strategies.clock import clock_of
 from aoi_fl.strategies.collect import drop
 from aoi_fl.strategies.exchange import ANSWERS_KEPT, Exchange
-from aoi_fl.strategies.guard import Refused, check_name, read_record
-from aoi_fl.strategies.patience import QUESTION
 from aoi_fl.strategies.records import Participation, RoundRecord
+from aoi_fl.strategies.retry_policy import QUESTION
 from aoi_fl.strategies.roster import Roster
-from aoi_fl.wire import protocol
-from aoi_fl.wire.protocol import Answer, Ask, Bid
+from aoi_fl.strategies.validation import Refused, check_name, read_record
 
-A = TypeVar("A", Answer, Bid)
+A = TypeVar("A", ParticipationReply, Bid)
 
 
 class Inbox:
@@ -26,13 +26,13 @@ class Inbox:
     """
 
     def __init__(self) -> None:
-        self._held: dict[int, tuple[Ask, Answer]] = {}
+        self._held: dict[int, tuple[ParticipationRequest, ParticipationReply]] = {}
 
-    def put(self, question: Ask, client: int, answer: Answer) -> None:
+    def put(self, question: ParticipationRequest, client: int, answer: ParticipationReply) -> None:
         """Keep a client's answer to a question."""
         self._held[client] = question, answer
 
-    def get(self, question: Ask, client: int) -> Answer | None:
+    def get(self, question: ParticipationRequest, client: int) -> ParticipationReply | None:
         """Return the client's answer about the same round of the same run; None: it has given none."""
         if client not in self._held:
             return None
@@ -40,7 +40,7 @@ class Inbox:
         return answer if _about(known) == _about(question) else None
 
 
-def _about(question: Ask) -> tuple[str, str | None, int, str]:
+def _about(question: ParticipationRequest) -> tuple[str, str | None, int, str]:
     return question.run, question.token, question.round, question.wire
 
 
@@ -49,7 +49,7 @@ def ask_clients(
     roster: Roster,
     record: RoundRecord,
     kind: str,
-    requests: Mapping[int, Ask],
+    requests: Mapping[int, ParticipationRequest],
     expected: type[A],
     timeout: float,
 ) -> Iterator[tuple[int, A]]:
@@ -63,7 +63,7 @@ def ask_clients(
     expected : the record that an answer holds
     timeout : seconds until the deadline
     """
-    contents: dict[Ask, RecordDict] = {}  # most clients are asked the same
+    contents: dict[ParticipationRequest, RecordDict] = {}  # most clients are asked the same
     messages = {}
     for client, ask in requests.items():
         if ask not in contents:
@@ -72,7 +72,7 @@ def ask_clients(
     record.asked += len(messages)
     record.messages += 2 * len(messages)
     settled = roster.patience.worth(QUESTION, messages, clock_of(grid), others=roster.others_answer)
-    exchange = Exchange(grid, messages, timeout, one_by_one=False, keep=ANSWERS_KEPT, settled=settled)
+    exchange = Exchange(grid, messages, timeout, sequential=False, keep=ANSWERS_KEPT, settled=settled)
     for reply in exchange:
         who = exchange.client_of(reply)
         if who is None:

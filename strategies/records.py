@@ -157,7 +157,7 @@ class RoundRecord:
 
 
 # What a strategy carries from round to round, besides the model: arrays by name.
-Memory: TypeAlias = Mapping[str, NDArray[Any]]
+State: TypeAlias = Mapping[str, NDArray[Any]]
 
 
 class Observer(Protocol):
@@ -166,7 +166,7 @@ class Observer(Protocol):
     def clients_seen(self, clients: list[ClientRecord]) -> None:
         """Take note of clients met for the first time."""
 
-    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: Memory) -> None:
+    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
         """Take note of a finished round, of the model after it, and of what the strategy must remember to go on."""
 
 
@@ -176,7 +176,7 @@ class Log:
     def clients_seen(self, clients: list[ClientRecord]) -> None:
         """Do nothing."""
 
-    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: Memory) -> None:
+    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
         """Say what came of the round."""
         parts = [f"{record.trained} trained{' (forced)' if record.forced else ''}"]
         parts += [f"{n} {what}" for n, what in ((record.declined, "declined"), (record.dropped, "dropped")) if n]

@@ -8,32 +8,32 @@ from typing import TypeAlias
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
+from aoi_fl import protocol
 from aoi_fl.flower.errors import FORMER_APP, NO_HELLO, NODE_UNAVAILABLE
-from aoi_fl.strategies.clock import clock_of
-from aoi_fl.strategies.exchange import ANSWERS_KEPT, Exchange
-from aoi_fl.strategies.guard import Refused, read_record
-from aoi_fl.strategies.records import ClientRecord
-from aoi_fl.strategies.roster import Roster
-from aoi_fl.strategies.silence import Silence
-from aoi_fl.wire import protocol
-from aoi_fl.wire.protocol import (
+from aoi_fl.protocol import (
     FORMER_CLIENT,
     LEAST,
     MAX_AGE,
     MAX_EXAMPLES,
     MAX_NAME,
     MOST,
-    Answer,
-    Ask,
     Introduction,
+    ParticipationReply,
+    ParticipationRequest,
     is_name,
 )
+from aoi_fl.strategies.backoff import Backoff
+from aoi_fl.strategies.clock import clock_of
+from aoi_fl.strategies.exchange import ANSWERS_KEPT, Exchange
+from aoi_fl.strategies.records import ClientRecord
+from aoi_fl.strategies.roster import Roster
+from aoi_fl.strategies.validation import Refused, read_record
 
 logger = logging.getLogger("flwr")
 _PLAIN_APP = "its ClientApp is Flower's own: `from aoi_fl.client import ClientApp`, or wrap it, `attach(app)`"
 
 # A node, who it is, and what it has decided, if it was asked.
-_Reply: TypeAlias = tuple[int, Introduction, Answer | None]
+_Reply: TypeAlias = tuple[int, Introduction, ParticipationReply | None]
 
 
 class RollCall:
@@ -53,10 +53,10 @@ class RollCall:
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
         self.gone: set[int] = set()
-        self.answers: dict[int, Answer] = {}
-        self.late: dict[int, Answer] = {}
+        self.answers: dict[int, ParticipationReply] = {}
+        self.late: dict[int, ParticipationReply] = {}
         self._round = 0
-        self._mute = Silence()  # strange nodes that have not said who they are
+        self._mute = Backoff()  # strange nodes that have not said who they are
         self._late: list[Exchange] = []  # roll calls that some node may still answer
         self._complaints: dict[int, str] = {}
         self._refused: dict[int, str] = {}  # of these, those that have answered the last roll call
@@ -73,7 +73,11 @@ class RollCall:
         return next(iter(self._refused.values()), None) if only else None
 
     def call(
-        self, grid: Grid, ask: Ask, timeout: float, settled: Callable[[int], float | None] = lambda known: None
+        self,
+        grid: Grid,
+        ask: ParticipationRequest,
+        timeout: float,
+        settled: Callable[[int], float | None] = lambda known: None,
     ) -> list[ClientRecord]:
         """Hear the late, note who is connected, ask nodes not met before who they are; return the clients that are new.
 
@@ -123,7 +127,12 @@ class RollCall:
         return fresh
 
     def _hello(
-        self, grid: Grid, nodes: list[int], ask: Ask, timeout: float, worth: Callable[[set[int]], float | None]
+        self,
+        grid: Grid,
+        nodes: list[int],
+        ask: ParticipationRequest,
+        timeout: float,
+        worth: Callable[[set[int]], float | None],
     ) -> list[_Reply]:
         content = ConfigRecord(ask.write())
         exchange = Exchange(
@@ -133,7 +142,7 @@ class RollCall:
                 for node in nodes
             },
             timeout,
-            one_by_one=False,
+            sequential=False,
             keep=ANSWERS_KEPT,
             settled=worth,
         )
@@ -160,7 +169,7 @@ class RollCall:
             try:
                 who = _checked(read_record(reply, Introduction))
                 asked = protocol.has_decided(reply.content[protocol.AOI])
-                found.append((node, who, read_record(reply, Answer) if asked else None))
+                found.append((node, who, read_record(reply, ParticipationReply) if asked else None))
             except Refused as reason:
                 known = {NO_HELLO: _PLAIN_APP, FORMER_APP: f"its ClientApp has a client_fn: {FORMER_CLIENT}"}
                 why = next((why for words, why in known.items() if words in str(reason)), str(reason))

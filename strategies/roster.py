@@ -7,13 +7,12 @@ from collections.abc import Collection, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.protocol import Introduction, ParticipationReply, packing
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population
-from aoi_fl.strategies.guard import some_of
-from aoi_fl.strategies.patience import QUESTION, TRAINING, Patience
 from aoi_fl.strategies.records import ClientRecord
-from aoi_fl.wire import packing
-from aoi_fl.wire.protocol import Answer, Introduction
+from aoi_fl.strategies.retry_policy import QUESTION, TRAINING, RetryPolicy
+from aoi_fl.strategies.validation import some_of
 
 logger = logging.getLogger("flwr")
 
@@ -49,7 +48,7 @@ class Roster:
         self._sizes = np.zeros(0)
         self._sizeless: set[int] = set()  # of whom it has been said that they have declared no size
         self.payments = np.zeros(0)
-        self.patience = Patience()
+        self.patience = RetryPolicy()
         self._awake_at: dict[int, float] = {}  # monotonic seconds until which a client looks for no message
         self._sensitivities = np.zeros(0)
         self._node_of: dict[int, int] = {}
@@ -119,7 +118,9 @@ class Roster:
         here = self.available_but(self.patience.resting(round_, QUESTION, TRAINING))
         return here if here.any() else self.available_but(())
 
-    def note_decision(self, client: int, answer: Answer | None, round_: int, round_duration: float | None) -> None:
+    def note_decision(
+        self, client: int, answer: ParticipationReply | None, round_: int, round_duration: float | None
+    ) -> None:
         """Note the round that a client has reserved, and until when it sleeps.
 
         Parameters

@@ -10,25 +10,27 @@ Flower does: each does its part of the round wherever it is called from.
 
 import logging
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
+from numpy.typing import NDArray
 
 from aoi_fl.flower.grids import open_grids
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.base import Aggregation
-from aoi_fl.strategies.aggregation.flower import ByFlower
+from aoi_fl.strategies.aggregation.flower import FlowerAggregation
 from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.aggregation.private import ByPrivateMean, Privacy, PrivateMean
+from aoi_fl.strategies.fedavg_arguments import inherited, judging, with_arguments
 from aoi_fl.strategies.lifetime import witnessed
-from aoi_fl.strategies.parity import inherited, judging, with_arguments
 from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Policy
-from aoi_fl.strategies.records import Log, Observer
+from aoi_fl.strategies.records import Log, Observer, State
 from aoi_fl.strategies.steps import Steps, is_ours
 
 logger = logging.getLogger("flwr")
@@ -48,7 +50,7 @@ class AgeAwareStrategy(Steps, Strategy):
     observer : who is told of clients and finished rounds
     configure : extra entries of the training configuration, as a function of the round (a learning rate that decays)
     resume : where to go on, for a run that was interrupted
-    as_fedavg : keyword arguments of Flower's FedAvg, see :mod:`aoi_fl.strategies.parity`
+    as_fedavg : keyword arguments of Flower's FedAvg, see :mod:`aoi_fl.strategies.fedavg_arguments`
 
     Attributes
     ----------
@@ -63,6 +65,16 @@ class AgeAwareStrategy(Steps, Strategy):
                 f"{cls.__name__} defines {', '.join(former)}, as policies did until 0.2: write them as a Policy "
                 "(plan, observe, request_for, describe, state_dict, load_state_dict), and give it to AgeAwareStrategy."
             )
+
+    def memory(self) -> dict[str, NDArray[Any]]:
+        """Return :meth:`state_dict`, which is its new name."""
+        warnings.warn("memory() is now called state_dict().", DeprecationWarning, stacklevel=2)
+        return self.state_dict()
+
+    def recall(self, memory: State) -> None:
+        """Call :meth:`load_state_dict`, which is its new name."""
+        warnings.warn("recall() is now called load_state_dict().", DeprecationWarning, stacklevel=2)
+        self.load_state_dict(memory)
 
     def __init__(
         self,
@@ -103,7 +115,7 @@ class AgeAwareStrategy(Steps, Strategy):
             made: Aggregation = Mean(options, weights == weighting.UNBIASED)
         else:
             options = inherited(options, by_flower)
-            made = ByFlower(by_flower, options)
+            made = FlowerAggregation(by_flower, options)
         if private is not None:
             made = ByPrivateMean(private, made, options, resumed=resume is not None)
         open_grids()
@@ -213,7 +225,7 @@ class AgeAwareStrategy(Steps, Strategy):
         first = 1 if self._resume is None else self._resume.next_round
         self._last = num_rounds
         if self._resume is not None:
-            self._served.recall(self._resume.memory)
+            self._served.load_state_dict(self._resume.memory)
             result.arrays = self._served.current(arrays)
         if first <= num_rounds:
             self._join(first, grid)
@@ -287,7 +299,7 @@ class AgeAwareStrategy(Steps, Strategy):
 
     def _updates(self, grid: Grid, messages: Iterable[Message], timeout: float) -> Iterable[Message]:
         """Return the round's updates as they come; where some are enough, reading them shows which are the last."""
-        return self._send(grid, messages, timeout, one_by_one=True)
+        return self._send(grid, messages, timeout, sequential=True)
 
     def _evaluate(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, timeout: float
@@ -296,7 +308,7 @@ class AgeAwareStrategy(Steps, Strategy):
         messages: Iterable[Message] = self.configure_evaluate(round_, arrays, config, grid)
         if self._evaluation is None:
             self._adopt_evaluation(round_, messages := list(messages))
-        return self.aggregate_evaluate(round_, self._send(grid, messages, timeout, one_by_one=False))
+        return self.aggregate_evaluate(round_, self._send(grid, messages, timeout, sequential=False))
 
 
 # Methods of a strategy that were the policy's.

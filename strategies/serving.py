@@ -16,7 +16,7 @@ from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.strategies.records import Memory
+from aoi_fl.strategies.records import State
 
 _ROUNDS, _PREFIX = "served-rounds", "served/"
 
@@ -72,14 +72,14 @@ class ServedModel:
         """Return the model to serve after the last round, given the newest."""
         return ArrayRecord({k: Array(self._means[k]) if k in self._means else v for k, v in arrays.items()})
 
-    def memory(self) -> Memory:
+    def state_dict(self) -> State:
         """Return what the next round needs."""
         if not self._rounds:
             return {}
         return {_ROUNDS: np.array([self._rounds]), **{_PREFIX + name: mean for name, mean in self._means.items()}}
 
-    def recall(self, memory: Memory) -> None:
-        """Take back what :meth:`memory` returned."""
+    def load_state_dict(self, memory: State) -> None:
+        """Take back what :meth:`state_dict` returned."""
         if self._share and _ROUNDS in memory:
             self._rounds = int(memory[_ROUNDS][0])
             self._means = {k.removeprefix(_PREFIX): v.copy() for k, v in memory.items() if k.startswith(_PREFIX)}

@@ -11,7 +11,7 @@ from aoi_fl.strategies.records import RoundRecord
 
 
 @dataclass
-class SoFar:
+class RunProgress:
     """What has happened in a run up to now.
 
     Attributes
@@ -27,13 +27,13 @@ class SoFar:
     unevaluable: bool = False
     idle: int = 0
 
-    def memory(self) -> NDArray[np.int64]:
+    def state_dict(self) -> NDArray[np.int64]:
         """Return it as (4,) numbers."""
         return np.array(astuple(self), np.int64)
 
     @classmethod
-    def recall(cls, memory: NDArray[np.int64]) -> Self:
-        """Return what :meth:`memory` was made of."""
+    def load_state_dict(cls, memory: NDArray[np.int64]) -> Self:
+        """Return what :meth:`state_dict` was made of."""
         trained, evaluated, unevaluable, idle = memory.tolist()
         return cls(bool(trained), bool(evaluated), bool(unevaluable), idle)
 

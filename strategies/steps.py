@@ -18,6 +18,9 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 
+from aoi_fl import protocol
+from aoi_fl.protocol import Bid, ParticipationReply, ParticipationRequest, npy
+from aoi_fl.protocol.coding import NONE
 from aoi_fl.science import draws
 from aoi_fl.science.clock import FIRST
 from aoi_fl.science.errors import ConfigError
@@ -42,7 +45,13 @@ from aoi_fl.strategies.collect import Collector, decline, drop
 from aoi_fl.strategies.dispatch import Dispatch
 from aoi_fl.strategies.evaluation import Evaluation
 from aoi_fl.strategies.exchange import Exchange
-from aoi_fl.strategies.guard import (
+from aoi_fl.strategies.judged import Sieve, judge_replies
+from aoi_fl.strategies.measures import evaluation_loss
+from aoi_fl.strategies.plan import Resume, RoundOptions
+from aoi_fl.strategies.policy import Plan, Policy, RoundView, named
+from aoi_fl.strategies.questions import ask_clients
+from aoi_fl.strategies.records import Observer, Participation
+from aoi_fl.strategies.validation import (
     Refused,
     Update,
     check_metrics,
@@ -52,15 +61,6 @@ from aoi_fl.strategies.guard import (
     read_answer,
     read_update,
 )
-from aoi_fl.strategies.judged import Sieve, judge_replies
-from aoi_fl.strategies.measures import evaluation_loss
-from aoi_fl.strategies.plan import Resume, RoundOptions
-from aoi_fl.strategies.policy import Plan, Policy, RoundView, named
-from aoi_fl.strategies.questions import ask_clients
-from aoi_fl.strategies.records import Observer, Participation
-from aoi_fl.wire import npy, protocol
-from aoi_fl.wire.coding import NONE
-from aoi_fl.wire.protocol import Answer, Ask, Bid
 
 logger = logging.getLogger("flwr")
 TrainStep: TypeAlias = Callable[..., tuple[ArrayRecord | None, MetricRecord | None]]
@@ -392,7 +392,7 @@ class Steps(Bookkeeping):
         rides = self._last != server_round and self._clock.simulated is None
         coming = self._ask(server_round + 1)
 
-        def ahead(client: int) -> Ask | None:
+        def ahead(client: int) -> ParticipationRequest | None:
             return self.policy.request_for(coming, client, "evaluate") if rides else None
 
         self._evaluation = Evaluation(
@@ -487,8 +487,8 @@ class Steps(Bookkeeping):
         )
 
     def _query(
-        self, kind: str, requests: Mapping[int, Ask], arrays: ArrayRecord, grid: Grid
-    ) -> Iterator[tuple[int, Answer | Bid | float]]:
+        self, kind: str, requests: Mapping[int, ParticipationRequest], arrays: ArrayRecord, grid: Grid
+    ) -> Iterator[tuple[int, ParticipationReply | Bid | float]]:
         """Ask clients, as :meth:`RoundView.query` says; note and name those that decline, fail or keep silent."""
         record, here = self._record, self.roster.here(self._record.round)
         early = {}
@@ -503,7 +503,7 @@ class Steps(Bookkeeping):
         if kind == protocol.BID:
             yield from ask_clients(grid, self.roster, record, kind, to_ask, Bid, self.options.ask_timeout)
             return
-        asked = ask_clients(grid, self.roster, record, kind, to_ask, Answer, self.options.ask_timeout)
+        asked = ask_clients(grid, self.roster, record, kind, to_ask, ParticipationReply, self.options.ask_timeout)
         for client, answer in chain(early.items(), asked):
             if answer.takes_part:
                 self._note_decision(client, replace(answer, sleeps=None))  # it waits for the model
@@ -512,7 +512,9 @@ class Steps(Bookkeeping):
                 decline(record, client, answer)
             yield client, answer
 
-    def _losses(self, requests: Mapping[int, Ask], arrays: ArrayRecord, grid: Grid) -> Iterator[tuple[int, float]]:
+    def _losses(
+        self, requests: Mapping[int, ParticipationRequest], arrays: ArrayRecord, grid: Grid
+    ) -> Iterator[tuple[int, float]]:
         """Have clients evaluate the round's model, and yield the losses that they report."""
         nodes = {self.roster.node(client): request for client, request in requests.items()}
         drafts = self._aggregation.to_evaluate(self._record.round, arrays, ConfigRecord(), list(nodes), grid)
@@ -536,13 +538,13 @@ class Steps(Bookkeeping):
             return True
 
         timeout = self.options.evaluate_timeout
-        replies = self._send(grid, messages, self.options.ask_timeout if timeout is None else timeout, one_by_one=False)
+        replies = self._send(grid, messages, self.options.ask_timeout if timeout is None else timeout, sequential=False)
         for client in self._take(replies, take):
             leave_out(client, "late", "no evaluation by the deadline")
         self._record.asked += len(nodes)
         yield from losses.items()
 
-    def _note_decision(self, client: int, answer: Answer | None) -> None:
+    def _note_decision(self, client: int, answer: ParticipationReply | None) -> None:
         self.roster.note_decision(client, answer, self._record.round, self._round_duration)
 
     def _may_try_again(self, arrays: ArrayRecord | None) -> bool:
@@ -584,14 +586,14 @@ class Steps(Bookkeeping):
         self._plan, self._model, self._planned = replace(plan, weights=weights), arrays, self._record.round
         return self._plan
 
-    def _send(self, grid: Grid, messages: Iterable[Message], timeout: float, *, one_by_one: bool) -> Exchange:
-        ordered = one_by_one and self.options.deterministic
-        enough, late = (self.options.enough, self.options.late_rounds) if one_by_one else (None, 0)
+    def _send(self, grid: Grid, messages: Iterable[Message], timeout: float, *, sequential: bool) -> Exchange:
+        ordered = sequential and self.options.deterministic
+        enough, late = (self.options.enough, self.options.late_rounds) if sequential else (None, 0)
         keep = late * timeout if late else None  # a round takes no longer, but for its question
         seed, round_, clients = self.options.seed, self._record.round, len(self.roster)
         lots = None if enough is None else draws.uniforms(seed, round_, FIRST, clients)
         return self._dispatch.send(
-            grid, messages, timeout, one_by_one=one_by_one, ordered=ordered, enough=enough, keep=keep, lots=lots
+            grid, messages, timeout, sequential=sequential, ordered=ordered, enough=enough, keep=keep, lots=lots
         )
 
     def _take(

@@ -18,14 +18,14 @@ import numpy as np
 from flwr.app import Message
 from numpy.typing import NDArray
 
+from aoi_fl.protocol import ParticipationReply
 from aoi_fl.strategies.clock import Clock
 from aoi_fl.strategies.collect import Collector, Work, drop
 from aoi_fl.strategies.exchange import Exchange
-from aoi_fl.strategies.guard import Refused, Update
-from aoi_fl.strategies.patience import TRAINING
-from aoi_fl.strategies.records import Memory, Participation, RoundRecord
+from aoi_fl.strategies.records import Participation, RoundRecord, State
+from aoi_fl.strategies.retry_policy import TRAINING
 from aoi_fl.strategies.roster import Roster
-from aoi_fl.wire.protocol import Answer
+from aoi_fl.strategies.validation import Refused, Update
 
 _LOOK = 0.5  # seconds between two looks at whether an update has come
 _TABLE = "late"  # in a run's memory: a row for each update that is kept
@@ -100,7 +100,7 @@ class Stragglers:
             self._drop(record, clock, work, "late", "the run was over before its update came")
         self._open.clear()
 
-    def memory(self) -> dict[str, NDArray[np.generic]]:
+    def state_dict(self) -> dict[str, NDArray[np.generic]]:
         """Return the works whose end is known, as a table, and the updates among them by client and name."""
         kept = [work for work in self._sorted() if work.update is not None or isfinite(work.stops)]
         found: dict[str, NDArray[np.generic]] = {}
@@ -111,8 +111,8 @@ class Stragglers:
             found |= {f"{_TABLE}-{work.client}/{name}": change for name, change in changes.items()}
         return found
 
-    def recall(self, memory: Memory) -> None:
-        """Take back what :meth:`memory` returned."""
+    def load_state_dict(self, memory: State) -> None:
+        """Take back what :meth:`state_dict` returned."""
         rows = memory[_TABLE].tolist() if _TABLE in memory else []
         for number, round_, weight, sent, comes, examples, loss, age, reserved, *more in rows:
             if isnan(examples):
@@ -120,7 +120,7 @@ class Stragglers:
                 continue
             client, prefix = int(number), f"{_TABLE}-{number:.0f}/"
             next_round = None if isnan(reserved) else int(reserved)
-            known = None if isnan(age) else Answer(self._roster.name(client), True, int(age), next_round)
+            known = None if isnan(age) else ParticipationReply(self._roster.name(client), True, int(age), next_round)
             changes = {name.removeprefix(prefix): array for name, array in memory.items() if name.startswith(prefix)}
             update = Update(changes, examples if examples % 1 else int(examples), None if isnan(loss) else loss, known)
             self._works[client] = Work(client, int(round_), weight, sent, comes, update=update)

@@ -19,20 +19,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from aoi_fl.client import looks, session
+from aoi_fl.client import poll_schedule, session
 from aoi_fl.client.device import history
 from aoi_fl.client.state import StateFile
 from aoi_fl.learning import npz
+from aoi_fl.protocol import Bid, Introduction, ParticipationReply, ParticipationRequest, packing
 from aoi_fl.report import page, site
-from aoi_fl.report.glance import glance
 from aoi_fl.report.runs import load
+from aoi_fl.report.summary_card import glance
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server.checkpoint import Checkpoints
 from aoi_fl.server.ledger import DAMAGE, Ledger, read, read_run
 from aoi_fl.server.resume import check_simulated, recorded_run, take_up
-from aoi_fl.strategies.guard import Refused, check_metrics, read_answer, read_record, read_update, what_failed
-from aoi_fl.wire import packing
-from aoi_fl.wire.protocol import Answer, Ask, Bid, Introduction
+from aoi_fl.strategies.validation import Refused, check_metrics, read_answer, read_record, read_update, what_failed
 from tests.report.test_malformed_ledgers import play
 
 pytestmark = pytest.mark.slow
@@ -131,7 +130,10 @@ def reply_of(content: RecordDict | Error) -> Message:
 def judged(reply: Message) -> None:
     model = ArrayRecord({name: Array(array) for name, array in MODEL.items()})
     readers: list[Callable[[], object]] = [lambda: read_answer(reply), lambda: check_metrics(reply, "num-examples")]
-    readers += [lambda kind=kind: read_record(reply, kind) for kind in (Answer, Bid, Introduction, Ask)]
+    readers += [
+        lambda kind=kind: read_record(reply, kind)
+        for kind in (ParticipationReply, Bid, Introduction, ParticipationRequest)
+    ]
     readers += [
         lambda kind=kind: read_update(reply, model, "num-examples", kind) for kind in (None, "int8", "float16", "sign")
     ]
@@ -366,7 +368,7 @@ def test_state_files():
             (place / session.FILE).write_bytes(line)
             assert 0 <= session.back(place / session.FILE) < 2**33
             (place / "nap").write_bytes(json.dumps(value).encode())
-            told = looks.laid_down(place / "nap")
+            told = poll_schedule.laid_down(place / "nap")
             assert told is None or type(told[1]) is int
             (place / "run").mkdir()
             (place / "run" / "pi.history").write_bytes(json.dumps(value).encode() + b"\n" + line + b"\n" + blob)

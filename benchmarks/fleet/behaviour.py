@@ -5,7 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
-from aoi_fl.client.looks import HEARTBEAT, LONGEST_LOOK, Looks, Told
+from aoi_fl.client.poll_schedule import HEARTBEAT, LONGEST_LOOK, NextMessage, PollSchedule
 
 
 class Behaviour(Protocol):
@@ -17,7 +17,7 @@ class Behaviour(Protocol):
     def heartbeat(self) -> tuple[float, float]:
         """Return the interval that the next heartbeat names, and the seconds until the one after it."""
 
-    def answered(self, told: Told) -> None:
+    def answered(self, told: NextMessage) -> None:
         """Take note that a message has been answered, and what is known of the next one."""
 
 
@@ -35,7 +35,7 @@ class Stock:
         """Return Flower's interval, and its sender's wait."""
         return HEARTBEAT, (HEARTBEAT - 5.0) * self._random.uniform(0.7, 0.9)
 
-    def answered(self, told: Told) -> None:
+    def answered(self, told: NextMessage) -> None:
         """Change nothing."""
 
 
@@ -43,7 +43,7 @@ class Ours:
     """Our SuperNode: the real one's looks, by the real clock."""
 
     def __init__(self, random: Random) -> None:
-        self._looks = Looks(time.monotonic())
+        self._looks = PollSchedule(time.monotonic())
 
     def wait(self, took: float) -> float:
         """Return what its loop sleeps."""
@@ -53,7 +53,7 @@ class Ours:
         """Return the interval and the wait of its sender."""
         return self._looks.heartbeat(time.monotonic())
 
-    def answered(self, told: Told) -> None:
+    def answered(self, told: NextMessage) -> None:
         """Begin to wait anew."""
         self._looks.answered(time.monotonic(), told)
 
@@ -63,11 +63,11 @@ class Former(Ours):
 
     def __init__(self, random: Random) -> None:
         super().__init__(random)
-        self.answered(Told(None, 0.0))
+        self.answered(NextMessage(None, 0.0))
 
-    def answered(self, told: Told) -> None:
+    def answered(self, told: NextMessage) -> None:
         """Begin to wait anew."""
-        super().answered(Told(None, 0.0))
+        super().answered(NextMessage(None, 0.0))
 
 
 BEHAVIOURS: dict[str, Callable[[Random], Behaviour]] = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import grpc
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from aoi_fl.client.looks import HEARTBEAT
+from aoi_fl.client.poll_schedule import HEARTBEAT
 from aoi_fl.flower.virtual import Node, channels
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ import grpc
 from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import Message
 
-from aoi_fl.client.looks import HEARTBEAT, foretold
+from aoi_fl import protocol
+from aoi_fl.client.poll_schedule import HEARTBEAT, foretold
 from aoi_fl.flower.messages import context
 from aoi_fl.flower.virtual import Letter, Node
-from aoi_fl.wire import protocol
-from aoi_fl.wire.protocol import Answer, Ask
+from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from benchmarks.echo import client_app
 from benchmarks.fleet.behaviour import Behaviour
 
@@ -186,9 +186,9 @@ class VirtualNode:
         if uploaded and protocol.ARRAYS in reply.content:
             round_ = int(message.content[protocol.AOI]["round"])
             self._traffic.sent.setdefault(round_, set()).add(self.name)
-        kind, ask = message.metadata.message_type, Ask.read(message.content[protocol.AOI])
+        kind, ask = message.metadata.message_type, ParticipationRequest.read(message.content[protocol.AOI])
         values = reply.content[protocol.AOI]
-        said = Answer.read(values) if protocol.has_decided(values) else None
+        said = ParticipationReply.read(values) if protocol.has_decided(values) else None
         told = foretold(ask, said, self._config, trained=kind == protocol.TRAIN)
         if said is not None:
             self.asked.set()

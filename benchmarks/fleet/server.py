@@ -10,8 +10,8 @@ from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
 from aoi_fl.strategies import MarkovParticipation, RoundOptions, exchange
-from aoi_fl.strategies.pace import Pace
-from aoi_fl.strategies.records import ClientRecord, Memory, RoundRecord
+from aoi_fl.strategies.records import ClientRecord, RoundRecord, State
+from aoi_fl.strategies.round_timer import RoundTimer
 from benchmarks.base import peak_memory
 from benchmarks.engines import model
 
@@ -42,7 +42,7 @@ class Notes:
         """Note how many are new."""
         self.write(met=len(clients))
 
-    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: Memory) -> None:
+    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
         """Note a round, and what became of each client in it."""
         counts = {key: getattr(record, key) for key in ("round", "seconds", "asked", "trained", "dropped", "messages")}
         counts["seconds"] -= self._waited
@@ -67,7 +67,7 @@ def play(grid: Grid, config: Mapping[str, Any]) -> None:
     n, k = int(config["clients"]), int(config["per-round"])
     wire, seconds = str(config["wire"]), float(config["round-seconds"])
     strategy = MarkovParticipation.optimal(n, k, wire=wire, options=options, observer=notes)
-    strategy._pace = Pace(seconds, sleep=notes.sleep)
+    strategy._pace = RoundTimer(seconds, sleep=notes.sleep)
     if config["former"]:
         exchange.batched = lambda grid: False
         exchange.send = lambda grid, messages, large: set(grid.push_messages(messages))

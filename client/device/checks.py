@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from aoi_fl.client.device import enroll
 from aoi_fl.client.device.node import check
 from aoi_fl.client.device.rules import Rules, Value
+from aoi_fl.protocol.files import try_writing
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire.files import try_writing
 
 _LEAST_PYTHON = (3, 11)
 _FULL, _TIGHT = 200e6, 1e9  # bytes free on the disk of the client's state

@@ -25,8 +25,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from aoi_fl.client.device.reach import split_address
 from aoi_fl.client.device.unit import node_toml, timer, unit
 from aoi_fl.client.state import checked_name
+from aoi_fl.protocol.files import sync, write_whole
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire.files import sync, write_whole
 
 KEY, CA, SUPERLINK, NODE = "client.key", "ca.crt", "superlink.env", "node.toml"
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from aoi_fl.client.device import rules
+from aoi_fl.protocol.clients import refuse_former
 from aoi_fl.science.errors import ConfigError, did_you_mean
-from aoi_fl.wire.clients import refuse_former
 
 _NUMBERS = ("payment", "sensitivity", "round-seconds")
 _OTHER = ("name", "state-dir", "data-file", "refresh-command", "model-dir", "partition-file", "data-dir", "seed")

@@ -16,7 +16,7 @@ _PRECISION = 0.5  # seconds
 
 
 @dataclass(frozen=True)
-class Standing:
+class RegistrationStatus:
     """What a SuperLink says of a key.
 
     Attributes
@@ -34,7 +34,7 @@ class Standing:
     problem: str = ""
 
 
-def standing(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateKey) -> Standing:
+def standing(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateKey) -> RegistrationStatus:
     """Return how a SuperLink's Fleet API takes to a client's key.
 
     Parameters
@@ -48,13 +48,13 @@ def standing(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateKey) -
         fleet = FleetApi(channel, key)
         try:
             if not _refused(fleet, None):
-                return Standing(False)
+                return RegistrationStatus(False)
             if not _accepts(fleet, 0.0):
-                return Standing(True)
+                return RegistrationStatus(True)
             skew = _skew(fleet)
-            return Standing(True, skew, _connects(fleet))
+            return RegistrationStatus(True, skew, _connects(fleet))
         except grpc.RpcError as error:
-            return Standing(True, problem=f"{error.code().name}: {error.details()}")
+            return RegistrationStatus(True, problem=f"{error.code().name}: {error.details()}")
 
 
 def _refused(fleet: FleetApi, shift: float | None) -> str:

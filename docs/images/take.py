@@ -20,7 +20,7 @@ from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
 from aoi_fl.report import page
-from aoi_fl.report.glance import glance
+from aoi_fl.report.summary_card import glance
 
 HERE = Path(__file__).resolve().parent
 COMMAND = [sys.executable, "-m", "aoi_fl.cli.start"]

@@ -17,7 +17,7 @@ from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.experiments.harness.federation import play_run
 from aoi_fl.experiments.harness.stats import Interval, interval, paired_curves
 from aoi_fl.flower.sizes import bytes_of
-from aoi_fl.wire.coding import KINDS, NONE
+from aoi_fl.protocol.coding import KINDS, NONE
 
 _LAST = 5  # rounds at the end over which the accuracy is averaged: one round's is at the mercy of its fifteen clients
 

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.figures.said import Said
+from aoi_fl.experiments.figures.paper_claims import PaperClaim
 from aoi_fl.experiments.figures.speed import BASE, Curves
 from aoi_fl.experiments.harness.base import GLOBECOM, JOURNAL
 from aoi_fl.experiments.harness.drawing import CROSS, STYLES, error_bars, goes_on, legend_below
@@ -20,7 +20,7 @@ _ARROW, _WIDTH = 12, 33  # points: of an arrow, and of a number of rounds, writt
 
 
 def draw(
-    figure: Figure, title: str, curves: Mapping[str, Curves], targets: Mapping[str, float], claims: Sequence[Said]
+    figure: Figure, title: str, curves: Mapping[str, Curves], targets: Mapping[str, float], claims: Sequence[PaperClaim]
 ) -> None:
     """Draw each policy's mean accuracy with the target, and under it what it is above random selection, in pairs.
 
@@ -118,7 +118,7 @@ class _Printed(NamedTuple):
     paper: str
 
 
-def _printed(split: str, claims: Sequence[Said]) -> set[_Printed]:
+def _printed(split: str, claims: Sequence[PaperClaim]) -> set[_Printed]:
     """Return what the papers print of a partition."""
     return {
         _Printed(said.target, rounds, policy, said.paper.partition(",")[0])

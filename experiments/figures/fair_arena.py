@@ -13,8 +13,8 @@ from aoi_fl.experiments.figures.equal_work import costs
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.federation import played
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
+from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.absence import achievable
-from aoi_fl.wire.files import write_whole
 
 _ARENA = ARENAS[0]
 _CASE = "trace, Dirichlet 0.3"

@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from aoi_fl.experiments.figures.curves import draw
-from aoi_fl.experiments.figures.said import MEMORYLESS, Said, partition_name
+from aoi_fl.experiments.figures.paper_claims import MEMORYLESS, PaperClaim, partition_name
 from aoi_fl.experiments.figures.speed import (
     BASE,
     OURS,
@@ -53,7 +53,7 @@ class Learning(Experiment):
         rounds: int,
         minutes: float,
         splits: Sequence[float | None] = (None,),
-        claims: Sequence[Said] = (),
+        claims: Sequence[PaperClaim] = (),
         model: str = "2nn",
         policies: Sequence[str] = POLICIES,
         seeds: int = 5,
@@ -176,17 +176,17 @@ class Learning(Experiment):
         found = {split: curves_of(rows, split) for split in self._splits}
         return {split: curves for split, curves in found.items() if BASE in curves}
 
-    def _judged(self, said: Said, rows: Sequence[Row], settings: Mapping[str, Any]) -> Claim:
+    def _judged(self, said: PaperClaim, rows: Sequence[Row], settings: Mapping[str, Any]) -> Claim:
         model = str(settings["model"])
         if settings["dataset"] != self._dataset:
             return self._claim(said, model, f"played on {settings['dataset']}", "not run")
         return self._claim(said, model, *(measured(said, rows, model) or (self._unplayed(said), "not run")))
 
-    def _unplayed(self, said: Said) -> str:
+    def _unplayed(self, said: PaperClaim) -> str:
         left_out = [policy for policy in (said.policy, said.base) if policy not in self._policies]
         return f"{' and '.join(left_out)} left out, for the hours" if left_out else self._why
 
-    def _claim(self, said: Said, model: str, ours: str, verdict: Verdict) -> Claim:
+    def _claim(self, said: PaperClaim, model: str, ours: str, verdict: Verdict) -> Claim:
         where = f"({self._dataset}, {said.partition}, {model})"
         claim = f"{said.policy} reaches {said.target:.0%} before {said.base} {where}"
         if said.kind == "steadiness":
@@ -203,7 +203,7 @@ class Learning(Experiment):
         setting = "our CNN" if model == "cnn" else model.upper()
         return Claim(claim, said.paper, said.theirs, ours, elsewhere(verdict), behind, setting, self._reasons_for(said))
 
-    def _reasons_for(self, said: Said) -> Mapping[Verdict, str]:
+    def _reasons_for(self, said: PaperClaim) -> Mapping[Verdict, str]:
         """Return why a claim has its verdict, where the usual reason says too little."""
         unmeasured = (
             "CIFAR-100 was not available" if self._dataset == "cifar100" else "no GPU was available for so long"

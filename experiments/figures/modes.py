@@ -8,6 +8,7 @@ from typing import Any
 from flwr.app import Message
 from matplotlib.figure import Figure
 
+from aoi_fl import protocol
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.experiments.harness.base import (
     GLOBECOM,
@@ -27,7 +28,6 @@ from aoi_fl.experiments.harness.stats import Interval, interval
 from aoi_fl.experiments.harness.verdicts import elsewhere
 from aoi_fl.flower.messages import SERVER_NODE, context
 from aoi_fl.flower.sizes import bytes_of
-from aoi_fl.wire import protocol
 
 _WIRES = protocol.WIRES
 _PER_ROUND = 15

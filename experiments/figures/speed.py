@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.experiments.figures.said import HEADLINE, MEMORYLESS, Said
+from aoi_fl.experiments.figures.paper_claims import HEADLINE, MEMORYLESS, PaperClaim
 from aoi_fl.experiments.harness.base import Row, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, interval, paired_curves, ratio
 from aoi_fl.experiments.harness.times import NOT_BY_ALL, earlier, levels, reached, shift, sooner
@@ -62,7 +62,7 @@ def table_of(split: str, curves: Curves, target: float) -> Table:
     return Table(f"{split}, {len(curves[BASE])} seed{'s' if len(curves[BASE]) > 1 else ''}", head, rows)
 
 
-def measured(said: Said, rows: Sequence[Row], model: str) -> tuple[str, Verdict] | None:
+def measured(said: PaperClaim, rows: Sequence[Row], model: str) -> tuple[str, Verdict] | None:
     """Judge a claim by the paired seeds of its two policies, and say what was measured; None without any.
 
     Speed is judged by the time shift over the levels below the claim's target and by the rounds to it; where runs end
@@ -105,7 +105,9 @@ def measured(said: Said, rows: Sequence[Row], model: str) -> tuple[str, Verdict]
     return f"{model}, {len(ours)} seed{'s' if len(ours) > 1 else ''}, {'; '.join(said_)}", verdict
 
 
-def _steadiness(said: Said, model: str, ours: NDArray[np.float64], base: NDArray[np.float64]) -> tuple[str, Verdict]:
+def _steadiness(
+    said: PaperClaim, model: str, ours: NDArray[np.float64], base: NDArray[np.float64]
+) -> tuple[str, Verdict]:
     if ours.shape[1] < _LEAST:
         return f"{ours.shape[1]} rounds are too few", "not run"
     more = interval((100 * (jumps(ours) - jumps(base))).tolist())
@@ -116,7 +118,9 @@ def _steadiness(said: Said, model: str, ours: NDArray[np.float64], base: NDArray
     )
 
 
-def _accuracy(said: Said, model: str, ours: NDArray[np.float64], base: NDArray[np.float64]) -> tuple[str, Verdict]:
+def _accuracy(
+    said: PaperClaim, model: str, ours: NDArray[np.float64], base: NDArray[np.float64]
+) -> tuple[str, Verdict]:
     """Judge whether the accuracy, the mean over the last rounds, is higher."""
     more = interval((100 * (ours[:, -_LAST:] - base[:, -_LAST:]).mean(axis=1)).tolist())
     return (
@@ -126,7 +130,9 @@ def _accuracy(said: Said, model: str, ours: NDArray[np.float64], base: NDArray[n
     )
 
 
-def _headline(said: Said, model: str, times: NDArray[np.float64], others: NDArray[np.float64]) -> tuple[str, Verdict]:
+def _headline(
+    said: PaperClaim, model: str, times: NDArray[np.float64], others: NDArray[np.float64]
+) -> tuple[str, Verdict]:
     """Judge by which share of the rounds a target is reached earlier: within what is claimed, or outside of it."""
     found = ratio(times, others)
     least, most = (1 - share for share in reversed(HEADLINE))
@@ -145,7 +151,7 @@ def jumps(curve: NDArray[np.float64]) -> NDArray[np.float64]:
     return found
 
 
-def _short_of(said: Said, ours: NDArray[np.float64], base: NDArray[np.float64]) -> str:
+def _short_of(said: PaperClaim, ours: NDArray[np.float64], base: NDArray[np.float64]) -> str:
     """Say how often a target was reached that was not always reached, and how that compares."""
     times, others = reached(ours, said.level), reached(base, said.level)
     counts = [f"{int(np.isfinite(t).sum())} of {len(t)}" for t in (times, others)]
@@ -160,7 +166,7 @@ def _short_of(said: Said, ours: NDArray[np.float64], base: NDArray[np.float64]) 
     return f"{text}; mean accuracy {area.show(2)} points higher"
 
 
-def _at_theirs(said: Said, ours: NDArray[np.float64], base: NDArray[np.float64]) -> list[str]:
+def _at_theirs(said: PaperClaim, ours: NDArray[np.float64], base: NDArray[np.float64]) -> list[str]:
     """Say when the level that the paper counts to is reached, where we judge by another and all seeds are there."""
     times, others = reached(ours, said.target), reached(base, said.target)
     if not np.isfinite([times, others]).all():

@@ -1,7 +1,7 @@
 """The learning figures of both papers, data set by data set."""
 
 from aoi_fl.experiments.figures.learning import Learning
-from aoi_fl.experiments.figures.said import (
+from aoi_fl.experiments.figures.paper_claims import (
     CIFAR10,
     CIFAR100,
     CNN_TARGET,

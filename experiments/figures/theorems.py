@@ -12,6 +12,7 @@ from aoi_fl.experiments.harness.base import Row, Verdict
 from aoi_fl.experiments.harness.stats import interval
 from aoi_fl.experiments.harness.verdicts import bounded, every, joint
 from aoi_fl.experiments.oracles.exact import printed_variance, programmed_variance, selecting_ages
+from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.budget import choose
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
@@ -19,7 +20,6 @@ from aoi_fl.science.objective import p2
 from aoi_fl.science.selection import OldestAgeSelector, Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.whittle import threshold, whittle_index
-from aoi_fl.wire.clients import section5_instance
 
 BUDGETS = (25, 40, 55, 70)
 _GRID = ((10, 3), (10, 4), (20, 7), (50, 5), (93, 7), (100, 15), (100, 30), (100, 60), (100, 99))

@@ -36,7 +36,7 @@ from aoi_fl.experiments.harness.base import (
 from aoi_fl.experiments.harness.drawing import COLOURS, STYLES
 from aoi_fl.experiments.harness.verdicts import EXACT, every
 from aoi_fl.experiments.oracles.quadratic import ageing, federated_averaging
-from aoi_fl.wire.clients import section5_instance
+from aoi_fl.protocol.clients import section5_instance
 
 _SHOWN = (100, 15)
 _CLIENTS = (10, 20, 30, 40)

@@ -13,7 +13,7 @@ from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.science.availability import DAY
 from aoi_fl.science.devices import DeviceTrace
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.habits import Habits
+from aoi_fl.science.phone_availability import PhoneAvailability
 
 FILE = "availability_300.npz"  # in the data folder
 _TRACE, _GENERATED = "trace", "generated"
@@ -49,7 +49,7 @@ class Traces(Experiment):
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Return the quantiles of each quantity, and the share of clients present by the hour."""
         if unit["of"] == _GENERATED:
-            return described(Habits().trace(self.settings(options)["clients"], unit["seed"]))
+            return described(PhoneAvailability().trace(self.settings(options)["clients"], unit["seed"]))
         path = options.data_dir / FILE
         if not path.is_file():
             raise ConfigError(

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from aoi_fl.experiments.figures.said import MNIST_DIRICHLET_EQUAL
+from aoi_fl.experiments.figures.paper_claims import MNIST_DIRICHLET_EQUAL
 from aoi_fl.experiments.figures.unequal_runs import BASE, EQUAL, TARGET, Runs, curves, later
 from aoi_fl.experiments.harness.base import OURS, Claim, Verdict
 from aoi_fl.experiments.harness.stats import interval, ratio

@@ -31,6 +31,7 @@ from aoi_fl.experiments.harness.base import OURS, WICS, Claim, Conclusion, Exper
 from aoi_fl.experiments.harness.drawing import STYLES, legend_below
 from aoi_fl.experiments.harness.stats import interval
 from aoi_fl.experiments.harness.verdicts import side
+from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.ageing import ageing_cost
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.names import Ageing
@@ -38,7 +39,6 @@ from aoi_fl.science.objective import lagrangian_floor, p2, weighted_average_age
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.staleness import mean_ages
-from aoi_fl.wire.clients import section5_instance
 
 _BATCH = 20  # instances a unit
 _AGEINGS: Mapping[Ageing, str] = {"quadratic": "j²", "root": "√j"}  # costs of age beside the paper's

@@ -23,12 +23,12 @@ from aoi_fl.experiments.harness.base import (
 from aoi_fl.experiments.harness.drawing import STYLES, legend_below
 from aoi_fl.experiments.harness.stats import Interval, interval, ratio
 from aoi_fl.experiments.harness.verdicts import side
+from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.objective import lagrangian_floor, p2, packing_bound
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.staleness import mean_ages
-from aoi_fl.wire.clients import section5_instance
 
 _CLIENTS = 10
 _BATCH = 10  # instances a unit

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness.federation import DIGITS
+from aoi_fl.science.client_stats import Report
 from aoi_fl.science.history import History
-from aoi_fl.science.seen import Report
 from aoi_fl.science.selection import Population, Selection, Selector
 from aoi_fl.science.simulate import Decentralised, simulate
 from aoi_fl.science.weighting import Weighting

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from aoi_fl.experiments.harness.base import Row, Unit
+from aoi_fl.protocol.files import try_writing, write_whole
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire.files import try_writing, write_whole
 
 
 class Store:

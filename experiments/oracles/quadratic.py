@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.experiments.harness.base import Row
+from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.convergence import FedAvgConstants, aged_bound, fedavg_bound
 from aoi_fl.science.history import History
@@ -18,7 +19,6 @@ from aoi_fl.science.selection import Population, ProportionalSelector, RandomSel
 from aoi_fl.science.sensitivity import ConvergenceConstants
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.weight_variance import proportional_weight_variance, random_weight_variance
-from aoi_fl.wire.clients import section5_instance
 
 Floats = NDArray[np.float64]
 CLIENTS, PER_ROUND, MAX_AGE = 40, 6, 10

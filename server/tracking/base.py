@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from flwr.app import ArrayRecord
 
 from aoi_fl.server.ledger import ending
-from aoi_fl.strategies.records import ClientRecord, Memory, RoundRecord
+from aoi_fl.strategies.records import ClientRecord, RoundRecord, State
 
 logger = logging.getLogger("flwr")
 _NO_NUMBERS = ("round", "started", "participations")
@@ -63,7 +63,7 @@ class Tracker(ABC):
     def clients_seen(self, clients: list[ClientRecord]) -> None:  # noqa: B027, nothing to override
         """Do nothing: who the clients are stays in the ledger."""
 
-    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: Memory) -> None:
+    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
         """Tell the tool a round, once."""
         self._safely(f"log round {record.round}", self._log_once, vars(record))
 

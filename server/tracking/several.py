@@ -4,16 +4,16 @@ from typing import Any
 
 from flwr.app import ArrayRecord
 
-from aoi_fl.strategies.lifetime import Witness
-from aoi_fl.strategies.records import ClientRecord, Memory, Observer, RoundRecord
+from aoi_fl.strategies.lifetime import RunObserver
+from aoi_fl.strategies.records import ClientRecord, Observer, RoundRecord, State
 
 
-class Together:
+class CompositeObserver:
     """Observers that are told one after another, in their order: what counts comes first."""
 
     def __init__(self, observers: tuple[Observer, ...]) -> None:
         self._observers = observers
-        self._witnesses = [observer for observer in observers if isinstance(observer, Witness)]
+        self._witnesses = [observer for observer in observers if isinstance(observer, RunObserver)]
 
     def run_begins(self, policy: dict[str, Any], rounds: int) -> None:
         """Pass it on to those that want to know."""
@@ -25,7 +25,7 @@ class Together:
         for observer in self._observers:
             observer.clients_seen(clients)
 
-    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: Memory) -> None:
+    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
         """Pass it on."""
         for observer in self._observers:
             observer.round_done(record, arrays, memory)
@@ -36,6 +36,6 @@ class Together:
             observer.run_ends(stopped, error)
 
 
-def together(*observers: Observer) -> Together:
+def together(*observers: Observer) -> CompositeObserver:
     """Return an observer that passes on all it is told to several, in their order."""
-    return Together(observers)
+    return CompositeObserver(observers)

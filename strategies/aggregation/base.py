@@ -8,9 +8,9 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
-from aoi_fl.strategies.guard import Update, one_line, some_of
-from aoi_fl.strategies.records import Memory
-from aoi_fl.wire import npy
+from aoi_fl.protocol import npy
+from aoi_fl.strategies.records import State
+from aoi_fl.strategies.validation import Update, one_line, some_of
 
 logger = logging.getLogger("flwr")
 MODEL_STAYS, NO_METRICS = "the model stays as it was", "the clients' evaluation is left out"  # after a failure
@@ -60,11 +60,11 @@ class Aggregation(Intake, Protocol):
     def evaluated(self, round_: int, replies: Sequence[Message]) -> MetricRecord | None:
         """Return what the accepted evaluations say together, from replies in client order."""
 
-    def memory(self) -> Memory:
+    def state_dict(self) -> State:
         """Return what the next round needs to know of those before it."""
 
-    def recall(self, memory: Memory) -> None:
-        """Take back what :meth:`memory` returned."""
+    def load_state_dict(self, memory: State) -> None:
+        """Take back what :meth:`state_dict` returned."""
 
     def summary(self) -> None:
         """Log what there is to say before the first round."""

@@ -19,17 +19,17 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 from numpy.typing import NDArray
 
+from aoi_fl import protocol
+from aoi_fl.protocol.arrays import model_key
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.aggregation import state
 from aoi_fl.strategies.aggregation.base import MODEL_STAYS, NO_METRICS, Draft, called, flaw, log_failure, nodes_of
 from aoi_fl.strategies.aggregation.mean import without_rounding
 from aoi_fl.strategies.aggregation.metrics import common, finite, whole
-from aoi_fl.strategies.guard import Update, metrics_key, metrics_of, one_line, some_of
-from aoi_fl.strategies.parity import chain_of
+from aoi_fl.strategies.fedavg_arguments import chain_of
 from aoi_fl.strategies.plan import RoundOptions
-from aoi_fl.strategies.records import Memory
-from aoi_fl.wire import protocol
-from aoi_fl.wire.arrays import model_key
+from aoi_fl.strategies.records import State
+from aoi_fl.strategies.validation import Update, metrics_key, metrics_of, one_line, some_of
 
 logger = logging.getLogger("flwr")
 
@@ -41,7 +41,7 @@ _EVERYBODY = {
 _STANDING = "aggregation/config/"
 
 
-class ByFlower:
+class FlowerAggregation:
     """A Flower strategy that turns the accepted updates into a model.
 
     Parameters
@@ -68,7 +68,7 @@ class ByFlower:
         self._strategy, self._options = strategy, options
         self._round, self._model, self.opaque = 0, ArrayRecord(), False
         self._accepted: dict[int, tuple[Message, float]] = {}
-        self._standing = Standing()
+        self._standing = PersistentConfig()
         self._said: set[str] = set()
 
     def to_train(
@@ -134,7 +134,7 @@ class ByFlower:
             log_failure(round_, NO_METRICS, nodes_of(replies), error)
             return None
 
-    def memory(self) -> Memory:
+    def state_dict(self) -> State:
         """Return the strategy's state, as far as :mod:`aoi_fl.strategies.aggregation.state` can keep it."""
         found: dict[str, NDArray[Any]] = {}
         for i, strategy in enumerate(self._chain()):
@@ -144,7 +144,7 @@ class ByFlower:
         kept, _ = state.dump(self._standing)
         return found | {f"{_STANDING}{k}": v for k, v in kept.items()}
 
-    def recall(self, memory: Memory) -> None:
+    def load_state_dict(self, memory: State) -> None:
         """Give the strategy its state back."""
         for i, strategy in enumerate(self._chain()):
             prefix = f"aggregation/{i}/"
@@ -300,7 +300,7 @@ def _everybody(chain: Sequence[Strategy]) -> Iterator[None]:
             vars(strategy).update(own)
 
 
-class Standing:
+class PersistentConfig:
     """Lets a strategy find what it wrote a round ago, but where somebody else says otherwise meanwhile.
 
     A round may be configured twice, when nobody volunteered at first; the second time it is as at the first.

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from flwr.app import Array, ArrayRecord, Message, MetricRecord
 
+from aoi_fl import protocol
+from aoi_fl.protocol.arrays import model_key
 from aoi_fl.strategies.aggregation.flower import is_opaque
-from aoi_fl.strategies.guard import Update
 from aoi_fl.strategies.plan import RoundOptions
-from aoi_fl.wire import protocol
-from aoi_fl.wire.arrays import model_key
+from aoi_fl.strategies.validation import Update
 
 
 class HeldUpdates:

@@ -8,14 +8,15 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
+from aoi_fl import protocol
+from aoi_fl.protocol import npy
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.refl import late_weights
 from aoi_fl.strategies.aggregation.base import MODEL_STAYS, NO_METRICS, Draft, called, log_failure, nodes_of
 from aoi_fl.strategies.aggregation.metrics import aggregate, stripped, whole
-from aoi_fl.strategies.guard import Update
 from aoi_fl.strategies.plan import RoundOptions
-from aoi_fl.strategies.records import Memory
-from aoi_fl.wire import npy, protocol
+from aoi_fl.strategies.records import State
+from aoi_fl.strategies.validation import Update
 
 _BLOCK = 1 << 17  # values added at once: their products, 1 MiB, stay in the processor's cache, and calls are few
 _LARGE, _FAR = 2**40, 2.0**50  # of whole numbers: sums in float64 begin to round; too far apart for an exact mean
@@ -276,11 +277,11 @@ class Mean:
         content = RecordDict({self._options.arrayrecord_key: arrays, self._options.configrecord_key: config})
         return dict.fromkeys(nodes, Draft(content, kind))
 
-    def memory(self) -> Memory:
+    def state_dict(self) -> State:
         """Return nothing: a mean knows of no other round."""
         return {}
 
-    def recall(self, memory: Memory) -> None:
+    def load_state_dict(self, memory: State) -> None:
         """Take nothing back."""
 
     def summary(self) -> None:

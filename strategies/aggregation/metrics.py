@@ -6,9 +6,9 @@ from typing import cast
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
-from aoi_fl.strategies.guard import is_bounded, metrics_key, metrics_of
+from aoi_fl import protocol
 from aoi_fl.strategies.plan import AggregateMetrics
-from aoi_fl.wire import protocol
+from aoi_fl.strategies.validation import is_bounded, metrics_key, metrics_of
 
 _MEANS: AggregateMetrics = FedAvg().train_metrics_aggr_fn  # the weighted means, which have no public name of their own
 

@@ -24,6 +24,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedProx, FedYogi, Strategy
 from numpy.typing import NDArray
 
+from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.errors import ConfigError, ResumeError
 from aoi_fl.science.privacy.account import Account, check_delta, check_positive
 from aoi_fl.science.privacy.bounds import ParticipationBounds, bounds
@@ -32,10 +33,9 @@ from aoi_fl.science.selection import Selector
 from aoi_fl.science.simulate import Decentralised
 from aoi_fl.strategies.aggregation.base import Aggregation, Draft
 from aoi_fl.strategies.aggregation.metrics import aggregate, stripped
-from aoi_fl.strategies.guard import Update
 from aoi_fl.strategies.plan import RoundOptions
-from aoi_fl.strategies.records import Memory
-from aoi_fl.wire.files import write_whole
+from aoi_fl.strategies.records import State
+from aoi_fl.strategies.validation import Update
 
 logger = logging.getLogger("flwr")
 _AVERAGING = (FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi, FedProx)
@@ -306,13 +306,13 @@ class ByPrivateMean:
         """Return what the inner aggregation makes of the evaluations."""
         return self._inner.evaluated(round_, replies)
 
-    def memory(self) -> Memory:
+    def state_dict(self) -> State:
         """Return the inner aggregation's; the noise's secret lies in a file of its own."""
-        return self._inner.memory()
+        return self._inner.state_dict()
 
-    def recall(self, memory: Memory) -> None:
-        """Take back what :meth:`memory` returned."""
-        self._inner.recall(memory)
+    def load_state_dict(self, memory: State) -> None:
+        """Take back what :meth:`state_dict` returned."""
+        self._inner.load_state_dict(memory)
 
     def summary(self) -> None:
         """Log what is promised."""

@@ -20,7 +20,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord
 from flwr.serverapp.strategy import Strategy
 from numpy.typing import NDArray
 
-from aoi_fl.wire import npy
+from aoi_fl.protocol import npy
 
 _STRUCTURE = "structure"
 # What a strategy is made with and does not change.

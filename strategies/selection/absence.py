@@ -74,7 +74,7 @@ class Absence:
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return what is known, as arrays by name."""
-        return {**self.presence.memory(), "absence-told": np.array([self._told])}
+        return {**self.presence.state_dict(), "absence-told": np.array([self._told])}
 
     def load_state_dict(self, state: State) -> None:
         """Take back what :meth:`state_dict` returned."""

@@ -9,6 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl import protocol
+from aoi_fl.protocol import BY_SENSITIVITY, Bid
+from aoi_fl.protocol.clients import abridged, check_clients
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.estimate import SlopeEstimate
@@ -18,9 +21,6 @@ from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, 
 from aoi_fl.strategies.records import ClientRecord
 from aoi_fl.strategies.round import AgeAwareStrategy
 from aoi_fl.strategies.selection.budget_rules import check_settings
-from aoi_fl.wire import protocol
-from aoi_fl.wire.clients import abridged, check_clients
-from aoi_fl.wire.protocol import BY_SENSITIVITY, Bid
 
 logger = logging.getLogger("flwr")
 

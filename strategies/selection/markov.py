@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl import protocol
 from aoi_fl.science.dropout import DropoutEstimate, achieved, largest_dropout
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
@@ -19,7 +20,6 @@ from aoi_fl.strategies.round import AgeAwareStrategy
 from aoi_fl.strategies.selection.absence import Absence, make_absence
 from aoi_fl.strategies.selection.rates import Rates, Shares
 from aoi_fl.strategies.selection.rule import RulePolicy, with_round_seconds
-from aoi_fl.wire import protocol
 
 logger = logging.getLogger("flwr")
 

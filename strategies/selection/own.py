@@ -2,7 +2,7 @@
 
 NAME is called with those of ``clients``, ``per_round`` and ``seed`` that it takes. It returns an object with
 ``select(round, population)``, as the selectors of :mod:`aoi_fl.science.selection`; one with ``participates``, see
-:mod:`aoi_fl.wire.own_rule`; or a :class:`aoi_fl.strategies.policy.Policy`.
+:mod:`aoi_fl.protocol.own_rule`; or a :class:`aoi_fl.strategies.policy.Policy`.
 """
 
 from collections.abc import Mapping
@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl import protocol
+from aoi_fl.protocol.own_code import brief, source_digest, unusable
+from aoi_fl.protocol.own_rule import OwnRule, is_rule, make_object
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Selector
 from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.round import AgeAwareStrategy
 from aoi_fl.strategies.selection.rule import RulePolicy, with_round_seconds
 from aoi_fl.strategies.selection.selector import SelectorPolicy, seed_of
-from aoi_fl.wire import protocol
-from aoi_fl.wire.own_code import brief, source_digest, unusable
-from aoi_fl.wire.own_rule import OwnRule, is_rule, make_object
 
 _METHODS = ("plan", "observe", "request_for", "describe", "state_dict", "load_state_dict")
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import RateRule
 from aoi_fl.science.rates import check_rule, given_rates, make_rates
-from aoi_fl.strategies.guard import some_of
 from aoi_fl.strategies.policy import RoundView
+from aoi_fl.strategies.validation import some_of
 
 logger = logging.getLogger("flwr")
 

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl import protocol
+from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science import draws
 from aoi_fl.strategies.coordination import make_coordination
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.policy import Carrier, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
 from aoi_fl.strategies.selection.absence import Absence
 from aoi_fl.strategies.selection.rates import Shares, stride
-from aoi_fl.wire import protocol
-from aoi_fl.wire.protocol import Ask
 
 logger = logging.getLogger("flwr")
 
@@ -59,7 +59,9 @@ class RulePolicy(Policy):
         self.availability = availability
         self._shares = shares
         self._slept: NDArray[np.bool_] = np.zeros(0, np.bool_)  # the clients that looked for no message at first
-        self._asked: tuple[Ask, Ask] | None = None  # what all clients are asked, and what it was made from
+        self._asked: tuple[ParticipationRequest, ParticipationRequest] | None = (
+            None  # what all clients are asked, and what it was made from
+        )
 
     def plan(self, view: RoundView) -> Plan:
         """Find out which clients are willing; where none is, force one."""
@@ -87,7 +89,7 @@ class RulePolicy(Policy):
         self._asked = None
         return None
 
-    def request_for(self, base: Ask, client: int | None, on: Carrier) -> Ask | None:
+    def request_for(self, base: ParticipationRequest, client: int | None, on: Carrier) -> ParticipationRequest | None:
         """Return the question whether a client takes part, with its terms."""
         if on in ("hello", "evaluate") and on not in self.coordination.carriers:
             return None
@@ -129,7 +131,7 @@ class RulePolicy(Policy):
         """Return entries of the round's record."""
         return {}
 
-    def _question(self, base: Ask, client: int | None) -> Ask:
+    def _question(self, base: ParticipationRequest, client: int | None) -> ParticipationRequest:
         """Return what a client is asked; clients with the same terms get the same object."""
         if self._asked is not None and self._asked[0] is base:
             return self._asked[1]

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl import protocol
+from aoi_fl.science.client_stats import Report
 from aoi_fl.science.f3ast import F3ast
 from aoi_fl.science.fedcs import FedCS
 from aoi_fl.science.oort import OortSelector, OortSettings
 from aoi_fl.science.power_of_choice import PowerOfChoice
 from aoi_fl.science.refl import Refl
-from aoi_fl.science.seen import Report
 from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector, Selector
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State, named
 from aoi_fl.strategies.round import AgeAwareStrategy
 from aoi_fl.strategies.weighting import AUTO, UNBIASED
-from aoi_fl.wire import protocol
 
 _IN_VAIN = ("failed", "refused")  # results of a client that has responded, with nothing of use
 

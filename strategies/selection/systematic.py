@@ -7,6 +7,7 @@ from typing import Any, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl import protocol
 from aoi_fl.science import systematic as science
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import AbsenceRule, PhaseRule
@@ -18,7 +19,6 @@ from aoi_fl.strategies.selection.absence import Absence, make_absence
 from aoi_fl.strategies.selection.rates import Rates, Shares
 from aoi_fl.strategies.selection.rule import RulePolicy, with_round_seconds
 from aoi_fl.strategies.selection.selector import seed_of
-from aoi_fl.wire import protocol
 
 
 class SystematicPolicy(RulePolicy):

@@ -14,12 +14,12 @@ from flwr.serverapp.strategy import FedAvgM
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
+from aoi_fl.protocol.own_rule import OwnRule
 from aoi_fl.science.load import measure
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.server.ledger import read_run
 from aoi_fl.strategies import AgeAwareStrategy, SelectorPolicy
-from aoi_fl.wire.own_rule import OwnRule
 from tests.adopt.adoption import CLIENT, FEDAVG, GUIDE, changes, section
 from tests.adopt.installation import ROOT
 from tests.adopt.table import ROWS

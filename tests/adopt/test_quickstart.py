@@ -81,7 +81,7 @@ def test_it_does_the_same_in_flowers_simulation(adopted, monkeypatch):
 
 
 def test_an_edge_device_carries_no_strategies(tmp_path):
-    for room in ("aoi_fl", "science", "wire", "flower", "client"):
+    for room in ("aoi_fl", "science", "protocol", "flower", "client"):
         shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
     # This project's own installation is kept out of the way; Flower and NumPy are found where they are.
     code = (

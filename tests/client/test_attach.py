@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
+from aoi_fl import protocol
 from aoi_fl.client import ClientApp, attach
 from aoi_fl.client.state import StateFile
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.strategies import BudgetedRefresh, MarkovParticipation, RandomSelection, RoundOptions
 from aoi_fl.strategies.selection.budgeted import BudgetedSelector
-from aoi_fl.wire import protocol
 from tests.refusals import refused
 
 CLIENTS, ROUNDS = 6, 8
@@ -120,7 +120,7 @@ def test_what_is_registered_later_and_questions_of_others_reach_the_app_itself(t
     (node,) = grid.get_node_ids()
     (reply,) = grid.send_and_receive([Message(RecordDict(), node, "query.weather")])
     assert reply.content["sky"]["is"] == "grey"
-    content = RecordDict({"aoi": ConfigRecord(protocol.Ask("r", 4).write())})
+    content = RecordDict({"aoi": ConfigRecord(protocol.ParticipationRequest("r", 4).write())})
     (reply,) = grid.send_and_receive([Message(content, node, "train")])
     assert reply.content["metrics"]["num-examples"] == 9 and reply.content["aoi"]["takes-part"]
     assert StateFile(tmp_path / "r" / "clients", "client-0").load(0).age.last == 4

@@ -14,8 +14,8 @@ from aoi_fl.client import ClientApp
 from aoi_fl.client.freshness import Fixed
 from aoi_fl.client.state import written_together
 from aoi_fl.flower.messages import send
-from aoi_fl.strategies.guard import read_update
-from aoi_fl.wire.protocol import Answer, Ask
+from aoi_fl.protocol import ParticipationReply, ParticipationRequest
+from aoi_fl.strategies.validation import read_update
 
 ROOT = Path(__file__).parents[2]
 MODEL = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([0.5, -0.5]), "steps": np.array(3)}
@@ -31,7 +31,9 @@ def context_of(folder, partition=2):
 def message_under(key, config, **more):
     """Return a message as a strategy with keys of its own sends it."""
     records = {key: ArrayRecord({"w": Array(np.zeros(2, np.float32))}), config: ConfigRecord({"server-round": 1})}
-    content = RecordDict(records | {"aoi": ConfigRecord(Ask("r", 1, compression="int8").write())} | more)
+    content = RecordDict(
+        records | {"aoi": ConfigRecord(ParticipationRequest("r", 1, compression="int8").write())} | more
+    )
     return send(Message(content, 99, "train"), "m")
 
 
@@ -70,7 +72,7 @@ def test_the_model_is_found_under_whatever_key_it_has(sent, replied, coded, tmp_
     reply = answering(*replied)(message_under(sent[0], "config", **more), context_of(tmp_path))
     types = {key: reply.content[key]["w"].dtype for key in replied}
     assert types == {key: "int8" if key == coded else "float32" for key in replied}
-    said = Answer.read(reply.content["aoi"])
+    said = ParticipationReply.read(reply.content["aoi"])
     assert (said.compression, said.scales) == (("int8", (pytest.approx(0.01),)) if coded else (None, ()))
     assert {"metrics", "more"} <= set(reply.content)
 
@@ -122,7 +124,7 @@ def train(message, context):
 def update(folder, round_):
     content = RecordDict(
         {
-            "aoi": ConfigRecord(Ask("r", round_, compression="int8").write()),
+            "aoi": ConfigRecord(ParticipationRequest("r", round_, compression="int8").write()),
             "arrays": ArrayRecord({k: Array(v) for k, v in MODEL.items()}),
             "config": ConfigRecord({"server-round": round_}),
         }

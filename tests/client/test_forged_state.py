@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from aoi_fl.client import looks, session
+from aoi_fl.client import poll_schedule, session
 from aoi_fl.client.device import history
 from aoi_fl.client.device.status import status
 from aoi_fl.client.state import ClientState, StateFile
@@ -100,7 +100,7 @@ def test_a_forged_session_is_none(line, tmp_path):
 )
 def test_a_forged_note_of_the_next_look_is_none(text, tmp_path):
     (tmp_path / "nap").write_text(text)
-    assert looks.laid_down(tmp_path / "nap") is None
+    assert poll_schedule.laid_down(tmp_path / "nap") is None
 
 
 LINES = [

@@ -15,9 +15,9 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from aoi_fl.client.freshness import Fixed, Folder, Mislabelled, blend
 from aoi_fl.client.member import Member
 from aoi_fl.flower import messages
+from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire.protocol import Ask
 from tests.refusals import refused
 
 CLASSES = 10
@@ -156,7 +156,7 @@ def test_a_command_that_fails_says_how(tmp_path, file):
 
 def member(folder, round_, source, refresh=False):
     context = Context(1, 2, {"partition-id": 0}, RecordDict(), {"runs-dir": str(folder), "seed": 1})
-    return Member(context, Ask("r", round_, refresh=refresh), lambda context, ask: source)
+    return Member(context, ParticipationRequest("r", round_, refresh=refresh), lambda context, ask: source)
 
 
 def test_data_age_and_previous_age_follow_the_refreshes(tmp_path):
@@ -178,7 +178,7 @@ def test_data_age_and_previous_age_follow_the_refreshes(tmp_path):
 def test_a_bid_is_the_index_at_the_age_before_the_decision(tmp_path):
     def bid(index, payment=8.0, sensitivity=0.5, round_=4, budget=40.0):
         context = Context(1, 2, {"partition-id": 0}, RecordDict(), {"runs-dir": str(tmp_path), "seed": 1})
-        asked = Ask("r", round_, index=index, budget=budget)
+        asked = ParticipationRequest("r", round_, index=index, budget=budget)
         return Member(context, asked, lambda *_: Fixed(INDICES, first_age=2)).bid(payment, sensitivity)
 
     assert (bid("whittle").age, bid("whittle").payment) == (5, 8.0)
@@ -253,9 +253,9 @@ def folder_client(tmp_path, **node):
 
     def send(kind, round_=1, refresh=False):
         from aoi_fl.learning.task import Task
-        from aoi_fl.wire.arrays import to_record
+        from aoi_fl.protocol.arrays import to_record
 
-        content = {"aoi": ConfigRecord(Ask("r", round_, refresh=refresh).write())}
+        content = {"aoi": ConfigRecord(ParticipationRequest("r", round_, refresh=refresh).write())}
         if kind != "query.hello":
             arrays = to_record(Task("digits", "data", "lr", "cpu", 1).initial_arrays())
             content |= {"arrays": arrays, "config": ConfigRecord({"learning-rate": 0.1})}

@@ -11,12 +11,12 @@ from flwr.clientapp.mod import LocalDpMod, adaptiveclipping_mod, arrays_size_mod
 from flwr.serverapp.strategy import FedAvg
 from flwr.supercore.differential_privacy import KEY_CLIPPING_NORM, KEY_NORM_BIT
 
+from aoi_fl import protocol
 from aoi_fl.client import ClientApp, ask_of
 from aoi_fl.client.state import StateFile
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.errors import AoiError
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
-from aoi_fl.wire import protocol
 from tests.refusals import refused
 
 STEP = np.array([3.0, 4.0], np.float32)  # of length 5

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 
+from aoi_fl import protocol
 from aoi_fl.client import ClientApp
 from aoi_fl.client.identity import identity
 from aoi_fl.client.state import StateFile
 from aoi_fl.flower.messages import send
+from aoi_fl.protocol import Introduction, ParticipationReply, ParticipationRequest
 from aoi_fl.science import draws
 from aoi_fl.science.age import first_age
 from aoi_fl.science.draws import number_of
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.wire import protocol
-from aoi_fl.wire.protocol import Answer, Ask, Introduction
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ def context_of(folder: Path, partition: int | None = 2, seed: int | None = 11, *
     return Context(run_id=1, node_id=99, node_config=where | node, state=RecordDict(), run_config=config)
 
 
-def message_of(kind: str, ask: Ask, **records) -> Message:
+def message_of(kind: str, ask: ParticipationRequest, **records) -> Message:
     content = RecordDict({"aoi": ConfigRecord(ask.write()), **records})
     message = Message(content, 99, kind)
     send(message, "m")
@@ -65,9 +65,9 @@ def app():
     return app
 
 
-def ask(app, context, kind: str, terms: Ask) -> Answer:
+def ask(app, context, kind: str, terms: ParticipationRequest) -> ParticipationReply:
     reply = app(message_of(kind, terms, **(trains() if kind == "train" else {})), context)
-    return Answer.read(reply.content["aoi"])
+    return ParticipationReply.read(reply.content["aoi"])
 
 
 def last(context, run="r") -> int | None:
@@ -78,7 +78,7 @@ def last(context, run="r") -> int | None:
 
 def test_hello_says_who_it_is(app, tmp_path):
     context = context_of(tmp_path, partition=2, payment=3, sensitivity=0.5)
-    reply = app(message_of("query.hello", Ask("r", 1)), context)
+    reply = app(message_of("query.hello", ParticipationRequest("r", 1)), context)
     said = Introduction.read(reply.content["aoi"])
     assert (said.name, said.number, said.payment, said.sensitivity) == ("client-2", 2, 3.0, 0.5)
     assert (said.num_examples, said.last_round) == (None, None)
@@ -88,15 +88,19 @@ def test_hello_says_who_it_is(app, tmp_path):
     def introduce(context, ask):
         return {"num-examples": 77, "colour": "red"}
 
-    ask(app, context, "train", Ask("r", 4))
-    said = Introduction.read(app(message_of("query.hello", Ask("r", 5)), context).content["aoi"])
+    ask(app, context, "train", ParticipationRequest("r", 4))
+    said = Introduction.read(app(message_of("query.hello", ParticipationRequest("r", 5)), context).content["aoi"])
     assert (said.num_examples, said.payment, said.last_round) == (77, None, 4)
 
 
 @pytest.mark.parametrize("wire", protocol.WIRES)
 def test_a_run_that_takes_an_earlier_ones_name_finds_no_client_in_the_earlier_ones_state(app, tmp_path, wire):
-    before, new, anew = context_of(tmp_path), Ask("r", 1, wire, TABLE, token="b"), context_of(tmp_path / "new")
-    ask(app, before, "train", Ask("r", 197, wire, TABLE, forced=True, token="a"))
+    before, new, anew = (
+        context_of(tmp_path),
+        ParticipationRequest("r", 1, wire, TABLE, token="b"),
+        context_of(tmp_path / "new"),
+    )
+    ask(app, before, "train", ParticipationRequest("r", 197, wire, TABLE, forced=True, token="a"))
     assert Introduction.read(app(message_of("query.hello", new), before).content["aoi"]).last_round is None
     for round_ in range(1, 20):
         terms = replace(new, round=round_)
@@ -109,17 +113,17 @@ def test_a_run_that_takes_an_earlier_ones_name_finds_no_client_in_the_earlier_on
 
 def test_a_run_without_a_token_goes_on_with_the_state_that_there_is(app, tmp_path):
     context = context_of(tmp_path)
-    ask(app, context, "train", Ask("r", 3, token="a"))
-    assert ask(app, context, "train", Ask("r", 6)).age == 2 and last(context) == 6
-    ask(app, context, "train", Ask("r", 7, token="a"))
+    ask(app, context, "train", ParticipationRequest("r", 3, token="a"))
+    assert ask(app, context, "train", ParticipationRequest("r", 6)).age == 2 and last(context) == 6
+    ask(app, context, "train", ParticipationRequest("r", 7, token="a"))
     assert last(context) == 7
 
 
 def test_a_clients_name_is_its_own(app, tmp_path):
     context = context_of(tmp_path, partition=None, name="pi-3", **{"state-dir": str(tmp_path / "own")})
-    said = Introduction.read(app(message_of("query.hello", Ask("r", 1)), context).content["aoi"])
+    said = Introduction.read(app(message_of("query.hello", ParticipationRequest("r", 1)), context).content["aoi"])
     assert (said.name, said.number) == ("pi-3", None)
-    ask(app, context, "train", Ask("r", 1))
+    ask(app, context, "train", ParticipationRequest("r", 1))
     assert (tmp_path / "own" / "r" / "pi-3.json").is_file()
     assert identity(context, "r").number == number_of("pi-3")
 
@@ -134,12 +138,14 @@ def test_a_clients_name_is_its_own(app, tmp_path):
 )
 def test_a_client_without_a_usable_name_says_so(app, tmp_path, node, run, fields):
     with refused(*fields):
-        app(message_of("query.hello", Ask(run, 1)), context_of(tmp_path, partition=None, **node))
+        app(message_of("query.hello", ParticipationRequest(run, 1)), context_of(tmp_path, partition=None, **node))
 
 
 def test_its_first_age_is_the_stationary_draw_of_its_number(app, tmp_path):
     for client in range(6):
-        answer = ask(app, context_of(tmp_path, client), "query.participate", Ask("r", 1, "poll", TABLE))
+        answer = ask(
+            app, context_of(tmp_path, client), "query.participate", ParticipationRequest("r", 1, "poll", TABLE)
+        )
         age = first_age(TABLE, draws.uniform(11, 1, "first-age", client))
         assert answer.age == age
         assert answer.takes_part == (draws.uniform(11, 1, "participate", client) < TABLE[min(age, len(TABLE) - 1)])
@@ -150,7 +156,7 @@ def test_the_same_question_gets_the_same_answer_before_and_after_training(app, t
     context = context_of(tmp_path)
     took = 0
     for round_ in range(1, 40):
-        terms = Ask("r", round_, wire, LAZY)
+        terms = ParticipationRequest("r", round_, wire, LAZY)
         first = ask(app, context, "query.participate", terms)
         assert ask(app, context, "query.participate", terms) == first
         assert ask(app, context_of(tmp_path, seed=999), "query.participate", terms) == first  # a restart, a new seed
@@ -172,13 +178,15 @@ def test_the_same_question_gets_the_same_answer_before_and_after_training(app, t
 @pytest.mark.parametrize("wire", ["poll", "reserve"])
 def test_age_is_derived_so_missed_rounds_and_old_messages_do_no_harm(app, tmp_path, wire):
     context = context_of(tmp_path)
-    forced = Ask("r", 10, wire, LAZY, forced=True)
+    forced = ParticipationRequest("r", 10, wire, LAZY, forced=True)
     assert ask(app, context, "train", forced).takes_part
-    assert ask(app, context, "query.participate", Ask("r", 17, wire, LAZY)).age == 6  # rounds 11 to 16 missed
-    ask(app, context, "query.participate", Ask("r", 3, wire, LAZY))  # a message that comes late
-    ask(app, context, "train", Ask("r", 3, wire, LAZY, forced=True))
+    assert (
+        ask(app, context, "query.participate", ParticipationRequest("r", 17, wire, LAZY)).age == 6
+    )  # rounds 11 to 16 missed
+    ask(app, context, "query.participate", ParticipationRequest("r", 3, wire, LAZY))  # a message that comes late
+    ask(app, context, "train", ParticipationRequest("r", 3, wire, LAZY, forced=True))
     assert last(context) == 10
-    assert ask(app, context, "query.participate", Ask("r", 18, wire, LAZY)).age == 7
+    assert ask(app, context, "query.participate", ParticipationRequest("r", 18, wire, LAZY)).age == 7
 
 
 @pytest.mark.parametrize("wire", protocol.WIRES)
@@ -188,13 +196,13 @@ def test_a_message_with_an_action_of_its_own_is_decided_upon_like_any_other(app,
     context, twin = context_of(tmp_path / "personal"), context_of(tmp_path / "twin")
     took = 0
     for round_ in range(1, 20):
-        terms = Ask("r", round_, wire, LAZY)
+        terms = ParticipationRequest("r", round_, wire, LAZY)
         declines = app.sits_out(message_of("train.personal", terms), context)
         found = ask(app, context, "train.personal", terms)
         assert found == ask(app, twin, "train", terms)
         assert (declines is None) == (found.takes_part or wire != "broadcast")
-        ahead = ask(app, context, "evaluate.personal", Ask("r", round_, "poll", LAZY, ahead=True))
-        assert ahead == ask(app, twin, "query.participate", Ask("r", round_ + 1, "poll", LAZY))
+        ahead = ask(app, context, "evaluate.personal", ParticipationRequest("r", round_, "poll", LAZY, ahead=True))
+        assert ahead == ask(app, twin, "query.participate", ParticipationRequest("r", round_ + 1, "poll", LAZY))
         took += found.takes_part
     assert 0 < took < 19 and last(context) == last(twin)
 
@@ -207,15 +215,15 @@ def test_an_evaluation_may_ask_about_the_next_round_and_changes_nothing(app, tmp
     context, twin = context_of(tmp_path / "asked"), context_of(tmp_path / "twin")
     willing = 0
     for round_ in range(1, 30):
-        terms = Ask("r", round_, "poll", LAZY)
+        terms = ParticipationRequest("r", round_, "poll", LAZY)
         first = ask(app, context, "query.participate", terms)
         assert ask(app, twin, "query.participate", terms) == first
         if first.takes_part:
             for one in (context, twin):
                 ask(app, one, "train", terms)
         before = last(context)
-        ahead = ask(app, context, "evaluate", Ask("r", round_, "poll", LAZY, ahead=True))
-        assert ahead == ask(app, twin, "query.participate", Ask("r", round_ + 1, "poll", LAZY))
+        ahead = ask(app, context, "evaluate", ParticipationRequest("r", round_, "poll", LAZY, ahead=True))
+        assert ahead == ask(app, twin, "query.participate", ParticipationRequest("r", round_ + 1, "poll", LAZY))
         assert ahead.age == (0 if first.takes_part else first.age + 1)
         willing += ahead.takes_part
         again = ask(app, context, "query.participate", terms)  # the round is played again after a crash
@@ -227,7 +235,7 @@ def test_an_evaluation_may_ask_about_the_next_round_and_changes_nothing(app, tmp
 
 def test_the_age_resets_with_the_update_not_with_the_yes(app, tmp_path):
     context = context_of(tmp_path)
-    terms = Ask("r", 5, "poll", (1.0,))
+    terms = ParticipationRequest("r", 5, "poll", (1.0,))
     assert ask(app, context, "query.participate", terms).takes_part
     before = last(context)
     app.broken = True
@@ -241,13 +249,13 @@ def test_the_age_resets_with_the_update_not_with_the_yes(app, tmp_path):
 
 def test_a_reservation_is_kept_announced_and_made_anew_when_missed(app, tmp_path):
     context = context_of(tmp_path)
-    trained = ask(app, context, "train", Ask("r", 1, "reserve", LAZY, forced=True))
+    trained = ask(app, context, "train", ParticipationRequest("r", 1, "reserve", LAZY, forced=True))
     booked = trained.next_round
     assert booked > 2
     for round_ in range(2, booked):
-        answer = ask(app, context, "query.participate", Ask("r", round_, "reserve", LAZY))
+        answer = ask(app, context, "query.participate", ParticipationRequest("r", round_, "reserve", LAZY))
         assert (answer.takes_part, answer.next_round, answer.age) == (False, booked, round_ - 2)
-    missed = ask(app, context, "query.participate", Ask("r", booked + 1, "reserve", LAZY))
+    missed = ask(app, context, "query.participate", ParticipationRequest("r", booked + 1, "reserve", LAZY))
     assert missed.age == booked - 1 and missed.next_round >= booked + 1
     assert missed.takes_part == (missed.next_round == booked + 1)
 
@@ -259,7 +267,7 @@ def test_a_client_that_was_forced_declines_again_when_the_round_is_repeated_so_i
     forced = 0
     for number in range(20):
         context = context_of(tmp_path / str(number), seed=number)
-        terms = Ask("r", 5, wire, LAZY)
+        terms = ParticipationRequest("r", 5, wire, LAZY)
         question = "train" if wire == "broadcast" else "query.participate"
         if ask(app, context, question, terms).takes_part:
             continue
@@ -272,10 +280,10 @@ def test_a_client_that_was_forced_declines_again_when_the_round_is_repeated_so_i
 
 def test_a_corrupt_state_starts_anew_from_the_stationary_law(app, tmp_path, caplog):
     context = context_of(tmp_path)
-    ask(app, context, "train", Ask("r", 20, "poll", LAZY, forced=True))
+    ask(app, context, "train", ParticipationRequest("r", 20, "poll", LAZY, forced=True))
     path = tmp_path / "r" / "clients" / "client-2.json"
     path.write_bytes(path.read_bytes()[:30])
-    answer = ask(app, context, "query.participate", Ask("r", 22, "poll", LAZY))
+    answer = ask(app, context, "query.participate", ParticipationRequest("r", 22, "poll", LAZY))
     assert answer.age == first_age(LAZY, draws.uniform(11, 22, "first-age", 2))
     assert "corrupt" in caplog.text and (path.parent / "client-2.corrupt-1.json").is_file() is False
     assert [p for p in path.parent.iterdir() if "corrupt" in p.name]
@@ -285,7 +293,7 @@ def test_without_a_seed_a_client_draws_its_own_and_keeps_it(app, tmp_path):
     answers = set()
     for name in ("a", "b", "c", "d", "e", "f"):
         context = context_of(tmp_path, None, None, name=name)
-        terms = Ask("r", 1, "poll", LAZY)
+        terms = ParticipationRequest("r", 1, "poll", LAZY)
         first = ask(app, context, "query.participate", terms)
         assert all(ask(app, context, "query.participate", terms) == first for _ in range(3))
         answers.add(StateFile(tmp_path / "r" / "clients", name).load(0).seed)
@@ -294,13 +302,13 @@ def test_without_a_seed_a_client_draws_its_own_and_keeps_it(app, tmp_path):
 
 def test_central_policies_are_obeyed_and_declining_is_not_on_offer(app, tmp_path):
     context = context_of(tmp_path)
-    answer = ask(app, context, "train", Ask("r", 3))
+    answer = ask(app, context, "train", ParticipationRequest("r", 3))
     assert (answer.takes_part, answer.age, answer.next_round) == (True, 2, None)
 
 
 def test_runs_keep_apart(app, tmp_path):
     context = context_of(tmp_path)
-    ask(app, context, "train", Ask("one", 9))
+    ask(app, context, "train", ParticipationRequest("one", 9))
     assert (last(context, "one"), last(context, "two")) == (9, None)
 
 
@@ -316,7 +324,7 @@ def test_messages_of_other_strategies_pass_through(app, tmp_path):
 
 
 def test_a_garbled_question_is_an_error_of_its_own(app, tmp_path):
-    message = message_of("query.participate", Ask("r", 1))
+    message = message_of("query.participate", ParticipationRequest("r", 1))
     message.content["aoi"] = ConfigRecord({"run": "r", "round": "first"})
     with pytest.raises(ValueError, match="round is 'first'"):
         app(message, context_of(tmp_path))
@@ -329,7 +337,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from aoi_fl.client.app import app
 from aoi_fl.flower.messages import identify, send
-from aoi_fl.wire.protocol import Ask
+from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.learning.partition import write_index
 identify()
 HEAVY = {"torch", "torchvision", "sklearn", "ray", "scipy", "datasets", "flwr_datasets", "matplotlib", "plotly",
@@ -339,7 +347,8 @@ folder = Path(sys.argv[1])
 write_index(folder / "r" / "partition.npy", [np.arange(4), np.arange(4, 9)])
 config = {"runs-dir": str(folder), "seed": 1, "dataset": "digits"}
 context = Context(run_id=1, node_id=9, node_config={"partition-id": 1}, state=RecordDict(), run_config=config)
-for kind, terms in (("hello", Ask("r", 1)), ("participate", Ask("r", 1, "poll", (0.5,)))):
+requests = {"hello": ParticipationRequest("r", 1), "participate": ParticipationRequest("r", 1, "poll", (0.5,))}
+for kind, terms in requests.items():
     message = Message(RecordDict({"aoi": ConfigRecord(terms.write())}), 9, f"query.{kind}")
     send(message, "m")
     print(dict(app(message, context).content["aoi"]))

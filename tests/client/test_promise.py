@@ -12,8 +12,8 @@ from aoi_fl.client.device import history, rules
 from aoi_fl.client.identity import identity
 from aoi_fl.client.state import StateFile
 from aoi_fl.flower.messages import send
+from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.wire.protocol import Answer, Ask
 from tests.refusals import refused
 
 B, ROUNDS = 5, 40
@@ -40,7 +40,7 @@ class Hostile:
     def send(self, kind, round_, **terms):
         terms = {"min_separation": B, "rounds": ROUNDS} | terms
         model = {"arrays": ArrayRecord({}), "config": ConfigRecord({})} if kind == "train" else {}
-        content = RecordDict({"aoi": ConfigRecord(Ask("r", round_, **terms).write()), **model})
+        content = RecordDict({"aoi": ConfigRecord(ParticipationRequest("r", round_, **terms).write()), **model})
         message = Message(content, 99, kind)
         send(message, "m")
         return self.app(message, self.context)
@@ -49,7 +49,7 @@ class Hostile:
         reply = self.send("train", round_, **terms)
         if got := "metrics" in reply.content:
             self.updates.append(round_)
-        return got, Answer.read(reply.content["aoi"])
+        return got, ParticipationReply.read(reply.content["aoi"])
 
 
 @pytest.fixture

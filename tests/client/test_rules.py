@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 
+from aoi_fl import protocol
 from aoi_fl.client import ClientApp
 from aoi_fl.client.device import history, node, power, rules
 from aoi_fl.client.device.checks import configuration
@@ -22,12 +23,11 @@ from aoi_fl.client.device.status import status
 from aoi_fl.client.device.unit import node_toml
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.messages import send
+from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.report.runs import ABSENT, load
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.server.record import record
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
-from aoi_fl.wire import protocol
-from aoi_fl.wire.protocol import Answer, Ask
 from tests.refusals import refused
 
 NIGHT = {"hours": "22:00-06:00"}
@@ -180,7 +180,7 @@ def client(tmp_path):
         node = {"name": "pi-3", "state-dir": str(tmp_path / "state"), "seed": 4} | node
         content = RecordDict({"aoi": ConfigRecord(terms.write()), "config": ConfigRecord({})})
         context = Context(1, 2, node, RecordDict(), {})
-        return Answer.read(app(send(Message(content, 2, kind), "m"), context).content["aoi"])
+        return ParticipationReply.read(app(send(Message(content, 2, kind), "m"), context).content["aoi"])
 
     ask.app, ask.folder = app, tmp_path / "state" / "r"
     return ask
@@ -189,7 +189,7 @@ def client(tmp_path):
 @pytest.mark.parametrize("wire", ["central", *protocol.WIRES])
 @pytest.mark.parametrize("forced", [False, True])
 def test_a_no_by_rule_trains_nothing_is_named_and_leaves_the_age_going_on(wire, forced, client, at):
-    terms = Ask("r", 5, wire, (1.0,), forced=forced)
+    terms = ParticipationRequest("r", 5, wire, (1.0,), forced=forced)
     at(MIDNIGHT)
     assert client("train", terms, **NIGHT).takes_part
     at(NOON)
@@ -205,14 +205,14 @@ def test_a_no_by_rule_trains_nothing_is_named_and_leaves_the_age_going_on(wire, 
 
 def test_who_would_not_take_part_anyway_declines_without_a_rule(client, at):
     at(NOON)
-    client("train", Ask("r", 1, "poll", (0.0, 1.0), forced=True))
-    answer = client("query.participate", Ask("r", 2, "poll", (0.0, 1.0)), **NIGHT)
+    client("train", ParticipationRequest("r", 1, "poll", (0.0, 1.0), forced=True))
+    answer = client("query.participate", ParticipationRequest("r", 2, "poll", (0.0, 1.0)), **NIGHT)
     assert (answer.takes_part, answer.rule) == (False, None)
 
 
 def test_a_reservation_undone_by_a_rule_is_drawn_anew_once(client, at):
     at(NOON)
-    terms = Ask("r", 1, "reserve", (0.3,))
+    terms = ParticipationRequest("r", 1, "reserve", (0.3,))
     booked = client("train", replace(terms, forced=True)).next_round
     first = client("train", replace(terms, round=booked), **NIGHT)
     assert (first.takes_part, first.rule) == (False, "hours") and first.next_round > booked
@@ -224,7 +224,7 @@ def test_a_reservation_undone_by_a_rule_is_drawn_anew_once(client, at):
 
 def test_a_bad_rule_is_the_clients_own_error(client):
     with refused("hours", "always"):
-        client("train", Ask("r", 1), hours="always")
+        client("train", ParticipationRequest("r", 1), hours="always")
 
 
 def test_a_day_of_rounds_with_a_client_that_works_at_night(tmp_path, at):
@@ -302,7 +302,7 @@ def test_status_tells_what_the_client_has_done_and_whether_it_may_now(enrolled, 
         f"pi-3 does not take part now, by its owner's rule: hours in {enrolled / 'node.toml'}",
         f"it has not run yet: there is no {enrolled.parent / 'state'}",
     ]
-    terms = Ask("r", 3, "reserve", (0.3,))
+    terms = ParticipationRequest("r", 3, "reserve", (0.3,))
     at(MIDNIGHT)
     client("train", replace(terms, forced=True), **NIGHT)
     booked = client("train", replace(terms, forced=True), **NIGHT).next_round  # the message came twice
@@ -326,7 +326,7 @@ def test_status_tells_what_the_client_has_done_and_whether_it_may_now(enrolled, 
 def test_a_history_that_cannot_be_written_costs_no_round(client, at, caplog):
     at(MIDNIGHT)
     (client.folder / "pi-3.history").mkdir(parents=True)
-    assert client("train", Ask("r", 1)).takes_part
+    assert client("train", ParticipationRequest("r", 1)).takes_part
     assert "history" in caplog.text and json.loads((client.folder / "pi-3.json").read_text())["age"]["last"] == 1
 
 

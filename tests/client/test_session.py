@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from aoi_fl.client import session
-from aoi_fl.client.looks import LONGEST_HEARTBEAT, LONGEST_SILENCE
+from aoi_fl.client.poll_schedule import LONGEST_HEARTBEAT, LONGEST_SILENCE
 from aoi_fl.client.session import LEAD, SHORTEST_ABSENCE, Session
 from aoi_fl.flower.seams import BEATS, CONTROL
 from aoi_fl.flower.superlink import free_ports

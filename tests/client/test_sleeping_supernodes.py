@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from aoi_fl.client.looks import LONGEST_LOOK
+from aoi_fl.client.poll_schedule import LONGEST_LOOK
 from aoi_fl.flower.seams import BEATS, CONTROL
 from aoi_fl.flower.superlink import free_ports
 from benchmarks.fleet.link import superlink

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from aoi_fl.client import supernode
-from aoi_fl.client.looks import ASLEEP, HEARTBEAT, LONGEST_LOOK, NAP_FILE, SHORTEST_LOOK, Told, lay_down
+from aoi_fl.client.poll_schedule import ASLEEP, HEARTBEAT, LONGEST_LOOK, NAP_FILE, SHORTEST_LOOK, NextMessage, lay_down
 
 
 class Proxy:
@@ -87,7 +87,7 @@ def test_the_wait_for_a_message_grows_with_the_silence_and_is_longer_than_flower
     waits = supernode.BackingOff(nap, lambda: now[0], sleep, lambda *about: heard.append(about))
     waits.sleep(3)
     assert slept == [LONGEST_LOOK]  # nobody has told it anything
-    lay_down(Told(None, 0.0), 7)
+    lay_down(NextMessage(None, 0.0), 7)
     slept.clear()
     while now[0] < 200:
         waits.sleep(3)
@@ -98,8 +98,8 @@ def test_the_wait_for_a_message_grows_with_the_silence_and_is_longer_than_flower
     assert slept[-1] == supernode.ANSWER_LOOK
     waits.sleep(3)
     assert slept[-1] == SHORTEST_LOOK
-    assert heard == [(Told(None, 0.0), 7)]
-    lay_down(Told(900.0, ASLEEP), 7)
+    assert heard == [(NextMessage(None, 0.0), 7)]
+    lay_down(NextMessage(900.0, ASLEEP), 7)
     waits.sleep(3)
     assert 899 < slept[-1] <= 900 and waits.changed.is_set() and heard[-1][0].asleep
     waits.sleep(3)  # it is the time again at which it looks

@@ -20,7 +20,7 @@ from flwr.proto import fleet_pb2, message_pb2
 from flwr.supercore.constant import HEAD_BODY_DIVIDER, HEAD_VALUE_DIVIDER
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_id, get_object_tree
 
-from aoi_fl.client.looks import HEARTBEAT
+from aoi_fl.client.poll_schedule import HEARTBEAT
 from aoi_fl.client.state import written_together
 from aoi_fl.flower.fleet import signature
 from aoi_fl.flower.messages import context, sign

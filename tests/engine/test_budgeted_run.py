@@ -12,6 +12,7 @@ from aoi_fl.client.app import app as real_app
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.local_run import run_local
+from aoi_fl.protocol.clients import read_clients_file, section5_instance
 from aoi_fl.report import budget as report_budget
 from aoi_fl.report.metrics import exposition
 from aoi_fl.report.runs import load
@@ -25,7 +26,6 @@ from aoi_fl.science.total_budget import BoundedSelector
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.ledger import read, read_run
-from aoi_fl.wire.clients import read_clients_file, section5_instance
 
 ROUNDS = 8
 RUN = {

@@ -58,7 +58,7 @@ def send(grid, clients, timeout, **how):
     nodes = list(grid._contexts)
     content = RecordDict({"arrays": ArrayRecord({"w": Array(np.zeros(2))}), "config": ConfigRecord()})
     messages = {client: Message(content, nodes[client], "train") for client in clients}
-    return messages, Exchange(grid, messages, timeout, one_by_one=True, **how)
+    return messages, Exchange(grid, messages, timeout, sequential=True, **how)
 
 
 @pytest.mark.parametrize("ordered", [True, False])

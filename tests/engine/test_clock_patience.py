@@ -31,14 +31,14 @@ class Notes:
     """An observer that keeps what a checkpoint would hold, and may kill the run after a round."""
 
     def __init__(self, kill):
-        self.clients, self.rounds, self.memory, self.arrays, self.kill = [], [], {}, None, kill
+        self.clients, self.rounds, self.state_dict, self.arrays, self.kill = [], [], {}, None, kill
 
     def clients_seen(self, clients):
         self.clients += clients
 
     def round_done(self, record, arrays, memory):
         self.rounds.append(record)
-        self.memory = {k: np.array(v) for k, v in memory.items()}
+        self.state_dict = {k: np.array(v) for k, v in memory.items()}
         self.arrays = arrays
         if self.kill:
             raise KeyboardInterrupt
@@ -72,7 +72,7 @@ def play(folder, seconds, spells=(), rounds=9, make=RandomSelection, killed=Fals
     chosen = {"run": "r", "seed": 5, "train_timeout": DEADLINE, "ask_timeout": 30.0, "evaluate_clients": 0} | options
     notes, model = Notes(killed), ArrayRecord({"w": Array(np.zeros(2))})
     for round_ in range(1, rounds + 1) if killed else [1]:
-        resume = Resume(round_, notes.clients, notes.memory) if round_ > 1 else None
+        resume = Resume(round_, notes.clients, notes.state_dict) if round_ > 1 else None
         strategy = make(N, options=RoundOptions(**chosen), observer=notes, resume=resume)
         try:
             strategy.start(grid_of(folder, seconds, spells, upload, broken), notes.arrays or model, rounds)

@@ -12,7 +12,7 @@ from aoi_fl.engine.local_run import run_local
 from aoi_fl.engine.traces import make_trace, read_trace, too_few, too_few_decide
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.devices import alike, steady
-from aoi_fl.science.habits import Habits
+from aoi_fl.science.phone_availability import PhoneAvailability
 from aoi_fl.server.config import RunConfig
 from tests.refusals import refused
 
@@ -279,7 +279,7 @@ def test_a_run_with_more_clients_than_the_trace_is_refused(tmp_path):
 
 def test_the_generator_is_a_function_of_its_seed_and_like_the_phones():
     trace = make_trace("generated", 400, 3)
-    again, other = Habits().trace(400, 3), Habits().trace(400, 4)
+    again, other = PhoneAvailability().trace(400, 3), PhoneAvailability().trace(400, 4)
     assert np.array_equal(trace.availability.begins, again.availability.begins)
     assert not np.array_equal(trace.speed, other.speed)
     shares = trace.availability.shares

@@ -14,7 +14,7 @@ from scipy import stats as scipy_stats
 
 from aoi_fl.experiments.figures import load_variance, windows
 from aoi_fl.experiments.figures.curves import draw
-from aoi_fl.experiments.figures.said import Said
+from aoi_fl.experiments.figures.paper_claims import PaperClaim
 from aoi_fl.experiments.figures.speed import curves_of, measured
 from aoi_fl.experiments.harness.base import GLOBECOM, JOURNAL, REASONS, Claim, Options, Verdict
 from aoi_fl.experiments.harness.stats import Interval, agreement, interval, share
@@ -337,7 +337,7 @@ def _claimed(said, rows):
 
 
 def test_a_claim_names_its_base_and_is_judged_by_its_pair_alone():
-    said = Said(None, "markov-optimal", "paper", "95 against 105", 0.75, "markov-increasing")
+    said = PaperClaim(None, "markov-optimal", "paper", "95 against 105", 0.75, "markov-increasing")
     claim = _claimed(said, _learned({"random": None, "markov-optimal": 20, "markov-increasing": 25}))
     assert claim.claim == "markov-optimal reaches 75% before markov-increasing (cifar10, iid, cnn)"
     assert claim.verdict == "direction reproduced" and "-5.0 [-5.0, -5.0] rounds, -19.6 [" in claim.ours
@@ -372,9 +372,9 @@ def test_printed_rounds_beyond_the_axis_are_written_at_its_edge():
     rows = _learned({"random": 20, "markov-optimal": 18})
     figure = Figure()
     claims = [
-        Said(None, "markov-optimal", f"{JOURNAL}, Fig. 6a", "75 % in 39 against 108 rounds", 0.75),
-        Said(None, "markov-increasing", f"{JOURNAL}, Fig. 6a", "75 % in 105 against 108 rounds", 0.75),
-        Said(0.3, "markov-optimal", f"{GLOBECOM}, Fig. 4", "75 % in 7 against 8 rounds", 0.75),
+        PaperClaim(None, "markov-optimal", f"{JOURNAL}, Fig. 6a", "75 % in 39 against 108 rounds", 0.75),
+        PaperClaim(None, "markov-increasing", f"{JOURNAL}, Fig. 6a", "75 % in 105 against 108 rounds", 0.75),
+        PaperClaim(0.3, "markov-optimal", f"{GLOBECOM}, Fig. 4", "75 % in 7 against 8 rounds", 0.75),
     ]
     draw(figure, "", {"iid": curves_of(rows, "iid")}, {"iid": 0.75}, claims)
     above = figure.axes[0]
@@ -404,7 +404,7 @@ def test_speed_is_judged_by_the_shift_not_by_the_target_alone():
         row | {"accuracy": 0.749 if row["policy"] == "markov-optimal" and 18 <= row["round"] < 20 else row["accuracy"]}
         for row in rows
     ]
-    claim = _claimed(Said(None, "markov-optimal", "p", "t", 0.75), climbing)
+    claim = _claimed(PaperClaim(None, "markov-optimal", "p", "t", 0.75), climbing)
     assert (
         claim.verdict == "direction reproduced"
         and "72.0% to 74.9%: -2.5 [" in claim.ours
@@ -417,14 +417,14 @@ def test_two_targets_of_two_papers_give_two_answers():
         row | {"accuracy": 0.85 if row["policy"] == "random" and row["round"] > 35 else row["accuracy"]}
         for row in _learned({"random": 10, "markov-optimal": 20}, best=0.775, seeds=6)
     ]
-    early = _claimed(Said(None, "markov-optimal", "p", "t", 0.75), rows)
+    early = _claimed(PaperClaim(None, "markov-optimal", "p", "t", 0.75), rows)
     assert early.verdict == "not reproduced" and "75%: 10.0 [10.0, 10.0] rounds" in early.ours
-    late = _claimed(Said(None, "markov-optimal", "p", "t", 0.80), rows)
+    late = _claimed(PaperClaim(None, "markov-optimal", "p", "t", 0.80), rows)
     assert late.verdict == "not reproduced" and "markov-optimal with 0 of 6 seeds, random with 6 of 6" in late.ours
 
 
 def test_a_target_that_is_not_reached_is_never_said_to_hold():
-    said = Said(None, "markov-optimal", "p", "t", 0.75)
+    said = PaperClaim(None, "markov-optimal", "p", "t", 0.75)
     higher = _learned({"random": None, "markov-optimal": 20}, best=0.7)
     claim = _claimed(said, higher)
     assert claim.verdict == "not run" and "0 of 4 seeds" in claim.ours and "points higher" in claim.ours
@@ -452,12 +452,12 @@ def test_the_headline_is_a_share_of_the_rounds(there, verdict):
         for p, at in (("random", 50), ("markov-optimal", there))
         for t in range(1, 61)
     ]
-    claim = _claimed(Said(None, "markov-optimal", "p", "t", 0.75, kind="headline"), rows)
+    claim = _claimed(PaperClaim(None, "markov-optimal", "p", "t", 0.75, kind="headline"), rows)
     assert claim.verdict == verdict and "by 7.5 % to 20 %" in claim.claim
 
 
 def test_the_headline_is_open_where_the_target_was_not_always_reached():
-    said = Said(None, "markov-optimal", "p", "t", 0.80, judged=0.75, kind="headline")
+    said = PaperClaim(None, "markov-optimal", "p", "t", 0.80, judged=0.75, kind="headline")
     found = _claimed(said, _learned({"random": None, "markov-optimal": 20}, seeds=6))
     assert found.verdict == "undecided" and "with 6 of 6 seeds, random with 0 of 6" in found.ours
     assert found.claim.endswith("by 7.5 % to 20 % (cifar10, iid, cnn), judged at 75%")
@@ -474,7 +474,7 @@ def test_steadiness_is_the_spread_of_the_changes():
     rows = _learned({"random": 1, "markov-optimal": 1})
     rng = np.random.default_rng(2)
     shaken = [r | {"accuracy": 0.9 + rng.normal(0, 0.05 if r["policy"] == "random" else 0.01)} for r in rows]
-    said = Said(None, "markov-optimal", "p", "t", 0.75, kind="steadiness")
+    said = PaperClaim(None, "markov-optimal", "p", "t", 0.75, kind="steadiness")
     assert _claimed(said, shaken).verdict == "direction reproduced"
     swapped = [r | {"policy": {"random": "markov-optimal"}.get(r["policy"], "random")} for r in shaken]
     assert _claimed(said, swapped).verdict == "not reproduced"
@@ -570,7 +570,7 @@ def test_a_claim_is_judged_where_policies_can_be_told_apart():
         for p, at in (("random", 30), ("markov-optimal", 20))
         for t in range(5, 41)
     ]
-    printed = Said(None, "markov-optimal", "p", "97 % in 37 against 41 rounds", 0.97)
+    printed = PaperClaim(None, "markov-optimal", "p", "97 % in 37 against 41 rounds", 0.97)
     assert measured(printed, rows, "cnn")[1] == "undecided"
     assert measured(replace(printed, judged=0.99), rows, "cnn")[1] == "holds"
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from aoi_fl import protocol
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.experiments.figures import wics_ages, wics_exact
 from aoi_fl.experiments.figures.speed import MEMORYLESS
@@ -15,11 +16,10 @@ from aoi_fl.experiments.harness.stats import interval
 from aoi_fl.experiments.oracles.skew_problem import Problem
 from aoi_fl.experiments.registry import find
 from aoi_fl.learning import data, partition
+from aoi_fl.protocol.arrays import from_record
 from aoi_fl.science.selection import Population, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.server.ledger import read_run
-from aoi_fl.wire import protocol
-from aoi_fl.wire.arrays import from_record
 
 QUICK = Options(quick=True, seeds=2)
 

@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
-from aoi_fl.client.looks import HEARTBEAT, LONGEST_HEARTBEAT
+from aoi_fl.client.poll_schedule import HEARTBEAT, LONGEST_HEARTBEAT
 from aoi_fl.flower import messages, supernode, versions
 from aoi_fl.flower.errors import CLIENT_APP_RAISED, NO_HELLO, NODE_UNAVAILABLE
 from aoi_fl.flower.grids import say_what_ray_needs, uploads
 from aoi_fl.flower.seams import BEATS, SEAMS, WARM
 from aoi_fl.flower.sizes import bytes_of, travelled
 from aoi_fl.flower.versions import FLOWER, Seam
-from aoi_fl.wire.protocol import HELLO
+from aoi_fl.protocol import HELLO
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ class Notes:
     def __init__(self, timed: bool, cut: int = 0) -> None:
         self.lines: dict[int, str] = {}
         self.clients: list[ClientRecord] = []
-        self.memory: dict[str, np.ndarray] = {}
+        self.state_dict: dict[str, np.ndarray] = {}
         self.model: dict[str, np.ndarray] = {}
         self._timed, self._cut = timed, cut
 
@@ -88,7 +88,7 @@ class Notes:
         self.clients += clients
 
     def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: Mapping[str, np.ndarray]) -> None:
-        self.memory = {name: np.array(array) for name, array in memory.items()}
+        self.state_dict = {name: np.array(array) for name, array in memory.items()}
         self.model = {name: array.numpy() for name, array in arrays.items()}
         self.lines[record.round] = line_of(record, self.model, self._timed)
         if record.round == self._cut:
@@ -240,7 +240,7 @@ def checkpoint(row: str, kind: str, folder: Path) -> dict[str, Any]:
         "round": CUT,
         "clients": [asdict(client) for client in notes.clients],
         "model": {name: _plain(array) for name, array in notes.model.items()},
-        "memory": {name: _plain(array) for name, array in notes.memory.items()},
+        "memory": {name: _plain(array) for name, array in notes.state_dict.items()},
         "files": {str(path.relative_to(folder)): path.read_text() for path in files},
     }
 

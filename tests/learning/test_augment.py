@@ -17,7 +17,7 @@ from aoi_fl.server.folder import MODEL
 from tests.refusals import refused
 
 
-def one_by_one(images, draws):
+def sequential(images, draws):
     n, _, height, width = images.shape
     down, right, flips = draws.integers(0, 2 * MARGIN + 1, n), draws.integers(0, 2 * MARGIN + 1, n), draws.random(n)
     found = np.zeros_like(images)
@@ -34,7 +34,7 @@ def one_by_one(images, draws):
 def test_crops_and_flips_are_those_of_image_by_image():
     images = np.random.default_rng(1).normal(size=(40, 3, 6, 5)).astype(np.float32)
     found = cropped_and_flipped(torch.from_numpy(images), np.random.default_rng(2)).numpy()
-    assert np.array_equal(found, one_by_one(images, np.random.default_rng(2)))
+    assert np.array_equal(found, sequential(images, np.random.default_rng(2)))
 
 
 def test_what_comes_is_laid_out_as_what_went_in():

@@ -15,13 +15,13 @@ from aoi_fl.engine.local import LocalGrid
 from aoi_fl.learning import batched, models, partition, sgd, stacked
 from aoi_fl.learning.form import Form
 from aoi_fl.learning.task import Task
+from aoi_fl.protocol import ParticipationRequest
+from aoi_fl.protocol.arrays import to_record
 from aoi_fl.server.app import play
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER, MODEL
 from aoi_fl.server.ledger import read
 from aoi_fl.strategies.records import PHASES
-from aoi_fl.wire.arrays import to_record
-from aoi_fl.wire.protocol import Ask
 from tests.refusals import refused
 
 SHAPE, CLASSES = (1, 8, 8), 5
@@ -349,7 +349,7 @@ def small(tmp_path):
         records = {
             "arrays": to_record({name: value * np.float32(factor) for name, value in model.items()}),
             "config": ConfigRecord({"learning-rate": rate}),
-            "aoi": ConfigRecord((ask or Ask("r", 4)).write()),
+            "aoi": ConfigRecord((ask or ParticipationRequest("r", 4)).write()),
         }
         return LocalGrid(app, values, 4), RecordDict(records)
 
@@ -357,7 +357,7 @@ def small(tmp_path):
 
 
 def test_a_repeated_message_gets_the_same_update(small):
-    grid, content = small(ask=Ask("r", 4, "reserve", (0.9, 0.9)))
+    grid, content = small(ask=ParticipationRequest("r", 4, "reserve", (0.9, 0.9)))
     rounds = []
     for _ in range(2):
         messages = [Message(content, node, "train") for node in grid.get_node_ids()]
@@ -370,7 +370,7 @@ def test_a_repeated_message_gets_the_same_update(small):
     assert sum("arrays" in reply.content for reply in rounds[0]) >= 2
 
 
-@pytest.mark.parametrize("other", [{"rate": 0.3}, {"factor": 1.1}, {"ask": Ask("r", 5)}], ids=str)
+@pytest.mark.parametrize("other", [{"rate": 0.3}, {"factor": 1.1}, {"ask": ParticipationRequest("r", 5)}], ids=str)
 def test_what_differs_is_not_trained_together(small, other, monkeypatch):
     """Clients that were sent another model, rate or round than the first of their program."""
     programs, found = counted(monkeypatch), {}

@@ -17,8 +17,8 @@ from fastapi.testclient import TestClient
 
 from aoi_fl.cli.clients import clients
 from aoi_fl.report import page, site
-from aoi_fl.report.glance import glance
 from aoi_fl.report.runs import load, load_all
+from aoi_fl.report.summary_card import glance
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server import ledger
 from aoi_fl.server.ledger import Ledger

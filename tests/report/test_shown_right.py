@@ -16,9 +16,9 @@ from aoi_fl.cli.run import conclude
 from aoi_fl.docker import log
 from aoi_fl.flower.control import RunState
 from aoi_fl.report import balance, chart, figures, page, seeds, site, summary
-from aoi_fl.report.glance import glance
 from aoi_fl.report.provenance import command, public
 from aoi_fl.report.runs import Run, load, load_all
+from aoi_fl.report.summary_card import glance
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.strategies.records import Participation, RoundRecord

@@ -9,10 +9,10 @@ import pytest
 
 from aoi_fl.cli.interrupt import _way_on
 from aoi_fl.report import state
-from aoi_fl.report.glance import glance
 from aoi_fl.report.metrics import exposition
 from aoi_fl.report.runs import load
 from aoi_fl.report.summary import sentence
+from aoi_fl.report.summary_card import glance
 from aoi_fl.server.folder import is_played, only_player
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.strategies.records import RoundRecord

@@ -83,7 +83,7 @@ def test_ages_are_those_of_the_history():
 
 
 def test_theorem_3s_denominator_by_hand(monkeypatch):
-    from aoi_fl.wire.clients import ClientTable
+    from aoi_fl.protocol.clients import ClientTable
 
     table = ClientTable(
         ("a", "b"),

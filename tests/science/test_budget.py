@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoi_fl.science import budget as budget_module
-from aoi_fl.science import purse as purse_module
+from aoi_fl.science import spending
 from aoi_fl.science.budget import BudgetedSelector, choose
 from aoi_fl.science.draws import uniforms
-from aoi_fl.science.purse import BudgetAccount
 from aoi_fl.science.selection import Population
+from aoi_fl.science.spending import BudgetAccount
 from tests.refusals import refused
 
 
@@ -62,7 +62,7 @@ def test_choice_equals_the_plain_loop_when_it_goes_by_groups_and_chunks(clients,
     with pytest.MonkeyPatch.context() as patch:
         # Small enough that forty clients take the path of a million.
         for name, value in zip(("_CHUNK", "_PASSES"), limits, strict=True):
-            patch.setattr(purse_module, name, value)
+            patch.setattr(spending, name, value)
         for name, value in (("_SHORT", limits[0]), ("_SAMPLE", 6), ("_LEAST", 3)):
             patch.setattr(budget_module, name, value)
         index, payments = (np.array(column) for column in zip(*clients, strict=True))
@@ -102,7 +102,7 @@ def sorted_in_full(index, payments, budget, strict, stop_at_first):
     """What a choice is by definition: all who can be reached, sorted, pay one after another."""
     candidates = np.flatnonzero(~(np.isnan(index) | np.isnan(payments)))
     order = candidates[np.argsort(-index[candidates], kind="stable")]
-    return np.sort(purse_module.Purse(budget, strict).take(order, payments[order], stop_at_first)[0])
+    return np.sort(spending.Budget(budget, strict).take(order, payments[order], stop_at_first)[0])
 
 
 @given(
@@ -130,7 +130,7 @@ def test_sorting_the_head_gives_what_sorting_all_gives(seed, n, levels, prices, 
     index[rng.random(n) < unknown] = np.nan
     payments[rng.random(n) < unknown / 2] = np.nan
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(purse_module, "_CHUNK", 64)
+        patch.setattr(spending, "_CHUNK", 64)
         for name, value in (("_SHORT", 64), ("_SAMPLE", 16)):  # a few hundred clients are a long list
             patch.setattr(budget_module, name, value)
         found = choose(index, payments, budget, *variant)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science import draws
 from aoi_fl.science.ageing import AGEING
 from aoi_fl.science.budget import BudgetedSelector
@@ -13,7 +14,6 @@ from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.staleness import mean_ages
 from aoi_fl.science.systematic import SystematicPolicy
-from aoi_fl.wire.clients import section5_instance
 from tests.refusals import refused
 
 N, BUDGET, ROUNDS = 24, 40.0, 200

@@ -8,8 +8,8 @@ from aoi_fl.science.clock import RoundClock
 from aoi_fl.science.devices import DeviceTrace, alike, steady
 from aoi_fl.science.f3ast import F3ast
 from aoi_fl.science.fedcs import FedCS
-from aoi_fl.science.habits import Habits
 from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.phone_availability import PhoneAvailability
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
@@ -125,7 +125,7 @@ def test_who_learns_is_told_how_long_the_late_were_waited_for():
 
 
 def test_phones_waste_work_and_time_goes_on():
-    devices = Habits().trace(500, 2).devices(1.0)
+    devices = PhoneAvailability().trace(500, 2).devices(1.0)
     phones = RoundClock(devices, np.ones(500), deadline=40.0)
     history = simulate(RandomSelector(20, 1), equals(500), 100, 1, clock=phones)
     assert 0 < phones.wasted < phones.worked

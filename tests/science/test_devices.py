@@ -7,7 +7,7 @@ import pytest
 
 from aoi_fl.science.availability import Availability, always, bernoulli
 from aoi_fl.science.devices import DeviceTrace, alike, steady
-from aoi_fl.science.habits import Habits
+from aoi_fl.science.phone_availability import PhoneAvailability
 from tests.refusals import refused
 
 # Client 0 is there at both ends of the period of 100 s, client 1 in its middle, client 2 never, client 3 always.
@@ -137,7 +137,7 @@ def test_a_training_of_mean_length_takes_what_the_trace_says():
 
 @pytest.mark.parametrize(("begin", "seconds"), [(0.0, 3600.0), (5000.0, 3600.0), (80_000.0, 250_000.0)])
 def test_shares_of_a_time_are_those_of_its_moments(begin, seconds):
-    availability = Habits().trace(40, 3).availability.starting(begin)
+    availability = PhoneAvailability().trace(40, 3).availability.starting(begin)
     moments = (np.arange(20_000) + 0.5) * seconds / 20_000
     there = np.mean([availability.here(moment) for moment in moments], axis=0)
     np.testing.assert_allclose(availability.shares_by(seconds), there, atol=0.01)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoi_fl.science.availability import always
+from aoi_fl.science.client_stats import Report
 from aoi_fl.science.devices import Foresight
 from aoi_fl.science.fedcs import FedCS, schedule
-from aoi_fl.science.seen import Report
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from tests.refusals import refused

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from aoi_fl.science.availability import always
+from aoi_fl.science.client_stats import Report
 from aoi_fl.science.devices import Foresight
 from aoi_fl.science.load import measure
 from aoi_fl.science.oort import OortSelector, OortSettings
-from aoi_fl.science.seen import Report
 from aoi_fl.science.simulate import simulate
 from tests.refusals import refused
 from tests.science.populations import population

@@ -5,9 +5,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from aoi_fl.science.client_stats import Report, drawn_reports
 from aoi_fl.science.power_of_choice import PowerOfChoice
-from aoi_fl.science.seen import Report, drawn_reports
-from aoi_fl.science.selection import one_by_one
+from aoi_fl.science.selection import sequential
 from aoi_fl.science.simulate import simulate
 from tests.refusals import refused
 from tests.science.populations import population
@@ -37,8 +37,8 @@ def test_candidates_are_drawn_one_after_another_by_size():
 
 
 def test_weights_of_zero_are_never_drawn():
-    assert one_by_one(np.array([0.9, 0.0, 0.5]), np.array([1.0, 0.0, 2.0]), 3).tolist() == [0, 2]
-    assert one_by_one(np.zeros(0), np.zeros(0), 3).tolist() == []
+    assert sequential(np.array([0.9, 0.0, 0.5]), np.array([1.0, 0.0, 2.0]), 3).tolist() == [0, 2]
+    assert sequential(np.zeros(0), np.zeros(0), 3).tolist() == []
 
 
 def test_the_highest_losses_among_the_candidates_by_hand():

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from aoi_fl.science.availability import Availability
+from aoi_fl.science.client_stats import Report
 from aoi_fl.science.devices import Foresight
 from aoi_fl.science.refl import Refl, late_weights
-from aoi_fl.science.seen import Report
 from aoi_fl.science.selection import Population, RandomSelector
 from aoi_fl.science.simulate import simulate
 from tests.refusals import refused

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoi_fl.science.budget import BudgetedSelector
-from aoi_fl.science.purse import BudgetAccount
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
+from aoi_fl.science.spending import BudgetAccount
 from aoi_fl.science.total_budget import BoundedSelector
 from tests.refusals import refused
 

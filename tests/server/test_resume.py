@@ -28,6 +28,8 @@ from aoi_fl.client.app import app as client_app
 from aoi_fl.config.policies import KEYS
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.local_run import run_local
+from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
+from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.errors import ConfigError, ResumeError, StorageError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.app import play
@@ -38,8 +40,6 @@ from aoi_fl.server.resume import recorded_run
 from aoi_fl.server.terms import write_table
 from aoi_fl.strategies.records import PHASES, Participation, RoundRecord
 from aoi_fl.strategies.registry import REGISTRY
-from aoi_fl.wire.clients import section5_instance
-from aoi_fl.wire.protocol import CLIENTS_FILE, PARTITION_FILE
 from tests.refusals import refused
 
 ROOT = Path(__file__).resolve().parents[2]

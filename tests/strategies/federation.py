@@ -19,14 +19,14 @@ class Notes:
     """An observer that keeps everything; ``memory`` by round, as a checkpoint would hold it."""
 
     def __init__(self) -> None:
-        self.clients, self.rounds, self.memory = [], [], {}
+        self.clients, self.rounds, self.state_dict = [], [], {}
 
     def clients_seen(self, clients):
         self.clients += clients
 
     def round_done(self, record, arrays, memory):
         self.rounds.append(record)
-        self.memory[record.round] = {name: np.array(array) for name, array in memory.items()}
+        self.state_dict[record.round] = {name: np.array(array) for name, array in memory.items()}
 
 
 def steps_of(partition: int) -> dict[str, np.ndarray]:

@@ -15,9 +15,9 @@ from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.server.config import RunConfig
 from aoi_fl.strategies import MarkovParticipation, RoundOptions, SystematicParticipation, roster
-from aoi_fl.strategies.pace import Pace
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.policy import ClientOutcome, Plan, RoundOutcome
+from aoi_fl.strategies.round_timer import RoundTimer
 from aoi_fl.strategies.selection.absence import Absence
 from tests.refusals import refused
 from tests.strategies.federation import Notes
@@ -132,7 +132,7 @@ def test_what_is_out_of_reach_is_said_and_weights_go_by_what_is_achieved(tmp_pat
 def test_a_resumed_run_goes_on(make, tmp_path):
     whole, _ = play(tmp_path / "whole", make, 24)
     first, _ = play(tmp_path / "parts", make, 13)
-    second, _ = play(tmp_path / "parts", make, 24, Resume(14, first.clients, first.memory[13]))
+    second, _ = play(tmp_path / "parts", make, 24, Resume(14, first.clients, first.state_dict[13]))
     assert [trained(r) for r in whole.rounds] == [trained(r) for r in first.rounds + second.rounds]
 
 
@@ -164,7 +164,7 @@ def test_whoever_wakes_up_to_take_part_was_there(name, tmp_path, monkeypatch):
 
     def make(**settings):
         strategy = MAKERS[name](**settings)
-        strategy._pace = Pace(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
+        strategy._pace = RoundTimer(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
         return strategy
 
     notes, strategy = play(tmp_path, make, 120, node={"sleep": True})

@@ -12,8 +12,8 @@ from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
 from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, RoundOptions
-from aoi_fl.strategies.aggregation.flower import Standing
-from aoi_fl.strategies.parity import chain_of
+from aoi_fl.strategies.aggregation.flower import PersistentConfig
+from aoi_fl.strategies.fedavg_arguments import chain_of
 from tests.refusals import refused
 from tests.strategies.federation import Notes
 
@@ -345,7 +345,7 @@ def test_what_a_strategy_writes_into_the_configuration_is_there_a_round_later(ma
 
 
 def test_a_standing_configuration_takes_what_is_given_anew_and_is_the_same_when_a_round_is_configured_twice():
-    standing = Standing()
+    standing = PersistentConfig()
     for _ in range(2):
         record = standing.in_round(1, ConfigRecord({"lr": 8.0, "warm": True}))
         assert dict(record) == {"lr": 8.0, "warm": True}

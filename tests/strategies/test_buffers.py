@@ -9,8 +9,8 @@ from flwr.serverapp.strategy import FedAvg
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
+from aoi_fl.protocol import npy
 from aoi_fl.strategies import RandomSelection, RoundOptions
-from aoi_fl.wire import npy
 from tests.strategies.federation import Notes, values
 
 N = 4

@@ -14,15 +14,15 @@ from aoi_fl.client.compression import Residuals
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.flower.sizes import bytes_of, travelled
+from aoi_fl.protocol import ParticipationReply
+from aoi_fl.protocol.arrays import to_record
+from aoi_fl.protocol.coding import expand
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
-from aoi_fl.strategies.guard import Refused, read_update
-from aoi_fl.wire.arrays import to_record
-from aoi_fl.wire.coding import expand
-from aoi_fl.wire.protocol import Answer
+from aoi_fl.strategies.validation import Refused, read_update
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
@@ -121,7 +121,7 @@ def test_the_models_are_those_of_plain_updates_but_for_what_the_residuals_hold(c
         np.testing.assert_allclose(notes.models[-1][name] + mean, plain.models[-1][name], rtol=0, atol=2e-6)
         assert not np.array_equal(notes.models[-1][name], plain.models[-1][name])
     assert notes.models[-1]["steps"] == plain.models[-1]["steps"] == 3 + 8 * 2
-    said = [Answer.read(u.content["aoi"]) for u in grid.updates]
+    said = [ParticipationReply.read(u.content["aoi"]) for u in grid.updates]
     assert {(a.compression, len(a.scales)) for a in said} == {(compression, 2 * (compression == "int8"))}
 
 
@@ -269,7 +269,7 @@ def test_a_malformed_code_is_dropped_and_named_and_the_round_goes_on(compression
 def test_an_absurd_scale_is_refused_without_a_warning(tmp_path):
     reply = Message(RecordDict(), 1, "train")
     codes = ArrayRecord({"w": Array(np.full((2, 3), 127, np.int8))})
-    said = Answer("a", True, 0, compression="int8", scales=(1e39,))
+    said = ParticipationReply("a", True, 0, compression="int8", scales=(1e39,))
     content = {"arrays": codes, "metrics": MetricRecord({"num-examples": 1}), "aoi": ConfigRecord(said.write())}
     sent = ArrayRecord({"w": Array(MODEL["w"])})
     with warnings.catch_warnings(), pytest.raises(Refused, match="NaN or Inf"):
@@ -346,7 +346,7 @@ def test_the_digits_are_learnt_as_well(compression, learn):
 
 def test_expand_is_what_the_server_does(tmp_path):
     _, grid = play(tmp_path, "int8", rounds=1)
-    reply = next(u for u in grid.updates if Answer.read(u.content["aoi"]).name == "client-2")
+    reply = next(u for u in grid.updates if ParticipationReply.read(u.content["aoi"]).name == "client-2")
     codes, scales = {k: a.numpy() for k, a in reply.content["arrays"].items()}, tuple(reply.content["aoi"]["scales"])
     found = read_update(reply, model(), "num-examples", "int8").arrays
     wanted = expand(MODEL, codes, scales)

@@ -213,7 +213,7 @@ def test_too_much_dropout_is_cut_and_said(tmp_path, caplog):
 def test_a_resumed_run_keeps_its_estimate(tmp_path):
     whole = play(tmp_path / "whole", Failing(D), rounds=12)
     first = play(tmp_path / "parts", Failing(D), rounds=7)
-    second = play(tmp_path / "parts", Failing(D), rounds=12, resume=Resume(8, first.clients, first.memory[7]))
+    second = play(tmp_path / "parts", Failing(D), rounds=12, resume=Resume(8, first.clients, first.state_dict[7]))
     told = [(r.round, r.dropout, [(p.client, p.outcome) for p in r.participations]) for r in whole.rounds]
     assert told == [
         (r.round, r.dropout, [(p.client, p.outcome) for p in r.participations]) for r in first.rounds + second.rounds
@@ -224,7 +224,7 @@ def test_a_client_that_is_to_take_part_always_stays_one_whatever_gets_lost(tmp_p
     rates = [1.0] + [1 / 3] * 9  # more than 1 - d: what is lost of the first cannot be made up for
     notes = play(tmp_path, Failing(D), n=10, k=4, rounds=20, rates=rates)
     assert notes.rounds[-1].dropout > 0.1
-    resume = Resume(21, notes.clients, notes.memory[20])
+    resume = Resume(21, notes.clients, notes.state_dict[20])
     again = play(tmp_path, Failing(D), n=10, k=4, rounds=24, rates=rates, resume=resume)
     assert all(0 in {part.client for part in record.participations} for record in again.rounds)
 

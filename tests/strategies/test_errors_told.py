@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from aoi_fl.strategies.guard import what_failed
+from aoi_fl.strategies.validation import what_failed
 
 
 def told(raising: Callable[[], object]) -> str:

@@ -59,10 +59,10 @@ def exchange(grid: Uplink, timeout: float, **how: bool) -> Exchange:
 
 @pytest.mark.parametrize("one_by_one", [True, False])
 @pytest.mark.parametrize("ordered", [True, False])
-def test_an_upload_that_never_ends_holds_up_neither_the_others_nor_the_deadline(grid, one_by_one, ordered):
+def test_an_upload_that_never_ends_holds_up_neither_the_others_nor_the_deadline(grid, sequential, ordered):
     next(iter(grid.uploaded.values())).clear()  # the first client died while it uploaded
     begun = time.monotonic()
-    under_way = exchange(grid, 3, one_by_one=one_by_one, ordered=ordered)
+    under_way = exchange(grid, 3, sequential=sequential, ordered=ordered)
     assert sorted(under_way.client_of(reply) for reply in under_way) == [1, 2]
     assert under_way.missing == {0} and time.monotonic() - begun < 30
     assert len(grid.pulls) == 3  # nothing is pulled twice
@@ -74,7 +74,7 @@ def test_an_upload_that_is_slow_counts_if_it_ends_by_the_deadline(grid, ordered)
     slow.clear()
     timer = threading.Timer(3, slow.set)
     timer.start()
-    under_way = exchange(grid, 60, one_by_one=True, ordered=ordered)
+    under_way = exchange(grid, 60, sequential=True, ordered=ordered)
     clients = [under_way.client_of(reply) for reply in under_way]
     assert clients == ([0, 1, 2] if ordered else [1, 2, 0]) and not under_way.missing
     timer.join()
@@ -86,7 +86,7 @@ def test_what_the_grid_raises_is_raised(grid):
 
     grid.pull_messages = broken
     with pytest.raises(ConnectionError, match="the SuperLink is gone"):
-        list(exchange(grid, 30, one_by_one=True))
+        list(exchange(grid, 30, sequential=True))
 
 
 def test_who_has_no_superlink_does_not_import_its_grid():
@@ -99,7 +99,7 @@ UNREADABLE = [ValueError("no head"), KeyError("0" * 64), TypeError("no record"),
 
 @pytest.mark.parametrize("error", UNREADABLE, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("one_by_one", [True, False])
-def test_a_reply_that_cannot_be_decoded_is_lost_alone(grid, one_by_one, error):
+def test_a_reply_that_cannot_be_decoded_is_lost_alone(grid, sequential, error):
     pull, liar = grid.pull_messages, next(iter(grid.uploaded))
 
     def decode(message_ids):
@@ -110,7 +110,7 @@ def test_a_reply_that_cannot_be_decoded_is_lost_alone(grid, one_by_one, error):
 
     grid.pull_messages = decode
     grid.set_run(grid.local.run)
-    under_way = exchange(grid, 30, one_by_one=one_by_one)
+    under_way = exchange(grid, 30, sequential=sequential)
     assert {under_way.client_of(r): r.has_error() for r in under_way} == {0: True, 1: False, 2: False}
 
 
@@ -127,5 +127,5 @@ def test_a_reply_to_another_message_counts_for_nobody(grid):
     local = Twice(echo, {}, 3)
     node = next(iter(local.get_node_ids()))
     messages = {c: Message(RecordDict(), n, "query.hello") for c, n in enumerate(local.get_node_ids())}
-    under_way = Exchange(local, messages, 0.2, one_by_one=False)
+    under_way = Exchange(local, messages, 0.2, sequential=False)
     assert [under_way.client_of(reply) for reply in under_way] == [1, 2] and under_way.missing == {0}

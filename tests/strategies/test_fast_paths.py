@@ -10,12 +10,12 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from aoi_fl.client import ClientApp
 from aoi_fl.client.state import ClientState, StateFile, written_together
 from aoi_fl.engine.local import LocalGrid
+from aoi_fl.protocol import npy
+from aoi_fl.protocol.arrays import from_record, to_record
 from aoi_fl.science import draws
 from aoi_fl.science.age import ClientAge
 from aoi_fl.strategies.aggregation.mean import RunningMean
-from aoi_fl.strategies.guard import read_update
-from aoi_fl.wire import npy
-from aoi_fl.wire.arrays import from_record, to_record
+from aoi_fl.strategies.validation import read_update
 from benchmarks.base import Row
 from tests.refusals import refused
 

@@ -8,8 +8,8 @@ from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions, SystematicParticipation, bookkeeping
-from aoi_fl.strategies.pace import Pace
 from aoi_fl.strategies.plan import Resume
+from aoi_fl.strategies.round_timer import RoundTimer
 from tests.strategies.federation import Notes
 
 N, ALL, ROUNDS = 6, 8, 12  # two more come in round 5
@@ -110,7 +110,7 @@ def test_who_has_terms_of_its_own_or_nothing_to_decide_is_greeted_and_no_more(ma
 def test_whom_a_resumed_run_meets_again_is_not_asked_for_a_round_that_it_has_announced(wire, tmp_path, monkeypatch):
     whole, _ = play(markov, tmp_path / "whole", True, monkeypatch, 7, wire=wire)
     first, _ = play(markov, tmp_path / "cut", True, monkeypatch, 4, wire=wire)
-    resume = Resume(5, first.clients, first.memory[4])
+    resume = Resume(5, first.clients, first.state_dict[4])
     rest, grid = play(markov, tmp_path / "cut", True, monkeypatch, 7, resume, wire=wire)
     assert [d[1:] for d in decisions(first) + decisions(rest)][:4] == [d[1:] for d in decisions(whole)][:4]
     assert (grid.whom(ASK, 5) == [0, 1, 2, 3, 4, 5]) == (wire == "poll")
@@ -126,7 +126,7 @@ def test_who_comes_while_the_others_wait_for_a_round_is_greeted_before_it_begins
 
     def make(**settings):
         strategy = markov(wire=wire, **settings)
-        strategy._pace = Pace(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
+        strategy._pace = RoundTimer(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
         return strategy
 
     monkeypatch.setattr("tests.strategies.test_greeting.Joined", Crowd)

@@ -60,7 +60,7 @@ class App(ClientApp):
 
 class Notes:
     def __init__(self):
-        self.clients, self.rounds, self.models, self.memory = [], [], [], {}
+        self.clients, self.rounds, self.models, self.state_dict = [], [], [], {}
 
     def clients_seen(self, clients):
         self.clients += clients
@@ -68,7 +68,7 @@ class Notes:
     def round_done(self, record, arrays, memory):
         self.rounds.append(record)
         self.models.append(float(arrays["w"].numpy()[0]))
-        self.memory = {name: array.copy() for name, array in memory.items()}
+        self.state_dict = {name: array.copy() for name, array in memory.items()}
 
 
 def play(folder, make, app, rounds, resume=None):
@@ -122,8 +122,8 @@ def test_reported_losses_decide_once_everybody_was_tried(tmp_path):
             assert chosen == sorted(sorted(range(N), key=lambda i: -known[i])[:K])
         known |= {i: np.float64(own_loss(i, value)) for i in chosen}
         value = model
-    assert notes.memory["seen-losses"] == pytest.approx([known[i] for i in range(N)])
-    assert notes.memory["seen-taken"].sum() == 8 * K
+    assert notes.state_dict["seen-losses"] == pytest.approx([known[i] for i in range(N)])
+    assert notes.state_dict["seen-taken"].sum() == 8 * K
 
 
 def test_a_report_has_what_came_and_who_was_tried_in_vain():
@@ -157,7 +157,7 @@ def test_a_resumed_run_knows_what_it_had_learned(make, tmp_path, monkeypatch):
     whole = play(tmp_path / "whole", make, App(), 12)
     first = play(tmp_path / "parts", make, App(), 6)
     monkeypatch.setitem(globals(), "resume_model", first.models[-1])
-    second = play(tmp_path / "parts", make, App(), 12, Resume(7, first.clients, first.memory))
+    second = play(tmp_path / "parts", make, App(), 12, Resume(7, first.clients, first.state_dict))
     assert [trained(r) for r in whole.rounds] == [trained(r) for r in first.rounds + second.rounds]
     assert whole.models[-1] == second.models[-1]
 
@@ -184,7 +184,7 @@ def test_fedcs_passes_over_who_took_too_long(tmp_path):
 
     notes = play(tmp_path, lambda **s: FedCSSelection(4, 0.25, N, **s), Slow(), 8)
     chosen = [trained(record) for record in notes.rounds]
-    seconds = notes.memory["seen-seconds"]
+    seconds = notes.state_dict["seen-seconds"]
     assert sum(3 in clients for clients in chosen) <= 1
     late = [i for i in range(N) if seconds[i] > 0.25]  # who waited for it in its round took as long
     assert all(sum(i in clients for clients in chosen) <= 2 for i in late) and all(chosen)

@@ -9,7 +9,7 @@ import pytest
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.strategies import collect
-from aoi_fl.strategies.guard import read_update
+from aoi_fl.strategies.validation import read_update
 from tests.strategies.federation import MODEL, everyone, honest_app, play
 
 

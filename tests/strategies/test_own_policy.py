@@ -9,6 +9,7 @@ from aoi_fl.client.app import app as client_app
 from aoi_fl.client.deciding import make_decider
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.experiments.figures.entrants import own_keys
+from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.config import RunConfig
@@ -16,7 +17,6 @@ from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.strategies import RoundOptions
 from aoi_fl.strategies.registry import REGISTRY
-from aoi_fl.wire.protocol import Ask
 from tests.refusals import refused
 
 SELECTOR = """
@@ -221,7 +221,7 @@ def test_rule_of_ones_own_decides_as_simulated(wire, lay, aoi, tmp_path):
 
 def test_client_refuses_a_rule_of_another_digest(lay, tmp_path):
     name, folder = lay(RULE, "Impatient", "own_rule_digest"), str(tmp_path)
-    ask = Ask("r", 1, wire="poll", rule=name, rule_source="0" * 64, clients=4, per_round=2)
+    ask = ParticipationRequest("r", 1, wire="poll", rule=name, rule_source="0" * 64, clients=4, per_round=2)
     with refused("policy", name, "digest"):
         make_decider(ask, 1, 0, folder)
 

@@ -9,9 +9,10 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord
 from flwr.serverapp.strategy import FedAdam, Krum
 
+from aoi_fl import protocol
 from aoi_fl.engine.local import LocalGrid
+from aoi_fl.protocol import coding, packing
 from aoi_fl.strategies import RandomSelection, exchange
-from aoi_fl.wire import coding, packing, protocol
 from tests.golden import runs as golden
 from tests.strategies.test_compression import HOSTILE, App, Listening, play
 

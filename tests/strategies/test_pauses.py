@@ -2,12 +2,12 @@
 
 import math
 
-from aoi_fl.strategies.silence import Silence
+from aoi_fl.strategies.backoff import Backoff
 
 
 def tries(seconds_a_round: float, rounds: int) -> list[int]:
     """Return the rounds in which one is tried that never answers."""
-    silence, tried = Silence(), []
+    silence, tried = Backoff(), []
     for round_ in range(1, rounds + 1):
         silence.now = 1000.0 + round_ * seconds_a_round
         if 7 not in silence.resting(round_):
@@ -28,10 +28,10 @@ def test_no_pause_is_longer_than_a_minute_of_rounds_but_four_rounds_it_is():
 
 
 def test_what_was_remembered_goes_by_rounds_until_the_next_try():
-    before, after = Silence(), Silence()
+    before, after = Backoff(), Backoff()
     for round_ in (1, 2, 4, 8):
         before.note(7, round_)
-    after.recall(before.memory())
+    after.load_state_dict(before.state_dict())
     after.now = 1e9
     assert [r for r in range(9, 18) if 7 not in after.resting(r)] == [16, 17]
     after.note(7, 16)
@@ -40,18 +40,18 @@ def test_what_was_remembered_goes_by_rounds_until_the_next_try():
 
 
 def test_an_answer_halves_the_count_and_below_one_half_it_is_forgotten():
-    silence = Silence()
+    silence = Backoff()
     for round_ in (1, 2, 4):
         silence.note(7, round_)  # three times
     for answers in range(3):
         assert silence.counted() == {7} and silence.resting(5) == ({7} if answers == 0 else set())
         silence.answer(7)
         assert (silence.mute(), list(silence)) == (set(), [])
-    assert not silence.counted() and not len(silence.memory())
+    assert not silence.counted() and not len(silence.state_dict())
 
 
 def test_pauses_of_one_that_answers_every_other_time_grow_to_two_rounds():
-    silence, silent, pauses = Silence(), True, []
+    silence, silent, pauses = Backoff(), True, []
     for _ in range(8):
         if silent:
             silence.note(7, 10)

@@ -225,7 +225,7 @@ def resumed(folder, at, secret, app=None, spoil=None, rounds=6):
         begin(first, app or honest_app(), folder, rounds, arrays=model())
     if spoil is not None:
         spoil(secret)
-    resume = Resume(at + 1, notes.clients, notes.memory[at])
+    resume = Resume(at + 1, notes.clients, notes.state_dict[at])
     after = Notes()
     second = SystematicParticipation(4, 2, aggregation=spec, options=options(), observer=after, resume=resume)
     result = begin(second, app or honest_app(), folder, rounds, arrays=notes.arrays)
@@ -250,7 +250,7 @@ def test_the_secret_is_for_its_owner_alone(tmp_path):
     assert len(bytes.fromhex(key)) == 32
     others = [path for path in tmp_path.rglob("*") if path.is_file() and path != secret]
     assert not any(key.encode() in path.read_bytes() for path in others)
-    assert not any("noise" in name for name in notes.memory[6])
+    assert not any("noise" in name for name in notes.state_dict[6])
 
 
 @pytest.mark.parametrize("spoil", [lambda path: path.unlink(), lambda path: path.write_text("{}")])

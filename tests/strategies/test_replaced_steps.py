@@ -131,10 +131,10 @@ def test_a_policy_learns_what_it_would_have_learned(policy, tmp_path):
     theirs, _, _ = play(plain, app, tmp_path / "plain", rounds=6)
     ours, _, _ = play(owned, app, tmp_path / "own", rounds=6)
     assert facts(ours) == facts(theirs)
-    assert ours.memory[6].keys() == theirs.memory[6].keys()
-    for name in ours.memory[6]:
+    assert ours.state_dict[6].keys() == theirs.state_dict[6].keys()
+    for name in ours.state_dict[6]:
         if "second" not in name and "took" not in name:
-            np.testing.assert_array_equal(ours.memory[6][name], theirs.memory[6][name], err_msg=name)
+            np.testing.assert_array_equal(ours.state_dict[6][name], theirs.state_dict[6][name], err_msg=name)
 
 
 def nan(message, act):

@@ -8,11 +8,11 @@ from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.strategies.patience import TRAINING
+from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.strategies.records import ClientRecord
+from aoi_fl.strategies.retry_policy import TRAINING
 from aoi_fl.strategies.rollcall import RollCall
 from aoi_fl.strategies.roster import Roster
-from aoi_fl.wire.protocol import Ask
 
 
 class Town(LocalGrid):
@@ -64,7 +64,7 @@ def app_saying(said) -> ClientApp:
 
 def call(roll, grid, round_=1):
     grid.greeted.clear()
-    return roll.call(grid, Ask("r", round_), 0.2)
+    return roll.call(grid, ParticipationRequest("r", round_), 0.2)
 
 
 def town(app, folder, nodes, known=(), kind=Town):
@@ -240,7 +240,7 @@ def test_whom_a_resumed_run_knows_is_not_there_before_it_has_said_so(tmp_path):
 
     known = [ClientRecord(i, f"client-{i}", 1) for i in range(3)]
     grid, roster, roll = town(app_saying({}), tmp_path, 3, known, Waking)
-    assert roll.call(grid, Ask("r", 8), 5.0, lambda there: 0.0 if there >= 3 else None) == []
+    assert roll.call(grid, ParticipationRequest("r", 8), 5.0, lambda there: 0.0 if there >= 3 else None) == []
     assert roster.available.all()
 
 

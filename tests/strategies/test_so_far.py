@@ -53,14 +53,14 @@ class Killed:
     """An observer that keeps what a checkpoint holds, and kills the run after each of these rounds."""
 
     def __init__(self, after):
-        self.after, self.clients, self.rounds, self.memory, self.arrays = after, [], [], {}, model()
+        self.after, self.clients, self.rounds, self.state_dict, self.arrays = after, [], [], {}, model()
 
     def clients_seen(self, clients):
         self.clients += clients
 
     def round_done(self, record, arrays, memory):
         self.rounds.append(record)
-        self.memory, self.arrays = dict(memory), arrays
+        self.state_dict, self.arrays = dict(memory), arrays
         if record.round in self.after:
             raise KeyboardInterrupt
 
@@ -70,7 +70,7 @@ def play(app, folder, rounds, after=(), aggregation=None, **options):
     observer, begin = Killed(after), 1
     for _ in range(len(after) + 1):
         options = {"run": "r", "join_timeout": 0.2, **options}
-        resume = Resume(begin, observer.clients, observer.memory) if begin > 1 else None
+        resume = Resume(begin, observer.clients, observer.state_dict) if begin > 1 else None
         settings = {"options": RoundOptions(**options), "observer": observer, "resume": resume}
         strategy = RandomSelection(N, aggregation=aggregation, **settings)
         try:

@@ -21,8 +21,8 @@ from aoi_fl.strategies import (
     SelectorPolicy,
     SystematicParticipation,
 )
-from aoi_fl.strategies.pace import Pace
 from aoi_fl.strategies.plan import Resume
+from aoi_fl.strategies.round_timer import RoundTimer
 from aoi_fl.strategies.selection.selector import F3astSelection, ProportionalSelection
 from tests.refusals import refused
 
@@ -33,14 +33,14 @@ SIZES = np.array([1, 1, 2, 3, 5, 8, 13, 21, 34, 12])
 
 class Notes:
     def __init__(self):
-        self.clients, self.rounds, self.memory, self.arrays = [], [], {}, None
+        self.clients, self.rounds, self.state_dict, self.arrays = [], [], {}, None
 
     def clients_seen(self, clients):
         self.clients += clients
 
     def round_done(self, record, arrays, memory):
         self.rounds.append(record)
-        self.memory, self.arrays = {k: np.array(v) for k, v in memory.items()}, arrays
+        self.state_dict, self.arrays = {k: np.array(v) for k, v in memory.items()}, arrays
 
 
 def app() -> ClientApp:
@@ -183,7 +183,7 @@ def test_a_resumed_run_is_the_run(tmp_path):
     make = systematic(rates="size", jitter=0.3)
     whole, _ = play(make, tmp_path / "whole", rounds=12)
     cut, _ = play(make, tmp_path / "cut", rounds=5)
-    resume = Resume(6, cut.clients, cut.memory)
+    resume = Resume(6, cut.clients, cut.state_dict)
     rest, _ = play(make, tmp_path / "cut", rounds=12, resume=resume, arrays=cut.arrays)
     assert trained(cut) + trained(rest) == trained(whole)
     np.testing.assert_array_equal(rest.arrays["w"].numpy(), whole.arrays["w"].numpy())
@@ -332,7 +332,7 @@ def test_who_comes_while_the_others_wait_for_a_round_has_a_rate_in_it(policy, wi
 
     def make(**settings):
         strategy = policy(N, K, rates="size", wire=wire, **settings)
-        strategy._pace = Pace(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
+        strategy._pace = RoundTimer(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
         return strategy
 
     _, strategy = play(make, tmp_path, rounds=4, nodes=N + 1, grid=Crowd)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from aoi_fl.learning import models, sgd, written_out
+from aoi_fl.learning import manual_sgd, models, sgd
 from aoi_fl.learning.form import Form
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -31,7 +31,7 @@ def test_a_training_written_out_is_autograds(loss, weights):
     outputs = 1 if loss is squared else 4
     # A layer that does nothing is one that is left to autograd.
     plain, left = layers(outputs), layers(outputs, last=[nn.Identity()])
-    assert written_out.step_of(plain, loss, 0.1) is not None and written_out.step_of(left, loss, 0.1) is None
+    assert manual_sgd.step_of(plain, loss, 0.1) is not None and manual_sgd.step_of(left, loss, 0.1) is None
     how = {"learning_rate": 0.1, "batch_size": 4, "loss": loss, "epochs": 3, "weights": weights}
     found = [
         sgd.fit(model, x, y, order=np.random.default_rng(5), change=lambda images: 2 * images, **how)
@@ -48,7 +48,7 @@ def test_a_training_written_out_is_autograds(loss, weights):
 @pytest.mark.parametrize("name", ["lr", "svm", "2nn"])
 def test_the_projects_own_are_written_out(name):
     model = models.build(name, Form((1, 8, 8), 10), seed=1)
-    assert written_out.step_of(model, models.loss_of(name), 0.1) is not None
+    assert manual_sgd.step_of(model, models.loss_of(name), 0.1) is not None
 
 
 class OwnLinear(nn.Linear):
@@ -98,4 +98,4 @@ def tied():
     ],
 )
 def test_others_are_left_to_autograd(model):
-    assert written_out.step_of(model, functional.cross_entropy, 0.1) is None
+    assert manual_sgd.step_of(model, functional.cross_entropy, 0.1) is None

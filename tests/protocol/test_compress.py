@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from aoi_fl.wire.coding import FLOAT16, INT8, KINDS, checked, code_type, compress, decode, encode, expand
+from aoi_fl.protocol.coding import FLOAT16, INT8, KINDS, checked, code_type, compress, decode, encode, expand
 from tests.refusals import refused
 
 CODES = [FLOAT16, INT8]

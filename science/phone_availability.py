@@ -5,7 +5,8 @@ flicker (a charger that slips, a screen that lights up) or a real one; both are 
 often a client flickers is its own trait. Absences pass faster at some hours of the day than at others, which makes the
 daily pattern. Training times are lognormal and cut.
 
-The figures behind :class:`Habits` were fitted to the trace; ``aoi reproduce traces`` draws both, one beside the other.
+The figures behind :class:`PhoneAvailability` were fitted to the trace. ``aoi reproduce traces`` draws both, one beside
+the other.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ _GRID = np.linspace(0.0, DAY, 97)  # of the day's clock
 
 
 @dataclass(frozen=True)
-class Habits:
+class PhoneAvailability:
     """What is common to all clients. Pairs are mean and standard deviation of a logarithm of seconds.
 
     Attributes

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.wire.own_code import FAULTS, brief, load, looking_in, said, unusable
+from aoi_fl.protocol.own_code import FAULTS, brief, load, looking_in, said, unusable
 
 _HOW = "it is called with those of clients, per_round and seed that it takes"
 

@@ -20,10 +20,10 @@ from aoi_fl.strategies import (
     RoundOptions,
     SystematicParticipation,
 )
+from aoi_fl.strategies.backoff import Backoff
 from aoi_fl.strategies.clock import MACHINE, MachineClock
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.roster import Roster
-from aoi_fl.strategies.silence import Silence
 
 N = 6
 TRAIN, ASK, HELLO, EVALUATE = "train", "query.participate", "query.hello", "evaluate"
@@ -115,7 +115,7 @@ class Notes:
     """An observer that keeps what a checkpoint would hold, and by a clock how long rounds took; it may kill the run."""
 
     def __init__(self):
-        self.clients, self.rounds, self.memory, self.arrays, self.kill = [], [], {}, None, False
+        self.clients, self.rounds, self.state_dict, self.arrays, self.kill = [], [], {}, None, False
         self.clock, self.ends = MACHINE, []
 
     @property
@@ -128,7 +128,7 @@ class Notes:
     def round_done(self, record, arrays, memory):
         self.rounds.append(record)
         self.ends.append(self.clock.now())
-        self.memory = {k: np.array(v) for k, v in memory.items()}
+        self.state_dict = {k: np.array(v) for k, v in memory.items()}
         self.arrays = ArrayRecord({k: Array(v.numpy()) for k, v in arrays.items()})
         if self.kill:
             raise KeyboardInterrupt
@@ -141,7 +141,7 @@ def play(make, folder, script, rounds=10, killed=False, kind=Slow, **options):
     notes, grids, arrays = Notes(), [], ArrayRecord({"w": Array(np.zeros(5, np.float32))})
     notes.kill = killed
     for round_ in range(1, rounds + 1) if killed else [1]:
-        resume = Resume(round_, notes.clients, notes.memory) if round_ > 1 else None
+        resume = Resume(round_, notes.clients, notes.state_dict) if round_ > 1 else None
         grids.append(kind(folder, script))
         notes.clock = grids[-1].clock
         try:
@@ -298,7 +298,7 @@ def test_one_whose_update_came_too_late_is_waited_for_the_next_time(tmp_path):
     before, _ = play(
         lambda **settings: RandomSelection(N, **settings), tmp_path / "b", scripted(c2=(TRAIN, 1, 1, 1)), 1
     )
-    resume, notes = Resume(2, before.clients, before.memory), Notes()
+    resume, notes = Resume(2, before.clients, before.state_dict), Notes()
     strategy = RandomSelection(N, options=options, observer=notes, resume=resume)
     strategy.start(Seconds(tmp_path / "b", scripted()), before.arrays, 2)
     assert [record.trained for record in notes.rounds] == [N]
@@ -419,11 +419,11 @@ def test_a_slow_client_that_was_silent_once_is_waited_for_again(tmp_path):
 def test_a_client_that_was_silent_long_is_forgotten_after_some_answers(tmp_path):
     script = scripted(c2=(TRAIN, 1, 7, HUNG))
     notes, _ = play(lambda **settings: RandomSelection(N, **settings), tmp_path, script, 14, train_timeout=1.0)
-    rows = notes.memory["silence-training"].reshape(-1, 6)
+    rows = notes.state_dict["silence-training"].reshape(-1, 6)
     assert not len(rows) and [record.trained for record in notes.rounds[7:]] == [N] * 7
 
 
 def test_a_memory_of_an_earlier_version_is_read():
-    silence = Silence()
-    silence.recall(np.array([[2, 3, 8, 0], [4, 1, 2, 1]], dtype=np.int64))
+    silence = Backoff()
+    silence.load_state_dict(np.array([[2, 3, 8, 0], [4, 1, 2, 1]], dtype=np.int64))
     assert sorted(silence) == [2, 4] and silence.mute() == {2} and silence.resting(5) == {2}

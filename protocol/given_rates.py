@@ -3,8 +3,8 @@
 import csv
 from pathlib import Path
 
+from aoi_fl.protocol.clients import check_row, unreadable
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire.clients import check_row, unreadable
 
 _REMEDY = "give a number above 0, at most 1"
 _NAMED = 5  # clients without a row, at most

@@ -49,7 +49,7 @@ Reports: TypeAlias = Callable[[int, Clients], Report]
 
 
 @dataclass(eq=False)
-class Seen:
+class ClientStats:
     """What each of n clients last reported; the arrays grow with the clients.
 
     Attributes
@@ -76,7 +76,7 @@ class Seen:
         """
         return np.fmax(self.seconds, np.where(self.waited > 0, self.waited, np.nan))
 
-    def reach(self, clients: int) -> "Seen":
+    def reach(self, clients: int) -> "ClientStats":
         """Make room for n clients, of whom the new ones have said nothing, and return this."""
         for name in (array.name for array in fields(self)):
             known = getattr(self, name)
@@ -97,13 +97,13 @@ class Seen:
         self.waited[who] = 0.0
         self.waited[late] = np.maximum(self.waited[late], report.waited)
 
-    def memory(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return the arrays by name, for a run that goes on later."""
         return {f"seen-{f.name}": getattr(self, f.name) for f in fields(self)}
 
     @classmethod
-    def recalled(cls, memory: Mapping[str, NDArray[Any]]) -> "Seen":
-        """Return what :meth:`memory` told."""
+    def recalled(cls, memory: Mapping[str, NDArray[Any]]) -> "ClientStats":
+        """Return what :meth:`state_dict` told."""
         names = {f.name: f"seen-{f.name}" for f in fields(cls)}
         found = cls(**{name: memory[kept].copy() for name, kept in names.items() if kept in memory})
         found.reach(len(found.taken))
@@ -124,7 +124,7 @@ class LearningSelector:
 
     per_round: int
     seed: int
-    seen: Seen = field(default_factory=Seen, init=False)
+    seen: ClientStats = field(default_factory=ClientStats, init=False)
 
     def __post_init__(self) -> None:
         check_per_round(self.per_round)
@@ -139,11 +139,11 @@ class LearningSelector:
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return all that was learned, as arrays by name."""
-        return self.seen.memory()
+        return self.seen.state_dict()
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take back what :meth:`state_dict` returned."""
-        self.seen = Seen.recalled(state)
+        self.seen = ClientStats.recalled(state)
 
 
 def drawn_reports(clients: int, seed: int) -> Reports:

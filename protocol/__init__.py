@@ -1,4 +1,4 @@
-"""What both ends of the wire must agree on: message types, record keys, and the few records of our own.
+"""The protocol of server and client: message types, record keys, and the few records of our own.
 
 Each record is a frozen dataclass that becomes a flat mapping of scalars and lists (all that a Flower ``ConfigRecord``
 holds) and is read back strictly: whatever a peer sends, :meth:`Record.read` returns a well-typed record or raises
@@ -121,13 +121,13 @@ def _short(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Ask(Record):
+class ParticipationRequest(Record):
     """Server to client, in every message: which run and round, and on what terms.
 
     ``table`` is p_0 … p_m; ``forced`` is set for the one client that trains because nobody volunteered; ``refresh``
     tells the client to renew its data first; ``index`` and ``budget`` are what a bid is computed with; ``ahead`` asks
     whoever evaluates this round's model whether it takes part in the next round; ``compression`` is how an update is to
-    travel (:mod:`aoi_fl.wire.coding`), None: as it is. With a ``rate`` the client takes part systematically
+    travel (:mod:`aoi_fl.protocol.coding`), None: as it is. With a ``rate`` the client takes part systematically
     (:mod:`aoi_fl.science.systematic`), in place of by the table: by that rate, its ``phase`` (None: one that it draws
     itself), ``jitter`` (None: 0) and the ``shift`` of a rate that has changed (None: 0). ``pace`` is the seconds that a
     round takes, at least; ``looks`` those between two looks for a message of a client that does not know when the next
@@ -169,7 +169,7 @@ class Introduction(Record):
     ``number`` is its data partition where it has one, ``last_round`` the last
     round of this run in which it took part, ``payment`` and ``sensitivity`` its price and its φ where it has them,
     ``data_age`` the age of its data before this round's decision, ``packing`` the packed form of models that it reads
-    (:mod:`aoi_fl.wire.packing`).
+    (:mod:`aoi_fl.protocol.packing`).
     """
 
     name: str
@@ -183,11 +183,12 @@ class Introduction(Record):
 
 
 @dataclass(frozen=True)
-class Answer(Record):
+class ParticipationReply(Record):
     """Client to server, on an ask or with an update: what it decided.
 
     ``age`` is its age before the decision, in rounds missed; ``next_round`` the round that it reserved, if any;
-    ``compression`` and ``scales`` tell how the update beside it is coded, if it is (:class:`aoi_fl.wire.coding.Coded`);
+    ``compression`` and ``scales`` tell how the update beside it is coded, if it is
+    (:class:`aoi_fl.protocol.coding.Coded`);
     ``rule`` names the rule of the device's owner by which it declined, where it would have taken part but for that;
     ``sleeps`` the seconds for which it looks for no message, None: it stays awake.
     """
@@ -207,7 +208,7 @@ class Answer(Record):
 
 
 def has_decided(values: Mapping[str, Any]) -> bool:
-    """Tell whether an :class:`Answer` travels with an :class:`Introduction`, as one mapping of both."""
+    """Tell whether an :class:`ParticipationReply` travels with an :class:`Introduction`, as one mapping of both."""
     return "takes-part" in values
 
 

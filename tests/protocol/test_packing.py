@@ -8,9 +8,10 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoi_fl.wire import packing, protocol
-from aoi_fl.wire.arrays import to_record
-from aoi_fl.wire.packing import PackingError, pack, packed, unpack
+from aoi_fl import protocol
+from aoi_fl.protocol import packing
+from aoi_fl.protocol.arrays import to_record
+from aoi_fl.protocol.packing import PackingError, pack, packed, unpack
 
 ODD = {
     "scalar": np.array(1.5, np.float32),

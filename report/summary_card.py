@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from aoi_fl.report.damage import check, check_run, said
+from aoi_fl.report.corruption import check, check_run, said
 from aoi_fl.report.measure import ACCURACY, Measure, judge
 from aoi_fl.report.state import State, look, tell
 from aoi_fl.science.errors import AoiError

@@ -6,7 +6,8 @@ from typing import Any
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
-from aoi_fl.wire import npy, protocol
+from aoi_fl import protocol
+from aoi_fl.protocol import npy
 
 
 def to_record(arrays: Mapping[str, NDArray[Any]]) -> ArrayRecord:

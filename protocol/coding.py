@@ -30,8 +30,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.protocol import npy
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire import npy
 
 NONE, FLOAT16, INT8 = "none", "float16", "int8"
 KINDS = (NONE, FLOAT16, INT8)

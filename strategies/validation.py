@@ -9,9 +9,9 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
+from aoi_fl import protocol
+from aoi_fl.protocol import MAX_EXAMPLES, MOST, ParticipationReply, Record, coding, npy
 from aoi_fl.strategies.measures import training_loss
-from aoi_fl.wire import coding, npy, protocol
-from aoi_fl.wire.protocol import MAX_EXAMPLES, MOST, Answer, Record
 
 R = TypeVar("R", bound=Record)
 _HEADER = 1024  # bytes that NumPy's file header may add to an array
@@ -60,7 +60,7 @@ class Update:
     arrays: dict[str, NDArray[np.generic]]
     examples: float
     loss: float | None
-    answer: Answer | None
+    answer: ParticipationReply | None
 
 
 def read_record(reply: Message, kind: type[R]) -> R:
@@ -78,10 +78,10 @@ def check_name(name: str, own: str) -> None:
         raise Refused(f"it calls itself {name!r}, which is not its name")
 
 
-def read_answer(reply: Message) -> Answer | None:
+def read_answer(reply: Message) -> ParticipationReply | None:
     """Return the client's own answer with an update or a decline, or None if its app is not age-aware."""
     _check_content(reply)
-    return read_record(reply, Answer) if protocol.AOI in reply.content else None
+    return read_record(reply, ParticipationReply) if protocol.AOI in reply.content else None
 
 
 def read_update(
@@ -123,7 +123,7 @@ def read_update(
 
 def _read_update(
     reply: Message,
-    answer: Answer | None,
+    answer: ParticipationReply | None,
     model: ArrayRecord,
     examples_key: str,
     compression: str | None,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from aoi_fl.wire.clients import check_clients, read_clients_file, section5_instance
+from aoi_fl.protocol.clients import check_clients, read_clients_file, section5_instance
 from tests.refusals import refused
 
 

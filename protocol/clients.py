@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.protocol import LEAST, MAX_AGE, MAX_EXAMPLES, MAX_NAME, MOST, is_name
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.purse import Purse, check_budget
-from aoi_fl.wire.protocol import LEAST, MAX_AGE, MAX_EXAMPLES, MAX_NAME, MOST, is_name
+from aoi_fl.science.spending import Budget, check_budget
 
 COLUMNS = ("name", "size", "payment", "sensitivity", "age", "staleness")
 _OPTIONAL = ("age", "staleness")
-_OTHERS = "rate"  # of who has a rate of its own (:mod:`aoi_fl.wire.given_rates`), in the same file or another
+_OTHERS = "rate"  # of who has a rate of its own (:mod:`aoi_fl.protocol.given_rates`), in the same file or another
 _FORMER = "weight"  # what φ was called until 0.1, and ω still is
 
 
@@ -102,7 +102,7 @@ def check_clients(
         raise ConfigError("client name", twice[0], "used once", "Give each client a name of its own.")
     prices = np.asarray(payments, dtype=np.float64)
     what, budget, strict = ("total budget", total, False) if total < budget else ("budget", budget, strict)
-    never = ~Purse(budget, strict).affords(prices)
+    never = ~Budget(budget, strict).affords(prices)
     if never.all():
         raise ConfigError(
             what, budget, f"at least the smallest payment, {min(prices, default=math.nan):g}", f"Raise the {what}."

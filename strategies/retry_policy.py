@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.protocol import ParticipationReply
+from aoi_fl.strategies.backoff import Backoff
 from aoi_fl.strategies.clock import Clock
 from aoi_fl.strategies.exchange import Exchange
-from aoi_fl.strategies.guard import Refused, read_record
-from aoi_fl.strategies.records import Memory
-from aoi_fl.strategies.silence import Silence
-from aoi_fl.wire.protocol import Answer
+from aoi_fl.strategies.records import State
+from aoi_fl.strategies.validation import Refused, read_record
 
 QUESTION, TRAINING, EVALUATION = "question", "training", "evaluation"
 _KEYS = {QUESTION: "silence", TRAINING: "silence-training", EVALUATION: "silence-evaluation"}  # in a run's memory
 _AGAIN = 1.5  # times what its last answer took, that an unsteady client is given
 
 
-class Patience:
+class RetryPolicy:
     """The clients' silences, one for each kind of message.
 
     A pause is in asking only. Nobody's decision is passed over: whoever has said that it takes part is sent the model,
@@ -32,7 +32,7 @@ class Patience:
     """
 
     def __init__(self) -> None:
-        self._silences = {kind: Silence() for kind in _KEYS}
+        self._silences = {kind: Backoff() for kind in _KEYS}
         self._took = dict.fromkeys(_KEYS, np.nan)  # seconds until the last answer, in the last exchange with any
         self._unanswered: list[tuple[str, Exchange]] = []  # exchanges that some client may still answer
 
@@ -84,21 +84,21 @@ class Patience:
 
         return seconds
 
-    def listen(self, now: float) -> dict[int, Answer]:
-        """Note, as a round begins, the time as for :class:`Silence`, and who has answered after all, if too late.
+    def listen(self, now: float) -> dict[int, ParticipationReply]:
+        """Note, as a round begins, the time as for :class:`Backoff`, and who has answered after all, if too late.
 
         Returned is what these have decided about the round that they were asked in, and about later ones.
         """
         for silence in self._silences.values():
             silence.now = now
-        decided: dict[int, Answer] = {}
+        decided: dict[int, ParticipationReply] = {}
         for kind, exchange in self._unanswered:
             for reply in exchange.ready():
                 client = exchange.client_of(reply)
                 if client is not None and not reply.has_error():
                     self._silences[kind].hear(client)
                     with suppress(Refused):  # it may be a bid
-                        decided[client] = read_record(reply, Answer)
+                        decided[client] = read_record(reply, ParticipationReply)
                 del reply  # it may hold an update
         self._unanswered = [
             (kind, exchange)
@@ -142,24 +142,24 @@ class Patience:
         for silence in self._silences.values():
             silence.forget([client])
 
-    def memory(self, *, simulated: bool) -> dict[str, NDArray[Any]]:
+    def state_dict(self, *, simulated: bool) -> dict[str, NDArray[Any]]:
         """Return what the next round needs to know, as arrays by name; seconds only where they are ``simulated``."""
         found: dict[str, NDArray[Any]] = {
-            _KEYS[kind]: silence.memory(seconds=simulated) for kind, silence in self._silences.items()
+            _KEYS[kind]: silence.state_dict(seconds=simulated) for kind, silence in self._silences.items()
         }
         if simulated:
             found["patience"] = np.array(list(self._took.values()))
         return found
 
-    def recall(self, memory: Memory, *, simulated: bool) -> None:
-        """Take back what :meth:`memory` returned.
+    def load_state_dict(self, memory: State, *, simulated: bool) -> None:
+        """Take back what :meth:`state_dict` returned.
 
         Answers that were under way when the run broke off are never heard, unless they were ``simulated``: so everybody
         is waited for once.
         """
         for kind, silence in self._silences.items():
             if _KEYS[kind] in memory:
-                silence.recall(memory[_KEYS[kind]])
+                silence.load_state_dict(memory[_KEYS[kind]])
             if not simulated:
                 silence.excuse()
         if "patience" in memory:

@@ -6,14 +6,14 @@ from random import Random
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
-from aoi_fl.client import ClientApp, looks
-from aoi_fl.client.looks import ASLEEP, Looks, Told, foretold, laid_down, lay_down
+from aoi_fl import protocol
+from aoi_fl.client import ClientApp, poll_schedule
+from aoi_fl.client.poll_schedule import ASLEEP, NextMessage, PollSchedule, foretold, laid_down, lay_down
 from aoi_fl.client.state import written_together
 from aoi_fl.flower.messages import send
+from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.strategies.pace import Pace, between_looks
-from aoi_fl.wire import protocol
-from aoi_fl.wire.protocol import Answer, Ask
+from aoi_fl.strategies.round_timer import RoundTimer, between_looks
 from tests.refusals import refused
 
 DAY = 86_400.0
@@ -35,7 +35,7 @@ class Device:
         node = {"partition-id": number, "seed": 3, "sleep": sleeps}
         self._context = Context(1, 7, node, RecordDict(), {"runs-dir": str(folder)})
         self._rate = 1 + Random(number).uniform(-1e-3, 1e-3)  # a drift of up to 86 s a day
-        self._looks = Looks(0.0)
+        self._looks = PollSchedule(0.0)
         self.next_look = self.next_beat = self.online_until = 0.0
         self._takes = {protocol.TRAIN: training, protocol.PARTICIPATE: 0.5}
         self.looks = self.beats = 0
@@ -50,10 +50,10 @@ class Device:
                 self.looks += 1
                 self.next_look += self._looks.wait(self.next_look * self._rate) / self._rate
 
-    def answer(self, kind: str, ask: Ask) -> tuple[Answer, float]:
+    def answer(self, kind: str, ask: ParticipationRequest) -> tuple[ParticipationReply, float]:
         """Answer what lies there, at the next look; return the answer, and when it is there."""
         message = send(Message(RecordDict({protocol.AOI: ConfigRecord(ask.write())}), 7, kind), "m")
-        said = Answer.read(app(message, self._context).content[protocol.AOI])
+        said = ParticipationReply.read(app(message, self._context).content[protocol.AOI])
         self.looks += 1
         done = self.next_look + self._takes[kind]
         while self.next_beat < done:
@@ -68,7 +68,7 @@ class Device:
     def _beat(self, time: float) -> None:
         self.gone |= self.beats > 0 and time > self.online_until
         interval, wait = self._looks.heartbeat(time * self._rate)
-        assert looks.HEARTBEAT <= interval <= looks.LONGEST_HEARTBEAT
+        assert poll_schedule.HEARTBEAT <= interval <= poll_schedule.LONGEST_HEARTBEAT
         self.online_until, self.next_beat = time + 2 * interval, time + wait / self._rate
         self.beats += 1
 
@@ -90,7 +90,7 @@ def play(
 ) -> Day:
     """Play reserve rounds of a day; ``away``: spans in which a device is not there, and nobody knows."""
     now = [0.0]
-    pace = Pace(round_seconds, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
+    pace = RoundTimer(round_seconds, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
     day = Day([Device(i, folder, sleeps, training) for i in range(N)])
     reserved, spans = [0] * N, away or {}
     random, round_ = Random(5), 0
@@ -98,7 +98,7 @@ def play(
         while now[0] < seconds:
             pace.begin()
             round_ += 1
-            ask = Ask("day", round_, protocol.RESERVE, TABLE, pace=pace.seconds)
+            ask = ParticipationRequest("day", round_, protocol.RESERVE, TABLE, pace=pace.seconds)
             trained, ends, waited = set(), now[0], 0.0
             for i, device in enumerate(day.devices):
                 begin, end = spans.get(i, (seconds, seconds))
@@ -130,7 +130,7 @@ def test_a_day_of_sleep_is_the_day_of_those_who_stay_awake_with_a_quarter_of_the
     assert asleep.rounds[:both] == awake.rounds[:both]  # whoever was to train did
     assert both > 1000 and len(asleep.rounds) > 0.96 * len(awake.rounds)
     assert not any(device.gone for device in asleep.devices)
-    assert sum(asleep.late) / len(asleep.late) < looks.LONGEST_LOOK and max(asleep.late) < 60  # as long as a round
+    assert sum(asleep.late) / len(asleep.late) < poll_schedule.LONGEST_LOOK and max(asleep.late) < 60
     before, after = (sum(d.looks + d.beats for d in day.devices) for day in (awake, asleep))
     assert after < before / 4
 
@@ -139,7 +139,7 @@ def test_a_day_of_sleep_is_the_day_of_those_who_stay_awake_with_a_quarter_of_the
 def test_a_client_that_has_trained_for_long_is_awake_when_its_round_begins(training, round_seconds, tmp_path):
     day = play(tmp_path, True, seconds=DAY / 4, training=training, round_seconds=round_seconds)
     assert any(looked.looks < 200 for looked in day.devices)  # who trains seldom sleeps
-    assert max(day.late) < 2 * looks.LONGEST_LOOK
+    assert max(day.late) < 2 * poll_schedule.LONGEST_LOOK
 
 
 def test_a_client_that_sleeps_past_its_round_is_asked_again_and_goes_on(tmp_path):
@@ -151,23 +151,23 @@ def test_a_client_that_sleeps_past_its_round_is_asked_again_and_goes_on(tmp_path
 
 def test_the_longest_nap_needs_a_heartbeat_only_as_often_as_a_superlink_takes_one():
     nap = 10 * 3600.0
-    client = Looks(0.0)
-    client.answered(0.0, Told(nap, ASLEEP))
+    client = PollSchedule(0.0)
+    client.answered(0.0, NextMessage(nap, ASLEEP))
     now, beats = 0.0, 0
     while now < nap:
         interval, wait = client.heartbeat(now)
-        assert interval <= looks.LONGEST_HEARTBEAT and wait < 2 * interval
+        assert interval <= poll_schedule.LONGEST_HEARTBEAT and wait < 2 * interval
         now, beats = now + wait, beats + 1
-    assert beats <= nap / looks.LONGEST_HEARTBEAT
-    assert client.wait(nap - 100) == 100 and client.wait(nap + 1) <= looks.LONGEST_LOOK
+    assert beats <= nap / poll_schedule.LONGEST_HEARTBEAT
+    assert client.wait(nap - 100) == 100 and client.wait(nap + 1) <= poll_schedule.LONGEST_LOOK
 
 
 def test_a_client_asleep_for_one_run_looks_for_another_at_each_long_heartbeat_and_then_is_awake():
-    client = Looks(0.0)
-    client.answered(0.0, Told(10 * 3600.0, ASLEEP))
-    assert client.wait(100.0) == looks.LONGEST_SILENCE == client.heartbeat(100.0)[1]
+    client = PollSchedule(0.0)
+    client.answered(0.0, NextMessage(10 * 3600.0, ASLEEP))
+    assert client.wait(100.0) == poll_schedule.LONGEST_SILENCE == client.heartbeat(100.0)[1]
     client.answered(5000.0)  # by an app that tells nothing
-    assert client.wait(5000.0) == looks.SHORTEST_LOOK and client.heartbeat(5000.0)[0] == looks.HEARTBEAT
+    assert client.wait(5000.0) == poll_schedule.SHORTEST_LOOK and client.heartbeat(5000.0)[0] == poll_schedule.HEARTBEAT
 
 
 @pytest.mark.parametrize(
@@ -183,43 +183,49 @@ def test_a_client_asleep_for_one_run_looks_for_another_at_each_long_heartbeat_an
     ],
 )
 def test_a_client_sleeps_where_it_knows_how_long_and_may(pace, next_round, node, wanted):
-    ask = Ask("r", 10, protocol.RESERVE, TABLE, pace=pace)
-    told = foretold(ask, Answer("a", False, 3, next_round), node)
+    ask = ParticipationRequest("r", 10, protocol.RESERVE, TABLE, pace=pace)
+    told = foretold(ask, ParticipationReply("a", False, 3, next_round), node)
     assert told.asleep == (wanted is not None)
     assert not told.asleep or told.nap == pytest.approx(wanted)
 
 
 def test_a_client_of_many_looks_as_often_as_it_is_told_until_its_round_is_due():
-    client = Looks(0.0)
-    assert client.wait(0.1, took=0.05) == looks.LONGEST_LOOK  # nobody has told it how many others there are
-    assert client.heartbeat(0.1)[0] == looks.HEARTBEAT
+    client = PollSchedule(0.0)
+    assert client.wait(0.1, took=0.05) == poll_schedule.LONGEST_LOOK  # nobody has told it how many others there are
+    assert client.heartbeat(0.1)[0] == poll_schedule.HEARTBEAT
     assert [client.wait(0.1, took=0.5) for _ in range(5)] == [6, 12, 24, 25, 25]  # there must be many
     assert [client.wait(0.1, took=60.0) for _ in range(3)] == [50, 60, 60]
     assert client.heartbeat(0.1)[0] == 120
-    asked = Answer("a", False, 3)
-    client.answered(0.0, foretold(Ask("r", 10, protocol.POLL, looks=7.0), asked, {}))
+    asked = ParticipationReply("a", False, 3)
+    client.answered(0.0, foretold(ParticipationRequest("r", 10, protocol.POLL, looks=7.0), asked, {}))
     assert client.wait(0.0, took=1.0) == client.wait(600.0) == 7
-    client.answered(0.0, foretold(Ask("r", 10, protocol.RESERVE, looks=7.0), replace(asked, next_round=12), {}))
+    client.answered(
+        0.0, foretold(ParticipationRequest("r", 10, protocol.RESERVE, looks=7.0), replace(asked, next_round=12), {})
+    )
     assert client.wait(0.0) == 6  # it does not know when its round begins, but that there is one before it
-    client.answered(0.0, foretold(Ask("r", 10, protocol.RESERVE, looks=7.0), replace(asked, next_round=11), {}))
-    assert client.wait(0.0) == looks.LONGEST_LOOK  # its round is the next, and does not wait
-    client.answered(0.0, foretold(Ask("r", 10, protocol.RESERVE, looks=70.0), replace(asked, next_round=99), {}))
+    client.answered(
+        0.0, foretold(ParticipationRequest("r", 10, protocol.RESERVE, looks=7.0), replace(asked, next_round=11), {})
+    )
+    assert client.wait(0.0) == poll_schedule.LONGEST_LOOK  # its round is the next, and does not wait
+    client.answered(
+        0.0, foretold(ParticipationRequest("r", 10, protocol.RESERVE, looks=70.0), replace(asked, next_round=99), {})
+    )
     interval, beat = client.heartbeat(0.0)
     assert client.wait(0.0) == 70 and interval == 140 and 94 < beat < 122  # a SuperLink of many is busy enough
-    ask = Ask("r", 10, protocol.RESERVE, looks=7.0, pace=60.0)
+    ask = ParticipationRequest("r", 10, protocol.RESERVE, looks=7.0, pace=60.0)
     client.answered(0.0, foretold(ask, replace(asked, next_round=12), {"sleep": False}))
     due = 0.999 * 120 - 3
     assert client.wait(0.0) == 7 and client.wait(due - 2) == pytest.approx(2) and client.wait(due) < 1
-    assert client.heartbeat(0.0)[0] == looks.HEARTBEAT  # it is awake
-    client.answered(0.0, foretold(Ask("r", 10, looks=70.0), None, {}))
+    assert client.heartbeat(0.0)[0] == poll_schedule.HEARTBEAT  # it is awake
+    client.answered(0.0, foretold(ParticipationRequest("r", 10, looks=70.0), None, {}))
     assert client.wait(0.0) == 10  # it has introduced itself, and will be asked
     willing = replace(asked, takes_part=True)
-    client.answered(0.0, foretold(Ask("r", 10, protocol.POLL, looks=7.0), willing, {}))
-    assert client.wait(0.0) == looks.SHORTEST_LOOK  # the model follows at once
-    client.answered(0.0, foretold(Ask("r", 10, protocol.POLL, looks=7.0), willing, {}, trained=True))
+    client.answered(0.0, foretold(ParticipationRequest("r", 10, protocol.POLL, looks=7.0), willing, {}))
+    assert client.wait(0.0) == poll_schedule.SHORTEST_LOOK  # the model follows at once
+    client.answered(0.0, foretold(ParticipationRequest("r", 10, protocol.POLL, looks=7.0), willing, {}, trained=True))
     assert client.wait(0.0) == 7
-    client.answered(0.0, foretold(Ask("r", 10), None, {}))
-    assert client.wait(0.0) == looks.SHORTEST_LOOK  # of few
+    client.answered(0.0, foretold(ParticipationRequest("r", 10), None, {}))
+    assert client.wait(0.0) == poll_schedule.SHORTEST_LOOK  # of few
 
 
 def test_clients_are_told_how_often_to_look_where_they_are_many():
@@ -228,19 +234,19 @@ def test_clients_are_told_how_often_to_look_where_they_are_many():
 
 def test_a_setting_that_is_none_is_named():
     with refused("sleep", "yes"):
-        foretold(Ask("r", 1, pace=9.0), Answer("a", False, 3, 2), {"sleep": "yes"})
+        foretold(ParticipationRequest("r", 1, pace=9.0), ParticipationReply("a", False, 3, 2), {"sleep": "yes"})
 
 
 def test_the_app_tells_its_supernode_once_and_takes_it_back(tmp_path, monkeypatch):
-    lay_down(Told(50.0, ASLEEP), 7)  # nobody asked
+    lay_down(NextMessage(50.0, ASLEEP), 7)  # nobody asked
     path = tmp_path / "nap"
-    monkeypatch.setenv(looks.NAP_FILE, str(path))
-    lay_down(Told(50.0, ASLEEP), 7)
+    monkeypatch.setenv(poll_schedule.NAP_FILE, str(path))
+    lay_down(NextMessage(50.0, ASLEEP), 7)
     told, node = laid_down(path)
     assert 49 < told.nap <= 50 and told.asleep and node == 7 and laid_down(path) is None
     lay_down(told, 7)
-    lay_down(Told(None, 2.0), 8)
-    assert laid_down(path) == (Told(None, 2.0), 8)
+    lay_down(NextMessage(None, 2.0), 8)
+    assert laid_down(path) == (NextMessage(None, 2.0), 8)
 
 
 def test_what_is_told_of_rounds_is_what_they_take_at_least():
@@ -250,25 +256,25 @@ def test_what_is_told_of_rounds_is_what_they_take_at_least():
         slept.append(seconds)
         now[0] += seconds
 
-    pace = Pace(0.0, lambda: now[0], sleep)
+    pace = RoundTimer(0.0, lambda: now[0], sleep)
     assert pace.seconds is None
     for length in (600, 5, 6, 5, 300, 7):
         pace.begin()
         now[0] += length
     assert pace.seconds == pytest.approx(5.0, abs=0.5) and not slept
-    kept = Pace(8.0, lambda: now[0], sleep)
+    kept = RoundTimer(8.0, lambda: now[0], sleep)
     assert kept.seconds == 8
     for length in (1, 2, 20, 3):
         kept.begin()
         now[0] += length
     assert slept == [7, 6] and kept.seconds == pytest.approx(8)
     with refused("round-seconds", -1):
-        Pace(-1)
+        RoundTimer(-1)
 
 
 def test_that_rounds_take_longer_than_they_should_is_said_once(caplog):
     now = [0.0]
-    pace = Pace(8.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
+    pace = RoundTimer(8.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
     for length in (5, 8, 8.5, 30, 8, 5, 8, 8.5, 8, 8):
         pace.begin()
         now[0] += length
@@ -281,8 +287,8 @@ def test_that_rounds_take_longer_than_they_should_is_said_once(caplog):
 
 
 def test_who_has_woken_up_long_before_its_round_looks_less_and_less():
-    client = Looks(0.0)
-    client.answered(0.0, Told(2000.0, ASLEEP))
+    client = PollSchedule(0.0)
+    client.answered(0.0, NextMessage(2000.0, ASLEEP))
     assert [client.wait(2000.0 + early) for early in (0.0, 60.0, 100.0, 9000.0)] == [3.0, 3.0, 5.0, 60.0]
-    client.answered(4000.0, Told(20.0, ASLEEP))
+    client.answered(4000.0, NextMessage(20.0, ASLEEP))
     assert [client.wait(4020.0 + early) for early in (0.0, 20.0, 100.0)] == [0.5, 1.0, 5.0]

@@ -30,7 +30,7 @@ _LOOKS = 15.0  # a second, of all clients together
 _FEW = 0.5  # seconds between two looks, up to which nothing needs to be told
 
 
-class Pace:
+class RoundTimer:
     """The seconds from the beginning of a round to the beginning of the next.
 
     Parameters

@@ -25,8 +25,8 @@ from pathlib import Path
 from random import uniform
 from typing import Any
 
+from aoi_fl.protocol import RESERVE, ParticipationReply, ParticipationRequest
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.wire.protocol import RESERVE, Answer, Ask
 
 SHORTEST_LOOK = 0.5  # seconds, at least, between two looks for the SuperLink's next message
 LONGEST_LOOK = 3.0  # seconds, at most, when it is awake; as Flower's own SuperNode
@@ -48,7 +48,7 @@ NAP_FILE = "AOI_NAP_FILE"  # the variable in which a SuperNode tells its ClientA
 
 
 @dataclass(frozen=True)
-class Told:
+class NextMessage:
     """What is known of a client's next message.
 
     Attributes
@@ -66,7 +66,7 @@ class Told:
         return self.apart == ASLEEP
 
 
-class Looks:
+class PollSchedule:
     """The looks of one client, by a clock in seconds that does not jump.
 
     Parameters
@@ -76,12 +76,12 @@ class Looks:
 
     def __init__(self, now: float) -> None:
         self._heard = now
-        self._told: Told | None = None
+        self._told: NextMessage | None = None
         self._rest = 0.0  # what it has waited last, before it was told anything
 
-    def answered(self, now: float, told: Told | None = None) -> None:
+    def answered(self, now: float, told: NextMessage | None = None) -> None:
         """Note that a message has been answered, and what is known of the next one; None: no more than before."""
-        self._told = told or Told(None, 0.0 if self._told is None or self._told.asleep else self._told.apart)
+        self._told = told or NextMessage(None, 0.0 if self._told is None or self._told.asleep else self._told.apart)
         self._heard = now + (self._told.nap or 0.0)
 
     def wait(self, now: float, took: float = 0.0) -> float:
@@ -121,8 +121,12 @@ def lasting(seconds: float) -> float:
 
 
 def foretold(
-    ask: Ask, answer: Answer | None, node: Mapping[str, Any], trained: bool = False, spent: float = 0.0
-) -> Told:
+    ask: ParticipationRequest,
+    answer: ParticipationReply | None,
+    node: Mapping[str, Any],
+    trained: bool = False,
+    spent: float = 0.0,
+) -> NextMessage:
     """Return what a client knows of its next message.
 
     Parameters
@@ -141,32 +145,32 @@ def foretold(
     if not isinstance(may_sleep, bool):
         raise ConfigError("sleep", may_sleep, "true or false", "Set it in this client's node-config.")
     if answer is None:
-        return Told(None, min(apart, _SOON))
+        return NextMessage(None, min(apart, _SOON))
     if answer.takes_part and not trained:
-        return Told(None, 0.0)
+        return NextMessage(None, 0.0)
     if ask.wire != RESERVE:
-        return Told(None, apart)
+        return NextMessage(None, apart)
     if not ask.pace or answer.next_round is None or answer.next_round <= ask.round:
         # Its round may begin at any time, but not before those in between; of many clients few are so near theirs.
         coming = 1 if answer.next_round is None else max(1, answer.next_round - ask.round)
-        return Told(None, min(apart, LONGEST_LOOK * coming))
+        return NextMessage(None, min(apart, LONGEST_LOOK * coming))
     nap = max(0.0, (1 - EARLY) * (answer.next_round - ask.round) * ask.pace - LONGEST_LOOK - spent)
-    return Told(nap, ASLEEP if may_sleep and nap >= SHORTEST_NAP else apart)
+    return NextMessage(nap, ASLEEP if may_sleep and nap >= SHORTEST_NAP else apart)
 
 
-def lay_down(told: Told, node: int) -> None:
+def lay_down(told: NextMessage, node: int) -> None:
     """Tell the SuperNode, which is another process, what is known, and its number; another than ours learns nothing."""
     if path := os.environ.get(NAP_FILE):
         until = None if told.nap is None else time.time() + told.nap
         Path(path).write_text(json.dumps([until, told.apart, node]), "utf-8")
 
 
-def laid_down(path: Path) -> tuple[Told, int] | None:
+def laid_down(path: Path) -> tuple[NextMessage, int] | None:
     """Return what :func:`lay_down` told, once; None if that is nothing."""
     with suppress(OSError, ValueError, TypeError, RecursionError):
         until, apart, node = json.loads(path.read_text("utf-8"))
         path.unlink()
         nap = None if until is None else max(0.0, float(until) - time.time())
         if math.isfinite(nap or 0.0) and (told := float(apart)) >= 0 and type(node) is int:
-            return Told(nap, told), node
+            return NextMessage(nap, told), node
     return None

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
-from aoi_fl.wire import protocol
+from aoi_fl import protocol
 
 AUTO, NONE = KINDS = ("auto", "none")
 FORM = 1

@@ -22,7 +22,7 @@ _ROUNDING = 1 << 12  # units, 2^-48 of the budget: what rounding may add to a su
 _PASSES = 16  # vectorised passes over a chunk before a plain loop takes over, whatever the payments
 
 
-class Purse:
+class Budget:
     """What is left of a round's budget B > 0, in whole units; with ``strict``, less than B can be spent, not B.
 
     Payments are rounded to units in favour of what the comparison with B, ≤ or <, should decide at equality.
@@ -141,7 +141,7 @@ class BudgetAccount:
     def book(self, payments: Floats) -> float:
         """Enter a round's payments and return what it leaves over; ValueError if they exceed what it may spend."""
         total, limit = math.fsum(payments), self.limit
-        paid = Purse(limit).take(np.arange(payments.size), payments)[0].size if limit else 0
+        paid = Budget(limit).take(np.arange(payments.size), payments)[0].size if limit else 0
         if paid < payments.size:
             what = "the budget of" if limit == self.budget else "what is left of the total budget,"
             raise ValueError(f"round {len(self.spent) + 1} spends {total:g}, more than {what} {limit:g}")

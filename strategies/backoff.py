@@ -22,7 +22,7 @@ _LEAST = 0.5  # unanswered messages, as they are counted, below which they are f
 _ENOUGH = 4, 60.0  # rounds and seconds, after both of which a pause is over
 
 
-class Silence:
+class Backoff:
     """Those that left a message unanswered, by a number of theirs, and when each is to be tried again.
 
     After the first unanswered message that is the next round, then every second, fourth, … round.
@@ -105,7 +105,7 @@ class Silence:
         rounds, seconds = round_ - (until - _pause(self._times[who])), self.now - self._tried.get(who, math.nan)
         return not (rounds >= _ENOUGH[0] and seconds >= _ENOUGH[1])
 
-    def memory(self, *, seconds: bool = False) -> NDArray[np.float64]:
+    def state_dict(self, *, seconds: bool = False) -> NDArray[np.float64]:
         """Return (s, 6) all that is known; what answers took only where ``seconds`` mean something in another process.
 
         A row holds who, how often, until when it rests, whether it was heard meanwhile, whether it has answered since,
@@ -118,8 +118,8 @@ class Silence:
         ]  # fmt: skip
         return np.array(rows, dtype=np.float64).reshape(-1, 6)
 
-    def recall(self, memory: NDArray[Any]) -> None:
-        """Take back what :meth:`memory` returned; an earlier version's rows end with the fourth value."""
+    def load_state_dict(self, memory: NDArray[Any]) -> None:
+        """Take back what :meth:`state_dict` returned; an earlier version's rows end with the fourth value."""
         rows = memory.tolist()
         self._times = {int(who): times for who, times, *_ in rows}
         self._until = {int(who): int(until) for who, _, until, *_ in rows}
