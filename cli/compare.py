@@ -44,7 +44,7 @@ def compare(
         from aoi_fl.experiments.harness import comparison
     except ImportError as error:
         raise ConfigError(str(error.name), None, "installed", f"For aoi compare, {install('all')}.") from error
-    from aoi_fl.report.runs import load
+    from aoi_fl.report.runs import load, matching
 
     if target is not None and not 0 < target < math.inf:
         raise ConfigError(
@@ -59,7 +59,7 @@ def compare(
     if runs is not None:
         if keys:
             raise ConfigError(min(keys), keys[min(keys)], "left out with --runs, which plays nothing", "Leave it out.")
-        folders = recorded(runs)
+        folders = matching([runs], "--runs")
     else:
         configs = comparing.plan(str(policies), seeds, keys)
         comparing.check_machine(configs, workers)
@@ -82,27 +82,6 @@ def compare(
     for pair in result.pairs:
         print(pair)
     print(f"\npage: {page}\ncsv:  {table}")
-
-
-def recorded(pattern: str, option: str = "--runs") -> list[Path]:
-    """Return the folders of runs that a glob matches, a path or a name under runs/, in order."""
-    from aoi_fl.server.folder import LEDGER
-
-    path = Path(pattern)
-    found = [
-        sorted(ledger.parent for ledger in root.glob(f"{within}/{LEDGER}"))
-        for root, within in (
-            (Path("runs"), None if path.is_absolute() else pattern),
-            (Path(path.anchor), str(path.relative_to(path.anchor))),
-        )
-        if within
-    ]
-    folders = next(filter(None, found), [])
-    if not folders:
-        raise ConfigError(
-            option, pattern, "a glob that matches runs here or under runs/", "Look at their names with ls runs."
-        )
-    return folders
 
 
 def write(runs: Sequence[Run], result: Comparison, folders: Sequence[Path]) -> tuple[Path, Path]:

@@ -25,6 +25,7 @@ from aoi_fl.cli import (
     reproduce,
     resume,
     run,
+    runs,
     serve,
     simulate,
 )
@@ -76,6 +77,8 @@ app.command("simulate", cls=taking(*DECIDED, *PLAYED))(simulate.simulate)
 app.command("run")(run.run)
 app.command("resume")(resume.resume)
 app.command("report")(report.report)
+app.command("export")(runs.export)
+app.add_typer(runs.app, name="runs")
 app.command("reproduce", cls=taking("model", "num-server-rounds", "data-dir"))(reproduce.reproduce)
 app.command("compare")(compare.compare)
 app.command("arena")(arena.arena)

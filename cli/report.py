@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import glob
-from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +15,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 def report(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", hidden=True)],
-    output: Annotated[Path | None, typer.Option(help="The page; by default report.html in the first run's.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="The page; by default RUN/report.html, of several runs compare-A-B.html.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write one self-contained HTML page of one or more runs.
@@ -26,15 +26,15 @@ def report(
 
     Each RUN is the folder of a run, or its name under runs/. A glob names several: 'sw-*'.
     """
-    from aoi_fl.cli.compare import recorded
     from aoi_fl.report import page
-    from aoi_fl.report.runs import find
+    from aoi_fl.report.runs import load_all, matching
+    from aoi_fl.report.tables import numbers
 
-    named = [[run] if find(run).exists() or not glob.has_magic(run) else map(str, recorded(run, "RUN")) for run in runs]
-    chosen = list(dict.fromkeys(chain.from_iterable(named)))
+    folders = matching(runs)
     with waiting("Drawing"):
-        path = page.write(chosen, output)
+        found = load_all([str(folder) for folder in folders])
+        path = page.save(output or page.place(folders), lambda: page.render(found))
     if as_json:
-        print_json({"page": str(path), "runs": chosen})
+        print_json({"page": str(path), "runs": [numbers(run) for run in found]})
     else:
         print(path)

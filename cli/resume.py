@@ -14,6 +14,9 @@ from aoi_fl.cli.run import Engine, Workers, conclude, play
 
 def resume(
     run: Annotated[str, typer.Argument(metavar="RUN", hidden=True)],
+    rounds: Annotated[
+        int | None, typer.Option(metavar="R", help="More rounds than the run was started with; then go on.")
+    ] = None,
     engine: Annotated[
         Engine, typer.Option(help="local: in this process; ray: Flower's own simulation, in processes of its own.")
     ] = Engine.local,
@@ -24,16 +27,19 @@ def resume(
 ) -> None:
     """Go on with a run after its last complete round.
 
-    The configuration is that in the run's ledger; a complete run stays as it is.
+    The configuration is that in the run's ledger; a complete run stays as it is, unless --rounds gives it more rounds.
 
-    The rest of the run is what it would have been without the interruption. RUN is the folder of a run, or its name
+    The rest of the run is what it would have been without the interruption. A run of 30 rounds with --rounds 60 becomes
+    the run of 60 rounds, bit for bit. RUN is the folder of a run, or its name
     under runs/.
     """
     log.configure(quiet, verbose)
     from aoi_fl.report.runs import find
-    from aoi_fl.server.resume import check_simulated, recorded_run
+    from aoi_fl.server.resume import check_simulated, extend, recorded_run
 
     folder = find(run).resolve()
+    if rounds is not None:
+        extend(folder, rounds)
     about = recorded_run(folder)
     check_simulated(folder)
     if about["status"] != "completed":

@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -25,11 +26,12 @@ from aoi_fl.science.errors import ConfigError
 # The page may run what it carries and reach for nothing else.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 _MOST_NAMES = 1000
+_NAMED, _LONGEST = 4, 120  # runs, and letters, that the name of their page holds
 _TITLE = "– AoI-FL report</title>"  # in the head of each page
 
 
 def write(names: Sequence[str], output: Path | None = None) -> Path:
-    """Write the page of the named runs and return its path, by default ``report.html`` in the first run's folder.
+    """Write the page of the named runs and return its path, by default that of :func:`place`.
 
     Raises
     ------
@@ -37,8 +39,25 @@ def write(names: Sequence[str], output: Path | None = None) -> Path:
         if a run or its ledger is missing or damaged, the page cannot be written or would replace another file, or
         Plotly is not installed.
     """
-    path = output or find(names[0]) / "report.html"
-    return save(path, lambda: render(load_all(names)))
+    return save(output or place([find(name) for name in names]), lambda: render(load_all(names)))
+
+
+def place(folders: Sequence[Path]) -> Path:
+    """Return where the page of runs goes: into the run's folder, or beside several runs under a name of their own.
+
+    Examples
+    --------
+    >>> str(place([Path("runs/a")])), str(place([Path("runs/a"), Path("runs/b")]))
+    ('runs/a/report.html', 'runs/compare-a-b.html')
+    """
+    names = [folder.name for folder in folders]
+    if len(names) == 1:
+        return folders[0] / "report.html"
+    stem = "-".join(names)
+    if len(names) > _NAMED or len(stem) > _LONGEST:
+        whole = hashlib.blake2b("\n".join(names).encode(errors="replace"), digest_size=4).hexdigest()
+        stem = f"{names[0][:_LONGEST]}-and-{len(names) - 1}-more-{whole}"
+    return folders[0].parent / f"compare-{stem}.html"
 
 
 def save(path: Path, draw: Callable[[], str]) -> Path:

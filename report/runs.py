@@ -1,5 +1,6 @@
 """A recorded run as arrays: what the figures and tables of a report are drawn from."""
 
+import glob
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -264,6 +265,35 @@ def find(run: str) -> Path:
     given, named = Path(run), Path("runs") / run
     # Another folder may have a run's name, that of an app for instance.
     return named if named.is_dir() and not (given / LEDGER).is_file() else given
+
+
+def matching(names: Sequence[str], option: str = "RUN") -> list[Path]:
+    """Return the folders of runs given by paths, names under ``runs`` or globs of either; each once, in order.
+
+    Raises
+    ------
+    ConfigError
+        A name is no run, or a glob matches none.
+    """
+    folders: dict[Path, Path] = {}
+    for name in names:
+        found = [find(name)]
+        if glob.has_magic(name) and not (found[0] / LEDGER).is_file():
+            path = Path(name)
+            places = [(Path("runs"), name), (Path(), name)]
+            if path.is_absolute():
+                places = [(Path(path.anchor), str(path.relative_to(path.anchor)))]
+            globs = (sorted(ledger.parent for ledger in at.glob(f"{within}/{LEDGER}")) for at, within in places)
+            found = next(filter(None, globs), [])
+        if not found or not (found[0] / LEDGER).is_file():
+            raise ConfigError(
+                option,
+                name,
+                "a run, a name under runs/, or a glob that matches runs",
+                "List their names with aoi runs.",
+            )
+        folders |= {folder.resolve(): folder for folder in found}
+    return list(folders.values())
 
 
 def load_all(names: Sequence[str]) -> list[Run]:

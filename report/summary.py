@@ -16,7 +16,7 @@ from aoi_fl.server import ledger
 
 Table = tuple[list[str], list[list[str]]]
 _MOST_DROPPED = 500
-_NOTHING = 1e-12  # below it a number is what rounding leaves of a zero
+NOTHING = 1e-12  # below it a number is what rounding leaves of a zero
 
 
 def sentence(run: Run) -> str:
@@ -102,7 +102,7 @@ def _value(key: str, value: Any) -> str:
 def _number(value: float | None, form: str = ".4g") -> str:
     if value is None or not np.isfinite(value):
         return ""
-    return format(0.0 if abs(value) < _NOTHING else value, form)
+    return format(0.0 if abs(value) < NOTHING else value, form)
 
 
 def _measured(show: Callable[[LoadMetrics], float | str | None]) -> Callable[[Run], str]:

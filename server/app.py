@@ -2,7 +2,6 @@
 
 import logging
 import secrets
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -188,7 +187,8 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
         return
     if strategy.complete:
         tell(f"complete: {strategy.complete}")
-    shutil.rmtree(checkpoints.folder, ignore_errors=True)
+    more = not (strategy.complete or config.until or config.privacy != "none")  # rounds may be added later
+    checkpoints.clear(before=config.num_server_rounds if more else None)
 
 
 def _without_traceback(record: logging.LogRecord) -> bool:

@@ -10,6 +10,7 @@ and in the metadata version, run, round, the arrays' order and a checksum.
 
 import json
 import logging
+import shutil
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -88,6 +89,16 @@ class Checkpoints:
         kept = {self.path(round_), self.path(round_ - 1)}
         for path in self.folder.iterdir():
             if path not in kept:
+                path.unlink(missing_ok=True)
+
+    def clear(self, before: int | None) -> None:
+        """Remove all files of a run that is complete; of one that may get more rounds, keep that before its last."""
+        kept = None if before is None else self.path(before - 1)
+        if kept is None or not kept.is_file():
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return
+        for path in self.folder.iterdir():
+            if path != kept:
                 path.unlink(missing_ok=True)
 
     def load(self, run: str, round_: int) -> Checkpoint:

@@ -7,13 +7,14 @@ from typing import Any
 from numpy.typing import NDArray
 
 from aoi_fl.config.fields import kebab
+from aoi_fl.config.groups import MILLION
 from aoi_fl.learning.settings import TaskSettings
 from aoi_fl.science.errors import ConfigError, ResumeError
 from aoi_fl.server.checkpoint import Checkpoints
 from aoi_fl.server.config import RunConfig
-from aoi_fl.server.folder import CHECKPOINTS, LEDGER, STATES
+from aoi_fl.server.folder import CHECKPOINTS, LEDGER, STATES, only_player
 from aoi_fl.server.ledger import DAMAGE, Ledger, progress, read, read_run
-from aoi_fl.server.sources import settled
+from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources, settled
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.records import ClientRecord
 
@@ -42,6 +43,13 @@ def recorded_run(folder: Path) -> dict[str, Any]:
     return about
 
 
+def _progress(path: Path) -> tuple[int, int | None]:
+    try:
+        return progress(path)
+    except DAMAGE as error:
+        raise _damaged(path.parent, error) from error
+
+
 def _damaged(folder: Path, error: Exception) -> ResumeError:
     return ResumeError(f"there is no run that could go on in {folder}: {error}. Bring its ledger back from a copy.")
 
@@ -54,15 +62,55 @@ def check_simulated(folder: Path) -> None:
     ResumeError
         The run has rounds, and its clients' states are elsewhere, with the clients.
     """
-    try:
-        rounds, _ = progress(folder / LEDGER)
-    except DAMAGE as error:
-        raise _damaged(folder, error) from error
+    rounds, _ = _progress(folder / LEDGER)
     if not (folder / STATES).is_dir() and rounds:
         raise ResumeError(
             f"the run in {folder} was played by a deployment, whose clients keep their ages themselves. Go on with it "
             f"there: AOI_RUN_NAME={folder.name} AOI_RESUME=true docker compose up, or flwr run with resume=true."
         )
+
+
+def extend(folder: Path, rounds: int) -> None:
+    """Give a run more rounds than it was started with; resumed, it is what a run of so many rounds would have been.
+
+    The last round of a finished run is removed from the ledger, to run again: it differs from a round in the middle of
+    a run, since no question about the next round goes with it.
+
+    Raises
+    ------
+    ConfigError
+        There are not more rounds than before, or something beside their number ended the run or depends on it.
+    ResumeError
+        The run cannot be resumed, or the checkpoint before its last round is gone.
+    """
+    about = recorded_run(folder)
+    check_simulated(folder)
+    config, key = RunConfig.parse({**about["config"], "resume": True, "run-name": folder.name}), "--rounds"
+    if config.privacy != "none":
+        why = f"left out with privacy={config.privacy}, whose noise is made for {config.num_server_rounds} rounds"
+        raise ConfigError(key, rounds, why, "Start a new run with more rounds.")
+    if about["status"] == "completed" and (config.until or about.get("reason")):
+        why = about.get("reason") or "its simulated time is over"
+        raise ConfigError(key, rounds, f"left out: the run is complete because {why}", "Start a new run.")
+    if not config.num_server_rounds < rounds <= MILLION:
+        allowed = f"above {config.num_server_rounds}, the rounds of the run, and at most {MILLION}"
+        raise ConfigError(key, rounds, allowed, "Give more rounds.")
+    check_unchanged(folder, about, given_sources(config) | dealt_sources(folder), config)
+    with only_player(folder):
+        done, last = _progress(folder / LEDGER)[0], config.num_server_rounds
+        if done == last > 1:
+            try:
+                Checkpoints(folder / CHECKPOINTS).load(folder.name, last - 1)
+            except ResumeError as error:
+                raise ResumeError(f"{error} Start a new run of {rounds} rounds.") from error
+        ledger = Ledger(folder / LEDGER)
+        try:
+            status = {"status": "interrupted", "reason": None}
+            ledger.note(config=about["config"] | {"num-server-rounds": rounds}, **status)
+            if done == last:
+                ledger.forget_after(last - 1)
+        finally:
+            ledger.close()
 
 
 def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:

@@ -10,30 +10,50 @@ import time
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from aoi_fl.cli import wait
 
 
-@pytest.mark.parametrize(
-    ("terminal", "patience", "shown"), [(True, 0.05, True), (True, 60.0, False), (False, 0.05, False)]
-)
-def test_the_bar_is_for_who_waits_at_a_terminal(terminal, patience, shown, monkeypatch):
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def at_terminal(monkeypatch) -> Terminal:
+    """Return what stderr is sent where both streams are terminals."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    return stream
+
+
+@pytest.mark.parametrize(("patience", "shown"), [(0.05, True), (60.0, False)])
+def test_the_bar_appears_after_a_while(patience, shown, monkeypatch):
+    stream = at_terminal(monkeypatch)
     monkeypatch.setattr(wait, "PATIENCE", patience)
-    stream = io.StringIO()
-    console = Console(file=stream, force_terminal=terminal, width=60)
-    with wait.waiting("Playing 1000 rounds", console):
+    with wait.waiting("Playing 1000 rounds"):
         time.sleep(0.3)
     assert ("Playing 1000 rounds" in stream.getvalue()) == shown
-    if not terminal:
-        assert stream.getvalue() == ""
+
+
+@pytest.mark.parametrize("piped", ["stdout", "stderr"])
+def test_no_bar_where_one_stream_is_no_terminal(piped, monkeypatch):
+    at_terminal(monkeypatch)
+    monkeypatch.setattr(wait, "PATIENCE", 0.0)
+    monkeypatch.setattr(sys, piped, io.StringIO())
+    with wait.waiting("Playing"):
+        time.sleep(0.05)
+    assert sys.stderr.getvalue() == sys.stdout.getvalue() == ""
 
 
 def test_an_error_ends_the_bar(monkeypatch):
+    stream = at_terminal(monkeypatch)
     monkeypatch.setattr(wait, "PATIENCE", 0.0)
-    stream = io.StringIO()
-    console = Console(file=stream, force_terminal=True)
-    with pytest.raises(ZeroDivisionError), wait.waiting("Playing", console):
+    with pytest.raises(ZeroDivisionError), wait.waiting("Playing"):
         time.sleep(0.1)
         raise ZeroDivisionError
     assert stream.getvalue().rindex("\x1b[?25h") > stream.getvalue().rindex("\x1b[?25l")  # the cursor is back

@@ -17,7 +17,7 @@ from aoi_fl.docker import log
 from aoi_fl.flower.control import RunState
 from aoi_fl.report import balance, chart, figures, page, seeds, site, summary
 from aoi_fl.report.provenance import command, public
-from aoi_fl.report.runs import Run, load, load_all
+from aoi_fl.report.runs import Run, load, load_all, matching
 from aoi_fl.report.summary_card import glance
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.ledger import Ledger
@@ -198,9 +198,7 @@ def test_the_guide_sends_no_reader_to_an_empty_log():
 
 
 def test_an_unknown_glob_is_named_by_its_place(tmp_path, monkeypatch):
-    from aoi_fl.cli.compare import recorded
-
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError) as found:
-        recorded("x-*", "RUN")
+        matching(["x-*"])
     assert (found.value.key, found.value.value) == ("RUN", "x-*")

@@ -60,7 +60,7 @@ def test_one_line_gives_ledger_and_page_with_theory_where_it_is_known(aoi, tmp_p
     assert theory.law(runs[0]).per_round == 2
     status, out, err = aoi("report", "random", "markov", "--json")
     assert status == 0, err
-    assert json.loads(out)["page"] == "runs/random/report.html"
+    assert json.loads(out)["page"] == "runs/compare-random-markov.html"
     folder = tmp_path / "runs" / "random"
     assert not (folder / CHECKPOINTS).exists() and not (folder / MODEL).exists()
 

@@ -36,7 +36,7 @@ from aoi_fl.server.app import play
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, MODEL, only_player
 from aoi_fl.server.ledger import Ledger, read, read_run
-from aoi_fl.server.resume import recorded_run
+from aoi_fl.server.resume import extend, recorded_run
 from aoi_fl.server.terms import write_table
 from aoi_fl.strategies.records import PHASES, Participation, RoundRecord
 from aoi_fl.strategies.registry import REGISTRY
@@ -282,7 +282,7 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(policy, start, whole, t
     process.join()
     assert process.exitcode == 0, process.output.read_text()
     assert_same(folder, whole(policy))
-    assert not (folder / CHECKPOINTS).exists()
+    assert [path.name for path in (folder / CHECKPOINTS).iterdir()] == [f"model-{ROUNDS - 1}.safetensors"]
 
 
 @pytest.mark.slow
@@ -601,3 +601,37 @@ def test_a_deployments_run_is_not_resumed_with_simulated_clients(aoi, tmp_path):
     ledger.close()
     status, _, errors = aoi("resume", "there")
     assert status == 2 and "played by a deployment" in errors and "AOI_RESUME=true" in errors
+
+
+_FAST = ("poll", "late", "estimated")
+
+
+@pytest.mark.parametrize(
+    "policy", [policy if policy in _FAST else pytest.param(policy, marks=pytest.mark.slow) for policy in POLICIES]
+)
+def test_a_finished_run_with_more_rounds_is_the_longer_run(policy, whole, tmp_path):
+    folder = run_here(configuration(policy, tmp_path, "short", **{"num-server-rounds": ROUNDS // 2}))
+    extend(folder, ROUNDS)
+    assert recorded(folder) == ROUNDS // 2 - 1  # the last round runs again
+    resume_here(folder)
+    assert_same(folder, whole(policy))
+    assert read_run(folder / LEDGER)["config"]["num-server-rounds"] == ROUNDS
+
+
+def test_rounds_that_cannot_be_added_change_nothing(tmp_path):
+    folder = run_here(configuration("random", tmp_path, "r", **{"num-server-rounds": 2}))
+    before = (folder / LEDGER).read_bytes()
+    with refused("--rounds", 2):
+        extend(folder, 2)
+    with closing(sqlite3.connect(folder / LEDGER)) as db:
+        config = read_run(folder / LEDGER)["config"]
+        private = {"privacy": "white", "compression": "none", "max-empty-rounds": 10}
+        db.execute("UPDATE run SET value = ? WHERE key = 'config'", (json.dumps(config | private),))
+        db.commit()
+    with refused("--rounds", 9):
+        extend(folder, 9)
+    (folder / LEDGER).write_bytes(before)
+    shutil.rmtree(folder / CHECKPOINTS)
+    with pytest.raises(ResumeError):
+        extend(folder, 9)
+    assert (folder / LEDGER).read_bytes() == before

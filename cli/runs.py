@@ -1,0 +1,128 @@
+"""``aoi runs``: list and delete recorded runs; ``aoi export``: their tables as files."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+from typer.core import TyperGroup
+
+from aoi_fl.cli.output import print_json, print_table
+from aoi_fl.science.errors import ConfigError
+
+_PATTERNS = typer.Argument(metavar="[RUN]...", hidden=True)
+_LIST = "list"
+
+
+class _Listing(TyperGroup):
+    """A group whose first word may be left out: without a command it lists."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or args[0] not in (*self.commands, "-h", "--help"):
+            args = [_LIST, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(cls=_Listing, help="List recorded runs, or delete some (aoi runs rm RUN...).")
+
+
+@app.command(_LIST)
+def listing(
+    runs: Annotated[list[str] | None, _PATTERNS] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """List runs with policy, data, seed, rounds, state and date, the latest last.
+
+    Each RUN is a name under runs/, a folder or a glob: 'sw-*'. By default all runs under runs/ are listed.
+    """
+    from aoi_fl.report.runs import matching
+    from aoi_fl.report.tables import brief
+    from aoi_fl.server.folder import LEDGER
+
+    folders = matching(runs) if runs else [ledger.parent for ledger in Path("runs").glob(f"[!.]*/{LEDGER}")]
+    rows = sorted(map(brief, folders), key=lambda row: (row["date"] or "", row["run"]))
+    if as_json:
+        print_json({"runs": rows})
+    elif not rows:
+        print("aoi: there are no runs under runs/. Start one with aoi run.", file=sys.stderr)
+    else:
+        columns = ["run", "policy", "data", "seed", "rounds", "state", "date"]
+        print_table(f"{len(rows)} runs", columns, [[_shown(row, name) for name in columns] for row in rows])
+
+
+def _shown(row: dict[str, Any], name: str) -> str | None:
+    if name == "rounds" and row["planned"] is not None:
+        return f"{row['rounds']} of {row['planned']}"
+    return None if row[name] is None else str(row[name])
+
+
+@app.command("rm")
+def remove(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", hidden=True)],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete runs with everything in their folders.
+
+    Each RUN is a name under runs/, a folder or a glob: 'sw-*'. A run in progress is refused.
+    """
+    from aoi_fl.report.runs import matching
+    from aoi_fl.server.folder import is_played
+
+    folders = matching(runs)
+    for folder in folders:
+        if is_played(folder):
+            raise ConfigError("RUN", folder, "a run that is not in progress", "Stop it first.")
+    if not yes:
+        if not sys.stdin.isatty():
+            raise ConfigError("--yes", None, "given where no terminal can confirm", "Add --yes.")
+        print("\n".join(map(str, folders)))
+        typer.confirm(f"Delete {len(folders)} runs?", abort=True)
+    for folder in folders:
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            raise ConfigError(
+                "RUN", folder, f"a folder that you can delete ({error.strerror})", "Delete it yourself."
+            ) from error
+        print(folder)
+
+
+def export(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", hidden=True)],
+    csv: Annotated[bool, typer.Option("--csv", help="CSV.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="A LaTeX table of settings, for booktabs.")] = False,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Parquet; needs pyarrow and --output.")] = False,
+    table: Annotated[
+        str | None, typer.Option(help="summary (a row a run), rounds, participations or clients; by default rounds.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="The file; by default the table is printed.")] = None,
+) -> None:
+    """Export one table of one or more runs.
+
+    Each RUN is a name under runs/, a folder or a glob: 'sw-*'. The first column of a CSV or Parquet table is the run.
+    """
+    from aoi_fl.report import tables
+    from aoi_fl.report.runs import load_all, matching
+
+    if csv + latex + parquet != 1:
+        raise ConfigError("format", csv + latex + parquet, ("--csv", "--latex", "--parquet"), "Give one of these.")
+    kind = table or ("summary" if latex else "rounds")
+    if kind not in tables.KINDS or (latex and kind != "summary"):
+        allowed = ("summary",) if latex else tables.KINDS
+        raise ConfigError("--table", kind, allowed, "Choose one of these.")
+    if parquet and output is None:
+        raise ConfigError("--output", None, "given with --parquet", "Add for instance --output runs.parquet.")
+    found = load_all([str(folder) for folder in matching(runs)])
+    if latex:
+        blob = tables.to_latex(found)
+    else:
+        blob = (tables.to_parquet if parquet else tables.to_csv)(tables.table(found, kind))
+    if output is None:
+        print(blob.decode(), end="")
+    else:
+        tables.save(output, blob)
+        print(output)

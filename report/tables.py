@@ -1,0 +1,203 @@
+"""Runs as tables of plain values: CSV, LaTeX and Parquet files, and the numbers that ``aoi report --json`` prints."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from aoi_fl.report import state, theory
+from aoi_fl.report.measure import JUDGES, LOSS
+from aoi_fl.report.provenance import public
+from aoi_fl.report.runs import Run
+from aoi_fl.report.seeds import Setting, settings
+from aoi_fl.report.summary import NOTHING
+from aoi_fl.science.errors import AoiError, ConfigError, install
+from aoi_fl.server import ledger
+from aoi_fl.server.folder import LEDGER
+from aoi_fl.server.ledger import DAMAGE
+from aoi_fl.protocol.files import write_whole
+
+Row = dict[str, Any]
+Kind = Literal["summary", "rounds", "participations", "clients"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+# The columns of a table of settings: the field of `numbers`, its heading, digits, and a factor.
+_LATEX = (
+    ("test_accuracy", "Accuracy in \\%", 2, 100.0),
+    ("test_rmse", "RMSE", 4, 1.0),
+    ("test_loss", "Loss", 3, 1.0),
+    ("variance_of_x", "$\\mathrm{Var}[X]$", 2, 1.0),
+    ("jain", "Jain's index", 3, 1.0),
+    ("mean_age", "Mean age", 2, 1.0),
+    ("messages", "Messages", 0, 1.0),
+)
+_SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"
+}  # fmt: skip
+
+
+def brief(folder: Path) -> Row:
+    """Return a row of the list of runs, at the cost of a few rows of the ledger, whatever state the run is in."""
+    path = folder / LEDGER
+    row: Row = dict.fromkeys(("run", "policy", "data", "seed", "rounds", "planned", "state", "date"))
+    row["run"] = folder.name
+    try:
+        about, last = ledger.read_run(path), ledger.last_rounds(path, 9)
+        config = about.get("config") or {}
+        policy = config.get("policy") or (about.get("policy") or {}).get("kind")
+        row |= {"policy": policy, "data": public("dataset", config.get("dataset") or ""), "seed": config.get("seed")}
+        row |= {"rounds": last[-1]["round"] if last else 0, "planned": ledger.planned(config)}
+        row |= {"state": state.tell(folder, about, last).name, "date": _date(last[-1]["started"] if last else None)}
+    except (AoiError, *DAMAGE):
+        row["state"] = "unreadable"
+    return row
+
+
+def _date(seconds: float | None) -> str | None:
+    return None if seconds is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def numbers(run: Run) -> Row:
+    """Return the numbers of a run as plain values; None stands for what was not measured.
+
+    Accuracies are shares from 0 to 1. ``variance_of_x`` and ``mean_of_x`` are of the rounds between two participations,
+    ``…_in_theory`` those of the policy's law.
+    """
+    config, law = run.config, None if run.empty else theory.law(run)
+    row: Row = {"run": run.label, "status": run.status, "policy": config.get("policy") or run.policy.get("kind")}
+    row |= {name.replace("-", "_"): config.get(name) for name in ("dataset", "seed", "clients-per-round")}
+    row |= {"clients": run.size, "rounds": len(run.rounds), "rounds_planned": ledger.planned(config)}
+    for measure in (*JUDGES, LOSS):
+        known = run.column(f"test_{measure.field}")
+        known = known[np.isfinite(known)]
+        best = None if not known.size else float(known.min() if measure.least else known.max())
+        row |= {f"test_{measure.field}": measure.end(run), f"best_{measure.field}": best}
+    load_ = None if run.empty else run.measured
+    taken = load_ and load_.participation
+    row |= {
+        "participations_least": taken and taken.min,
+        "participations_most": taken and taken.max,
+        "participations_mean": taken and taken.mean,
+        "jain": taken and taken.jain,
+        "mean_of_x": load_ and load_.interval_mean,
+        "variance_of_x": load_ and load_.interval_variance,
+        "mean_of_x_in_theory": law and law.interval_mean,
+        "variance_of_x_in_theory": law and law.interval_variance,
+        "mean_age": load_ and load_.mean_age,
+        "largest_age": load_ and load_.peak_age,
+        "empty_rounds": load_ and load_.empty_rounds,
+        "dropped_replies": len(run.dropped),
+    }
+    row |= {name: _total(run, name) for name in ("spent", "seconds")}
+    row["messages"] = sum(int(each["messages"] or 0) for each in run.rounds)
+    clock = run.column("clock")
+    row["simulated_seconds"] = float(np.nanmax(clock)) if np.isfinite(clock).any() else None
+    return {name: _plain(value) for name, value in row.items()}
+
+
+def _total(run: Run, field: str) -> float | None:
+    values = run.column(field)
+    return float(np.nansum(values)) if np.isfinite(values).any() else None
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(value, float):
+        return value
+    return None if not np.isfinite(value) else 0.0 if abs(value) < NOTHING else value
+
+
+def table(runs: Sequence[Run], kind: Kind) -> list[Row]:
+    """Return one table of several runs: a row a run, round, participation or client; the first column is the run.
+
+    Columns without any value are left out.
+    """
+    if kind == "summary":
+        rows = [numbers(run) for run in runs]
+    else:
+        rows = [
+            {"run": run.label, "policy": run.config.get("policy"), "seed": run.config.get("seed"), **row}
+            for run in runs
+            for row in getattr(run, kind)
+        ]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    kept = [name for name in columns if any(row.get(name) is not None for row in rows)]
+    return [{name: row.get(name) for name in kept} for row in rows]
+
+
+def to_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return a table as CSV in UTF-8; an empty cell stands for what was not measured."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def to_parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return a table as a Parquet file.
+
+    Raises
+    ------
+    ConfigError
+        PyArrow is not installed.
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ConfigError("--parquet", None, "available with pyarrow", f"Install it: {install('data')}.") from error
+    sink = pyarrow.BufferOutputStream()
+    parquet.write_table(pyarrow.Table.from_pylist([dict(row) for row in rows]), sink)
+    return bytes(sink.getvalue())
+
+
+def to_latex(runs: Sequence[Run]) -> bytes:
+    """Return a LaTeX table for ``booktabs``: a row a setting, of several seeds mean ± standard deviation."""
+    found = [(setting, [numbers(run) for run in setting.runs]) for setting in settings(runs)]
+    kept = [c for c in _LATEX if any(row[c[0]] is not None for _, rows in found for row in rows)]
+    lines = [
+        " & ".join([_escaped(_named(setting)), *(_cell([row[c[0]] for row in rows], c[2], c[3]) for c in kept)])
+        for setting, rows in found
+    ]
+    head = " & ".join(["Setting", *(c[1] for c in kept)])
+    text = [f"\\begin{{tabular}}{{l{'r' * len(kept)}}}", "\\toprule", f"{head} \\\\", "\\midrule"]
+    text += [f"{line} \\\\" for line in lines] + ["\\bottomrule", "\\end{tabular}", ""]
+    return "\n".join(text).encode()
+
+
+def _named(setting: Setting) -> str:
+    return setting.label if len(setting.runs) > 1 else str(setting.first.config.get("policy") or setting.label)
+
+
+def _cell(values: Sequence[float | None], digits: int, factor: float) -> str:
+    known = [factor * value for value in values if value is not None]
+    if not known:
+        return "--"
+    mean = f"{np.mean(known):.{digits}f}"
+    return mean if len(known) < 2 else f"${mean} \\pm {np.std(known, ddof=1):.{digits}f}$"
+
+
+def _escaped(text: str) -> str:
+    return "".join(_SPECIAL.get(c, c) for c in text)
+
+
+def save(path: Path, blob: bytes) -> None:
+    """Write a file of a table.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be written.
+    """
+    try:
+        write_whole(path, blob)
+    except OSError as error:
+        raise ConfigError(
+            "--output", path, f"a file that you can write ({error.strerror})", "Choose another file with --output FILE."
+        ) from error

@@ -1,0 +1,130 @@
+"""`aoi runs`, `aoi export` and `aoi report` of several runs, over ledgers on disk."""
+
+import csv
+import io
+import json
+import statistics
+import sys
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from aoi_fl.cli.runs import export, remove
+from aoi_fl.report.tables import numbers
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.server.folder import only_player
+from aoi_fl.server.ledger import Ledger
+from aoi_fl.strategies.records import Participation, RoundRecord
+from tests.refusals import refused
+
+ACCURACIES = {"sw-1": 0.5, "sw-2": 0.75, "other": 0.25}
+
+
+@pytest.fixture
+def runs(tmp_path) -> Path:
+    """Record three runs of twelve rounds, in which four clients take part in turn."""
+    for i, (name, accuracy) in enumerate(ACCURACIES.items()):
+        folder = tmp_path / "runs" / name
+        folder.mkdir(parents=True)
+        ledger = Ledger(folder / "ledger.sqlite")
+        config = {"policy": "random" if i < 2 else "oldest-age", "dataset": "npz:/home/me/a_b.npz", "seed": i + 1}
+        config |= {"num-clients": 4, "clients-per-round": 1, "num-server-rounds": 20}
+        ledger.note(run=name, config=config, policy={"kind": "random"}, status="completed" if i else "interrupted")
+        for t in range(1, 13):
+            part = Participation(t % 4, f"c{t % 4}", "trained", age=3, weight=1.0)
+            record = RoundRecord(t, 1e9 + t, 1.0, messages=2, participations=[part], test_accuracy=accuracy)
+            ledger.add_round(record)
+        ledger.close()
+    return tmp_path / "runs"
+
+
+def test_runs_lists_what_each_run_is(aoi, runs):
+    status, out, err = aoi("runs", "--json")
+    assert status == 0, err
+    found = {row["run"]: row for row in json.loads(out)["runs"]}
+    assert found.keys() == ACCURACIES.keys()
+    row = found["sw-2"]
+    assert (row["policy"], row["data"], row["seed"]) == ("random", "npz:a_b.npz", 2)
+    assert (row["rounds"], row["planned"], row["state"], row["date"][:4]) == (12, 20, "completed", "2001")
+    assert found["sw-1"]["state"] == "interrupted"
+    assert {row["run"] for row in json.loads(aoi("runs", "sw-*", "--json")[1])["runs"]} == {"sw-1", "sw-2"}
+    assert "12 of 20" in aoi("runs")[1]
+
+
+def test_a_damaged_run_is_listed_as_unreadable(aoi, runs):
+    (runs / "sw-1" / "ledger.sqlite").write_bytes(b"no database " * 99)
+    assert {r["run"]: r["state"] for r in json.loads(aoi("runs", "--json")[1])["runs"]}["sw-1"] == "unreadable"
+
+
+def test_rm_deletes_what_it_names_and_no_more(aoi, runs, monkeypatch):
+    assert aoi("runs", "rm", "sw-*", "--yes")[0] == 0
+    assert [path.name for path in runs.iterdir()] == ["other"]
+    with refused("RUN", "sw-*"):
+        remove(["sw-*"], yes=True)
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    with refused("--yes"):
+        remove(["other"])
+    with only_player(runs / "other"), refused("RUN", "other"):
+        remove(["other"], yes=True)
+    assert (runs / "other" / "ledger.sqlite").is_file()
+
+
+def test_exported_tables_are_the_ledgers(aoi, runs):
+    rows = list(csv.DictReader(io.StringIO(aoi("export", "sw-*", "--csv")[1])))
+    assert len(rows) == 24 and {(row["run"], row["seed"]) for row in rows} == {("sw-1", "1"), ("sw-2", "2")}
+    assert [float(row["test_accuracy"]) for row in rows] == [0.5] * 12 + [0.75] * 12
+    assert aoi("export", "other", "--parquet", "--table", "participations", "--output", "p.parquet")[0] == 0
+    table = pyarrow.parquet.read_table("p.parquet").to_pydict()
+    assert table["client"] == [t % 4 for t in range(1, 13)] and set(table["outcome"]) == {"trained"}
+
+
+def test_a_latex_table_has_a_row_a_setting(aoi, runs):
+    lines = aoi("export", "sw-*", "other", "--latex")[1].splitlines()
+    body = [line for line in lines if " & " in line][1:]
+    assert len(body) == 2 and lines[0].startswith("\\begin{tabular}") and lines[-1] == "\\end{tabular}"
+    spread = statistics.stdev([50.0, 75.0])
+    assert f"62.50 \\pm {spread:.2f}" in body[0] and "25.00" in body[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        ({}, "format"),
+        ({"csv": True, "latex": True}, "format"),
+        ({"csv": True, "table": "models"}, "--table"),
+        ({"latex": True, "table": "rounds"}, "--table"),
+        ({"parquet": True}, "--output"),
+    ],
+)
+def test_an_export_names_what_is_wrong(options, key):
+    with refused(key):
+        export(["x"], **options)
+
+
+def test_parquet_without_pyarrow_names_the_extra(runs, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError) as error:
+        export(["other"], parquet=True, output=Path("x.parquet"))
+    assert error.value.key == "--parquet" and "[data]" in error.value.remedy and not Path("x.parquet").exists()
+
+
+def test_a_page_of_several_runs_has_a_place_of_its_own(aoi, runs):
+    (runs / "sw-1" / "report.html").write_text("mine")
+    status, out, err = aoi("report", "sw-1", "sw-2", "--json")
+    assert status == 0, err
+    told = json.loads(out)
+    assert told["page"] == "runs/compare-sw-1-sw-2.html" and Path(told["page"]).is_file()
+    assert (runs / "sw-1" / "report.html").read_text() == "mine"
+    values = {row["run"]: row for row in told["runs"]}
+    assert values["sw-2"]["test_accuracy"] == 0.75 and values["sw-2"]["messages"] == 24
+    assert (values["sw-1"]["variance_of_x"], values["sw-1"]["mean_of_x"], values["sw-1"]["jain"]) == (0, 4, 1)
+
+
+def test_numbers_of_a_run_without_rounds_are_nothing(tmp_path):
+    from aoi_fl.report.runs import Run
+
+    row = numbers(Run("r", {"config": {"num-clients": 3}}, [], [], []))
+    assert row["rounds"] == 0 and row["jain"] is None and row["test_accuracy"] is None
+    json.dumps(row, allow_nan=False)
