@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from aoi_fl.protocol.files import write_whole
 from aoi_fl.report import state, theory
 from aoi_fl.report.measure import JUDGES, LOSS
 from aoi_fl.report.provenance import public
@@ -21,7 +22,6 @@ from aoi_fl.science.errors import AoiError, ConfigError, install
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import DAMAGE
-from aoi_fl.protocol.files import write_whole
 
 Row = dict[str, Any]
 Kind = Literal["summary", "rounds", "participations", "clients"]
