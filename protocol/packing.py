@@ -102,7 +102,8 @@ class _Packer:
 
     def pack(self, content: RecordDict) -> RecordDict:
         records = {key: record for key, record in content.items() if isinstance(record, ArrayRecord)}
-        if not records:
+        own = content.get(protocol.AOI, ConfigRecord())
+        if not records or not isinstance(own, ConfigRecord):
             return content
         identity = tuple(id(record) for record in records.values())
         if identity not in self._known:
@@ -113,8 +114,7 @@ class _Packer:
         made, empty = RecordDict(), ArrayRecord()
         for key, record in content.items():
             made[key] = record if key not in records else whole if key == next(iter(records)) else empty
-        own = cast(Mapping[str, Any], content.get(protocol.AOI, {}))
-        made[protocol.AOI] = ConfigRecord({**own, _LAYOUT: layout})
+        made[protocol.AOI] = ConfigRecord(cast(Any, {**own, _LAYOUT: layout}))
         return made
 
 

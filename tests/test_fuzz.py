@@ -163,15 +163,12 @@ layouts = st.one_of(
 def test_packed_replies():
     @fuzzed(contents, st.one_of(st.none(), layouts.map(json.dumps), texts), st.integers(0, 300), most=3000)
     def fuzz(content, layout, cut):
-        before = RecordDict(content)
-        whole = packing.pack(before)
+        whole = packing.pack(before := RecordDict(content))
         if whole is not before:
-            assert [*packing.unpack(whole)][: len(before)] == [*before]
             if layout is not None:
                 whole["aoi"]["packed"] = layout
-            for record in whole.values():
-                if isinstance(record, ArrayRecord) and record:
-                    record["packed"].data = record["packed"].data[:-cut]
+            array = next(a for record in whole.values() if isinstance(record, ArrayRecord) for a in record.values())
+            array.data = array.data[: len(array.data) - cut]
         try:
             judged(reply_of(packing.unpack(whole)))
         except packing.PackingError as error:
