@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from flwr.app import Message
 from flwr.serverapp import Grid
 
+from aoi_fl.flower.errors import code_of, is_busy
 from aoi_fl.flower.versions import FLOWER, warn_once
 
 _ROOM = "flwr.superlink.grid."
@@ -49,7 +50,8 @@ def be_patient(grid: Grid) -> None:
     """Have a grid over gRPC try again what a SuperLink has broken off by an error of its own.
 
     Its database may be locked for longer than it waits for it, where many ask at a time; Flower's grid gives up at
-    once, and the run with it. Here that happens after twenty such errors in a row.
+    once, and the run with it. Here that happens after twenty such errors in a row. A call that a SuperLink is too busy
+    for is tried again until it succeeds.
     """
     invoker: Any = getattr(grid, "_retry_invoker", None)
     if invoker is None or _GRPC not in _names(grid):  # over HTTP its errors have no such codes
@@ -58,7 +60,7 @@ def be_patient(grid: Grid) -> None:
 
     def should_give_up(error: Any) -> bool:
         if not is_broken_off(error):
-            return bool(give_up(error))
+            return not is_busy(error) and bool(give_up(error))
         return getattr(_HERE, "once", False) or next(broken) >= _BROKEN
 
     def on_success(state: Any) -> None:
@@ -71,8 +73,7 @@ def be_patient(grid: Grid) -> None:
 
 def is_broken_off(error: Exception) -> bool:
     """Tell whether a SuperLink has broken a call off by an error of its own."""
-    code = getattr(error, "code", None)
-    return callable(code) and getattr(code(), "name", "") == "INTERNAL"
+    return code_of(error) == "INTERNAL"
 
 
 @contextmanager

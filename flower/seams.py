@@ -55,6 +55,17 @@ BEATS = Seam(
     before="1.40",
     named=False,
 )
+RETRIES = Seam(
+    "calls that a busy SuperLink refuses",
+    "supernode",
+    (
+        "flwr.supernode.start_client_internal:make_simple_grpc_retry_invoker",
+        "flwr.supercore.retry:RetryInvoker(should_giveup)",
+    ),
+    since="1.34",
+    before="1.40",
+    named=False,
+)
 WARM = Seam(
     "a SuperExec that has its libraries loaded",
     "superexec",
@@ -188,6 +199,26 @@ DATABASE = Seam(
     "many clients at a time make a SuperLink wait for its own database, and break calls off",
 )
 
+ANSWERS = Seam(
+    "common questions to a SuperLink's database",
+    "superlink",
+    (
+        "flwr.server.superlink.linkstate.sql_linkstate:SqlLinkState._cleanup_expired_task_tokens",
+        "flwr.server.superlink.linkstate.sql_linkstate:SqlLinkState.get_run_status(run_ids)",
+        "flwr.server.superlink.linkstate.sql_linkstate:SqlLinkState.get_run_info(run_ids)",
+        "flwr.server.superlink.linkstate.sql_linkstate:SqlLinkState.get_fab(fab_hash)",
+        *(
+            f"flwr.server.superlink.linkstate.sql_linkstate:SqlLinkState.{change}"
+            for change in ("create_run", "claim_task", "activate_task", "finish_task", "_on_task_tokens_expired",
+                           "store_fab", "store_app")
+        ),
+    ),
+    "each call to a SuperLink costs several writes to its database",
+    since="1.34",
+    before="1.35",
+    named=False,
+)  # fmt: skip
+
 INTAKE = Seam(
     "replies checked as nodes send them",
     "superlink",
@@ -206,5 +237,5 @@ INTAKE = Seam(
 
 SEAMS = (
     MESSAGES, IDENTITY, ERRORS, REPLIES, GRPC_GRID, HTTP_GRID, LOOP, BEATS, WARM, CONTROL, FLEET, VIRTUAL, SIZES,
-    DATABASE, INTAKE,
+    RETRIES, DATABASE, ANSWERS, INTAKE,
 )  # fmt: skip

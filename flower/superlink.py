@@ -6,21 +6,32 @@ Up to Flower 1.34 each part has a gRPC address. With 1.35 the ServerApp's side m
 with 1.40 the SuperNodes': what speaks HTTP shares one port.
 """
 
+import copy
 import re
 import socket
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import wraps
 from math import isfinite
 from typing import Any
 
+import grpc
+
 from aoi_fl.flower.replies import error_reply, most_objects, objects_in
-from aoi_fl.flower.seams import CONTROL, DATABASE, FLEET, GRPC_GRID, INTAKE
+from aoi_fl.flower.seams import ANSWERS, CONTROL, DATABASE, FLEET, GRPC_GRID, INTAKE
 
 _HOST = "127.0.0.1"
 _UNKNOWN = 5000  # objects of a reply, at most, where this process has not seen the run's messages
 _LARGEST = 1e12  # seconds
+_KEPT = 1.0  # seconds that the database's answers to common questions are kept
+_WAITING = 20_000  # calls that may wait for their turn
+# What changes a run's status, or a FAB.
+_CHANGES = (
+    "create_run", "claim_task", "activate_task", "finish_task", "_on_task_tokens_expired", "store_fab", "store_app",
+)  # fmt: skip
 _TURN = 60.0  # seconds that a call waits for its turn at the database
 # What a SuperLink writes into its log, and the port that it got where it was left to the system.
 CONTROL_LISTENS = re.compile(r"Control (?:HTTP )?API on \S*?:(\d+)")
@@ -99,6 +110,112 @@ def connect_once() -> None:
         return make(url, **settings)
 
     module.create_engine = create_engine
+
+
+class _Kept:
+    """Answers of the database, kept for a second, or until something in this process may have changed them."""
+
+    def __init__(self) -> None:
+        self._lock, self._changes = threading.Lock(), 0
+        self._answers: dict[Any, tuple[float, Any]] = {}
+        self._expires = 0.0
+
+    def get(self, question: Any, ask: Callable[[], Any]) -> Any:
+        """Return the answer to a question; an empty one is asked for each time."""
+        with self._lock:
+            until, answer = self._answers.get(question, (0.0, None))
+            changes = self._changes
+        if time.monotonic() < until:
+            return answer
+        if answer := ask():
+            with self._lock:
+                if changes == self._changes:
+                    self._answers[question] = time.monotonic() + _KEPT, answer
+        return answer
+
+    def forget(self) -> None:
+        """Forget all answers, and those that are on their way."""
+        with self._lock:
+            self._changes += 1
+            self._answers.clear()
+
+    def is_due(self) -> bool:
+        """Tell once in a second that the second is over."""
+        with self._lock:
+            due = time.monotonic() >= self._expires
+            if due:
+                self._expires = time.monotonic() + _KEPT
+        return due
+
+
+def keep_answers() -> None:
+    """Have a SuperLink in this process keep for a second what every call asks its database for.
+
+    Each call asks for a run's status, and that writes: it ends the tasks whose processes have fallen silent. Here tasks
+    end once in a second. Status, run and FAB are kept until a second is over, or a task or a FAB changes. A run's
+    traffic may lag by that second.
+    """
+    if not ANSWERS.there:
+        ANSWERS.say_what_is_lost()
+        return
+    from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
+
+    state: Any = SqlLinkState
+    expire, status, runs, fab = (
+        state._cleanup_expired_task_tokens, state.get_run_status, state.get_run_info, state.get_fab
+    )  # fmt: skip
+
+    def kept(self: Any) -> _Kept:
+        found: _Kept = vars(self).setdefault("_aoi_kept", _Kept())
+        return found
+
+    def expire_once_a_second(self: Any) -> None:
+        if kept(self).is_due():
+            expire(self)
+
+    def get_run_status(self: Any, run_ids: set[int]) -> Any:
+        if len(run_ids) != 1:
+            return status(self, run_ids)
+        return dict(kept(self).get(("status", *run_ids), lambda: status(self, run_ids)))
+
+    def get_run_info(self: Any, **of: Any) -> Any:
+        if list(of) != ["run_ids"] or of["run_ids"] is None or len(of["run_ids"]) != 1:
+            return runs(self, **of)
+        return [copy.copy(run) for run in kept(self).get(("run", *of["run_ids"]), lambda: runs(self, **of))]
+
+    def get_fab(self: Any, fab_hash: str) -> Any:
+        return kept(self).get(("fab", fab_hash), lambda: fab(self, fab_hash))
+
+    def forgetting(change: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(change)
+        def changed(self: Any, *of: Any, **more: Any) -> Any:
+            try:
+                return change(self, *of, **more)
+            finally:
+                kept(self).forget()
+
+        return changed
+
+    for name in _CHANGES:
+        setattr(state, name, forgetting(getattr(state, name)))
+    state._cleanup_expired_task_tokens, state.get_run_status = expire_once_a_second, get_run_status
+    state.get_run_info, state.get_fab = get_run_info, get_fab
+
+
+def let_calls_wait(most: int = _WAITING) -> None:
+    """Have gRPC servers of this process let so many calls wait; Flower and gRPC refuse those beyond a thousand."""
+    serve: Callable[..., grpc.Server] = grpc.server
+    waiting = [
+        ("grpc.server.max_pending_requests", most),
+        ("grpc.server.max_pending_requests_hard_limit", most),
+        ("grpc.server_max_unrequested_time_in_server", int(_TURN)),
+    ]
+
+    def server(*of: Any, options: Any = None, maximum_concurrent_rpcs: int | None = None, **more: Any) -> grpc.Server:
+        most_at_once = None if maximum_concurrent_rpcs is None else max(most, maximum_concurrent_rpcs)
+        return serve(*of, options=[*(options or ()), *waiting], maximum_concurrent_rpcs=most_at_once, **more)
+
+    grpc.server = server
 
 
 def refuse_strange_replies() -> None:

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 import grpc
 
-from aoi_fl.flower.seams import BEATS, LOOP, WARM
+from aoi_fl.flower.errors import is_busy
+from aoi_fl.flower.seams import BEATS, LOOP, RETRIES, WARM
 from aoi_fl.flower.versions import warn_once
 
 _FIRST_RETRY, _LONGEST_RETRY = 1.0, 20.0  # seconds after a heartbeat that did not come through
@@ -86,6 +87,21 @@ class Heartbeats:
             self._pace.changed.clear()
 
 
+def be_patient(make: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a maker of Flower's retries that also try a call again for which the SuperLink is too busy.
+
+    Flower tries again only where no SuperLink answers; its pauses grow, and are drawn at random.
+    """
+
+    def make_patient() -> Any:
+        retries = make()
+        give_up = retries.should_giveup
+        retries.should_giveup = lambda error: not is_busy(error) and give_up(error)
+        return retries
+
+    return make_patient
+
+
 def run(waits: Sleeper, start_superexec: Callable[[Sequence[str]], object], ended: Callable[[str], object]) -> None:
     """Run Flower's command, with the arguments of this process, until it ends.
 
@@ -104,6 +120,8 @@ def run(waits: Sleeper, start_superexec: Callable[[Sequence[str]], object], ende
 
         loop: Any = start_client_internal
         loop.time = waits
+        if RETRIES.there:
+            loop.make_simple_grpc_retry_invoker = be_patient(loop.make_simple_grpc_retry_invoker)
         if BEATS.there:
             from flwr.client.grpc_rere_client import connection
 

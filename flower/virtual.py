@@ -8,6 +8,7 @@ signs it.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from random import uniform
 from typing import Any, TypeAlias
 
 import grpc
@@ -25,6 +26,7 @@ from flwr.supercore.inflatable.inflatable_object import (
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
+from aoi_fl.flower.errors import is_busy
 from aoi_fl.flower.fleet import signature
 from aoi_fl.flower.messages import sign, with_content
 
@@ -184,10 +186,12 @@ class Node:
                 answer = await ask(request, metadata=signature(self._key, self._public))
             except grpc.aio.AioRpcError as error:
                 broken += error.code() is _LOCKED
-                if error.code() not in (grpc.StatusCode.UNAVAILABLE, _LOCKED) or broken >= _TRIES:
+                if not is_busy(error) and error.code() not in (grpc.StatusCode.UNAVAILABLE, _LOCKED):
+                    raise
+                if broken >= _TRIES:
                     raise
             else:
                 self._counted(name, request.ByteSize() + answer.ByteSize())
                 return answer
-            await asyncio.sleep(pause)
+            await asyncio.sleep(pause * uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_RETRY)

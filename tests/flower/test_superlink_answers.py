@@ -1,0 +1,189 @@
+"""Answers of a SuperLink's database that are kept for a second, and calls that wait."""
+
+import threading
+import time
+from datetime import timedelta
+from types import SimpleNamespace
+
+import grpc
+import pytest
+from sqlalchemy import event
+
+from aoi_fl.flower import grids, superlink
+from aoi_fl.flower.seams import ANSWERS, GRPC_GRID, RETRIES
+
+needs_answers = pytest.mark.skipif(not ANSWERS.there, reason=ANSWERS.lost)
+
+
+def make_state(path):
+    from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
+    from flwr.supercore.object_store.sql_object_store import SqlObjectStore
+    from flwr.superlink.federation import NoOpFederationManager
+
+    objects = SqlObjectStore(str(path))
+    objects.initialize()
+    state = SqlLinkState(str(path), NoOpFederationManager(), objects)
+    state.initialize()
+    return state
+
+
+class Asked:
+    """A state with a run that is running, and a count of the statements that reach its database."""
+
+    def __init__(self, path):
+        self.state, self.count = make_state(path), 0
+        event.listen(self.state._engine, "before_cursor_execute", self._note)
+        self.run_id = self.state.create_run("a", "1", "", {}, "@none/default", None, "", "flwr-serverapp")
+        self.task = self.state.get_run_info(run_ids=[self.run_id])[0].primary_task_id
+        assert self.state.claim_task(self.task) and self.state.activate_task(self.task)
+
+    def _note(self, *of):
+        self.count += 1
+
+    @property
+    def status(self):
+        return self.state.get_run_status({self.run_id})[self.run_id].status
+
+    def statements(self, ask):
+        before = self.count
+        ask()
+        return self.count - before
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch):
+    from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
+
+    for name in (*superlink._CHANGES, "_cleanup_expired_task_tokens", "get_run_status", "get_run_info", "get_fab"):
+        monkeypatch.setattr(SqlLinkState, name, getattr(SqlLinkState, name))  # as it was, after this test
+    superlink.keep_answers()
+    return Asked(tmp_path / "state.db")
+
+
+@needs_answers
+def test_status_run_and_fab_are_asked_for_once_a_second(asked, monkeypatch):
+    from flwr.supercore.fab import Fab
+
+    number = asked.state.store_fab(Fab("", b"app", {}))
+    questions = {
+        "status": lambda: asked.state.get_run_status({asked.run_id}),
+        "run": lambda: asked.state.get_run_info(run_ids=[asked.run_id]),
+        "fab": lambda: asked.state.get_fab(number),
+    }
+    answers = {name: ask() for name, ask in questions.items()}
+    for name, ask in questions.items():
+        assert asked.statements(ask) == 0 and ask() == answers[name]
+    monkeypatch.setattr(superlink, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 1.1))
+    assert all(asked.statements(ask) > 0 for ask in questions.values())
+    assert asked.state.get_run_status({asked.run_id, 7}).keys() == {asked.run_id}  # of several it is asked each time
+    assert asked.state.get_run_status({7}) == {} and asked.state.get_fab("none") is None
+
+
+@needs_answers
+def test_what_changes_a_run_is_seen_at_once(asked):
+    from flwr.common.constant import Status, SubStatus
+
+    assert asked.status == Status.RUNNING
+    assert asked.state.finish_task(asked.task, SubStatus.COMPLETED, "")
+    assert asked.status == Status.FINISHED
+    assert asked.state.get_run_info(run_ids=[asked.run_id])[0].status.sub_status == SubStatus.COMPLETED
+
+
+@needs_answers
+def test_an_answer_older_than_a_change_is_not_kept(asked):
+    kept = superlink._Kept()
+
+    def ask():  # in another thread the task ends between the question and the answer
+        kept.forget()
+        return "running"
+
+    assert kept.get("status", ask) == "running"
+    assert kept.get("status", lambda: "finished") == "finished" == kept.get("status", lambda: "other")
+
+
+@needs_answers
+def test_silent_tasks_end_within_a_second(asked, monkeypatch):
+    from flwr.common.constant import Status
+    from flwr.supercore.corestate import sql_corestate
+
+    late = sql_corestate.now() + timedelta(days=1)
+    monkeypatch.setattr(sql_corestate, "now", lambda: late)
+    asked.state.get_tasks()
+    assert asked.status == Status.RUNNING  # the second is not over
+    monkeypatch.setattr(superlink, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 1.1))
+    assert asked.status == Status.FINISHED
+
+
+class Slow(grpc.GenericRpcHandler):
+    """Answers every call, when it may."""
+
+    def __init__(self):
+        self.go = threading.Event()
+
+    def service(self, details):
+        return grpc.unary_unary_rpc_method_handler(lambda request, context: self.go.wait(20) and request)
+
+
+def served(calls: int) -> list[str]:
+    """Return the codes of so many calls at a time to a server of one thread that Flower lets serve two."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    slow = Slow()
+    server = grpc.server(ThreadPoolExecutor(1), maximum_concurrent_rpcs=2, handlers=[slow])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            call = channel.unary_unary("/any/thing")
+            futures = [call.future(b"", timeout=20) for _ in range(calls)]
+            threading.Timer(0.3, slow.go.set).start()
+            return [future.code().name for future in futures]
+    finally:
+        server.stop(None).wait()
+
+
+def test_calls_wait_for_their_turn(monkeypatch):
+    monkeypatch.setattr(grpc, "server", grpc.server)  # as it was, after this test
+    assert "RESOURCE_EXHAUSTED" in served(20)
+    superlink.let_calls_wait(50)
+    assert served(20) == ["OK"] * 20
+
+
+class Error(grpc.RpcError):
+    def __init__(self, name):
+        self._code = grpc.StatusCode[name]
+
+    def code(self):
+        return self._code
+
+
+@pytest.mark.parametrize("name", ["RESOURCE_EXHAUSTED", "CANCELLED", "INVALID_ARGUMENT"])
+@pytest.mark.parametrize("side", ["supernode", "serverapp"])
+def test_a_call_to_a_busy_superlink_is_tried_again(side, name, monkeypatch):
+    seam = RETRIES if side == "supernode" else GRPC_GRID
+    if not seam.there:
+        pytest.skip(f"{seam.name}: {seam.versions}")
+    from flwr.supercore.retry import make_simple_grpc_retry_invoker
+
+    from aoi_fl.flower.supernode import be_patient
+
+    if side == "supernode":
+        retries = be_patient(make_simple_grpc_retry_invoker)()
+    else:
+        retries = make_simple_grpc_retry_invoker()
+        monkeypatch.setattr(grids, "_names", lambda grid: [grids._GRPC])
+        grids.be_patient(SimpleNamespace(_retry_invoker=retries))
+    waits = []
+    retries.wait_function, retries.recoverable_exceptions = waits.append, grpc.RpcError
+    errors = iter([Error(name), Error(name)])
+
+    def call():
+        if (error := next(errors, None)) is not None:
+            raise error
+        return "answer"
+
+    if name == "INVALID_ARGUMENT":
+        with pytest.raises(Error):
+            retries.invoke(call)
+    else:
+        assert retries.invoke(call) == "answer" and len(waits) == 2
