@@ -14,6 +14,7 @@ from aoi_fl.science import load
 
 _MOST_BINS = 60
 _DOTTED = " The dotted line is the theory."
+_MOST_DECADES = 2.5  # of an axis with a label at 1, 2 and 5 of each; a longer one has them at 1
 _MARGIN = 0.02  # of a power of ten, beyond the outermost ticks
 _DECADES = [float(f"{m}e{e}") for e in range(-6, 1) for m in (1, 2, 5)]
 
@@ -36,7 +37,7 @@ def intervals(settings: Sequence[Setting]) -> Chart | None:
     first = np.arange(1, longest + 1, width)
     middle = first + (width - 1) / 2
     bins = [str(a) if width == 1 else f"{a}–{a + width - 1}" for a in first.tolist()]
-    hover = f"X = %{{x{'' if width == 1 else ':.0f'}}}: %{{y:.4f}}"
+    hover = f"%{{x{'' if width == 1 else ':.0f'}}} rounds: %{{y:.4f}}"
     data: list[dict[str, Any]] = []
     columns, table = ["rounds X"], [bins]
     theories = 0
@@ -61,13 +62,15 @@ def intervals(settings: Sequence[Setting]) -> Chart | None:
             data.append(theory_line(i, name, middle, pmf, hover, mode=mode))
             columns.append(f"{label}: theory")
             table.append(plain(pmf))
-    note = (
-        "Shares of X, counted between two consecutive rounds of the same client, all clients together. Intervals still "
-        "open when the run ends are not counted, so a short run shows fewer long ones than theory has."
-    )
+    note = "How long a client waits until its next turn. A narrow peak is a regular load."
     note += (_DOTTED if theories else "") + refreshes([run for setting in settings for run in setting.runs])
-    form = layout("rounds X", "share of the intervals", whole([1, longest]), bargap=0.15, showlegend=alone)
-    return Chart("intervals", "Rounds between two participations", note, data, form, columns, _rows(table))
+    detail = (
+        "This is the load metric X of Javani and Wang, counted between two consecutive rounds of the same client, all "
+        "clients together. Intervals that are open when the run ends are not counted. A short run therefore has fewer "
+        "long ones than the theory."
+    )
+    form = layout("rounds", "share of the turns", whole([1, longest]), bargap=0.15, showlegend=alone)
+    return Chart("intervals", "Rounds between two turns", note, data, form, columns, _rows(table), detail=detail)
 
 
 def _lengths(count: dict[int, int]) -> NDArray[np.float64]:
@@ -92,37 +95,40 @@ def deviation(settings: Sequence[Setting]) -> Chart | None:
             continue
         curves = [(list(found), list(found.values())) for found in measured]
         label = "measured" if alone else setting.label
-        data += curve(i, label, curves, "T = %{x}: %{text}", mode="lines+markers")
+        data += curve(i, label, curves, "%{x} rounds: %{text}", mode="lines+markers")
         table |= numbers(f"{setting.label}: measured", curves)
         if (policy := theory.law(setting.first)) is not None:
             theories += 1
             windows = list(measured[0])
             expected = theory.window_deviation(policy, windows)
             name = "theory" if alone else f"{setting.label}, theory"
-            data.append(theory_line(i, name, windows, expected, "T = %{x}: %{text}"))
+            data.append(theory_line(i, name, windows, expected, "%{x} rounds: %{text}"))
             table |= numbers(f"{setting.label}: theory", [(windows, expected)])
     if not data:
         return None
-    note = (
-        "How much the number Y of rounds a client takes part in, out of T, varies over clients and windows, divided "
-        "by T. Lower is more even. The last windows of a short run are few, and their values rough."
-    ) + (_DOTTED if theories else "")
-    note += refreshes([run for setting in settings for run in setting.runs])
+    note = "How far the loads of clients differ within a number of rounds. Lower is more even."
+    note += (_DOTTED if theories else "") + refreshes([run for setting in settings for run in setting.runs])
+    detail = (
+        "This is √Var(Y)/T. Y is the number of rounds in which a client takes part, out of a window of T rounds. The "
+        "variance is over clients and windows. A short run has few long windows, so their values are rough."
+    )
     x = {"type": "log", "tickvals": list(load.WINDOWS)}
     values = [v for trace in data if "fill" not in trace for v in trace["y"] if v is not None]
     range_ = _range(np.array([value for value in values if value > _DECADES[0]]))
     floor = 10 ** (range_[0] + _MARGIN)
     if zeros := any(value <= _DECADES[0] for value in values):
-        note += " A perfectly even load, 0, is drawn on the lowest line, as a logarithmic axis has no place for it."
+        note += " The lowest line is a perfectly even load, 0."
     for trace in data:  # nor for the end of a band at zero
         trace["text"] = ["" if v is None else f"{v:.4f}" for v in trace["y"]]
         trace["y"] = [v if v is None else max(v, floor) for v in trace["y"]]
-    names = {tick: f"{tick:g}" for tick in _DECADES} | ({_nearest(floor): "0"} if zeros else {})
+    decades = range_[1] - range_[0]
+    labelled = [tick for tick in _DECADES if decades < _MOST_DECADES or f"{tick:e}".startswith("1.")]
+    names = {tick: f"{tick:g}" for tick in labelled} | ({_nearest(floor): "0"} if zeros else {})
     y = {"type": "log", "range": range_, "tickvals": list(names), "ticktext": list(names.values())}
-    form = layout("window T in rounds", "√Var(Y)/T", x=x, y=y, showlegend=alone)
+    form = layout("window in rounds", "spread of the load", x=x, y=y, showlegend=alone)
     columns = list(table.values())
     listed = [[w, *(column.get(w) for column in columns)] for w in load.WINDOWS]
-    return Chart("deviation", "Evenness over time", note, data, form, ["window T", *table], listed)
+    return Chart("deviation", "Evenness over time", note, data, form, ["window T", *table], listed, detail=detail)
 
 
 def _nearest(value: float) -> float:

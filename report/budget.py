@@ -15,14 +15,16 @@ from aoi_fl.science.names import Ageing
 from aoi_fl.science.objective import lagrangian_floor
 
 
-def ages(run: Run, several: bool, number: int) -> Chart | None:
+def ages(i: int, setting: Setting, several: bool) -> Chart | None:
     """Return the age of each client's data after each round."""
+    run = setting.first
     if not run.budgeted or run.empty:
         return None
     grid = run.ages()
     shown, clients, drawn, note, form = clients_by_rounds(
         run, grid, "Rounds since a client's data were last refreshed, after the round.", several
     )
+    note += setting.note
     heat = {
         "type": "heatmap",
         "x": drawn.tolist(),
@@ -35,10 +37,10 @@ def ages(run: Run, several: bool, number: int) -> Chart | None:
         "hovertemplate": "client %{y}, round %{x}: age %{z}<extra></extra>",
     }
     mean, largest = _over_clients(grid)
-    title = f"Age of data: {run.label}" if several else "Age of data"
+    title = f"Age of data: {setting.name}" if several else "Age of data"
     listed = [list(row) for row in zip(run.numbers.tolist(), plain(mean), plain(largest), strict=True)]
     columns = ["round", "mean age", "largest age"]
-    return Chart(f"ages-{number}", title, note, [heat], form, columns, listed, overlay=False)
+    return Chart(f"ages-{i}", title, note, [heat], form, columns, listed, overlay=False)
 
 
 def spending(settings: Sequence[Setting]) -> Chart | None:
@@ -58,10 +60,10 @@ def spending(settings: Sequence[Setting]) -> Chart | None:
         table[f"budget, {setting.label}"] = dict.fromkeys(paying[0].numbers.tolist(), budget)
     if not data:
         return None
-    note = "Payments for refreshed data, round by round; the dotted line is the budget, which no round may exceed."
+    note = "Payments for refreshed data in each round. The dotted line is the budget."
     listed = rows(list(table.values()))
     form = layout("round", "payments", whole([row[0] for row in listed]), {"rangemode": "tozero"}, showlegend=alone)
-    return Chart("spending", "Spent by round", note, data, form, ["round", *table], listed)
+    return Chart("spending", "Payments by round", note, data, form, ["round", *table], listed)
 
 
 def objective(settings: Sequence[Setting]) -> Chart | None:
@@ -82,15 +84,16 @@ def objective(settings: Sequence[Setting]) -> Chart | None:
         table |= numbers(f"P2, {setting.label}", curves) | numbers(f"floor, {setting.label}", [(x, floor)])
     if not data:
         return None
-    note = (
-        "P2 is the mean of φ times the age of data, over the clients and the rounds so far (Xu et al. 2024, eq. 11). "
-        "The dotted floor is the Lagrangian bound for that many rounds under the budget: no policy goes below it."
+    note = "How old the data are so far, weighted by how much their age matters. The dotted line is the lowest bound."
+    detail = (
+        "This is P2, the mean of φ times the age of data over the clients and the rounds so far (Xu et al. 2024, "
+        "eq. 11). The dotted floor is the Lagrangian bound for that many rounds under the budget."
     )
     if any(run.estimated for setting in settings for run in setting.runs):
-        note += " Where the server estimates φ, it is what it was estimated to be at the end."
+        detail += " Where the server estimates φ, the values are its estimates at the end."
     listed = rows(list(table.values()))
-    form = layout("round", "P2", whole([row[0] for row in listed]), {"rangemode": "tozero"}, showlegend=alone)
-    return Chart("objective", "Age objective P2", note, data, form, ["to round", *table], listed)
+    form = layout("round", "weighted age", whole([row[0] for row in listed]), {"rangemode": "tozero"}, showlegend=alone)
+    return Chart("objective", "Weighted age of the data", note, data, form, ["to round", *table], listed, detail=detail)
 
 
 def _floors(run: Run, payments: NDArray[np.float64], sensitivities: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from aoi_fl.report.seeds import Curve, average
+from aoi_fl.report.seeds import LEAST_SEEDS, Curve, average
 
 RUN_COLOURS = 8
+HEIGHT = 280  # pixels of a chart
 _DASHES = ("solid", "dash", "longdash", "dashdot")  # of runs; a dotted line is a theory's
 
 
@@ -25,10 +26,11 @@ class Chart:
     Attributes
     ----------
     name : identifies it within the page, of letters, digits and hyphens
-    title, note : plain text; the note says what is drawn, and what to beware of
+    title, note : plain text; the note says in a sentence or two what is drawn
     data, layout : Plotly's traces and layout
     columns, rows : the numbers drawn, as a table
     overlay : shows every run, each in its colour; otherwise one run, filling the chart
+    detail : symbols, sources and limits, shown when unfolded
     """
 
     name: str
@@ -39,6 +41,7 @@ class Chart:
     columns: list[str] = field(default_factory=list)
     rows: list[list[Any]] = field(default_factory=list)
     overlay: bool = True
+    detail: str = ""
 
 
 def colour(run: int) -> str:
@@ -87,7 +90,7 @@ def line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str, **more: A
 def curve(
     run: int, label: str, curves: Sequence[Curve], hover: str, *, most: float = np.inf, **more: Any
 ) -> list[dict[str, Any]]:
-    """Return a setting's line: of several seeds their mean, with the band of its 95 % interval below.
+    """Return a setting's line: of several seeds their mean, of three or more with the band of its 95 % interval.
 
     ``most`` is the largest value that is possible; a quantity that is never below 0 has its band end there.
     """
@@ -95,6 +98,8 @@ def curve(
         return [line(run, label, *curves[0], hover, **more)]
     x, mean, half = average(curves)
     x = x.astype(np.int64) if (x == np.rint(x)).all() else x
+    if len(curves) < LEAST_SEEDS:
+        return [line(run, label, x, mean, hover, **more)]
     low, high = ends(curves, mean, half, most)
     band = {
         "type": "scatter",
@@ -129,13 +134,15 @@ def ends(
 
 
 def numbers(label: str, curves: Sequence[Curve], *, most: float = np.inf) -> dict[str, dict[Any, Any]]:
-    """Return a curve's numbers by its column of the table and its x; of several seeds mean and ends of the interval."""
+    """Return a curve's numbers by column of the table and x; of several seeds the mean, and the interval of three."""
     if len(curves) == 1:
         x, y = curves[0]
         return {label: dict(zip(plain(x), plain(y), strict=True))}
     x, mean, half = average(curves)
-    low, high = ends(curves, mean, half, most)
-    found = {"mean": mean, "from": low, "to": high}
+    found = {"mean": mean}
+    if len(curves) >= LEAST_SEEDS:
+        low, high = ends(curves, mean, half, most)
+        found |= {"from": low, "to": high}
     return {f"{label}: {what}": dict(zip(plain(x), plain(values), strict=True)) for what, values in found.items()}
 
 
@@ -170,7 +177,7 @@ def layout(
     """Return a layout of the report's looks, with axis titles, and settings of the axes and the whole added."""
     axis = {"gridcolor": "--grid", "linecolor": "--axis", "zeroline": False, "automargin": True, "ticks": ""}
     return {
-        "height": 340,
+        "height": HEIGHT,
         "margin": {"l": 8, "r": 12, "t": 8, "b": 8},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",

@@ -1,4 +1,4 @@
-"""The figures of a report: how well the runs learned, who took part, and how evenly.
+"""The figures of a report: load, participation, learning, time or money.
 
 ``figures`` is a pure function of what ledgers hold; :mod:`aoi_fl.report.page` makes a page of what it returns.
 """
@@ -13,38 +13,37 @@ from aoi_fl.report import balance, budget, participation, sensitivity, simulated
 from aoi_fl.report.chart import Chart, curve, layout, numbers, rows, whole
 from aoi_fl.report.measure import JUDGES, LOSS, Measure
 from aoi_fl.report.runs import Run
-from aoi_fl.report.seeds import Curve, Setting, settings
+from aoi_fl.report.seeds import LEAST_SEEDS, Curve, Setting, settings
 
 
 def figures(runs: Sequence[Run]) -> list[Chart]:
     """Return the charts of one or more runs, in reading order; those that have nothing to show are left out.
 
-    Line charts overlay the settings, each the mean of its seeds; what fills a chart (heat maps) comes once for each
-    run, one below the other. The setting at position i has the colour ``--run{i % 8}`` everywhere; an overlay of
-    several has no legend of its own, a list of the settings and their colours beside it is left to the page.
+    Line charts overlay the settings, each the mean of its seeds. A heat map is of one seed of a setting. The setting at
+    position i has the colour ``--run{i % 8}`` everywhere. An overlay of several has no legend of its own: the page
+    lists the settings and their colours beside it.
     """
-    overlaid, several = settings(runs), len(runs) > 1
-    coloured = [(i, run) for i, setting in enumerate(overlaid) for run in setting.runs]
-    charts = [
-        *(learning(overlaid, measure) for measure in JUDGES),
-        learning(overlaid, LOSS),
-        *(simulated.learning(overlaid, measure) for measure in JUDGES),
-        *(participation.heat_map(i, run, several, number) for number, (i, run) in enumerate(coloured)),
-        *(budget.ages(run, several, number) for number, (_, run) in enumerate(coloured)),
-        *(sensitivity.sensitivities(i, run, several, number) for number, (i, run) in enumerate(coloured)),
-        balance.intervals(overlaid),
-        balance.deviation(overlaid),
-        participation.counts(overlaid),
+    overlaid = settings(runs)
+    several = len(overlaid) > 1
+    each = [(i, setting, several) for i, setting in enumerate(overlaid)]
+    load = [participation.counts(overlaid), balance.intervals(overlaid), balance.deviation(overlaid)]
+    money = [
         budget.spending(overlaid),
         budget.objective(overlaid),
+        *(budget.ages(*one) for one in each),
+        *(sensitivity.sensitivities(*one) for one in each),
     ]
+    learned = [*(learning(overlaid, measure) for measure in JUDGES), learning(overlaid, LOSS)]
+    timed = [simulated.learning(overlaid, measure) for measure in JUDGES]
+    charts = [*load, *(participation.heat_map(*one) for one in each), *learned, *timed]
+    charts = [*money, *charts] if all(setting.first.budgeted for setting in overlaid) else [*charts, *money]
     shown = [chart for chart in charts if chart is not None]
-    if len(overlaid) == len(runs):
+    if max(len(setting.runs) for setting in overlaid) < LEAST_SEEDS:
         return shown
-    return [replace(chart, note=chart.note + _BAND) if chart.overlay else chart for chart in shown]
+    return [replace(chart, detail=f"{chart.detail} {_BAND}".strip()) if chart.overlay else chart for chart in shown]
 
 
-_BAND = " Of several seeds the line is the mean, the band its 95 % interval."
+_BAND = "The line is the mean of the seeds. The band is its 95 % interval."
 
 
 def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
@@ -62,11 +61,12 @@ def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
     return Chart(
         f"test-{measure.field}",
         measure.title,
-        "Of the global model on the server's test data after each round; round 0 is the model before the first.",
+        "Of the global model on the server's test data after each round.",
         data,
         layout("round", measure.axis, x=whole([x for x, *_ in listed]), showlegend=False),
         ["round", *table],
         listed,
+        detail="Round 0 is the model before the first round.",
     )
 
 

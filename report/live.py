@@ -16,8 +16,8 @@ from aoi_fl.report import metrics, page
 from aoi_fl.report.corruption import said, shown
 from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import find, load
-from aoi_fl.report.state import State, status
-from aoi_fl.report.summary_card import Glance, glance, watch
+from aoi_fl.report.state import status
+from aoi_fl.report.summary_card import Glance, glance
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import DAMAGE, progress, read_run
@@ -54,10 +54,6 @@ class Live:
                 self._mark = mark
                 self._rested = time.monotonic() + _REST * (time.monotonic() - begun)
             return None if seen == self._version else (self._version, self._body)
-
-    def state(self) -> State:
-        """Return what the run is doing."""
-        return watch(self._folder)
 
     def glance(self) -> Glance:
         """Return what is to be seen of it from afar."""

@@ -17,6 +17,7 @@ from aoi_fl.report import plotly, summary
 from aoi_fl.report.chart import Chart, text
 from aoi_fl.report.corruption import shown
 from aoi_fl.report.figures import figures
+from aoi_fl.report.headline import headline, policies
 from aoi_fl.report.provenance import provenance
 from aoi_fl.report.runs import Run, find, load_all
 from aoi_fl.report.seeds import sentences, settings
@@ -129,11 +130,12 @@ def _content(runs: Sequence[Run], charts: Sequence[Chart]) -> dict[str, Any]:
         "runs": runs,
         "conclusions": None,
         "several": len(runs) > 1,
+        "headline": headline(overlaid),
+        "policies": policies(overlaid),
         "settings": overlaid,
         "places": {run.label: i for i, setting in enumerate(overlaid) for run in setting.runs},
         "seeds": sentences(overlaid),
         "charts": charts,
-        "wide": _wide(charts, several=len(runs) > 1),
         "key_numbers": summary.key_numbers(runs),
         "differing": differing,
         "agreeing": agreeing,
@@ -143,23 +145,9 @@ def _content(runs: Sequence[Run], charts: Sequence[Chart]) -> dict[str, Any]:
         "clients": any("clients" in trace.get("meta", {}) for chart in charts for trace in chart.data),
         "names": _names(runs),
         "dropped": lost,
-        "dropped_note": f"{number} in all" + (f"; the latest {listed} are listed." if number > listed else "."),
+        "dropped_count": number,
+        "dropped_note": f"The latest {listed} are listed." if number > listed else "",
     }
-
-
-def _wide(charts: Sequence[Chart], *, several: bool) -> set[str]:
-    """Return which cards take the whole width: heat maps, and what would leave a gap beside it.
-
-    The gap that an odd number of other charts leaves is filled by the key numbers of one run; those of several need
-    the width themselves, so the last chart is drawn out.
-    """
-    wide = {chart.name for chart in charts if not chart.overlay}
-    odd = sum(chart.overlay for chart in charts) % 2 == 1
-    if several and odd:
-        wide.add(charts[-1].name)
-    if several or not odd:
-        wide.add("key numbers")
-    return wide
 
 
 def _names(runs: Sequence[Run]) -> list[tuple[int, str]]:

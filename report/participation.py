@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.report.chart import Chart, colour, curve, layout, numbers, swatch, text, whole
+from aoi_fl.report.chart import HEIGHT, Chart, colour, curve, layout, numbers, swatch, text, whole
 from aoi_fl.report.runs import ABSENT, FORCED, LOST, STALE, TOOK_PART, Run
 from aoi_fl.report.seeds import Setting
 
 MOST_POINTS = 1000
 _MOST_CLIENTS, _MOST_ROUNDS, _MOST_NAMES = 250, 1000, 40
+_AROUND = 90  # pixels of a heat map's axis and legend
 _LINE, _NARROW = 12, 330  # pixels: a row's name needs so many, and a narrow screen leaves so many for all of them
 
 
@@ -33,24 +34,25 @@ def clients_by_rounds(
     if len(numbers) < len(run.numbers):
         note += f" The latest {len(numbers)} rounds are drawn."
     axis: dict[str, Any] = {"showgrid": False, "range": [clients[-1] + 0.5, -0.5], "tickformat": "d"}
-    row, most = (7, 240) if several else (14, 480)
-    height = int(np.clip(row * len(clients), 160, most))
+    height = HEIGHT - _AROUND if several else int(np.clip(14 * len(clients), 160, 480))
     if run.named and len(clients) <= _MOST_NAMES:
         named = clients[:: -(-_LINE * len(clients) // min(height, _NARROW))]
         axis |= {"tickvals": named.tolist(), "ticktext": [text(run.name(int(c))[:16]) for c in named]}
-    form = layout("round", "client", x=whole(numbers), y=whole(clients) | axis, height=height + 90)
+    form = layout("round", "client", x=whole(numbers), y=whole(clients) | axis, height=height + _AROUND)
     return grid[clients, -_MOST_ROUNDS:], clients, numbers, note, form
 
 
-def heat_map(i: int, run: Run, several: bool, number: int) -> Chart | None:
-    """Return who took part when; the states that occur are named in the legend."""
+def heat_map(i: int, setting: Setting, several: bool) -> Chart | None:
+    """Return the rounds of each client; the states that occur are named in the legend."""
+    run = setting.first
     if run.empty:
         return None
     grid = run.grid()
-    what = "data were refreshed" if run.budgeted else "an update was trained"
+    what = "its data were refreshed" if run.budgeted else "it trained"
     shown, clients, numbers, note, form = clients_by_rounds(
-        run, grid, f"One row a client, one column a round; {what} where it is coloured.", several
+        run, grid, f"One row a client, one column a round. In colour, {what}.", several
     )
+    note += setting.note
     names = {
         ABSENT: ("did not take part", "--absent"),
         STALE: ("trained on the data it had", "--part"),
@@ -60,7 +62,7 @@ def heat_map(i: int, run: Run, several: bool, number: int) -> Chart | None:
     }
     states = [state for state in names if state == ABSENT or (shown == state).any()]
     rank = np.searchsorted(states, shown)
-    gap = int((form["height"] - 90) / shown.shape[0] >= 4 and shown.shape[1] <= 120)  # rows of 4 pixels or more
+    gap = int((form["height"] - _AROUND) / shown.shape[0] >= 4 and shown.shape[1] <= 120)  # rows of 4 pixels or more
     heat = {
         "type": "heatmap",
         "x": numbers.tolist(),
@@ -76,8 +78,8 @@ def heat_map(i: int, run: Run, several: bool, number: int) -> Chart | None:
         "hovertemplate": "client %{y}, round %{x}<extra></extra>",
     }
     return Chart(
-        f"participation-{number}",
-        f"Participation: {run.label}" if several else "Participation",
+        f"participation-{i}",
+        f"Participation: {setting.name}" if several else "Participation",
         note,
         [heat, *(swatch(*names[state]) for state in states)],
         form,
@@ -88,8 +90,8 @@ def heat_map(i: int, run: Run, several: bool, number: int) -> Chart | None:
 
 
 def refreshes(runs: Sequence[Run]) -> str:
-    """Return what is to be said of runs that pay for refreshed data, where clients take part."""
-    return " Under a budget, taking part means having one's data refreshed." if any(r.budgeted for r in runs) else ""
+    """Return a note on runs that pay for refreshed data; else nothing."""
+    return " Under a budget, a turn is a refresh of the data." if any(r.budgeted for r in runs) else ""
 
 
 def _list(clients: NDArray[np.int64], most: int = 40) -> str:
@@ -131,17 +133,17 @@ def counts(settings: Sequence[Setting]) -> Chart | None:
     return Chart(
         "counts",
         "Load of each client",
-        "Rounds each client took part in, from the busiest client to the idlest; a flat line is an even load. A "
-        "refused update counts, its client did the work; one that failed or came late does not."
+        "Rounds in which each client took part, from the busiest to the idlest. A flat line is an even load."
         + refreshes([run for setting in settings for run in setting.runs]),
         data,
         layout(
-            "rank of the client",
-            "rounds taken part in",
+            "clients, busiest first",
+            "rounds",
             whole(sizes),
             {"rangemode": "tozero"} | whole(most),
             showlegend=False,
         ),
         ["run", "client", "rounds taken part in", *(["from", "to"] if any(len(row) > 3 for row in rows) else [])],
         rows,
+        detail="A refused update counts as work of its client. A failed or late one does not.",
     )

@@ -22,26 +22,34 @@ OF_THE_MACHINE = ("run-name", "runs-dir", "data-dir", "model-dir", "resume")
 def provenance(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
     """Return a table with a row for each run; of paths only the last part is shown."""
     rows = [[run.label, _begun(run), str(run.config.get("seed", "")), _data(run), command(run)] for run in runs]
-    return ["run", "begun (UTC)", "seed", "data", "the command that plays it again"], rows
+    return ["run", "begun (UTC)", "seed", "data", "the command that repeats it"], rows
 
 
-def command(run: Run) -> str:
-    """Return the command that plays a run again: the keys that differ from the defaults; empty for a foreign app's run.
+def changed(run: Run) -> dict[str, Any] | None:
+    """Return the keys that differ from the defaults of this version; None for the run of a foreign app.
 
-    The defaults are those of this version; keys that it does not know make the run a foreign one.
+    Keys that this version does not know make the run a foreign one.
     """
     try:
         own = RunConfig.parse(run.config)
         usual = RunConfig.parse({"dataset": own.dataset}).flat()
     except (ConfigError, ValidationError):
-        return ""
+        return None
     if "policy" not in run.config:
-        return ""
+        return None
     keys = {key: value for key, value in own.flat().items() if value != usual[key] and key not in OF_THE_MACHINE}
     if own.policy in BUDGETED:  # which a cluster sets all the same
         keys.pop("clients-per-round", None)
     if own.dataset != RunConfig.parse({}).dataset:
         keys["dataset"] = own.dataset
+    return keys
+
+
+def command(run: Run) -> str:
+    """Return the command that repeats a run: its changed keys; empty for the run of a foreign app."""
+    keys = changed(run)
+    if keys is None:
+        return ""
     words = ["aoi", "run", *(part for key in sorted(keys) for part in ("-c", f"{key}={public(key, keys[key])}"))]
     return shlex.join(words)
 

@@ -12,6 +12,7 @@ from aoi_fl.report.runs import Run
 
 Curve = tuple[ArrayLike, ArrayLike]  # x ascending, and y
 _OF_THE_RUN = ("seed", *OF_THE_MACHINE)
+LEAST_SEEDS = 3  # with fewer an interval says nothing: 12.7 standard errors with two
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,18 @@ class Setting:
     def first(self) -> Run:
         """The run that stands for all in what no seed changes: the policy, its theory, the budget."""
         return self.runs[0]
+
+    @property
+    def name(self) -> str:
+        """The label without the number of seeds."""
+        return self.label.removesuffix(_counted(self.runs))
+
+    @property
+    def note(self) -> str:
+        """Which seed a chart of one run shows; empty for a setting of one run."""
+        if len(self.runs) == 1:
+            return ""
+        return f" Seed {self.first.config['seed']}. The other {len(self.runs) - 1} have pages of their own."
 
 
 def settings(runs: Sequence[Run]) -> list[Setting]:
@@ -54,7 +67,11 @@ def _label(runs: Sequence[Run], keys: Sequence[str]) -> str:
         return runs[0].label
     told = {key: public(key, runs[0].config[key]) for key in keys if key in runs[0].config}
     words = [value if key == "policy" else f"{key} {value}" for key, value in told.items()]
-    return f"{', '.join(words) or 'one setting'} ({len(runs)} seeds)"
+    return f"{', '.join(words) or 'one setting'}{_counted(runs)}"
+
+
+def _counted(runs: Sequence[Run]) -> str:
+    return f" ({len(runs)} seeds)" if len(runs) > 1 else ""
 
 
 def quantile(count: int) -> float:
@@ -85,30 +102,31 @@ def average(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.fl
 
 
 def sentences(settings: Sequence[Setting]) -> list[str]:
-    """Return, for each setting of several seeds, how much one says; where one is compared by one, that it does not."""
-    said = []
+    """Return how sure the results are: a sentence or two for each setting of several seeds, and one for single runs."""
+    lines = []
     for setting in settings:
         main = measure.judge(setting.runs[0].rounds)
         ends = [end for run in setting.runs if (end := main.end(run)) is not None]
-        count = len(ends)
-        if count < 2:
+        if len(ends) < 2:
             continue
         values = main.scaled(np.array(ends))
-        spread, t = float(values.std(ddof=1)), quantile(count)
-        half = t * spread / np.sqrt(count)
+        line = f"{setting.label}: {main.name} at the end from {values.min():.4g} to {values.max():.4g}{main.unit}"
+        if len(ends) < LEAST_SEEDS:
+            lines.append(f"{line}. An interval needs {LEAST_SEEDS} seeds.")
+            continue
+        spread, t = float(values.std(ddof=1)), quantile(len(ends))
+        half = t * spread / np.sqrt(len(ends))
         mean = float(values.mean())
         low, high = max(mean - half, 0.0), min(mean + half, main.most)  # what is possible
-        unit, alone = main.unit, t * spread * np.sqrt(1 + 1 / count)
-        said.append(
-            f"{setting.label}: {main.name} at the end {mean:.4g}{unit} in the mean, 95 % interval "
-            f"[{low:.4g}, {high:.4g}]; single seeds from {values.min():.4g} to {values.max():.4g}. One "
-            f"seed alone says it to ±{alone:.2g}{unit}: what differs by less between two runs may be chance."
+        alone = t * spread * np.sqrt(1 + 1 / len(ends))
+        lines.append(
+            f"{line}, mean {mean:.4g} [{low:.4g}, {high:.4g}] at 95 %. A single seed is uncertain by "
+            f"±{alone:.2g}{main.unit}, so a smaller difference between two runs may be chance."
         )
     single = [setting.label for setting in settings if len(setting.runs) == 1]
     if single and len(settings) > 1:
-        said.append(
-            f"One seed only: {', '.join(single)}. How much another seed would change cannot be seen from it, so small "
-            "differences may be chance: play each with more seeds (-c seed=2, -c seed=3, …), and they become a line "
-            "with its interval."
+        lines.append(
+            f"One seed only: {', '.join(single)}. Small differences may be chance. More seeds give an interval: "
+            "aoi compare A,B --seeds 5."
         )
-    return said
+    return lines

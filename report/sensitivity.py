@@ -3,10 +3,12 @@
 from aoi_fl.report.chart import Chart, colour, layout, plain, text, whole
 from aoi_fl.report.participation import MOST_POINTS, spread
 from aoi_fl.report.runs import Run
+from aoi_fl.report.seeds import Setting
 
 
-def sensitivities(i: int, run: Run, several: bool, number: int) -> Chart | None:
+def sensitivities(i: int, setting: Setting, several: bool) -> Chart | None:
     """Return each client's φ as the server estimates it now, beside the φ of equal slopes."""
+    run = setting.first
     if not run.estimated:
         return None
     known = sorted(run.estimated)
@@ -29,22 +31,21 @@ def sensitivities(i: int, run: Run, several: bool, number: int) -> Chart | None:
             ("as estimated at the end", now, {"color": colour(i), "size": 8}),
         )
     ]
-    note = (
-        "How much a client's age is taken to matter, φ, 1 where clients are alike: the server begins with its share of "
-        "the data, and learns from how the losses that it reports move with the age of its data how fast these go bad."
-    )
+    note = "How much the age of a client's data matters, as the server estimates it."
     if len(clients) < len(known):
         note += f" {len(clients)} of the {len(known)} clients are drawn, evenly spaced by number."
     form = layout("client", "φ", whole(clients), {"rangemode": "tozero"}, showlegend=True)
     return Chart(
-        f"sensitivities-{number}",
-        f"Sensitivity to age, as estimated: {run.label}" if several else "Sensitivity to age, as estimated",
-        note,
+        f"sensitivities-{i}",
+        f"Sensitivity to age, as estimated: {setting.name}" if several else "Sensitivity to age, as estimated",
+        note + setting.note,
         data,
         form,
         ["client", "φ by size alone", "φ at the end"],
         [list(row) for row in zip(names, by_size, now, strict=True)],
         overlay=False,
+        detail="This is φ, 1 if clients are alike. The server begins with the shares of the data. It then learns from "
+        "the reported losses how fast the data of each client lose value with age.",
     )
 
 

@@ -39,6 +39,7 @@ def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
     if not last:
         return None
     marks = np.linspace(0, last, _POINTS + 1)[1:]
+    unit, name, short = (_HOUR, "hours", "h") if last >= 2 * _HOUR else (_HOUR / 60, "minutes", "min")
     data: list[dict[str, Any]] = []
     table: dict[str, dict[Any, Any]] = {}
     for i, setting in enumerate(overlaid):
@@ -49,18 +50,18 @@ def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
             begun = marks >= clock[known][0] if known.any() else np.zeros(len(marks), np.bool_)
             if begun.any():
                 latest = np.searchsorted(clock[known], marks[begun], side="right") - 1
-                curves.append((np.round(marks[begun] / _HOUR, 4), measure.scaled(value)[known][latest]))
+                curves.append((np.round(marks[begun] / unit, 4), measure.scaled(value)[known][latest]))
         if curves:
-            data += curve(i, setting.label, curves, f"%{{x:.2f}} h: %{{y:.4g}}{measure.unit}", most=measure.most)
+            data += curve(i, setting.label, curves, f"%{{x:.2f}} {short}: %{{y:.4g}}{measure.unit}", most=measure.most)
             table |= numbers(f"{measure.axis}, {setting.label}", curves, most=measure.most)
     if not data:
         return None
     return Chart(
         f"time-{measure.field}",
         f"{measure.title} in simulated time",
-        "Of the global model on the server's test data, by the last round that was over.",
+        "Of the global model on the server's test data, after the last complete round.",
         data,
-        layout("simulated hours", measure.axis, showlegend=False),
-        ["hours", *table],
+        layout(f"simulated {name}", measure.axis, showlegend=False),
+        [name, *table],
         rows(list(table.values())),
     )

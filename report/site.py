@@ -6,18 +6,20 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import FastAPI, HTTPException, Response
+from fastapi import FastAPI, HTTPException, Query, Response
 from starlette.middleware.gzip import GZipMiddleware
 
-from aoi_fl.report import metrics, plotly
+from aoi_fl.report import metrics, page, plotly
 from aoi_fl.report.guard import MOST_BYTES, Guard
 from aoi_fl.report.live import Live
+from aoi_fl.report.runs import load_all
 from aoi_fl.report.state import RED
 from aoi_fl.report.summary_card import Glance, glance
 from aoi_fl.report.template import fill
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.server.folder import LEDGER
 
 # The page may run what this server gives it, and speak to this server; nothing else.
@@ -26,6 +28,7 @@ _POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _MOST_RUNS = 200
+_MOST_COMPARED = 50
 
 
 class Runs:
@@ -45,12 +48,16 @@ class Runs:
         """Return what is to be seen of each."""
         return [self._glance(name, written) for name, written in self._latest().items()]
 
+    def place(self, name: str) -> Path:
+        """Return the folder of a run; of a name that is none of theirs, nothing is opened."""
+        if name not in self.names():
+            raise HTTPException(404, "there is no run of that name")
+        return self._places[name]
+
     def live(self, name: str) -> Live:
-        """Return a run's live page; of a name that is none of theirs, nothing is opened."""
+        """Return a run's live page."""
         if name not in self._lives:
-            if name not in self.names():
-                raise HTTPException(404, "there is no run of that name")
-            self._lives[name] = Live(str(self._places[name]))
+            self._lives[name] = Live(str(self.place(name)))
         return self._lives[name]
 
     def _latest(self) -> dict[str, float]:
@@ -111,6 +118,13 @@ def _add_script(app: FastAPI, name: str, text: str) -> None:
 
 
 def _add_list(app: FastAPI, runs: Runs) -> None:
+    @app.get("/compare")
+    def compare(run: Annotated[list[str], Query(min_length=1, max_length=_MOST_COMPARED)]) -> Response:
+        try:
+            return _response(page.render(load_all([str(runs.place(name)) for name in run])), "text/html")
+        except AoiError as error:
+            raise HTTPException(409, str(error)) from error
+
     @app.get("/")
     def start() -> Response:
         return _page("follow.html", view="start", source="list")
@@ -129,8 +143,14 @@ def _add_run(app: FastAPI, at: str, find: Callable[[str], Live], *, listed: bool
     @app.get(f"{at}/content")
     def content(name: str = "", seen: str = "") -> Response:
         live = find(name)
-        new, state = live.content(seen), live.state()
-        headers = {"State": state.name, "Said": quote(state.sentence, errors="replace")}
+        new, run = live.content(seen), live.glance()
+        headers = {
+            "State": run.state.name,
+            "Said": quote(run.state.sentence, errors="replace"),
+            "Round": str(run.round),
+            "Rounds": str(run.rounds or ""),
+            "Left": run.left,
+        }
         if new is None:
             return Response(status_code=204, headers={"Cache-Control": "no-store"} | headers)
         version, body = new

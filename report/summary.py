@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 
 from aoi_fl.report import budget, measure, simulated, theory
-from aoi_fl.report.provenance import OF_THE_MACHINE, public, without_paths
+from aoi_fl.report.provenance import OF_THE_MACHINE, changed, public, without_paths
 from aoi_fl.report.runs import Run
 from aoi_fl.science import objective
 from aoi_fl.science.ageing import AGEING
@@ -65,13 +65,16 @@ def key_numbers(runs: Sequence[Run]) -> Table:
 def configuration(runs: Sequence[Run]) -> tuple[Table, Table]:
     """Return the keys in which the runs differ, a column for each run, and those in which they agree.
 
-    A name and a place are no difference: they are left out of the former. A single run differs in nothing.
+    Of the latter only those that differ from the defaults, except for the runs of a foreign app. A name and a place
+    are no difference: they are left out of the former. A single run differs in nothing.
     """
     keys = sorted(set().union(*(run.config for run in runs)))
     rows = [[key, *(_value(key, run.config.get(key)) for run in runs)] for key in keys]
     columns = ["key", *(run.label for run in runs)]
     differing = [row for row in rows if len(set(row[1:])) > 1 and row[0] not in OF_THE_MACHINE]
-    agreeing = [row[:2] for row in rows if len(set(row[1:])) == 1]
+    changes = [changed(run) for run in runs]
+    usual = None if None in changes else set().union(*(change or {} for change in changes))
+    agreeing = [row[:2] for row in rows if len(set(row[1:])) == 1 and (usual is None or row[0] in usual)]
     return (columns, differing), (["key", "value"], agreeing)
 
 

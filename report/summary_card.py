@@ -1,5 +1,6 @@
 """A run at a glance, at the cost of a few rows of its ledger: for a wall, and for a list of runs."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,8 @@ from markupsafe import Markup
 
 from aoi_fl.report.corruption import check, check_run, said
 from aoi_fl.report.measure import ACCURACY, Measure, judge
-from aoi_fl.report.state import State, look, tell
+from aoi_fl.report.provenance import public
+from aoi_fl.report.state import State, tell
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
@@ -30,10 +32,13 @@ class Glance:
     state : what it is doing
     round, rounds : the last one that has ended, and how many are planned, where that is known
     learned : the latest values of the measure of learning, as recorded, ascending in time
+    evaluated : the rounds of the first and the last of them
     measure : which one that is
     left : how much longer it takes, while it is being played
     took_part, late, dropped : names of clients in that last round; dropped are those that failed or were refused
     due : names of those that have announced the next round, where clients reserve theirs
+    policy, dataset, seed : of its configuration, as text
+    begun : when its first round began, in UTC
     """
 
     name: str
@@ -47,6 +52,16 @@ class Glance:
     dropped: list[str] = field(default_factory=list)
     due: list[str] = field(default_factory=list)
     measure: Measure = ACCURACY
+    evaluated: tuple[int, int] = (0, 0)
+    policy: str = ""
+    dataset: str = ""
+    seed: str = ""
+    begun: str = ""
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The least and the largest of the values, for the axis of the line."""
+        return self.measure.show(min(self.learned), 0), self.measure.show(max(self.learned), 0)
 
     @property
     def shown(self) -> str:
@@ -57,14 +72,6 @@ class Glance:
     def spark(self) -> Markup:
         """The values as a line without axes."""
         return spark(self.learned)
-
-
-def watch(folder: Path) -> State:
-    """Return what a run is doing; one without a ledger is waited for."""
-    try:
-        return look(folder)
-    except (AoiError, *DAMAGE) as error:
-        return unread(error)
 
 
 def unread(error: Exception) -> State:
@@ -82,6 +89,10 @@ def glance(folder: Path) -> Glance:
         return Glance(folder.name, unread(error))
 
 
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
 def _read(folder: Path) -> Glance:
     path = folder / LEDGER
     about, rows = ledger.read_run(path), ledger.last_rounds(path, _ROUNDS)
@@ -96,20 +107,27 @@ def _read(folder: Path) -> Glance:
     if rounds and rows and state.name == "running":
         seconds = seconds_left([row["seconds"] for row in rows], max(rounds - last, 0))
         left = "" if seconds is None else duration(seconds)
+    begun = ledger.begun(path)
     measure = judge(rows)
-    values = [row.get(f"test_{measure.field}") for row in rows]
+    values = [(row["round"], value) for row in rows if (value := row.get(f"test_{measure.field}")) is not None]
+    config, policy = about.get("config") or {}, about.get("policy") or {}
     return Glance(
         folder.name,
         state,
         last,
         rounds,
-        [value for value in values if value is not None],
+        [value for _, value in values],
         left,
         _names(parts, "trained"),
         _names(parts, "late"),
         _names(parts, "failed", "refused"),
         [str(part["name"]) for part in parts if part["next_round"] == last + 1],
         measure,
+        (values[0][0], values[-1][0]) if values else (0, 0),
+        _text(config.get("policy") or policy.get("kind")),
+        public("dataset", config["dataset"]) if config.get("dataset") else "",
+        _text(config.get("seed")),
+        "" if begun is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(begun)),
     )
 
 

@@ -229,6 +229,13 @@ def progress(path: Path) -> tuple[int, int | None]:
         return count, last
 
 
+def begun(path: Path) -> float | None:
+    """Return when the first recorded round began, in seconds since 1970; None before it."""
+    with _reading(path) as db:
+        (started,) = db.execute("SELECT min(started) FROM rounds").fetchone()
+    return None if started is None else float(started)
+
+
 def totals(path: Path) -> dict[str, float]:
     """Return what the rounds sum up to: ``messages``, ``spent``, ``empty`` and ``forced`` rounds, and the outcomes.
 

@@ -1,16 +1,37 @@
-// Asks each second for what is to be shown, and shows it where it is another. A link that had the focus keeps it.
+// Asks each second for new content. The focus, the ticks and the order of a list stay as the reader left them.
 (function () {
-  const place = document.querySelector("main");
-  let seen = "";
+  const place = document.querySelector("main"), ticked = new Set();
+  let seen = "", order = null;  // order: the column's key, and 1 or -1
+  function arrange() {
+    const body = place.querySelector(".list tbody");
+    if (!body) return;
+    const rows = [...body.rows];
+    if (order) {
+      const heads = [...place.querySelectorAll(".list thead tr > *")], column = heads.findIndex(h => h.dataset.key === order[0]);
+      heads.forEach((head, i) => { if (head.dataset.key) head.ariaSort = i === column ? (order[1] > 0 ? "ascending" : "descending") : "none"; });
+      const value = row => row.cells[column].dataset.sort;
+      rows.sort((one, other) => order[1] * value(one).localeCompare(value(other), undefined, {numeric: true}));
+      body.append(...rows);
+    }
+    for (const row of rows) row.querySelector("input").checked = ticked.has(row.querySelector("input").value);
+    link();
+  }
+  function link() {
+    const chosen = [...place.querySelectorAll(".list input:checked")].map(box => box.value), to = place.querySelector("#compare");
+    to.hidden = chosen.length < 2;
+    to.textContent = `Compare these ${chosen.length}`;
+    to.href = "compare?" + new URLSearchParams(chosen.map(name => ["run", name]));
+  }
   async function look() {
     try {
       const answer = await fetch(place.dataset.source, {signal: AbortSignal.timeout(20000)});
       if (!answer.ok) throw new Error(answer.status);
-      const text = await answer.text(), focused = document.activeElement?.getAttribute("href");
+      const text = await answer.text(), focused = document.activeElement?.dataset.at;
       if (text !== seen) {
         place.innerHTML = seen = text;
+        arrange();
         document.title = place.querySelector("h1").textContent + " – AoI-FL";
-        if (focused) place.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+        if (focused) place.querySelector(`[data-at="${CSS.escape(focused)}"]`)?.focus();
       }
       document.body.classList.remove("lost");
     } catch (error) {
@@ -18,5 +39,15 @@
     }
     setTimeout(look, 1000);
   }
+  place.addEventListener("change", event => {
+    ticked[event.target.checked ? "add" : "delete"](event.target.value);
+    link();
+  });
+  place.addEventListener("click", event => {
+    const key = event.target.closest("[data-key]")?.dataset.key;
+    if (!key) return;
+    order = [key, order?.[0] === key ? -order[1] : 1];
+    arrange();
+  });
   look();
 })();

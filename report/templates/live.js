@@ -1,10 +1,18 @@
 // Puts new content into the page: what is alike stays the same element, so what the reader did to it stays too.
 (function () {
-  const body = document.querySelector("main"), line = document.getElementById("live");
+  const body = document.querySelector("main"), line = document.getElementById("live"), progress = document.getElementById("progress");
   let seen = "";
   function say(text, state) {
     if (line.textContent !== text) line.textContent = text;
     line.dataset.state = state;
+  }
+  function advance(headers) {
+    const round = Number(headers.get("Round")), rounds = Number(headers.get("Rounds")), left = headers.get("Left");
+    progress.hidden = !rounds;
+    progress.firstElementChild.max = rounds || 1;
+    progress.firstElementChild.value = round;
+    const text = `${round} of ${rounds} rounds${left ? `, ${left} left` : ""}`;
+    if (progress.lastElementChild.textContent !== text) progress.lastElementChild.textContent = text;
   }
   function merge(old, fresh) {
     if (old.nodeName !== fresh.nodeName || old.id !== fresh.id) {
@@ -43,6 +51,7 @@
         throw new Error(answer.status);
       }
       say(decodeURIComponent(answer.headers.get("Said")), answer.headers.get("State"));
+      advance(answer.headers);
     } catch (error) {
       say("The server does not answer; what is shown may be old. Trying again.", "lost");
     }

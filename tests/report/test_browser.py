@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from aoi_fl.report import page
+from aoi_fl.report.chart import HEIGHT
 from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 from tests.report.chromium import WIDTHS, faint, until, visit
 from tests.report.test_report import budgeted_run, dropped_run, play, record
@@ -62,9 +63,20 @@ def test_a_page_by_pointer_and_keyboard(tmp_path: Path, browser: Browser) -> Non
         saved = tmp_path / download.value.suggested_filename
         download.value.save_as(saved)
         assert saved.name == f"test-accuracy.{form}" and saved.read_bytes().startswith(magic)
-    assert struct.unpack(">II", saved.read_bytes()[16:24]) == (2700, 3 * (340 + 64))
+    assert struct.unpack(">II", saved.read_bytes()[16:24]) == (2700, 3 * (HEIGHT + 64))
     assert "Test accuracy" in (tmp_path / "test-accuracy.svg").read_text()
     assert shown.evaluate("faults") == []
+
+
+def test_a_page_of_six_runs_has_at_most_three_screens(tmp_path: Path, browser: Browser) -> None:
+    names = [play_seed(tmp_path / f"{policy}-{seed}", seed, policy) for policy in ("a", "random") for seed in (1, 2, 3)]
+    apart = [play_seed(tmp_path / policy, 1, policy) for policy in "bcdefg"]
+    for six in (names, apart):
+        shown = report(browser, page.write(six, tmp_path / "page.html"), 6, width=1440)
+        assert shown.evaluate("document.documentElement.scrollHeight") <= 3 * 900
+        lefts = "[...document.querySelectorAll('.grid > *')].map(e => e.getBoundingClientRect().right)"
+        assert max(shown.evaluate(lefts)) - shown.evaluate(lefts)[-1] < 1  # the last row is filled
+        shown.close()
 
 
 @pytest.mark.slow
@@ -104,6 +116,6 @@ def test_a_page_prints_with_its_numbers_in_the_colours_of_paper(tmp_path: Path, 
     assert shown.evaluate("document.getElementById('test-accuracy').data[0].line.color") == "#2a78d6"
     assert shown.locator("button[data-save]").first.is_hidden()
     shown.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert shown.evaluate("document.querySelectorAll('details[open]').length") == 1  # as before: the keys of one run
+    assert shown.evaluate("document.querySelectorAll('details[open]').length") == 0  # as before
     assert len(shown.pdf(format="A4")) > 20_000
     assert shown.evaluate("faults") == []

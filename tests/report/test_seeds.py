@@ -46,13 +46,14 @@ def test_seeds_of_one_setting_are_its_mean_and_interval(tmp_path):
     assert band["y"] == pytest.approx([*high, *low[::-1]], rel=1e-5)
     assert (mean["line"]["color"], single["line"]["color"]) == ("--run0", "--run1")
     assert chart.rows[-1] == pytest.approx([ROUNDS, values[:, -1].mean(), low[-1], high[-1], 90], rel=1e-5)
-    assert "band its 95 % interval" in chart.note
+    assert "95 % interval" in chart.detail
 
 
-def test_every_chart_of_seeds_has_one_line_and_every_run_its_heat_map(tmp_path):
+def test_seeds_of_one_setting_share_lines_and_a_heat_map(tmp_path):
     runs = load_all([play(tmp_path / f"r{seed}", seed) for seed in ENDS])
     charts = {chart.name: chart for chart in figures(runs)}
-    assert [name for name in charts if name.startswith("participation")] == [f"participation-{i}" for i in range(3)]
+    assert [name for name in charts if name.startswith("participation")] == ["participation-0"]
+    assert "Seed 1." in charts["participation-0"].note
     for name in ("test-accuracy", "intervals", "deviation", "counts"):
         measured = [trace for trace in charts[name].data if trace["line"].get("dash") == "solid"]
         assert len(measured) == 1 and sum("fill" in trace for trace in charts[name].data) == 1, name
@@ -66,13 +67,16 @@ def test_how_much_one_seed_says(tmp_path):
     (said,) = sentences(settings(runs))
     ends = 100 * np.array(list(ENDS.values()))
     alone = stats.t.ppf(0.975, 2) * ends.std(ddof=1) * np.sqrt(1 + 1 / 3)
-    assert f"single seeds from 90 to 95. One seed alone says it to ±{alone:.2g} %" in said
+    half = stats.t.ppf(0.975, 2) * ends.std(ddof=1) / np.sqrt(3)
+    assert (
+        f"from 90 to 95 %, mean 93 [{93 - half:.4g}, {min(93 + half, 100):.4g}]" in said and f"±{alone:.2g} %" in said
+    )
     text = page.render(runs)
-    assert "What one seed says" in text and said.replace("'", "&#39;") in text
+    assert "How sure is this?" in text and said.replace("'", "&#39;") in text
     assert sentences(settings(runs[:1])) == []
     other = Run("other", runs[0].about | {"config": runs[0].config | {"policy": "random"}}, [], runs[0].rounds, [])
     of_three, of_one = sentences(settings([*runs, other]))
-    assert of_three == said and of_one.startswith("One seed only: other. How much another seed would change")
+    assert of_three == said and of_one.startswith("One seed only: other.")
     (both,) = sentences(settings([runs[0], other]))
     assert both.startswith(f"One seed only: {runs[0].label}, other.")
 

@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from aoi_fl.cli.run import conclude
 from aoi_fl.docker import log
 from aoi_fl.flower.control import RunState
-from aoi_fl.report import balance, chart, figures, page, seeds, site, summary
+from aoi_fl.report import balance, chart, figures, headline, page, seeds, site, summary
 from aoi_fl.report.provenance import command, public
 from aoi_fl.report.runs import Run, load, load_all, matching
 from aoi_fl.report.summary_card import glance
@@ -57,7 +57,7 @@ def test_what_rounding_leaves_of_zero_is_zero(value):
     assert summary._number(1e-6) == "1e-06" and summary._number(-0.5) == "-0.5"
 
 
-@pytest.mark.parametrize("ends", [(0.9, 1.0), (0.01, 0.2), (0.0, 1.0)])
+@pytest.mark.parametrize("ends", [(0.9, 1.0, 1.0), (0.01, 0.2, 0.1), (0.0, 1.0, 0.5)])
 def test_intervals_and_bands_stay_within_what_is_possible(ends, tmp_path):
     runs = load_all([str(play(tmp_path / f"s{i}", seed=i, learned=end)) for i, end in enumerate(ends)])
     settings = seeds.settings(runs)
@@ -71,6 +71,25 @@ def test_intervals_and_bands_stay_within_what_is_possible(ends, tmp_path):
     (text,) = seeds.sentences(settings)
     low, high = (float(part) for part in text.split("[")[1].split("]")[0].split(","))
     assert 0 <= low <= high <= 100
+
+
+def test_two_seeds_have_no_band_and_no_interval(tmp_path):
+    runs = load_all([str(play(tmp_path / f"s{i}", seed=i)) for i in range(2)])
+    drawn = figures.figures(runs)
+    assert drawn and not [trace for chart_ in drawn for trace in chart_.data if "fill" in trace]
+    assert all(len(row) == 2 for chart_ in drawn if chart_.name == "test-accuracy" for row in chart_.rows)
+    assert not any("[" in line for line in seeds.sentences(seeds.settings(runs)))
+    columns, rows = headline.policies(seeds.settings(runs))
+    assert "±" not in dict(zip(columns, rows[0], strict=True))["test accuracy at the end"]
+
+
+def test_a_long_logarithmic_axis_has_a_label_a_decade(tmp_path):
+    runs = load_all([str(play(tmp_path / "even", stride=5)), str(play(tmp_path / "uneven", policy="other"))])
+    axis = balance.deviation(seeds.settings(runs)).layout["yaxis"]
+    low, high = axis["range"]
+    ticks = sorted(np.log10(axis["tickvals"]))
+    inside = [tick for tick in ticks if low <= tick <= high]
+    assert min(np.diff(inside)) / (high - low) > 12 / 200  # pixels of a letter, of the axis of a chart
 
 
 def test_a_band_below_zero_is_left_where_values_are():
@@ -115,7 +134,7 @@ def test_a_report_takes_a_glob_of_names(tmp_path):
     done = aoi("report", "sw-*", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     text = Path(tmp_path, done.stdout.strip()).read_text()
-    assert all(f"sw-{seed}" in text for seed in (1, 2, 3)) and "other" not in text.split("<main")[1].split("</main")[0]
+    assert all(f"sw-{seed}" in text for seed in (1, 2, 3)) and "other</" not in text.split("<main")[1]
     assert aoi("report", "runs/sw-[12]", "sw-3", cwd=tmp_path).returncode == 0
     assert aoi("report", "odd-[1]", cwd=tmp_path).returncode == 0  # a name comes before a pattern
     missing = aoi("report", "nothing-*", cwd=tmp_path)

@@ -80,7 +80,7 @@ def test_the_wall_says_how_far_and_who(tmp_path):
 def test_runs_are_listed_with_their_state_and_lead_to_their_pages(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     client = TestClient(site.application(None))
-    assert "There is no run" in client.get("/list").text
+    assert "no run yet" in client.get("/list").text
     play(tmp_path / "runs" / "old one")
     time.sleep(0.02)
     play(tmp_path / "runs" / "new", status="failed", reason="the disk was full")
@@ -88,10 +88,10 @@ def test_runs_are_listed_with_their_state_and_lead_to_their_pages(tmp_path, monk
     (tmp_path / "runs" / ".current").symlink_to("new")  # as a cluster has it
     text = client.get("/list").text
     page = Words(text)
-    assert page.links == ["run/new/", "run/new/wall", "run/old%20one/", "run/old%20one/wall"]
-    assert "Failed: the disk was full" in page.words and "3 of 10 rounds" in page.words and "90.0 %" in page.words
+    assert page.links == ["compare", "run/new/", "run/new/wall", "run/old%20one/", "run/old%20one/wall"]
+    assert "Failed: the disk was full" in page.words and "3 of 10" in page.words and "90.0 %" in page.words
     assert text.count("<polyline") == 2
-    for link in page.links:
+    for link in page.links[1:]:
         assert client.get(f"/{link}").status_code == 200
     assert "3 of 10 rounds" in client.get("/run/old%20one/content").json()["main"]
     assert b"aoi_round 3.0" in client.get("/run/new/metrics").content
@@ -108,6 +108,8 @@ def test_only_runs_of_the_folder_are_opened(tmp_path, monkeypatch):
     for name in ("..%2F..%2Fsecret", "...", "nothing", str(tmp_path / "secret").replace("/", "%2F")):
         for view in ("", "content", "wall", "wall/content", "metrics"):
             assert client.get(f"/run/{name}/{view}").status_code in (404, 422), (name, view)
+        assert client.get(f"/compare?run=a&run={name}").status_code == 404
+    assert client.get("/compare").status_code == client.get("/compare?" + "run=a&" * 51).status_code == 422
 
 
 def test_a_run_that_goes_on_is_looked_at_anew_and_one_that_ended_is_not(tmp_path, monkeypatch):

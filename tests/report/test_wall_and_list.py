@@ -1,6 +1,7 @@
 """The wall and the list of runs in a real Chromium: on every width, in both themes, by keyboard."""
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -100,19 +101,54 @@ def test_the_list_by_keyboard(address: str, browser: Browser) -> None:
     shown = follow(browser, f"{address}/")
     assert shown.title() == "Runs – AoI-FL"
     order = []
-    for _ in range(4):
+    for _ in range(14):
         shown.keyboard.press("Tab")
-        order.append(shown.evaluate("document.activeElement.getAttribute('href')"))
-    assert order == [f"run/{LONG}/", f"run/{LONG}/wall", "run/gone/", "run/gone/wall"]
+        order.append(shown.evaluate("document.activeElement.dataset.at"))
+    keys = ("name", "policy", "data", "seed", "date", "state", "rounds", "value")
+    rows = [f"{part}-{name}" for name in (LONG, "gone") for part in ("tick", "run", "wall")]
+    assert order == [f"sort-{key}" for key in keys] + rows
     assert shown.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     assert shown.evaluate("document.activeElement.getBoundingClientRect().height") >= 24
-    before = shown.inner_text("main li")
-    until(shown, f"document.querySelector('main li').innerText !== {before!r}")  # a second has gone by
+    before = shown.inner_text("tbody tr")
+    until(shown, f"document.querySelector('tbody tr').innerText !== {before!r}")  # a second has gone by
     assert shown.evaluate("document.activeElement.getAttribute('href')") == "run/gone/wall"
     shown.keyboard.press("Enter")
     shown.wait_for_url("**/run/gone/wall")
     until(shown, "document.title === 'gone – AoI-FL'")
     assert shown.evaluate("faults") == []
+
+
+def test_the_list_is_sorted_and_ticked_runs_are_compared(address: str, browser: Browser) -> None:
+    shown = follow(browser, f"{address}/")
+    names = "[...document.querySelectorAll('tbody th')].map(head => head.dataset.sort)"
+    assert shown.evaluate(names) == [LONG, "gone", "broken", "done"]
+    for order in ([3, 9, 40, 137], [137, 40, 9, 3]):
+        shown.click("[data-at=sort-rounds]")
+        rounds = "[...document.querySelectorAll('[data-title=Rounds]')].map(cell => Number(cell.dataset.sort))"
+        assert shown.evaluate(rounds) == order
+    assert shown.locator("#compare").is_hidden()
+    for name in ("done", "broken"):
+        shown.check(f"input[value={name}]")
+    before = shown.inner_text("tbody tr")
+    until(shown, f"document.querySelector('tbody tr').innerText !== {before!r}")  # new content a second later
+    assert shown.evaluate(rounds) == [137, 40, 9, 3]
+    assert shown.locator("input:checked").count() == 2
+    shown.click("#compare")
+    until(shown, "document.querySelectorAll('.js-plotly-plot .main-svg').length >= 6")
+    assert shown.inner_text("h1") == "2 runs compared" and shown.evaluate("faults") == []
+    shown.context.close()
+
+
+def test_a_wall_names_its_axes_and_a_live_page_its_progress(address: str, browser: Browser) -> None:
+    shown = follow(browser, f"{address}/run/{LONG}/wall", width=1920)
+    texts = [shown.inner_text(f".axes .{part}") for part in ("least", "most", "first", "last")]
+    assert texts == ["10 %", "99 %", "round 1", "137"]
+    shown.context.close()
+    shown = follow(browser, f"{address}/run/{LONG}/")
+    until(shown, "document.querySelector('#progress progress').value === 137")
+    assert shown.evaluate("document.querySelector('#progress progress').max") == 400
+    assert re.fullmatch(r"137 of 400 rounds, 4 h 2\d min left", shown.inner_text("#progress span"))
+    shown.context.close()
 
 
 @pytest.mark.slow

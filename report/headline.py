@@ -1,0 +1,260 @@
+"""The answer of a page: a headline with a yardstick, and a table with one row a policy."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from aoi_fl.report import budget, measure
+from aoi_fl.report.in_time import InTime
+from aoi_fl.report.measure import ACCURACY, RMSE, Measure
+from aoi_fl.report.runs import Run
+from aoi_fl.report.seeds import LEAST_SEEDS, Setting, quantile
+from aoi_fl.science import objective
+from aoi_fl.server.observe import duration
+
+Table = tuple[list[str], list[list[str]]]
+_RANDOM = ("random", "RandomSelection")
+_EQUAL = 0.005  # accuracies that differ by less, a shift of half a point, count as the same
+
+
+def headline(settings: Sequence[Setting]) -> str:
+    """Return the answer of a page in one or two sentences; empty before the first round."""
+    begun = [setting for setting in settings if any(not run.empty for run in setting.runs)]
+    if not begun:
+        return ""
+    if any(setting.first.in_time for setting in begun):
+        return _clocked(begun)
+    if all(setting.first.budgeted for setting in begun):
+        return _budgeted(begun)
+    return _alone(begun[0]) if len(begun) == 1 else _compared(begun)
+
+
+def policies(settings: Sequence[Setting]) -> Table:
+    """Return a table with a row for each setting; columns without values are left out."""
+    columns = {
+        "policy": lambda one: "" if _kind(one.first) in one.name else _kind(one.first),
+        **(_MONEY if any(setting.first.budgeted for setting in settings) else {}),
+        **(_TIME if any(setting.first.in_time for setting in settings) else {}),
+        **_COLUMNS,
+    }
+    shown = {name: [show(setting) for setting in settings] for name, show in columns.items()}
+    kept = {name: cells for name, cells in shown.items() if any(cells)}
+    rows = [[setting.name, *(cells[i] for cells in kept.values())] for i, setting in enumerate(settings)]
+    return ["policy" if all(len(setting.runs) > 1 for setting in settings) else "run", *kept], rows
+
+
+def random_range(clients: int, per_round: float, rounds: int) -> tuple[int, int]:
+    """Return the least and the largest count of a client that random selection typically gives: medians over runs.
+
+    The counts are taken as independent and binomial.
+
+    Examples
+    --------
+    >>> random_range(100, 15, 60)
+    (3, 16)
+    """
+    from scipy.special import bdtr
+
+    counts = np.arange(rounds + 1)
+    below = np.asarray(bdtr(counts, rounds, min(per_round / clients, 1.0)))
+    least = int(np.argmax(1 - (1 - below) ** clients >= 0.5))
+    return least, int(np.argmax(below**clients >= 0.5))
+
+
+def _alone(setting: Setting) -> str:
+    run = setting.first
+    counts = _range(setting)
+    mean = run.measured.participation.mean
+    if _kind(run) in _RANDOM:
+        yardstick = f"an even load would be {_span(int(mean), int(np.ceil(mean)))} times"
+    else:
+        even = random_range(run.size, run.measured.round_mean, len(run.rounds))
+        yardstick = f"under random selection typically {_span(*even)} times"
+    return f"{_learned(setting)}Clients trained {_span(*counts)} times, {yardstick}."
+
+
+def _compared(settings: Sequence[Setting]) -> str:
+    rival = next((one for one in settings if _kind(one.first) in _RANDOM), None)
+    rival = rival or min(settings, key=_evenness)
+    best = max((one for one in settings if one is not rival), key=_evenness)
+    load = f"clients trained {_span(*_range(best))} times, under {rival.name} {_span(*_range(rival))} times"
+    load = f"under {best.name} {load}"
+    learned = _difference(best, rival)
+    return f"{learned}; {load}." if learned else f"{load[0].upper()}{load[1:]}."
+
+
+def _budgeted(settings: Sequence[Setting]) -> str:
+    best = min(settings, key=lambda one: _mean(one, _data_age) or np.inf)
+    parts = []
+    for setting in [best, *(one for one in settings if one is not best)][:2]:
+        spent, age = _mean(setting, _spent), _mean(setting, _data_age)
+        paid = f" {spent:.3g} of {setting.first.policy['budget']:g} a round;" if spent is not None else ""
+        verb = "Spent" if len(settings) == 1 else f"{setting.name} spent"
+        parts.append(f"{verb if paid else setting.name}{paid} data are {age or 0:.3g} rounds old on average")
+    above = _above(best)
+    bound = f" The weighted age is {above} above the best possible{_of(best, settings)}." if above else ""
+    return "; ".join(parts) + "." + bound
+
+
+def _clocked(settings: Sequence[Setting]) -> str:
+    parts = []
+    for setting in settings[:3]:
+        run = setting.first
+        if run.in_time is not None:
+            learned = _learned(setting).rstrip(". ")
+            when = f" {learned} after {duration(run.in_time.seconds)}." if learned else ""
+            parts.append(f"{_never(setting)} devices never took part{_of(setting, settings)}.{when}")
+    return " ".join(parts)
+
+
+def _of(setting: Setting, settings: Sequence[Setting]) -> str:
+    return f" under {setting.name}" if len(settings) > 1 else ""
+
+
+def _kind(run: Run) -> str:
+    return str(run.config.get("policy") or run.policy.get("kind") or "")
+
+
+def _span(least: int, most: int) -> str:
+    return str(least) if least == most else f"{least}–{most}"
+
+
+def _range(setting: Setting) -> tuple[int, int]:
+    counts = [run.measured.participation for run in setting.runs if not run.empty]
+    return min((c.min for c in counts), default=0), max((c.max for c in counts), default=0)
+
+
+def _evenness(setting: Setting) -> float:
+    return _mean(setting, lambda run: run.measured.participation.jain) or 0.0
+
+
+def _mean(setting: Setting, value: Callable[[Run], float | None]) -> float | None:
+    values = [found for run in setting.runs if not run.empty and (found := value(run)) is not None]
+    return float(np.mean(values)) if values else None
+
+
+def _ends(setting: Setting) -> tuple[Measure, dict[object, float]]:
+    """Return how a setting is judged, and the last value of each seed, as it is shown."""
+    judge = measure.judge(setting.first.rounds)
+    ends = {run.config.get("seed", i): judge.end(run) for i, run in enumerate(setting.runs)}
+    return judge, {seed: float(judge.scaled(np.array([end]))[0]) for seed, end in ends.items() if end is not None}
+
+
+def _learned(setting: Setting) -> str:
+    judge, ends = _ends(setting)
+    if not ends:
+        return ""
+    return f"{judge.title} {format(np.mean(list(ends.values())), '.1f' if judge.unit else '.4g')}{judge.unit}. "
+
+
+def _difference(best: Setting, rival: Setting) -> str:
+    """Return in words how the accuracies at the end differ, over paired seeds where there are enough."""
+    judge, mine = _ends(best)
+    _, theirs = _ends(rival)
+    seeds = sorted(mine.keys() & theirs.keys(), key=str)
+    if not mine or not theirs:
+        return ""
+    if len(seeds) < LEAST_SEEDS:
+        against = _learned(rival).removeprefix(f"{judge.title} ").rstrip(". ")
+        return f"{_learned(best).rstrip('. ')} with {best.name} and {against} with {rival.name}"
+    differences = np.array([mine[seed] - theirs[seed] for seed in seeds])
+    mean = float(differences.mean())
+    half = quantile(len(seeds)) * float(differences.std(ddof=1)) / np.sqrt(len(seeds))
+    equal = _EQUAL * judge.scale if judge.unit else _EQUAL
+    name = judge.name.removeprefix("test ")
+    unit = " points" if judge.unit else ""
+    if abs(mean) + half <= equal:
+        return f"Same {name}"
+    if abs(mean) <= half:
+        return f"No clear difference in {name} ({mean:+.2g} ± {half:.2g}{unit})".replace("-", "−")
+    return f"{name[0].upper()}{name[1:]} {abs(mean):.2g} ± {half:.2g}{unit} {'higher' if mean > 0 else 'lower'}"
+
+
+def _spent(run: Run) -> float | None:
+    spent = run.column("spent")
+    return float(np.nanmean(spent)) if np.isfinite(spent).any() else None
+
+
+def _data_age(run: Run) -> float | None:
+    return float(np.nanmean(run.ages())) if run.budgeted else None
+
+
+def _above(setting: Setting) -> str:
+    """Return by how much P2 is above its floor, in percent; of several seeds the mean."""
+
+    def share(run: Run) -> float | None:
+        known = budget.payments_and_sensitivities(run)
+        if known is None:
+            return None
+        floor = objective.lagrangian_floor(*known, float(run.policy["budget"]), len(run.rounds))
+        return float(budget.running_objective(run, known[1])[-1]) / floor - 1 if floor > 0 else None
+
+    mean = _mean(setting, share)
+    return "" if mean is None else f"{max(mean, 0):.1%}".replace("%", " %")
+
+
+def _status(setting: Setting) -> str:
+    states = dict.fromkeys(run.status for run in setting.runs)
+    return "" if list(states) == ["completed"] else ", ".join(states)
+
+
+def _result(wanted: Measure) -> Callable[[Setting], str]:
+    def cell(setting: Setting) -> str:
+        judge, ends = _ends(setting)
+        values = np.array(list(ends.values()))
+        if judge != wanted or not values.size:
+            return ""
+        half = quantile(values.size) * values.std(ddof=1) / np.sqrt(values.size) if values.size >= LEAST_SEEDS else None
+        mean = format(values.mean(), ".2f" if judge.unit else ".4g")
+        return f"{mean}{'' if half is None else f' ± {half:.2g}'}{judge.unit}"
+
+    return cell
+
+
+def _rounds(setting: Setting) -> str:
+    counts = [len(run.rounds) for run in setting.runs]
+    return _span(min(counts), max(counts))
+
+
+def _timed(value: Callable[[InTime], float], show: Callable[[InTime, float], str]) -> Callable[[Setting], str]:
+    """Return what shows the mean of a value over the seeds of a setting in simulated time."""
+
+    def cell(setting: Setting) -> str:
+        first = setting.first.in_time
+        mean = _mean(setting, lambda run: None if run.in_time is None else value(run.in_time))
+        return "" if first is None or mean is None else show(first, mean)
+
+    return cell
+
+
+def _formatted(value: Callable[[Run], float | None], form: str = ".3g") -> Callable[[Setting], str]:
+    def cell(setting: Setting) -> str:
+        mean = _mean(setting, value)
+        return "" if mean is None else format(mean, form)
+
+    return cell
+
+
+_MONEY: dict[str, Callable[[Setting], str]] = {
+    "spent a round": _formatted(_spent),
+    "budget a round": lambda setting: f"{setting.first.policy['budget']:g}" if setting.first.budgeted else "",
+    "mean age of data": _formatted(_data_age),
+    "weighted age above the bound": _above,
+}
+_never = _timed(lambda found: found.never, lambda found, mean: f"{mean:.0f} of {found.clients}")
+_TIME: dict[str, Callable[[Setting], str]] = {
+    "never took part": _never,
+    "simulated time": _timed(lambda found: found.seconds, lambda _, mean: duration(mean)),
+    "work in vain": _timed(lambda found: found.wasted_share, lambda _, mean: f"{100 * mean:.0f} %"),
+}
+_COLUMNS: dict[str, Callable[[Setting], str]] = {
+    "a client took part": lambda one: "" if all(run.empty for run in one.runs) else f"{_span(*_range(one))} times",
+    "evenness (1 is even)": _formatted(lambda run: run.measured.participation.jain, ".3f"),
+    "clients a round": _formatted(lambda run: run.measured.round_mean),
+    f"{ACCURACY.name} at the end": _result(ACCURACY),
+    f"{RMSE.name} at the end": _result(RMSE),
+    "rounds": _rounds,
+    "seconds a round": _formatted(lambda run: float(run.column("seconds").mean())),
+    "seeds": lambda setting: str(len(setting.runs)) if len(setting.runs) > 1 else "",
+    "state": _status,
+}
