@@ -1,17 +1,19 @@
-"""The import name of AoI-FL: its version, where its rooms lie, and the two apps by the names that Flower starts.
+"""The import name of AoI-FL: its version, where its rooms lie, its Python interface, and Flower's two apps.
+
+``aoi_fl.run(policy=…, **keys)`` runs a federation and ``aoi_fl.load(name)`` loads a recorded one; both return a ``Run``
+with the tables ``rounds``, ``participations`` and ``clients`` (:mod:`aoi_fl.api`).
 
 In a wheel the rooms (``aoi_fl.strategies``, ``aoi_fl.client``, …) lie in this folder. In a checkout, and in the bundle
 that Flower makes of one, this file is alone here and they are folders beside this one.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flwr.clientapp import ClientApp
-    from flwr.serverapp import ServerApp
+    from aoi_fl.api import Run, load, run
 
-__all__ = ["client_app", "server_app"]
+__all__ = ["Run", "client_app", "load", "run", "server_app"]
 __version__ = "0.3.0"
 
 _here = Path(__file__).resolve().parent
@@ -19,8 +21,8 @@ if not (_here / "science").is_dir():
     __path__.insert(0, str(_here.parent))
 
 
-def __getattr__(name: str) -> "ClientApp | ServerApp":
-    """Import an app when it is asked for.
+def __getattr__(name: str) -> Any:
+    """Import an app, or the Python interface, when it is asked for.
 
     Flower's simulation looks for the ClientApp while another thread imports the ServerApp. Its look takes no lock, and
     imports whatever the app's module lies in: with ``aoi_fl.client.app:app`` it met this module half imported, without
@@ -34,4 +36,8 @@ def __getattr__(name: str) -> "ClientApp | ServerApp":
         from aoi_fl.server.app import app as server_app
 
         return server_app
+    if name in ("Run", "load", "run"):
+        from aoi_fl import api
+
+        return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

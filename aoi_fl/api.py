@@ -1,0 +1,199 @@
+"""Runs from Python: start one, load one, and get its tables and charts.
+
+>>> import aoi_fl
+>>> run = aoi_fl.run(policy="markov-optimal", num_clients=20, clients_per_round=3)  # doctest: +SKIP
+>>> run.rounds[["round", "test_accuracy"]], run.plot_load()  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aoi_fl.science.errors import ConfigError, install
+
+if TYPE_CHECKING:
+    import pandas
+    import plotly.graph_objects  # type: ignore[import-untyped]
+
+    from aoi_fl.report.runs import Run as Recorded
+
+__all__ = ["Run", "load", "run"]
+
+
+def run(policy: str = "markov-optimal", *, workers: int = 1, quiet: bool = True, **keys: Any) -> Run:
+    """Run a federation of simulated clients on this machine.
+
+    Parameters
+    ----------
+    policy : selection policy
+    workers : processes in which clients train, 1 or more
+    quiet : whether the log shows errors only
+    keys : run keys, with ``_`` for ``-``: ``num_clients=20``, ``dataset="csv:patients.csv"``
+
+    Returns
+    -------
+    Run
+        The recorded run, whatever its status.
+
+    Raises
+    ------
+    ConfigError
+        A key or value is wrong; nothing has started.
+    """
+    from aoi_fl.engine.local_run import run_local
+    from aoi_fl.server.app import app as server_app
+    from aoi_fl.server.config import RunConfig
+    from aoi_fl.server.folder import run_folder
+    from aoi_fl.server.sources import settled
+
+    chosen = RunConfig.parse({"policy": policy, **{key.replace("_", "-"): value for key, value in keys.items()}})
+    values = settled(chosen.flat())
+    logger = logging.getLogger("flwr")
+    level = logger.level
+    logger.setLevel(logging.ERROR if quiet else logging.INFO)
+    try:
+        with run_folder(Path(str(values["runs-dir"])), chosen.run_name, chosen.policy, chosen.dataset) as folder:
+            values["run-name"] = folder.name
+            run_local(server_app, "aoi_fl.client.app:app", values, nodes=chosen.num_clients, workers=workers)
+    finally:
+        logger.setLevel(level)
+    return Run(folder)
+
+
+def load(name: str | Path) -> Run:
+    """Load a recorded run by its folder or by its name under ``runs``.
+
+    Raises
+    ------
+    ConfigError
+        There is no such run, or its ledger cannot be read.
+    """
+    from aoi_fl.report.runs import find
+
+    loaded = Run(find(str(name)))
+    loaded.recorded  # noqa: B018, a damaged ledger is named now
+    return loaded
+
+
+@dataclass(frozen=True)
+class Run:
+    """A recorded run: its configuration, its numbers, its tables and its charts.
+
+    Attributes
+    ----------
+    folder : of the run, with its ledger
+    """
+
+    folder: Path
+
+    @cached_property
+    def recorded(self) -> Recorded:
+        """The run as arrays, read once."""
+        from aoi_fl.report.runs import load as read
+
+        return read(self.folder, self.folder.name)
+
+    @property
+    def name(self) -> str:
+        """The name of the run."""
+        return self.folder.name
+
+    @property
+    def status(self) -> str:
+        """``completed``, ``running``, ``interrupted``, ``stopped`` or ``failed``."""
+        return self.recorded.status
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """Every run key with its value."""
+        return self.recorded.config
+
+    @property
+    def numbers(self) -> Mapping[str, Any]:
+        """Key numbers, as ``aoi report --json`` prints them; None stands for what was not measured."""
+        from aoi_fl.report.tables import numbers
+
+        return numbers(self.recorded)
+
+    @property
+    def rounds(self) -> pandas.DataFrame:
+        """One row a round: participants, losses, accuracy, seconds, …."""
+        return self._frame("rounds")
+
+    @property
+    def participations(self) -> pandas.DataFrame:
+        """One row for each client in each round in which it trained, declined or was dropped."""
+        return self._frame("participations")
+
+    @property
+    def clients(self) -> pandas.DataFrame:
+        """One row a client: number, name, examples, …."""
+        return self._frame("clients")
+
+    def plot_accuracy(self, *others: Run) -> plotly.graph_objects.Figure:
+        """Plot the test accuracy, or RMSE, over the rounds, beside that of other runs."""
+        from aoi_fl.report.measure import judge
+
+        return self._plot(f"test-{judge(self.recorded.rounds).field}", *others)
+
+    def plot_loss(self, *others: Run) -> plotly.graph_objects.Figure:
+        """Plot the test loss over the rounds, beside that of other runs."""
+        return self._plot("test-loss", *others)
+
+    def plot_load(self, *others: Run) -> plotly.graph_objects.Figure:
+        """Plot how often each client took part, beside other runs."""
+        return self._plot("counts", *others)
+
+    def plot_intervals(self, *others: Run) -> plotly.graph_objects.Figure:
+        """Plot the distribution of the rounds between two participations, beside its theory and other runs."""
+        return self._plot("intervals", *others)
+
+    def plot_participations(self) -> plotly.graph_objects.Figure:
+        """Plot which client took part in which round."""
+        return self._plot("participation-0")
+
+    def _frame(self, table: str) -> pandas.DataFrame:
+        try:
+            import pandas
+        except ImportError as error:
+            raise ConfigError("pandas", None, "installed for DataFrames", f"Install it: {install('data')}.") from error
+        return pandas.DataFrame(getattr(self.recorded, table)).dropna(axis=1, how="all")
+
+    def _plot(self, name: str, *others: Run) -> plotly.graph_objects.Figure:
+        try:
+            import plotly.graph_objects
+        except ImportError as error:
+            raise ConfigError("plotly", None, "installed for charts", f"Install it: {install('sim')}.") from error
+        from aoi_fl.report.figures import figures
+
+        charts = {chart.name: chart for chart in figures([self.recorded, *(other.recorded for other in others)])}
+        if name not in charts:
+            raise ConfigError("chart", name, tuple(charts), "This run has nothing to plot there. Choose one of these.")
+        chart, palette = charts[name], _palette()
+        layout = chart.layout | {"title": {"text": chart.title}, "margin": {"t": 48}, "showlegend": bool(others)}
+        return plotly.graph_objects.Figure(_coloured(chart.data, palette), _coloured(layout, palette))
+
+
+def _palette() -> Mapping[str, str]:
+    """Return the colours of the light theme of the pages, by the names that charts use."""
+    from aoi_fl.report.template import fill
+
+    rules = re.search(r":root, \.paper \{(.*?)\}", fill("style.css"), re.DOTALL)
+    assert rules is not None
+    return dict(re.findall(r"(--\w+): (#\w+);", rules[1]))
+
+
+def _coloured(value: Any, palette: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return palette.get(value, value)
+    if isinstance(value, list):
+        return [_coloured(item, palette) for item in value]
+    if isinstance(value, dict):
+        return {key: _coloured(item, palette) for key, item in value.items() if key != "meta"}
+    return value

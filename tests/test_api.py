@@ -1,0 +1,76 @@
+"""The Python interface against the ledger, and the notebook of the docs, executed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import aoi_fl
+from aoi_fl.server.ledger import read
+from tests.refusals import refused
+
+NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebook.ipynb"
+KEYS = {"num_clients": 4, "clients_per_round": 2, "num_server_rounds": 3, "model": "lr", "local_epochs": 1}
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("api"))
+        yield aoi_fl.run("random", run_name="r", seed=3, **KEYS)
+
+
+def test_tables_of_a_run_are_its_ledgers(played):
+    ledger = played.folder / "ledger.sqlite"
+    assert (played.name, played.status, played.config["seed"]) == ("r", "completed", 3)
+    for table in ("rounds", "participations", "clients"):
+        rows, frame = read(ledger, table), getattr(played, table)
+        assert len(frame) == len(rows) > 0
+        for name in frame:
+            assert frame[name].tolist() == [row[name] for row in rows], name
+    assert played.numbers["test_accuracy"] == read(ledger, "rounds")[-1]["test_accuracy"]
+
+
+def test_plots_show_the_runs_numbers(played):
+    loaded = aoi_fl.load("r")
+    figure = loaded.plot_accuracy()
+    assert list(figure.data[0].y)[1:] == pytest.approx((100 * played.rounds["test_accuracy"]).tolist(), rel=1e-5)
+    assert figure.data[0].line.color.startswith("#")
+    assert len(played.plot_accuracy(loaded).data) >= 1
+    for plot in (loaded.plot_loss, loaded.plot_load, loaded.plot_intervals, loaded.plot_participations):
+        assert plot().data
+
+
+def test_a_wrong_key_or_name_never_starts(played, tmp_path):
+    with refused("num-clients", -1):
+        aoi_fl.run(num_clients=-1)
+    with refused("nosuch"):
+        aoi_fl.run(nosuch=1)
+    with refused("run"):
+        aoi_fl.load(tmp_path / "nothing")
+
+
+def test_a_missing_extra_is_named(played, monkeypatch):
+    for module, read_it in (("pandas", lambda: played.rounds), ("plotly.graph_objects", played.plot_loss)):
+        monkeypatch.setitem(sys.modules, module, None)
+        with refused(module.partition(".")[0]):
+            read_it()
+
+
+def test_importing_the_package_imports_no_room():
+    code = "import sys, aoi_fl; print(sorted(m for m in sys.modules if m.split('.')[0] in ('aoi_fl', 'flwr', 'torch')))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "['aoi_fl']"
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_from_top_to_bottom(tmp_path):
+    import nbclient
+    import nbformat
+
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": tmp_path}}).execute()
+    outputs = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(outputs[1:]) and "completed" in json.dumps(outputs[0])
+    assert sum("application/vnd.plotly.v1+json" in out.get("data", {}) for each in outputs for out in each) == 3

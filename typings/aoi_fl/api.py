@@ -1,0 +1,1 @@
+../../aoi_fl/api.py
