@@ -27,13 +27,16 @@ _TEXTS = ("ladder", "profile")  # functions of a benchmark's module that make a 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmarks named, or all but those that want naming; return 1 if a number was missed or one failed."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] == ["fleet"] and len(given) > 1 and given[1] not in ("--resume", "--page", "--data"):
+        return int(importlib.import_module("benchmarks.fleet.__main__").main(given[1:]))
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     what = f"any of {', '.join(NAMES + BY_NAME)}; all but {', '.join(BY_NAME)} if none"
     parser.add_argument("names", nargs="*", metavar="NAME", help=what)
     parser.add_argument("--resume", action="store_true", help="measure no part again that this commit's results hold")
     parser.add_argument("--page", action="store_true", help="measure nothing: write the page from the stored results")
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="the folder that holds MNIST, if any")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     if unknown := sorted(set(options.names) - {*NAMES, *BY_NAME}):
         parser.error(f"there is no benchmark {', '.join(unknown)}: choose from {', '.join(NAMES + BY_NAME)}")
     RESULTS.mkdir(parents=True, exist_ok=True)

@@ -11,12 +11,14 @@ from flwr.serverapp.strategy import FedAvg
 
 from aoi_fl.client.state import written_together
 from aoi_fl.engine.local import LocalGrid
+from aoi_fl.protocol.packing import pack, unpack
 from aoi_fl.strategies import RandomSelection, RoundOptions
 from aoi_fl.strategies.aggregation.mean import RunningMean
 from aoi_fl.strategies.validation import read_update
 from benchmarks.base import Row, Times, alternate, peak_memory, ratio_row
 from benchmarks.echo import ADD, client_app
 from benchmarks.engines import PARAMETERS, model
+from benchmarks.fleet.models import record
 
 CLIENTS, ROUNDS, REPEATS = 15, 3, 5
 SUMS = 25  # repeats of what takes milliseconds
@@ -51,6 +53,18 @@ def memory_speed() -> Row:
     )
 
 
+def packing() -> Row:
+    """Pack a ResNet-18 for its way and unpack it, against one copy of as many bytes."""
+    content = RecordDict({"arrays": record("resnet18")})
+    whole = b"".join(array.data for array in content["arrays"].values())
+    return ratio_row(
+        f"packing and unpacking a ResNet-18, 122 arrays, {len(whole) / 1e6:.0f} MB",
+        "one copy of as many bytes",
+        3,
+        *alternate(lambda: unpack(pack(content)), lambda: bytearray(whole), repeats=SUMS),
+    )
+
+
 def play(by_flower: bool) -> None:
     """Play rounds in which every client hands back arrays of its own."""
     with tempfile.TemporaryDirectory() as folder, written_together() as write:
@@ -74,6 +88,7 @@ def held(by_flower: bool) -> float:
 def run(data: Path) -> Iterator[Row]:
     """Measure the sum; then both aggregations in turns, and the memory of each in a process of its own."""
     yield memory_speed()
+    yield packing()
     theirs, ours = alternate(lambda: play(True), lambda: play(False), repeats=REPEATS)
     a_round = [Times([s / ROUNDS for s in t.wall], [s / ROUNDS for s in t.cpu]) for t in (theirs, ours)]
     yield ratio_row(

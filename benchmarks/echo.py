@@ -1,13 +1,17 @@
 """Clients that hand the model back, as it came or changed: what is left is what engine, wire and aggregation cost."""
 
+from typing import Any
+
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from numpy.typing import NDArray
 
 from aoi_fl.client import ClientApp
 from aoi_fl.protocol import ParticipationRequest
 
 client_app = ClientApp()
 ADD = "add"
+OWN = "own"  # adds a client's own number, since a SuperLink stores equal arrays of two clients only once
 
 
 @client_app.introduce()
@@ -24,8 +28,14 @@ def train(message: Message, context: Context) -> Message:
         add = np.float32(config[ADD])
         arrays = ArrayRecord({name: Array(array.numpy() + add) for name, array in arrays.items()})
     partition = int(context.node_config["partition-id"])
+    if config.get(OWN):
+        arrays = ArrayRecord({name: Array(_shifted(array.numpy(), partition)) for name, array in arrays.items()})
     metrics = MetricRecord({"num-examples": 1, "loss": 1.0, "partition": partition})
     return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
+
+
+def _shifted(values: NDArray[Any], number: int) -> NDArray[Any]:
+    return np.asarray(values + np.asarray(number + 1, values.dtype))
 
 
 def adding(number: float) -> dict[str, ConfigRecord]:

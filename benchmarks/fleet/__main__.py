@@ -1,24 +1,53 @@
-"""``python -m benchmarks.fleet``: play one fleet and print what it took, as JSON."""
+"""``python -m benchmarks fleet --clients N``: play one fleet and print a table of what it took."""
 
 import argparse
 import json
+import os
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
+from typing import Any
 
+from benchmarks.fleet.link import PROGRAMS
+from benchmarks.fleet.models import MODELS
 from benchmarks.fleet.play import play
-from benchmarks.fleet.scenario import Scenario
+from benchmarks.fleet.scenario import Played, Scenario
+
+_CHOICES: dict[str, list[str]] = {"server": [*PROGRAMS], "model": [*MODELS], "packing": ["auto", "none"]}
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Read the scenario from the command line, and play it."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.fleet", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks fleet", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print all that was measured")
     for each in fields(Scenario):
         name = "--" + each.name.replace("_", "-")
         if each.type is bool:
             parser.add_argument(name, action="store_true")
-        else:
-            parser.add_argument(name, type=each.type, default=each.default, required=each.default is MISSING)
-    print(json.dumps(play(Scenario(**vars(parser.parse_args()))).as_dict(), indent=1))
+            continue
+        about: dict[str, Any] = {"type": each.type, "choices": _CHOICES.get(each.name)}
+        parser.add_argument(name, **about, default=each.default, required=each.default is MISSING)
+    given = vars(parser.parse_args(arguments))
+    whole = given.pop("json")
+    played = play(Scenario(**given))
+    print(json.dumps(played.as_dict(), indent=1) if whole else table([played]))
+    return int(not played.complete)
+
+
+def table(plays: Sequence[Played]) -> str:
+    """Return a table with a line for each play."""
+    lines = [
+        "| SuperLink | model | packing | clients | CPU of a newcomer | of a training client | calls of it | a round |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for found in plays:
+        told = found.scenario
+        rounds = f"{sum(found.rounds) / len(found.rounds):.1f} s" if found.rounds else "–"
+        lines.append(
+            f"| {told.server} | {told.model} | {told.packing} | {told.clients}, k = {told.per_round} "
+            f"| {found.newcomer_cpu:.1f} ms | {found.client_cpu:.1f} ms | {found.client_calls:.0f} | {rounds} |"
+        )
+    return "\n".join([*lines, "", f"Load of this machine: {os.getloadavg()[0]:.1f}."])
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

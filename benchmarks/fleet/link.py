@@ -20,6 +20,7 @@ from benchmarks.processes import Programs, programs
 APP = ROOT / "benchmarks" / "apps" / "exchange"
 _START = 240.0  # seconds until a SuperLink listens
 _HOST = "127.0.0.1"
+PROGRAMS = {"ours": (sys.executable, "-m", "aoi_fl.docker.superlink"), "stock": ("flower-superlink",)}
 
 
 class SuperLink:
@@ -31,7 +32,8 @@ class SuperLink:
     peak : the most memory, in MiB, that a process of the SuperLink's held
     """
 
-    def __init__(self, running: Programs) -> None:
+    def __init__(self, running: Programs, server: str = "ours") -> None:
+        self._command = PROGRAMS[server]
         make_all(running.folder)
         self._running, self.folder, self.environment = running, running.folder, running.environment
         self.addresses = Addresses.free()
@@ -97,7 +99,7 @@ class SuperLink:
             )
         ]
         process = self._running.start(
-            sys.executable, "-m", "aoi_fl.docker.superlink", *tls,
+            *self._command, *tls,
             f"--superexec-auth-secret-file={root / 'superexec' / 'secret'}", "--enable-supernode-auth",
             "--isolation=process", "--disable-runtime-dependency-installation", f"--database={root / 'superlink.db'}",
             *self.addresses.of_superlink(),
@@ -108,10 +110,10 @@ class SuperLink:
 
 
 @contextmanager
-def superlink() -> Iterator[SuperLink]:
-    """Yield a SuperLink that ends with the block, and all that it has started, however far that came."""
+def superlink(server: str = "ours") -> Iterator[SuperLink]:
+    """Yield a SuperLink, ours or stock, that ends with the block, and all that it has started."""
     with programs(GRPC_ENABLE_FORK_SUPPORT="0") as running:
-        yield SuperLink(running)
+        yield SuperLink(running, server)
 
 
 def register(control: ControlApi, public_keys: Sequence[bytes]) -> None:

@@ -21,6 +21,7 @@ from benchmarks.fleet.scenario import Played, Scenario
 
 _CHANNELS = 16
 _IDLE = frozenset({"PullMessages", "SendNodeHeartbeat"})  # what is called while there is nothing to do, too
+_LOOKS = _IDLE | {"GetNodes", "SendTaskHeartbeat"}
 _AT_ONCE = 64  # nodes that connect at a time, so that those that are many do not all wait on one another
 _START = 600.0  # seconds until the ServerApp says that it begins: on a busy machine its imports take their time
 _LINGERS = 4  # rounds that are over before a node which lingers has trained for the first of them
@@ -45,7 +46,7 @@ def play(scenario: Scenario) -> Played:
 
     States of clients are kept in memory: in a fleet every device has a disk of its own.
     """
-    with superlink() as link, written_together():
+    with superlink(scenario.server) as link, written_together():
         return asyncio.run(Play(scenario, link).run())
 
 
@@ -77,7 +78,7 @@ class Play:
             "what": "fleet", "clients": self.scenario.clients, "per-round": self.scenario.per_round,
             "wire": self.scenario.wire, "rounds": self.scenario.all_rounds, "out": str(self._notes),
             "timeout": self.scenario.timeout, "round-seconds": self.scenario.round_seconds,
-            "late-rounds": self.scenario.late_rounds,
+            "late-rounds": self.scenario.late_rounds, "model": self.scenario.model, "packing": self.scenario.packing,
             "former": self.scenario.behaviour == "former", "least": self.scenario.joining or self.scenario.clients,
         }  # fmt: skip
         told = " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())
@@ -203,6 +204,9 @@ class Play:
         for kill in found.kills.values():
             mark = rounds.get(int(kill["round"]))
             kill["seconds"] = float("nan") if mark is None else float(mark.line["seconds"])
+        met = [mark for mark in self._marks if "met" in mark.line]
+        if newcomers := sum(int(mark.line["met"]) for mark in met):
+            found.newcomer_cpu = 1000 * (met[-1].superlink - begun.superlink) / newcomers
         if not quiet:
             return
         found.first = quiet[0].time - begun.time
@@ -218,4 +222,8 @@ class Play:
         found.superlink_cpu = (after.superlink - before.superlink) / seconds
         found.serverapp_cpu = (float(after.line["cpu"]) - float(before.line["cpu"])) / seconds
         found.own_cpu = (after.own - before.own) / seconds
+        if trained := sum(int(m.line["trained"]) for m in quiet[1:]):
+            found.client_cpu = 1000 * (after.superlink - before.superlink) / trained
+            asked = Counter(after.line["calls"]) - Counter(before.line["calls"]) + calls
+            found.client_calls = 1 + sum(n for kind, n in asked.items() if kind not in _LOOKS) / trained
         found.bytes = (after.bytes - before.bytes) / (len(quiet) - 1)

@@ -25,6 +25,9 @@ class Scenario:
     late_rounds : as the run key
     joining : how many nodes are there when the first round begins, and join in the time of a round, one after another;
         the quiet rounds are then those after all have been asked. 0: all are there
+    server : the SuperLink's program: "ours", or "stock", Flower's own
+    model : one of :mod:`benchmarks.fleet.models`
+    packing : as the run key
     """
 
     clients: int
@@ -40,6 +43,9 @@ class Scenario:
     lingering: int = 0
     late_rounds: int = 0
     joining: int = 0
+    server: str = "ours"
+    model: str = "handback"
+    packing: str = "auto"
 
     @property
     def all_rounds(self) -> int:
@@ -65,6 +71,9 @@ class Played:
     bytes : a round, in the same rounds
     late : replies that missed their deadline; lost : those that were uploaded, and count nowhere
     failed : calls that were refused or broken off, messages that could not be fetched or answered among them
+    newcomer_cpu : milliseconds of the SuperLink's processor for a newcomer, until all are known
+    client_cpu : the same for a training client, in the quiet rounds after the first, looks and heartbeats included
+    client_calls : of a training client and of the ServerApp for it, in the same rounds, looks for nothing left out
     kills : seconds of the round in which each was, and what was seen
     complete : whether all rounds were played in time; unfinished : seconds of the round in which the time was up
     """
@@ -87,6 +96,9 @@ class Played:
     lost: int = 0
     failed: int = 0
     trained: int = 0
+    newcomer_cpu: float = 0.0
+    client_cpu: float = 0.0
+    client_calls: float = 0.0
     kills: dict[str, dict[str, float]] = field(default_factory=dict)
     complete: bool = False
     unfinished: float = 0.0

@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from aoi_fl.strategies import MarkovParticipation, RoundOptions, exchange
 from aoi_fl.strategies.records import ClientRecord, RoundRecord, State
 from aoi_fl.strategies.round_timer import RoundTimer
 from benchmarks.base import peak_memory
-from benchmarks.engines import model
+from benchmarks.echo import OWN
+from benchmarks.fleet.models import record
 
 FLEET = "fleet"
-PARAMETERS = 10_000
 _JOIN = 300.0  # seconds, at most, until everybody is there, and for the first answers
 _EACH = 0.2  # seconds more for the answers to a question, for each client that is asked at once, in the first round
 
@@ -26,6 +27,7 @@ class Notes:
 
     def __init__(self, path: Path) -> None:
         self._path, self._waited = path, 0.0
+        self.calls: Counter[str] = Counter()
 
     def sleep(self, seconds: float) -> None:
         """Wait for the time at which a round may begin, which is no part of what the round takes."""
@@ -34,7 +36,7 @@ class Notes:
 
     def write(self, **said: Any) -> None:
         """Add a line: what is said, when, and what this process has used."""
-        line = {**said, "time": time.time(), "cpu": time.process_time(), "peak": peak_memory()}
+        line = {**said, "time": time.time(), "cpu": time.process_time(), "peak": peak_memory(), "calls": self.calls}
         with open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
@@ -51,6 +53,20 @@ class Notes:
         self.write(**counts, outcomes={p.name: p.outcome for p in record.participations}, rounds_late=late)
 
 
+def count_calls(grid: Any, counts: Counter[str]) -> None:
+    """Count the calls of a grid over gRPC by name."""
+
+    def counting(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*of: Any, **more: Any) -> Any:
+            counts[name] += 1
+            return call(*of, **more)
+
+        return counted
+
+    for name, call in vars(grid._stub).items():
+        setattr(grid._stub, name, counting(name, call))
+
+
 def play(grid: Grid, config: Mapping[str, Any]) -> None:
     """Play the rounds that the configuration asks for, and write notes to the file that it names."""
     notes = Notes(Path(config["out"]))
@@ -62,15 +78,19 @@ def play(grid: Grid, config: Mapping[str, Any]) -> None:
         train_timeout=float(config["timeout"]),
         evaluate_clients=0,
         late_rounds=int(config["late-rounds"]),
+        packing=str(config["packing"]),
         min_clients=int(config["least"]) or None,
     )
     n, k = int(config["clients"]), int(config["per-round"])
     wire, seconds = str(config["wire"]), float(config["round-seconds"])
-    strategy = MarkovParticipation.optimal(n, k, wire=wire, options=options, observer=notes)
+    strategy = MarkovParticipation.optimal(
+        n, k, wire=wire, options=options, observer=notes, configure=lambda round_: {OWN: True}
+    )
     strategy._pace = RoundTimer(seconds, sleep=notes.sleep)
     if config["former"]:
         exchange.batched = lambda grid: False
         exchange.send = lambda grid, messages, large: set(grid.push_messages(messages))
+    count_calls(grid, notes.calls)
     notes.write(begun=True)
-    strategy.start(grid, model(PARAMETERS), int(config["rounds"]))
+    strategy.start(grid, record(str(config["model"])), int(config["rounds"]))
     notes.write(ended=True)
