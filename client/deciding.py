@@ -74,7 +74,7 @@ class ByStride:
 
     def __init__(self, ask: ParticipationRequest, seed: int, number: int) -> None:
         phase = uniform(seed, 0, PHASE, number) if ask.phase is None else ask.phase
-        self._stride = ClientStride(ask.rate or 0.0, phase, ask.jitter or 0.0, seed, number, ask.shift or 0.0)
+        self._stride = _stride(ask.rate or 0.0, phase, ask.jitter or 0.0, seed, number, ask.shift or 0.0)
 
     def newcomer(self, round_: int) -> ClientAge:
         """Return the clock of a client that has always been there."""
@@ -97,6 +97,9 @@ class ByStride:
     def after(self, turn: int | None, round_: int, forced: bool) -> int | None:
         """Count a participation; a forced one makes up for none."""
         return None if turn is None else max(self._stride.count(round_), turn if forced else turn + 1)
+
+
+_stride = lru_cache(maxsize=4096)(ClientStride)  # a process that holds many clients comes back to each of them
 
 
 class ByOwnRule:

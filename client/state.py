@@ -248,7 +248,7 @@ def checked_name(what: str, name: str) -> str:
 
 def _encode(state: ClientState) -> bytes:
     body = {"version": VERSION, **asdict(state)}
-    return json.dumps({**body, "checksum": _checksum(body)}, indent=1).encode()
+    return json.dumps({**body, "checksum": _checksum(body)}).encode()
 
 
 def _decode(blob: bytes) -> ClientState:

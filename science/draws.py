@@ -9,15 +9,27 @@ import hashlib
 from functools import lru_cache
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
 _LANES = 4  # Philox yields four 64-bit words for each step of its counter
 _BLOCK = 256  # numbers drawn when one is asked for; a multiple of the lanes
 
 
+class _Key(ISeedSequence):
+    """A key of Philox as NumPy's seed: the same bits as ``Philox(key=…)``, which reads entropy that it does not use."""
+
+    def __init__(self, digest: bytes) -> None:
+        self._words = np.frombuffer(digest, dtype="<u8")
+
+    def generate_state(self, n_words: int, dtype: object = np.uint64) -> NDArray[np.uint64]:
+        """Return the two words of the key."""
+        return self._words
+
+
 def _philox(seed: int, round_: int, purpose: str) -> np.random.Philox:
     digest = hashlib.blake2b(f"{seed}/{round_}/{purpose}".encode(), digest_size=16).digest()
-    return np.random.Philox(key=np.frombuffer(digest, dtype="<u8"))
+    return np.random.Philox(_Key(digest))
 
 
 def generator(seed: int, round_: int, purpose: str) -> np.random.Generator:

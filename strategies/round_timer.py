@@ -55,6 +55,7 @@ class RoundTimer:
         self._least, self._clock, self._sleep = float(seconds), clock, sleep
         self._last: float | None = None
         self._lengths: deque[float] = deque(maxlen=_REMEMBERED)
+        self._typical = 0.0  # the quantile of the lengths: every message asks for it
         self._said = False
 
     def begin(self, meanwhile: Callable[[], object] = lambda: None) -> None:
@@ -67,6 +68,7 @@ class RoundTimer:
                     meanwhile()
                 now = self._clock()
             self._lengths.append(now - self._last)
+            self._typical = float(np.quantile(self._lengths, _SHARE))
             self._check()
         self._last = now
 
@@ -75,7 +77,7 @@ class RoundTimer:
         """What a round takes at least, by those that were seen; None as long as too few were and none is set."""
         if len(self._lengths) < _ENOUGH:
             return self._least or None
-        return max(self._least, float(np.quantile(self._lengths, _SHARE)))
+        return max(self._least, self._typical)
 
     def _check(self) -> None:
         """Say once that rounds take longer than what was set, if most of them do."""
