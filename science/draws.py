@@ -7,6 +7,7 @@ twice gives the same answer.
 
 import hashlib
 from functools import lru_cache
+from typing import cast
 
 import numpy as np
 from numpy.random.bit_generator import ISeedSequence
@@ -29,7 +30,7 @@ class _Key(ISeedSequence):
 
 def _philox(seed: int, round_: int, purpose: str) -> np.random.Philox:
     digest = hashlib.blake2b(f"{seed}/{round_}/{purpose}".encode(), digest_size=16).digest()
-    return np.random.Philox(_Key(digest))
+    return np.random.Philox(cast(np.random.SeedSequence, _Key(digest)))
 
 
 def generator(seed: int, round_: int, purpose: str) -> np.random.Generator:

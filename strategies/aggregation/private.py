@@ -155,21 +155,22 @@ class Privacy:
 
 
 class NoiseKey:
-    """The secret of a run's noise, and of which sum each round's noise was used for.
+    """The secret of a run's noise, the terms that it was made for, and which sum each round's noise was used for.
 
     Parameters
     ----------
     path : a file that only its owner can read; None: the secret is gone with the process
+    terms : what the noise depends on beside the key
     resumed : whether it must be there already
 
     Raises
     ------
     ResumeError
-        A run that goes on has no such file: with another key its noise would no longer cancel.
+        A run that goes on has no such file, or other terms: its noise would no longer cancel, or the account be wrong.
     """
 
-    def __init__(self, path: Path | None, resumed: bool) -> None:
-        self._path = path
+    def __init__(self, path: Path | None, terms: Mapping[str, float], resumed: bool) -> None:
+        self._path, self._terms = path, terms
         self._used: dict[str, str] = {}
         if not resumed:
             self.key = secrets.token_bytes(KEY_BYTES)
@@ -183,6 +184,11 @@ class NoiseKey:
                 f"the noise key {path} of a private run cannot be read ({type(error).__name__}): bring it back from a "
                 "copy, or start the run anew"
             ) from error
+        for name, value in kept.get("terms", {}).items():
+            if value != terms.get(name):
+                raise ResumeError(
+                    f"the private run began with {name} {value}, not {terms.get(name)}: give {value} again"
+                )
 
     def may_use(self, round_: int, digest: str) -> bool:
         """Return whether a round's noise may go with this sum, and write down that it does."""
@@ -193,7 +199,8 @@ class NoiseKey:
 
     def _keep(self) -> None:
         if self._path is not None:
-            write_whole(self._path, json.dumps({"key": self.key.hex(), "used": self._used}).encode(), mode=0o600)
+            kept = {"key": self.key.hex(), "terms": self._terms, "used": self._used}
+            write_whole(self._path, json.dumps(kept).encode(), mode=0o600)
 
 
 class ByPrivateMean:
@@ -211,7 +218,8 @@ class ByPrivateMean:
 
     def __init__(self, spec: PrivateMean, inner: Aggregation, options: RoundOptions, resumed: bool) -> None:
         self._spec, self._inner, self._options = spec, inner, options
-        self._key = NoiseKey(spec.secret, resumed)
+        terms = {key: getattr(spec, key) for key in ("rounds", "bands", "clip", "noise_multiplier", "momentum")}
+        self._key = NoiseKey(spec.secret, terms, resumed)
         self._noise: CorrelatedNoise | None = None
         self._account: Account | None = None
         self._round, self._model = 0, ArrayRecord()

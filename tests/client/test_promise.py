@@ -4,16 +4,20 @@ import itertools
 import math
 import random
 
+import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 
-from aoi_fl.client import ClientApp
+from aoi_fl.client import ClientApp, deciding
 from aoi_fl.client.device import history, rules
 from aoi_fl.client.identity import identity
-from aoi_fl.client.state import StateFile
+from aoi_fl.client.state import StateFile, written_together
 from aoi_fl.flower.messages import send
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
+from aoi_fl.science import strides
 from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.privacy.bounds import bounds
+from aoi_fl.science.systematic import SystematicPolicy
 from tests.refusals import refused
 
 B, ROUNDS = 5, 40
@@ -32,6 +36,11 @@ class Hostile:
         @self.app.train()
         def train(message, context):
             return Message(RecordDict({"metrics": MetricRecord({"num-examples": 5})}), reply_to=message)
+
+    @property
+    def file(self):
+        who = identity(self.context, "r")
+        return StateFile(who.state_dir, who.name)
 
     @property
     def context(self):
@@ -103,16 +112,14 @@ def test_the_promise_survives_a_restart_of_the_client(server, tmp_path):
 
 def test_a_client_that_lost_its_state_refuses_for_b_rounds(server, tmp_path):
     assert server.train(8)[0]
-    who = identity(server.context, "r")
-    StateFile(who.state_dir, who.name).path.unlink()
+    server.file.path.unlink()
     blank = Hostile(tmp_path)
     assert [round_ for round_ in range(9, 9 + 2 * B) if blank.train(round_)[0]] == [8 + B, 8 + 2 * B]
 
 
 def test_a_damaged_state_counts_as_lost(server, tmp_path):
     assert server.train(8)[0]
-    who = identity(server.context, "r")
-    StateFile(who.state_dir, who.name).path.write_text("{")
+    server.file.path.write_text("{")
     assert not Hostile(tmp_path).train(9)[0]
 
 
@@ -153,3 +160,72 @@ def test_refusals_are_recorded_on_the_device(server):
 def test_an_owners_rule_that_is_no_number_of_rounds_is_refused(value):
     with refused("min-separation"):
         rules.Rules.read({"min-separation": value})
+
+
+def paths():
+    """Yield a function that chooses from a sequence, once for each sequence of choices, in depth-first order."""
+    taken, widths = [], []
+    while True:
+        at = itertools.count()
+
+        def choose(options, at=at):
+            if (i := next(at)) == len(taken):
+                taken.append(0)
+                widths.append(len(options))
+            return options[taken[i]]
+
+        yield choose
+        while taken and taken[-1] + 1 == widths[-1]:
+            taken.pop()
+            widths.pop()
+        if not taken:
+            return
+        taken[-1] += 1
+
+
+LAW = MarkovPolicy.optimal(5, 2, 4)  # p = 0, 1/2, 1
+PHASES = [0.0, 0.2, 0.4, 0.6, 0.8]
+# Uniform numbers with every outcome: the ages 0, 1 and 2 of a newcomer, both sides of a coin, no delay and the longest.
+OUTCOMES = {"first-age": [0.1, 0.5, 0.9]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("separation", [None, 2])
+@pytest.mark.parametrize("wire", ["poll", "reserve"])
+@pytest.mark.parametrize("jitter", [None, 0.0, 0.4])
+def test_a_resume_keeps_b_and_k_on_every_path(tmp_path, monkeypatch, jitter, wire, separation):
+    rounds = 5
+    if jitter is None:
+        law, own = LAW, {"table": LAW.probabilities}
+    else:
+        law, own = SystematicPolicy(np.full(5, 0.4), np.array(PHASES), jitter), {"rate": 0.4, "jitter": jitter}
+    least, most = math.inf, 0
+    with written_together():
+        for number, choose in enumerate(paths()):
+            drawn = {}
+
+            def draw(seed, round_, purpose, client, choose=choose, drawn=drawn):
+                if (round_, purpose) not in drawn:
+                    drawn[round_, purpose] = choose(OUTCOMES.get(purpose, [0.0, 0.999999]))
+                return drawn[round_, purpose]
+
+            monkeypatch.setattr(deciding, "uniform", draw)
+            monkeypatch.setattr(strides.draws, "uniform", draw)
+            terms = own if jitter is None else own | {"phase": choose(PHASES)}
+            terms |= {"wire": wire, "min_separation": separation, "rounds": separation and rounds}
+            broken, undone = choose(range(rounds + 1)), choose([False, True])
+            client = Hostile(tmp_path, **{"partition-id": number})
+            client.send("query.hello", 1, **terms)
+            for round_ in range(1, rounds + 1):
+                before = client.file.load(1)
+                trained, _ = client.train(round_, **terms)
+                if round_ == broken:  # what came of it is lost, and it is played again
+                    if undone:
+                        client.file.save(before)
+                    again = client.train(round_, **terms)[0]
+                    assert again == (trained and (undone or separation is None))
+            updates = sorted(set(client.updates))
+            least = min([least, *(b - a for a, b in itertools.pairwise(updates))])
+            most = max(most, len(updates))
+    found = bounds(law, rounds, promise=separation or 1)
+    assert (least, most) == (found.min_separation, found.max_participations)

@@ -9,10 +9,12 @@ from playwright.sync_api import Browser, Page
 
 from aoi_fl.report import page
 from aoi_fl.report.chart import HEIGHT
+from aoi_fl.server.ledger import read
 from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 from tests.report.chromium import WIDTHS, faint, until, visit
 from tests.report.test_report import budgeted_run, dropped_run, play, record
 from tests.report.test_seeds import play as play_seed
+from tests.server.test_private_run import play as play_private
 
 # Charts whose axis' name lies upon the names of their rows, or these upon one another.
 OVERPRINTED = """[...document.querySelectorAll(".chart")].filter(chart => {
@@ -77,6 +79,17 @@ def test_a_page_of_six_runs_has_at_most_three_screens(tmp_path: Path, browser: B
         lefts = "[...document.querySelectorAll('.grid > *')].map(e => e.getBoundingClientRect().right)"
         assert max(shown.evaluate(lefts)) - shown.evaluate(lefts)[-1] < 1  # the last row is filled
         shown.close()
+
+
+@pytest.mark.slow
+def test_a_page_of_a_private_run_shows_epsilon(tmp_path: Path, browser: Browser) -> None:
+    run = play_private(tmp_path)
+    shown = report(browser, page.write([str(run)], tmp_path / "page.html"), 3)
+    spent = max(row["epsilon"] for row in read(run / "ledger.sqlite", "rounds"))
+    row = shown.get_by_role("row").filter(has_text="ε spent")
+    assert row.is_visible()
+    assert f"{spent:.4g}, δ = 0.01" in row.inner_text()
+    assert shown.evaluate("faults") == []
 
 
 @pytest.mark.slow

@@ -259,6 +259,17 @@ def test_a_run_without_its_key_is_not_resumed(tmp_path, spoil):
         resumed(tmp_path, 3, tmp_path / "noise.key", spoil=spoil)
 
 
+@pytest.mark.parametrize("name, value", [("rounds", 7), ("bands", 1), ("clip", 2.0), ("noise_multiplier", 0.4)])
+def test_a_run_is_not_resumed_under_other_terms(tmp_path, name, value):
+    def claim(path):
+        kept = json.loads(path.read_text())
+        kept["terms"][name] = value
+        path.write_text(json.dumps(kept))
+
+    with pytest.raises(ResumeError, match=name):
+        resumed(tmp_path, 3, tmp_path / "noise.key", spoil=claim)
+
+
 def test_a_round_played_again_with_other_updates_keeps_its_model(tmp_path):
     secret = tmp_path / "noise.key"
 
