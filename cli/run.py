@@ -64,6 +64,7 @@ def run(
     The same run in a deployment: flwr run . NAME --run-config 'KEY=VALUE …', or AOI_KEY=VALUE docker compose up.
     """
     from aoi_fl.config.policies import BUDGETED, KEYS
+    from aoi_fl.learning.data import named_clients
     from aoi_fl.server.config import RunConfig
     from aoi_fl.server.rules import of_others
     from aoi_fl.strategies.registry import REGISTRY
@@ -83,7 +84,7 @@ def run(
     asked = merge(config or [], short)
     if until is not None:
         asked.setdefault("num-server-rounds", str(_MOST_ROUNDS))
-    chosen = RunConfig.parse(asked)
+    chosen = RunConfig.parse(asked | named_clients(asked))
     usual = RunConfig.model_fields["clients_per_round"].default
     if chosen.policy in BUDGETED and chosen.clients_per_round != usual:  # a cluster sets it, whatever the policy
         raise ConfigError(

@@ -234,4 +234,6 @@ def _task(message: Message, context: Context) -> "Task":
         source,
         settings.augment,
         settings.precision,
+        settings.target,
+        settings.client,
     )

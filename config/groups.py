@@ -12,6 +12,8 @@ from aoi_fl.science.names import Coordination as Travels
 
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10", "cifar100")
 MODELS = ("lr", "svm", "2nn", "cnn")
+OWN_DATA = ("csv:", "parquet:", "npz:")
+"""How a data set of your own begins; its file follows."""
 OWN_MODEL = "python:MODULE:FUNCTION"
 """How a model of your own is named."""
 CROP_FLIP, BFLOAT16 = "crop-flip", "bfloat16"
@@ -24,8 +26,13 @@ class Task(Group):
     """What is learnt, and from which data."""
 
     dataset: str = key(
-        "digits", "data set: `digits`, `mnist`, `fashion-mnist`, `cifar10`, `cifar100` or `npz:PATH`",
-        see="[your own data](own.md#data)",
+        "digits", "data set: `digits`, `mnist`, `fashion-mnist`, `cifar10`, `cifar100`, or your own file",
+        see="your own: `csv:FILE`, `parquet:FILE` or `npz:FILE` ([how](own.md#data))",
+    )  # fmt: skip
+    target: str = key("", "column to predict, of `dataset=csv:FILE` or `parquet:FILE`", max_length=200)
+    client: str = key(
+        "", "column, or array of `npz:FILE`, that names the client of each row; empty: rows are divided by `partition`",
+        max_length=200, see="`num-clients` is then the number of its values",
     )  # fmt: skip
     data_dir: str = key("data", "folder of the data sets; missing ones are downloaded to it")
     model: str = key(
@@ -52,9 +59,9 @@ class Task(Group):
     @field_validator("dataset")
     @classmethod
     def _known_dataset(cls, value: str) -> str:
-        if value not in DATASETS and not value.startswith("npz:"):
+        if value not in DATASETS and not value.startswith(OWN_DATA):
             remedy = "Choose one of these; docs/own.md: your own data."
-            raise ConfigError("dataset", value, (*DATASETS, "npz:PATH"), remedy)
+            raise ConfigError("dataset", value, (*DATASETS, *(f"{kind}FILE" for kind in OWN_DATA)), remedy)
         return value
 
     @field_validator("model")

@@ -10,9 +10,11 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+from aoi_fl.config.groups import OWN_DATA
 from aoi_fl.engine.machine import check as check_workers
 from aoi_fl.engine.parent import leave_with_parent
 from aoi_fl.experiments.harness.federation import complete_run
+from aoi_fl.learning.data import named_clients
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER
@@ -20,7 +22,7 @@ from aoi_fl.server.ledger import read_run
 from aoi_fl.server.sources import check_unchanged, given_sources, settled
 from aoi_fl.strategies.registry import BUDGETED, KEYS, REGISTRY, is_policy
 
-_WHOLE = ("clock", "track", "dataset", "model", "data-dir", "model-dir", "runs-dir", "clients-file")  # no lists
+_WHOLE = ("clock", "track", "dataset", "model", "data-dir", "model-dir", "runs-dir", "clients-file", "target", "client")
 _FIXED = ("dataset", "num-server-rounds", "until", "evaluate-every")  # one value for all runs
 _OURS = {"policy": "the first argument", "seed": "--seeds", "run-name": "no name", "resume": "no key"}
 _PLACES = ("run-name", "runs-dir", "data-dir", "model-dir", "resume", "seed")
@@ -48,9 +50,10 @@ def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, A
     for key in _FIXED:
         if len(lists.get(key, [])) > 1:
             raise ConfigError(key, keys[key], "one value, in which all runs of a comparison agree", "Give one value.")
+    shared = named_clients(keys)
     found: dict[str, dict[str, Any]] = {}
     for name, values in itertools.product(names, itertools.product(*lists.values())):
-        given = {"policy": name, **dict(zip(lists, values, strict=True))}
+        given = {"policy": name, **shared, **dict(zip(lists, values, strict=True))}
         if is_policy(name):
             other = KEYS - REGISTRY[name].keys
             given = {k: v for k, v in given.items() if k not in other}
@@ -84,7 +87,7 @@ def missing(configs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         about = read_run(ledger) if ledger.is_file() else {}
         if about.get("status") != "completed":
             left.append(config)
-        elif str(config["dataset"]).startswith("npz:"):
+        elif str(config["dataset"]).startswith(OWN_DATA):
             check_unchanged(folder(config), about, given_sources(RunConfig.parse(config)), RunConfig.parse(config))
     return left
 

@@ -17,7 +17,7 @@ _SHOWN = 5
 def cautions(dataset: Dataset) -> list[str]:
     """Return warnings about a data set of one's own, one for each kind of thing that is seldom meant."""
     if not dataset.name.startswith("npz:"):
-        return []
+        return list(dataset.notes)
     return inputs(dataset.train_x, "train_x") + labels(dataset.train_y, dataset.classes, "train_y")
 
 

@@ -6,7 +6,7 @@ neither torchvision nor a network.
 
 import io
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.config.groups import DATASETS
-from aoi_fl.learning import npz
+from aoi_fl.config.groups import DATASETS, OWN_DATA
+from aoi_fl.learning import npz, tabular
 from aoi_fl.learning.form import Form, Shape
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, install
@@ -52,6 +52,9 @@ class Dataset:
     train_x, test_x : images, float32 (N, C, H, W), or tables, float32 (N, features)
     train_y, test_y : labels, int64 (N,) in 0 … classes-1, or the targets of a regression, float32 (N,)
     classes : how many there are, 0 in a regression
+    owners : (N,) the client of each training example, from 0, where the data say so
+    clients : the names of these clients, in order
+    notes : warnings about the file
     """
 
     name: str
@@ -60,6 +63,9 @@ class Dataset:
     test_x: NDArray[np.float32]
     test_y: npz.Labels
     classes: int
+    owners: NDArray[np.int64] | None = None
+    clients: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def shape(self) -> Shape:
@@ -72,7 +78,7 @@ class Dataset:
         return Form(self.shape, self.classes)
 
 
-def load(name: str, data_dir: Path | str, *, download: bool = True) -> Dataset:
+def load(name: str, data_dir: Path | str, *, download: bool = True, target: str = "", client: str = "") -> Dataset:
     """Return a data set; asked again, a process gets the same arrays.
 
     Parameters
@@ -80,12 +86,15 @@ def load(name: str, data_dir: Path | str, *, download: bool = True) -> Dataset:
     name
         ``digits`` (the 1797 of scikit-learn, 1500 to train on and 297 to test, split once and for all, every class in
         proportion; pixels in [0, 1]), ``mnist``, ``fashion-mnist``, ``cifar10``, ``cifar100`` (standardised channel by
-        channel), or ``npz:PATH`` for one's own (:func:`aoi_fl.learning.npz.read` says what the file must hold).
+        channel), or one's own: ``npz:FILE`` (:func:`aoi_fl.learning.npz.read`), ``csv:FILE`` and ``parquet:FILE``
+        (:func:`aoi_fl.learning.tabular.read`).
     data_dir
         Where the sets lie, or are downloaded to, as torchvision lays them out. A ``cifar10.npz`` there (uint8 arrays,
         images (N, 32, 32, 3)) goes before torchvision's files.
     download
         Whether a set that is missing may be downloaded.
+    target, client
+        Of one's own data the column to predict, and the column (or array) that names the client of each row.
 
     Raises
     ------
@@ -93,23 +102,41 @@ def load(name: str, data_dir: Path | str, *, download: bool = True) -> Dataset:
         An unknown name; a set that is missing and cannot be downloaded; a file that cannot be read, or whose arrays
         do not fit together.
     """
-    if name not in DATASETS and not name.startswith("npz:"):
-        raise ConfigError("dataset", name, (*DATASETS, "npz:PATH"), "Choose one of these.")
-    return _load(name, Path(data_dir).expanduser().absolute(), download)
+    if name not in DATASETS and not name.startswith(OWN_DATA):
+        raise ConfigError("dataset", name, (*DATASETS, *(f"{kind}FILE" for kind in OWN_DATA)), "Choose one of these.")
+    return _load(name, Path(data_dir).expanduser().absolute(), download, target, client)
 
 
 @lru_cache(maxsize=4)
-def _load(name: str, root: Path, download: bool) -> Dataset:
+def _load(name: str, root: Path, download: bool, target: str, client: str) -> Dataset:
     if name.startswith("npz:"):
-        arrays = npz.read(Path(name.removeprefix("npz:")).expanduser().absolute())
+        arrays = npz.read(_own(name))
         regression = np.issubdtype(arrays[1].dtype, np.floating)
-        return Dataset(name, *arrays, classes=0 if regression else int(arrays[1].max()) + 1)
+        owners, names = npz.read_owners(_own(name), client, len(arrays[1])) if client else (None, ())
+        return Dataset(name, *arrays, 0 if regression else int(arrays[1].max()) + 1, owners, names)
+    if name.startswith(OWN_DATA):
+        table = tabular.read(name.partition(":")[0], _own(name), target, client)
+        return Dataset(name, **vars(table))
     if name == "digits":
         return Dataset(name, *_digits(), classes=10)
     train_x, train_y, test_x, test_y = _published(name, root, download)
     for x in (train_x, test_x):
         _standardise(name, x)
     return Dataset(name, train_x, train_y, test_x, test_y, _CLASSES[name])
+
+
+def _own(name: str) -> Path:
+    return Path(name.partition(":")[2]).expanduser().absolute()
+
+
+def named_clients(keys: Mapping[str, Any]) -> dict[str, int]:
+    """Return ``num-clients``, where run keys name a column of clients and leave the number out; else nothing."""
+    name, client = str(keys.get("dataset", "")), str(keys.get("client", ""))
+    if not client or "num-clients" in keys or not name.startswith(OWN_DATA):
+        return {}
+    if name.startswith("npz:"):
+        return {"num-clients": len(npz.read_owners(_own(name), client)[1])}
+    return {"num-clients": tabular.count_clients(name.partition(":")[0], _own(name), client)}
 
 
 def load_examples(name: str, form: Form, path: Path | str) -> tuple[NDArray[np.float32], npz.Labels]:
@@ -130,8 +157,8 @@ def _standardise(name: str, x: NDArray[np.float32]) -> None:
 def files(name: str, data_dir: Path | str) -> list[Path]:
     """Return the files that a data set is read from, which may be missing; none of one that a package brings."""
     root = Path(data_dir).expanduser().absolute()
-    if name.startswith("npz:"):
-        return [Path(name.removeprefix("npz:")).expanduser().absolute()]
+    if name.startswith(OWN_DATA):
+        return [_own(name)]
     if name not in _SOURCES:
         return []
     own = root / "cifar10.npz"

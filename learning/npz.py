@@ -61,6 +61,26 @@ def read_examples(path: Path, shape: Shape, classes: int) -> tuple[NDArray[np.fl
     return x, _labels(arrays["y"], f"y in {path}", len(x), classes)
 
 
+def read_owners(path: Path, name: str, examples: int | None = None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return the client of each training example, numbered from 0, and the clients' names, from an array of names.
+
+    Raises
+    ------
+    ConfigError
+        The array is missing, is no list of whole numbers or texts, has another length, or names one client only.
+    """
+    values, key = _arrays(path, (name,), "dataset=npz:FILE")[name], f"{name} in {path}"
+    if values.ndim != 1 or values.dtype.kind not in "iuUS":
+        what = f"of shape {values.shape} and type {values.dtype}"
+        raise ConfigError(key, what, "one whole number or text for each training example", "Correct the array.")
+    if examples is not None and len(values) != examples:
+        raise ConfigError(key, f"{len(values)} values", f"{examples}, one for each training example", "Correct it.")
+    names, owners = np.unique(values, return_inverse=True)
+    if len(names) < 2:
+        raise ConfigError(key, f"{len(names)} clients", "two clients or more", "Choose another array of clients.")
+    return owners.astype(np.int64), tuple(map(str, names.tolist()))
+
+
 def count_examples(path: Path) -> int:
     """Return how many examples :func:`read_examples` would find, by the labels alone."""
     return int(_arrays(path, ("y",), "data-file")["y"].size)

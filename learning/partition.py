@@ -97,6 +97,21 @@ def make(
     return np.split(order[: ends[-1]], ends[:-1])
 
 
+def natural(owners: Indices, names: Sequence[str], clients: int) -> list[Indices]:
+    """Return the examples of each client that the data name: (N,) the client of each example, and the clients' names.
+
+    Raises
+    ------
+    ConfigError
+        There are not as many clients as the run has.
+    """
+    if len(names) != clients:
+        allowed = f"{len(names)}, the clients that the data name"
+        raise ConfigError("num-clients", clients, allowed, f"Set num-clients to {len(names)}.")
+    order = np.argsort(owners, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(owners, minlength=clients))[:-1])
+
+
 def _dirichlet(labels: Labels, clients: int, alpha: float, seed: int) -> list[Indices]:
     if not (alpha > 0 and np.isfinite(alpha)):
         raise ConfigError("alpha", alpha, "finite and above 0", "Choose another concentration.")

@@ -35,6 +35,7 @@ class Task:
     dataset, data_dir, model, device, seed, zeros, model_dir : as among the run keys
     augment : ``crop-flip`` moves and flips the images that are trained on, anew in each pass (:mod:`.augment`)
     precision : of the products of training: ``float32``, ``tf32`` or ``bfloat16`` (:func:`.sgd.products`)
+    target, client : columns of a data set of one's own
     told : what the server told of the data's form, for a client that has data of its own only; None: the data set's
     source : the digest that the module of a model of one's own must have; empty: whatever it has
     """
@@ -50,11 +51,13 @@ class Task:
     source: str = ""
     augment: str = "none"
     precision: str = "float32"
+    target: str = ""
+    client: str = ""
 
     @property
     def data(self) -> data.Dataset:
         """The data set; loaded, or downloaded, at first use."""
-        return data.load(self.dataset, self.data_dir)
+        return data.load(self.dataset, self.data_dir, target=self.target, client=self.client)
 
     @property
     def form(self) -> Form:

@@ -75,8 +75,9 @@ def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
         )
     sgd.threads(config.threads)
     task = Task(
-        config.dataset, config.data_dir, config.model, config.device, config.seed, config.zeros, config.model_dir
-    )
+        config.dataset, config.data_dir, config.model, config.device, config.seed, config.zeros, config.model_dir,
+        target=config.target, client=config.client,
+    )  # fmt: skip
     check_installed(config.trackers)
     sources = _checked(config, task, folder)
     # A run that goes on may have been begun by a version that let names pass.
@@ -127,6 +128,8 @@ def _checked(config: RunConfig, task: Task, folder: Path) -> dict[str, str]:
 
 def _shares(config: RunConfig, task: Task) -> tuple[ClientTable | None, list[partition.Indices]]:
     """Return the clients' terms, in a budgeted run, and their images."""
+    if task.data.owners is not None:
+        return None, partition.natural(task.data.owners, task.data.clients, config.num_clients)
     table = client_table(config) if config.policy in BUDGETED else None
     parts = partition.make(
         task.data.train_y,

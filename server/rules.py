@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from aoi_fl.config.groups import OWN_DATA
 from aoi_fl.config.policies import BUDGETED, KEYS, users_of
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.keys import RunKeys
@@ -41,6 +42,7 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
     if (config.rates == "given") != bool(config.clients_file) and not budgeted:
         other = "given with a clients-file" if config.clients_file else "equal or size without a clients-file"
         yield refuse("rates", other, "Set rates=given and a clients-file with a column rate together.")
+    yield from _data(config)
     if config.round_seconds and config.clock:
         yield refuse("round-seconds", f"0 with clock={config.clock}, a simulated time", "Leave one of them out.")
     if config.staleness_rates == "own" and config.staleness != "mislabelled":
@@ -92,6 +94,23 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
         )
     if config.resume and not config.run_name:
         yield refuse("run-name", "set with resume=true", "Set it to the name of the run to continue.")
+
+
+def _data(config: RunKeys) -> Iterator[ConfigError]:
+    """Yield an error where the columns of one's own data are missing, or without meaning."""
+    tabular, own = config.dataset.startswith(("csv:", "parquet:")), config.dataset.startswith(OWN_DATA)
+    if tabular != bool(config.target):
+        allowed = "a column of the file" if tabular else f"left out with dataset={config.dataset}"
+        yield ConfigError("target", config.target, allowed, "Name the column to predict: -c target=COLUMN.")
+    if config.client:
+        why = "" if own else f"dataset={config.dataset} names no clients"
+        why = f"policy {config.policy} sets each client's data" if config.policy in BUDGETED else why
+        if why:
+            yield ConfigError("client", config.client, f"left out: {why}", "Leave it out.")
+        for key in ("partition", "sizes"):
+            if _value(config, key) != _default(key):
+                allowed = "left out with a column of clients, which divides the rows"
+                yield ConfigError(key, _value(config, key), allowed, "Leave it out, or leave out client.")
 
 
 def _unused(config: RunKeys) -> Iterator[ConfigError]:

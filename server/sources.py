@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from aoi_fl.config.groups import OWN_DATA
 from aoi_fl.learning import data
 from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
 from aoi_fl.protocol.own_code import source_digest
@@ -15,7 +16,6 @@ from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import RATES_FILE
 
 _PLACES = ("runs-dir", "data-dir", "model-dir", "clients-file")
-_NPZ = "npz:"
 # What a run writes for itself, and its clients read in every process anew: by the ledger's key.
 _DEALT = {"partition_source": PARTITION_FILE, "table_source": CLIENTS_FILE, "rates_source": RATES_FILE}
 
@@ -26,8 +26,9 @@ def settled(values: Mapping[str, Any]) -> dict[str, Any]:
     for key in _PLACES:
         if found.get(key):
             found[key] = _absolute(found[key])
-    if str(found.get("dataset", "")).startswith(_NPZ):
-        found["dataset"] = _NPZ + _absolute(found["dataset"].removeprefix(_NPZ))
+    kind, colon, path = str(found.get("dataset", "")).partition(":")
+    if kind + colon in OWN_DATA:
+        found["dataset"] = kind + colon + _absolute(path)
     if found.get("clock"):  # one file, two of them, or the name of none
         parts = found["clock"].split(",")
         found["clock"] = ",".join(_absolute(part) if Path(part).expanduser().is_file() else part for part in parts)

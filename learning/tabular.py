@@ -1,0 +1,316 @@
+"""Data sets of one's own as people have them: a CSV or Parquet file, one column of which is the target.
+
+The result is a function of the file and the names of two columns: server, clients and simulation get the same rows.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi_fl.learning.npz import Labels
+from aoi_fl.science.draws import generator
+from aoi_fl.science.errors import ConfigError, did_you_mean, install
+
+Ints = NDArray[np.int64]
+_TEST = 5  # every so manieth row is a test row
+_MOST_WORDS = 200  # different words of a column, each of which becomes a column of 0 and 1
+_MOST_CLASSES = 100  # whole numbers of more kinds are numbers to predict
+_SHOWN = 3
+_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The rows of a file, split into training and test rows.
+
+    Attributes
+    ----------
+    train_x, test_x : float32 (N, features); columns of numbers have mean 0 and deviation 1 over the training rows
+    train_y, test_y : labels, int64 (N,), or targets with mean 0 and deviation 1 over the training rows, float32 (N,)
+    classes : how many there are, 0 in a regression
+    owners : (N,) the client of each training row, from 0; None without a column of clients
+    clients : their values in that column, in order
+    notes : warnings about what is seldom meant
+    """
+
+    train_x: NDArray[np.float32]
+    train_y: Labels
+    test_x: NDArray[np.float32]
+    test_y: Labels
+    classes: int
+    owners: Ints | None
+    clients: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """A column of a file; its cells as text, and as numbers where they are such."""
+
+    path: Path
+    name: str
+    cells: Sequence[str]
+    first_row: int  # the number that a reader gives to the first cell's row
+
+    def refuse(self, value: object, allowed: str, remedy: str, at: int | None = None) -> NoReturn:
+        where = "" if at is None else f"row {at + self.first_row}, "
+        raise ConfigError(f"{where}column {self.name} of {self.path}", value, allowed, remedy)
+
+    @cached_property
+    def numbers(self) -> NDArray[np.float64] | None:
+        """(N,) the cells as numbers; None for a column of words."""
+        try:
+            values = np.array(self.cells, np.str_).astype(np.float64)
+        except ValueError:
+            self._check_words()
+            return None
+        if (bad := ~np.isfinite(values)).any():
+            at = int(bad.argmax())
+            self.refuse(self.cells[at], "a finite number", "Fill in the cell, or leave out the row.", at)
+        return values
+
+    def _check_words(self) -> None:
+        """Refuse empty cells, dates, and words among numbers."""
+        empty = next((i for i, cell in enumerate(self.cells) if not cell.strip()), None)
+        if empty is not None:
+            self.refuse("", "a value: no cell may be empty", "Fill in the cell, or leave out the row.", empty)
+        numeric = [_is_number(cell) for cell in self.cells]
+        if 2 * sum(numeric) >= len(numeric):
+            at = numeric.index(False)
+            self.refuse(self.cells[at], "a number, as in most rows", "Correct the cell, or leave out the row.", at)
+        if _DATE.fullmatch(self.cells[0].strip()):
+            remedy = (
+                "Replace dates by numbers, such as the year or the days since a first date, or leave out the column."
+            )
+            self.refuse(self.cells[0], "a number or a word, no date", remedy, 0)
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether all cells are written as whole numbers."""
+        return all(cell.strip().lstrip("+-").isdigit() for cell in self.cells)
+
+    @cached_property
+    def kinds(self) -> tuple[list[str], Ints]:
+        """The different values, numbers by size and words by the alphabet, and (N,) the place of each cell's."""
+        values = np.array([cell.strip() for cell in self.cells]) if self.numbers is None else self.numbers
+        _, first, place = np.unique(values, return_index=True, return_inverse=True)
+        return [self.cells[i].strip() for i in first], place.astype(np.int64)
+
+
+def read(kind: str, path: Path, target: str, client: str) -> Table:
+    """Read a CSV file (its delimiter a comma, semicolon or tab; perhaps gzipped) or a Parquet file.
+
+    Every fifth row becomes a test row, in each client alike, else in each class alike. Words become a column of 0 and 1
+    for each word. Whole numbers of at most 100 kinds, and words, are classes; other targets are numbers to predict.
+
+    Parameters
+    ----------
+    kind : ``csv`` or ``parquet``
+    path : the file
+    target : the column to predict
+    client : the column that names the client of each row; empty: rows belong to nobody
+
+    Raises
+    ------
+    ConfigError
+        Naming file, column and row: a column is missing, a cell is empty, no number, or a date, there are too many
+        different words, one client only, or as many clients as rows.
+    """
+    columns = _columns(kind, path)
+    _check_named(columns, path, target=target, **{"client": client} if client else {})
+    if target == client:
+        raise ConfigError("client", client, f"another column of {path} than the target", "Choose another column.")
+    features = [column for name, column in columns.items() if name not in (target, client)]
+    if not features:
+        raise ConfigError(f"columns of {path}", ", ".join(columns), "a column beside target and client", "Add one.")
+    y, classes, notes = _targets(columns[target])
+    names, owners = _owners(columns[client]) if client else ([], None)
+    groups = owners if owners is not None else y if classes else np.zeros(len(y), np.int64)
+    test = _test_rows(np.asarray(groups, np.int64))
+    if owners is not None:
+        notes += _about_clients(columns[client], names, owners, columns[target] if classes else None)
+    x = np.concatenate([_encoded(column, ~test) for column in features], axis=1, dtype=np.float32)
+    if not classes:
+        y = ((y - y[~test].mean()) / (y[~test].std() or 1.0)).astype(np.float32)
+    left = None if owners is None else owners[~test]
+    return Table(x[~test], y[~test], x[test], y[test], classes, left, tuple(names), tuple(notes))
+
+
+def count_clients(kind: str, path: Path, client: str) -> int:
+    """Return how many clients a column names."""
+    columns = _columns(kind, path)
+    _check_named(columns, path, client=client)
+    return len(_owners(columns[client])[0])
+
+
+def _columns(kind: str, path: Path) -> dict[str, _Column]:
+    return {column.name: column for column in (_parquet if kind == "parquet" else _cells)(path)}
+
+
+def _check_named(columns: Mapping[str, _Column], path: Path, **named: str) -> None:
+    for key, name in named.items():
+        if name not in columns:
+            near = did_you_mean(name, columns).strip() or "Choose one of these."
+            raise ConfigError(key, name, f"a column of {path}: {', '.join(columns)}", near)
+
+
+def _cells(path: Path) -> list[_Column]:
+    """Read a CSV file; its rows are numbered as a spreadsheet does, the header being row 1."""
+    _check_there(path, "csv")
+    try:
+        blob = path.read_bytes()
+        text = (gzip.decompress(blob) if path.suffix == ".gz" else blob).decode("utf-8-sig")
+        delimiter = max(",;\t", key=text.partition("\n")[0].count)
+        header, *rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)) or [[]]
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error, csv.Error) as error:
+        raise ConfigError("dataset", path, f"a CSV file in UTF-8 ({error})", "Save it anew as CSV.") from error
+    while rows and not rows[-1]:
+        rows.pop()
+    names = [name.strip() for name in header]
+    if not all(names) or len(set(names)) < len(names) or len(rows) < 2:
+        wrong = next((name for name in names if not name or names.count(name) > 1), "")
+        what = repr(wrong) if len(rows) >= 2 else f"{len(rows)} rows"
+        allowed = "a header of different names in row 1, and two rows or more below it"
+        raise ConfigError(f"row 1 of {path}", what, allowed, "Correct the file.")
+    for i, row in enumerate(rows):
+        if len(row) != len(names):
+            allowed = f"{len(names)} cells, as in row 1"
+            raise ConfigError(f"row {i + 2} of {path}", f"{len(row)} cells", allowed, "Correct the row.")
+    return [_Column(path, name, cells, 2) for name, cells in zip(names, zip(*rows, strict=True), strict=True)]
+
+
+def _parquet(path: Path) -> list[_Column]:
+    """Read a Parquet file; its rows are numbered from 1."""
+    _check_there(path, "parquet")
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ConfigError("dataset", path, "readable with pyarrow", f"Install it: {install('data')}.") from error
+    try:
+        table = parquet.read_table(path)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise ConfigError("dataset", path, f"a Parquet file ({error})", "Save it anew.") from error
+    return [_Column(path, name, _texts(table[name]), 1) for name in table.column_names]
+
+
+def _texts(values: Any) -> list[str]:
+    return ["" if value is None else str(value) for value in values.to_pylist()]
+
+
+def _check_there(path: Path, kind: str) -> None:
+    if not path.is_file():
+        raise ConfigError(f"dataset={kind}:FILE", path, "the path of a file that exists", "Correct the path.")
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _targets(column: _Column) -> tuple[NDArray[Any], int, list[str]]:
+    """Return labels, or numbers to predict, how many classes there are, and what is seldom meant."""
+    numbers, (kinds, place) = column.numbers, column.kinds
+    if len(kinds) < 2:
+        column.refuse(kinds[0], "two different values or more", "Choose another target.")
+    if numbers is not None and not (column.whole and len(kinds) <= _MOST_CLASSES):
+        few = len(kinds) <= min(_MOST_CLASSES, len(place) // 2) and bool((numbers == np.rint(numbers)).all())
+        told = (
+            f"column {column.name} holds {len(kinds)} whole numbers with a decimal point, so the model predicts numbers"
+        )
+        return numbers, 0, [f"{told}. If they are classes, write them without the point."] if few else []
+    if 2 * len(kinds) > len(place):
+        column.refuse(
+            f"{len(kinds)} different values in {len(place)} rows", "classes that repeat", "Choose another target."
+        )
+    return place, len(kinds), []
+
+
+def _owners(column: _Column) -> tuple[list[str], Ints]:
+    """Return the clients' names and the client of each row."""
+    if "" in (cells := [cell.strip() for cell in column.cells]):
+        remedy = "Fill in the cell, or leave out the row."
+        column.refuse("", "the client of the row", remedy, cells.index(""))
+    names, place = np.unique(np.array(cells, np.str_), return_inverse=True)
+    if len(names) < 2:
+        column.refuse(str(names[0]), "two clients or more", "Choose another column of clients.")
+    if 2 * len(names) > len(place):
+        allowed = "values that repeat, two rows a client on average"
+        column.refuse(f"{len(names)} clients in {len(place)} rows", allowed, "Choose another column of clients.")
+    order = np.array(sorted(range(len(names)), key=lambda i: _sorted_by(str(names[i]))), np.int64)
+    rank = np.empty(len(names), np.int64)
+    rank[order] = np.arange(len(names))
+    return [str(names[i]) for i in order], rank[place]
+
+
+def _sorted_by(name: str) -> tuple[float, str]:
+    """Return what puts numbers in their own order and words after them."""
+    return (float(name) if _is_number(name) else np.inf), name
+
+
+def _test_rows(groups: Ints) -> NDArray[np.bool_]:
+    """Return which rows are test rows: every fifth of each group, at random; a group of one row keeps it."""
+    order = generator(0, 0, "split").permutation(len(groups))
+    ranked = order[np.argsort(groups[order], kind="stable")]  # group after group, at random within
+    test = np.zeros(len(groups), bool)
+    test[ranked[_TEST // 2 :: _TEST]] = True
+    test &= np.bincount(groups)[groups] > 1
+    if not test.any():
+        test[ranked[np.bincount(groups)[groups[ranked]] > 1][:1]] = True
+    return test
+
+
+def _about_clients(column: _Column, names: Sequence[str], owners: Ints, target: _Column | None) -> list[str]:
+    """Return notes on clients with a single row, and on classes that clients lack."""
+    notes = []
+    sizes = np.bincount(owners, minlength=len(names))
+    if (alone := np.flatnonzero(sizes == 1)).size:
+        row = int(np.flatnonzero(owners == alone[0])[0]) + column.first_row
+        notes.append(
+            f"{alone.size} of {len(names)} clients have one row in {column.path}, the first is {column.name} "
+            f"{names[alone[0]]} (row {row}): the row is for training."
+        )
+    if target is not None:
+        kinds, labels = target.kinds
+        have = np.unique(owners * len(kinds) + labels)
+        if len(have) < len(names) * len(kinds):
+            lacking = np.bincount(have // len(kinds), minlength=len(names)) < len(kinds)
+            who = int(lacking.argmax())
+            theirs = set((have[have // len(kinds) == who] % len(kinds)).tolist())
+            what = ", ".join([kind for i, kind in enumerate(kinds) if i not in theirs][:_SHOWN])
+            notes.append(
+                f"{int(lacking.sum())} of {len(names)} clients lack a class of column {target.name}, the first is "
+                f"{column.name} {names[who]}, without {what}."
+            )
+    return notes
+
+
+def _encoded(column: _Column, train: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return (N, features) of a column: standardised numbers, or 0 and 1 for each word."""
+    if column.numbers is not None:
+        known = column.numbers[train]
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = (column.numbers - known.mean()) / (known.std() or 1.0)
+        if not np.isfinite(values).all():
+            column.refuse(f"{np.abs(known).max():g}", "numbers whose squares are finite", "Use another unit.")
+        return np.asarray(values[:, None])
+    kinds, place = column.kinds
+    if len(kinds) > _MOST_WORDS:
+        remedy = "Leave out the column, or group its words."
+        column.refuse(f"{len(kinds)} different words", f"at most {_MOST_WORDS} different words", remedy)
+    return np.asarray(place[:, None] == np.arange(len(kinds)), np.float64)

@@ -1,0 +1,235 @@
+"""CSV and Parquet files as data sets: against pandas, and what is wrong with a file named by column and row."""
+
+import gzip
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+
+from aoi_fl.learning import data, partition
+from aoi_fl.learning.cautions import cautions
+from aoi_fl.server.config import RunConfig
+from aoi_fl.server.ledger import read
+from tests.refusals import refused
+
+NATURAL = Path(__file__).parents[2].parent / "shared" / "data" / "natural"
+ROWS = 60
+
+
+def frame(rows: int = ROWS) -> pandas.DataFrame:
+    random = np.random.default_rng(1)
+    return pandas.DataFrame(
+        {
+            "school": [f"s{i % 6}" for i in range(rows)],
+            "income": random.normal(3e4, 8e3, rows).round(2),
+            "colour": random.choice(["red", "green", "blue"], rows),
+            "passed": random.choice(["no", "yes"], rows),
+        }
+    )
+
+
+def saved(path: Path, table: pandas.DataFrame | str, **how) -> str:
+    if isinstance(table, str):
+        path.write_text(table)
+    else:
+        table.to_csv(path, index=False, **how)
+    return f"csv:{path}"
+
+
+def load(name: str, target: str = "passed", client: str = ""):
+    return data.load(name, "unused", target=target, client=client)
+
+
+def test_columns_are_encoded_as_pandas_does(tmp_path):
+    table = frame()
+    got = load(saved(tmp_path / "a.csv", table), client="school")
+    raw = pandas.concat([table[["income"]], pandas.get_dummies(table["colour"], dtype=float)], axis=1)
+    income = got.train_x[:, 0]
+    assert income.mean() == pytest.approx(0, abs=1e-6) and income.std() == pytest.approx(1, abs=1e-6)
+    x, y = np.concatenate([got.train_x, got.test_x]), np.concatenate([got.train_y, got.test_y])
+    slope, shift = np.polyfit(np.sort(raw["income"]), np.sort(x[:, 0]), 1)
+    wanted = raw.assign(income=raw["income"] * slope + shift, y=(table["passed"] == "yes").astype(float))
+    order = np.argsort(x[:, 0])
+    np.testing.assert_allclose(np.column_stack([x, y])[order], wanted.sort_values("income"), atol=1e-5)
+    assert len(got.test_y) == ROWS // 5 and got.classes == 2
+
+
+def test_every_client_keeps_its_rows(tmp_path):
+    table = frame()
+    got = load(saved(tmp_path / "a.csv", table), client="school")
+    parts = partition.natural(got.owners, got.clients, 6)
+    assert got.clients == tuple(f"s{i}" for i in range(6)) and [len(part) for part in parts] == [8] * 6
+    incomes = table.groupby("school")["income"]
+    full = np.sort(np.concatenate([got.train_x[:, 0], got.test_x[:, 0]]))
+    scaled = dict(zip(sorted(table["income"]), full, strict=True))
+    for name, part in zip(got.clients, parts, strict=True):
+        theirs = np.array([scaled[value] for value in incomes.get_group(name)])
+        assert np.isin(got.train_x[part, 0], theirs).all()
+    with refused("num-clients", 5):
+        partition.natural(got.owners, got.clients, 5)
+
+
+def test_another_process_reads_the_same_arrays(tmp_path):
+    name = saved(tmp_path / "a.csv", frame())
+    got = load(name, client="school")
+    here = hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in (got.train_x, got.test_y, got.owners)))
+    code = (
+        "import hashlib, numpy as np; from aoi_fl.learning import data;"
+        f"d = data.load({name!r}, 'x', target='passed', client='school');"
+        "parts = (d.train_x, d.test_y, d.owners);"
+        "print(hashlib.sha256(b''.join(np.ascontiguousarray(a).tobytes() for a in parts)).hexdigest())"
+    )
+    environment = os.environ | {"PYTHONHASHSEED": "7"}
+    assert subprocess.check_output([sys.executable, "-c", code], env=environment, text=True).strip() == here.hexdigest()
+
+
+@pytest.mark.parametrize("form", ["semicolon", "tab", "bom", "gz", "parquet"])
+def test_other_forms_of_a_file_give_the_same_arrays(form, tmp_path):
+    table, plain = frame(), load(saved(tmp_path / "a.csv", frame()), client="school")
+    path = tmp_path / f"b.{'parquet' if form == 'parquet' else 'csv'}"
+    if form == "parquet":
+        table.to_parquet(path)
+        name = f"parquet:{path}"
+    elif form == "gz":
+        path = tmp_path / "b.csv.gz"
+        path.write_bytes(gzip.compress((tmp_path / "a.csv").read_bytes()))
+        name = f"csv:{path}"
+    else:
+        how = {"semicolon": {"sep": ";"}, "tab": {"sep": "\t"}, "bom": {"encoding": "utf-8-sig"}}[form]
+        name = saved(path, table, **how)
+    got = load(name, client="school")
+    np.testing.assert_array_equal(got.train_x, plain.train_x)
+    np.testing.assert_array_equal(got.owners, plain.owners)
+
+
+@pytest.mark.parametrize(
+    ("values", "classes"),
+    [([3, 5, 9], 3), (["b", "a"], 2), ([1.5, 2.5], 0), (range(101), 0), ([1.0, 2.0], 0)],
+)
+def test_the_targets_kind_follows_from_its_cells(values, classes, tmp_path):
+    rows = 2 * len(values) * 5
+    target = [list(values)[i % len(values)] for i in range(rows)]
+    name = saved(tmp_path / "a.csv", pandas.DataFrame({"x": np.arange(rows) / 7, "y": target}))
+    got = load(name, "y")
+    assert got.classes == classes
+    if classes:
+        assert set(got.train_y) == set(range(classes))
+    else:
+        assert got.train_y.mean() == pytest.approx(0, abs=1e-6) and got.train_y.std() == pytest.approx(1, abs=1e-5)
+    assert any("decimal point" in note for note in cautions(got)) == (list(values) == [1.0, 2.0])
+
+
+GOOD = "c,x,y\na,1.5,no\na,2,yes\nb,3,no\nb,4,yes\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "client", "key", "value"),
+    [
+        (GOOD, "z", "c", "target", "z"),
+        (GOOD, "y", "school", "client", "school"),
+        (GOOD, "y", "y", "client", "y"),
+        ("y\nno\nyes\n", "y", "", "columns of", "y"),
+        (GOOD.replace("b,", "a,"), "y", "c", "column c", "a"),
+        (GOOD.replace("b,3", ",3"), "y", "c", "row 4, column c", ""),
+        (GOOD.replace("a,2,", "a,,"), "y", "c", "row 3, column x", ""),
+        (GOOD.replace("3,no", "3,"), "y", "c", "row 4, column y", ""),
+        (GOOD.replace("b,4", "b,four"), "y", "c", "row 5, column x", "four"),
+        (GOOD.replace("b,4", "b,inf"), "y", "c", "row 5, column x", "inf"),
+        (GOOD.replace("b,4", "b,nan"), "y", "c", "row 5, column x", "nan"),
+        (GOOD.replace("yes", "no"), "y", "c", "column y", "no"),
+        (GOOD.replace("b,4,yes", "b,4"), "y", "c", "row 5 of", "2 cells"),
+        (GOOD.replace("c,x", "x,x"), "y", "", "row 1 of", "'x'"),
+        ("c,x,y\n", "y", "", "row 1 of", "0 rows"),
+        ("x,y\n2024-01-31,no\n2024-02-01,yes\n2024-02-02,no\n2024-02-03,yes\n", "y", "", "column x", "2024-01-31"),
+        ("x,y\n" + "".join(f"w{i},{i % 2}\n" for i in range(300)), "y", "", "column x", "300 different words"),
+        ("x,y\n" + "".join(f"{i},w{i}\n" for i in range(9)), "y", "", "column y", "9 different values in 9 rows"),
+        ("c,x,y\n" + "".join(f"{i},{i},{i % 2}\n" for i in range(9)), "y", "c", "column c", "9 clients in 9 rows"),
+        ('c,x,y\na,"1,no\n', "y", "", "dataset", "a.csv"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_by_column_and_row(text, target, client, key, value, tmp_path):
+    with refused(key, value) as error:
+        load(saved(tmp_path / "a.csv", text), target, client)
+    assert "a.csv" in str(error.value) and error.value.remedy
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_file_that_is_missing_or_damaged_is_named(kind, tmp_path):
+    with refused("dataset", "no.csv"):
+        load(f"{kind}:{tmp_path}/no.csv")
+    (tmp_path / "bad.gz").write_bytes(b"\x1f\x8b\xff\xfe\x00")
+    with refused("dataset", "bad.gz"):
+        load(f"{kind}:{tmp_path}/bad.gz")
+
+
+def test_lone_rows_and_missing_classes_are_notes(tmp_path):
+    text = "c,x,y\n" + "".join(f"{'ab'[i % 2]},{i},{i % 2}\n" for i in range(20)) + "z,5,1\n"
+    got = load(saved(tmp_path / "a.csv", text), "y", "c")
+    lone, lacking = cautions(got)
+    assert "row 22" in lone and "c z" in lone and "3 of 3" in lacking
+    assert np.bincount(got.owners).tolist() == [8, 8, 1] and len(got.test_y) == 4
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_clients_are_read(tmp_path):
+    rows = 250_000
+    table = pandas.DataFrame({"c": np.arange(rows) % 100_000, "x": np.arange(rows) * 0.5, "y": np.arange(rows) % 3})
+    got = load(saved(tmp_path / "a.csv", table), "y", "c")
+    assert len(got.clients) == 100_000 and np.bincount(got.owners).min() >= 1
+    assert len(got.train_y) + len(got.test_y) == rows
+
+
+def test_an_npz_file_may_name_clients(tmp_path):
+    x = np.random.default_rng(0).normal(size=(12, 3))
+    arrays = {"train_x": x, "train_y": np.arange(12) % 2, "test_x": x[:4], "test_y": np.arange(4) % 2}
+    np.savez(tmp_path / "a.npz", **arrays, client=np.array(["b", "a", "c"] * 4), few=np.zeros(5, int))
+    got = load(f"npz:{tmp_path}/a.npz", "", "client")
+    parts = partition.natural(got.owners, got.clients, 3)
+    assert [part.tolist() for part in parts] == [[1, 4, 7, 10], [0, 3, 6, 9], [2, 5, 8, 11]]
+    for name, key in (("few", "few"), ("nothing", "arrays"), ("train_x", "train_x")):
+        with refused(key):
+            load(f"npz:{tmp_path}/a.npz", "", name)
+
+
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [
+        ({"dataset": "csv:x.csv"}, "target"),
+        ({"target": "y"}, "target"),
+        ({"dataset": "npz:x.npz", "target": "y"}, "target"),
+        ({"client": "c"}, "client"),
+        ({"dataset": "csv:x.csv", "target": "y", "client": "c", "partition": "dirichlet"}, "partition"),
+        ({"dataset": "csv:x.csv", "target": "y", "client": "c", "sizes": "zipf:1"}, "sizes"),
+        ({"dataset": "csv:x.csv", "target": "y", "client": "c", "policy": "wics"}, "client"),
+    ],
+)
+def test_keys_that_do_not_go_together_are_refused(keys, key):
+    with refused(key):
+        RunConfig.parse(keys)
+
+
+def test_a_run_gives_each_client_its_own_rows(aoi, tmp_path):
+    saved(tmp_path / "a.csv", frame())
+    keys = ("-c", "target=passed", "-c", "client=school", "-c", "num-server-rounds=2", "-c", "clients-per-round=2")
+    status, _, err = aoi("run", "-c", "dataset=csv:a.csv", *keys, "-c", "run-name=r", "-c", "model=lr")
+    assert status == 0, err
+    assert [row["examples"] for row in read(tmp_path / "runs" / "r" / "ledger.sqlite", "clients")] == [8] * 6
+    assert read(tmp_path / "runs" / "r" / "ledger.sqlite", "rounds")[-1]["test_accuracy"] is not None
+
+
+@pytest.mark.skipif(not NATURAL.is_dir(), reason=f"{NATURAL} is missing")
+@pytest.mark.parametrize(
+    ("file", "target", "client"),
+    [("chem97", "score", "school"), pytest.param("flights", "late", "tailnum", marks=pytest.mark.slow)],
+)
+def test_natural_federations_are_read_from_their_files(file, target, client):
+    got = load(f"csv:{NATURAL}/{file}.csv.gz", target, client)
+    table = pandas.read_csv(NATURAL / f"{file}.csv.gz")
+    assert len(got.clients) == table[client].nunique() and got.classes == table[target].nunique()
+    assert len(got.train_y) + len(got.test_y) == len(table)
+    np.testing.assert_allclose(len(got.test_y) / len(table), 0.2, atol=0.01)
