@@ -40,9 +40,9 @@ def arena(
     """
     try:
         from aoi_fl.engine.traces import check_foresight, make_trace, too_few
-        from aoi_fl.experiments.figures.arena import Arena
         from aoi_fl.experiments.harness.base import Options
         from aoi_fl.experiments.runner import reproduce
+        from aoi_fl.experiments.studies.arena import Arena
         from aoi_fl.server.config import RunConfig
     except ImportError as error:
         raise ConfigError(

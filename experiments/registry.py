@@ -9,27 +9,27 @@ from aoi_fl.science.errors import ConfigError
 @cache
 def experiments() -> dict[str, Experiment]:
     """Return all experiments by name."""
-    from aoi_fl.experiments.figures.churn import Churn
-    from aoi_fl.experiments.figures.compression import COMPRESSION
-    from aoi_fl.experiments.figures.dropout import Dropout
-    from aoi_fl.experiments.figures.intervals import Intervals
-    from aoi_fl.experiments.figures.load_variance import LoadVariance
-    from aoi_fl.experiments.figures.modes import Modes
-    from aoi_fl.experiments.figures.remarks import Remarks
-    from aoi_fl.experiments.figures.sigma import Sigma
-    from aoi_fl.experiments.figures.skew import SKEW
-    from aoi_fl.experiments.figures.start import Start
-    from aoi_fl.experiments.figures.start_learning import StartLearning
-    from aoi_fl.experiments.figures.tasks import LEARNING
-    from aoi_fl.experiments.figures.theory import Theory
-    from aoi_fl.experiments.figures.unequal import Unequal
-    from aoi_fl.experiments.figures.wics_ages import WicsAges
-    from aoi_fl.experiments.figures.wics_budget import WicsBudget
-    from aoi_fl.experiments.figures.wics_exact import WicsExact
-    from aoi_fl.experiments.figures.wics_learning import WicsLearning
-    from aoi_fl.experiments.figures.wics_packing import WicsPacking
-    from aoi_fl.experiments.figures.wics_sensitivity import WicsSensitivity
-    from aoi_fl.experiments.figures.windows import Windows
+    from aoi_fl.experiments.papers.intervals import Intervals
+    from aoi_fl.experiments.papers.load_variance import LoadVariance
+    from aoi_fl.experiments.papers.remarks import Remarks
+    from aoi_fl.experiments.papers.sigma import Sigma
+    from aoi_fl.experiments.papers.skew import SKEW
+    from aoi_fl.experiments.papers.tasks import LEARNING
+    from aoi_fl.experiments.papers.theory import Theory
+    from aoi_fl.experiments.papers.wics_ages import WicsAges
+    from aoi_fl.experiments.papers.wics_budget import WicsBudget
+    from aoi_fl.experiments.papers.wics_exact import WicsExact
+    from aoi_fl.experiments.papers.wics_learning import WicsLearning
+    from aoi_fl.experiments.papers.wics_packing import WicsPacking
+    from aoi_fl.experiments.papers.wics_sensitivity import WicsSensitivity
+    from aoi_fl.experiments.papers.windows import Windows
+    from aoi_fl.experiments.studies.churn import Churn
+    from aoi_fl.experiments.studies.compression import COMPRESSION
+    from aoi_fl.experiments.studies.dropout import Dropout
+    from aoi_fl.experiments.studies.modes import Modes
+    from aoi_fl.experiments.studies.start import Start
+    from aoi_fl.experiments.studies.start_learning import StartLearning
+    from aoi_fl.experiments.studies.unequal import Unequal
 
     every: list[Experiment] = [
         Theory(),
@@ -60,16 +60,16 @@ def experiments() -> dict[str, Experiment]:
 @cache
 def others() -> dict[str, Experiment]:
     """Return what is no figure of the papers', and is not played with ``all``."""
-    from aoi_fl.experiments.figures.arena import ARENAS, Arena
-    from aoi_fl.experiments.figures.cohorts import Cohorts
-    from aoi_fl.experiments.figures.equal_work import EqualWork
-    from aoi_fl.experiments.figures.fair_arena import FairArena
-    from aoi_fl.experiments.figures.headline import Headline
-    from aoi_fl.experiments.figures.natural import Natural
-    from aoi_fl.experiments.figures.private import Privacy, PrivacyError
-    from aoi_fl.experiments.figures.rare_classes import RareClasses
-    from aoi_fl.experiments.figures.regularity import Regularity
-    from aoi_fl.experiments.figures.traces import Traces
+    from aoi_fl.experiments.studies.arena import ARENAS, Arena
+    from aoi_fl.experiments.studies.cohorts import Cohorts
+    from aoi_fl.experiments.studies.equal_work import EqualWork
+    from aoi_fl.experiments.studies.fair_arena import FairArena
+    from aoi_fl.experiments.studies.headline import Headline
+    from aoi_fl.experiments.studies.natural import Natural
+    from aoi_fl.experiments.studies.private import Privacy, PrivacyError
+    from aoi_fl.experiments.studies.rare_classes import RareClasses
+    from aoi_fl.experiments.studies.regularity import Regularity
+    from aoi_fl.experiments.studies.traces import Traces
 
     every = (
         Traces(),

@@ -8,9 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from aoi_fl.experiments.figures.arena import Arena
-from aoi_fl.experiments.figures.entrants import BOTH
 from aoi_fl.experiments.harness.base import Options
+from aoi_fl.experiments.studies.arena import Arena
+from aoi_fl.experiments.studies.entrants import BOTH
 from tests.refusals import refused
 
 PLAY = [sys.executable, "-m", "aoi_fl.cli.main", "arena"]

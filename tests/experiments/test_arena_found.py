@@ -4,16 +4,16 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.figures.arena_drawn import draw
-from aoi_fl.experiments.figures.arena_found import (
+from aoi_fl.experiments.studies.arena_pages import (
     TELLING,
     beside_refl,
+    draw,
     headline_of,
     side_by_side,
     tables_of,
     within_reach,
 )
-from aoi_fl.experiments.figures.entrants import ENTRANTS, called
+from aoi_fl.experiments.studies.entrants import ENTRANTS, called
 
 LEVELS = (0.9, 0.95)
 

@@ -12,14 +12,14 @@ import pytest
 from matplotlib.figure import Figure
 from scipy import stats as scipy_stats
 
-from aoi_fl.experiments.figures import load_variance, windows
-from aoi_fl.experiments.figures.curves import draw
-from aoi_fl.experiments.figures.paper_claims import PaperClaim
-from aoi_fl.experiments.figures.speed import curves_of, measured
 from aoi_fl.experiments.harness.base import GLOBECOM, JOURNAL, REASONS, Claim, Options, Verdict
 from aoi_fl.experiments.harness.stats import Interval, agreement, interval, share
 from aoi_fl.experiments.harness.store import Store
 from aoi_fl.experiments.harness.verdicts import bounded, elsewhere, equivalent, every, joint, side, tally
+from aoi_fl.experiments.papers import load_variance, windows
+from aoi_fl.experiments.papers.curves import draw
+from aoi_fl.experiments.papers.paper_claims import PaperClaim
+from aoi_fl.experiments.papers.speed import curves_of, measured
 from aoi_fl.experiments.registry import experiments, find, known
 from aoi_fl.experiments.runner import reproduce
 from aoi_fl.experiments.summary import FRONT, concluded, write_summary
@@ -329,7 +329,7 @@ def _learned(rounds, seeds=4, dataset="mnist", best=0.98):
 
 
 def _claimed(said, rows):
-    from aoi_fl.experiments.figures.learning import Learning
+    from aoi_fl.experiments.papers.learning import Learning
 
     experiment = Learning("x", "x", "x", "cifar10", 40, 1, claims=[said], model="cnn", why="no time")
     (claim,) = experiment.conclude(rows, experiment.settings(Options())).claims
@@ -357,7 +357,7 @@ def test_updates_that_were_refused_are_told():
 
 def test_each_partition_is_judged_at_its_own_level():
     """As ever smaller parts are alike, what is reached under one is not reached under another."""
-    from aoi_fl.experiments.figures.learning import Learning
+    from aoi_fl.experiments.papers.learning import Learning
 
     rows = _learned({"random": 20, "markov-optimal": 18}, best=0.72)
     both = [row | {"partition": split} for split in ("iid", "dirichlet 0.3") for row in rows]

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aoi_fl.experiments.figures.natural import Natural
 from aoi_fl.experiments.harness.base import Options
 from aoi_fl.experiments.harness.natural_data import (
     NaturalFederation,
@@ -17,6 +16,7 @@ from aoi_fl.experiments.harness.natural_data import (
     split_rows,
 )
 from aoi_fl.experiments.runner import reproduce
+from aoi_fl.experiments.studies.natural import Natural
 from aoi_fl.science.selection import RandomSelector
 from tests.refusals import refused
 

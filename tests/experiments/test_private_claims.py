@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from aoi_fl.experiments.figures import private
 from aoi_fl.experiments.harness.base import Options
+from aoi_fl.experiments.studies import private
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.account import Account
 from aoi_fl.science.privacy.amplification import amplified, coin_epsilon

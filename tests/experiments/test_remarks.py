@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aoi_fl.experiments.figures import remarks
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options
 from aoi_fl.experiments.harness.store import Store
 from aoi_fl.experiments.oracles import leaving, lemmas, literal
+from aoi_fl.experiments.papers import remarks
 from aoi_fl.experiments.registry import find
 from aoi_fl.science import draws
 from aoi_fl.science.budget import choose

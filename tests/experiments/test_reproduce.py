@@ -10,17 +10,17 @@ import pytest
 from scipy import stats as scipy_stats
 from typer.testing import CliRunner
 
-from aoi_fl.experiments.figures import intervals, windows
-from aoi_fl.experiments.figures.churn import expected_rate
-from aoi_fl.experiments.figures.speed import POLICIES
-from aoi_fl.experiments.figures.tasks import LEARNING
 from aoi_fl.experiments.harness.base import Options
 from aoi_fl.experiments.harness.federation import marked, play_run
 from aoi_fl.experiments.harness.stats import agreement, interval, run_means
 from aoi_fl.experiments.harness.store import Store
 from aoi_fl.experiments.oracles.weight_laws import markov_law, proportional_law, random_law, systematic_law
+from aoi_fl.experiments.papers import intervals, windows
+from aoi_fl.experiments.papers.speed import POLICIES
+from aoi_fl.experiments.papers.tasks import LEARNING
 from aoi_fl.experiments.registry import experiments, find
 from aoi_fl.experiments.runner import MissingDataError, check_data, reproduce
+from aoi_fl.experiments.studies.churn import expected_rate
 from aoi_fl.experiments.summary import write_summary
 from aoi_fl.flower.sizes import bytes_of
 from aoi_fl.science.errors import ConfigError

@@ -8,12 +8,12 @@ import pytest
 
 from aoi_fl import protocol
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.experiments.figures import wics_ages, wics_exact
-from aoi_fl.experiments.figures.speed import MEMORYLESS
 from aoi_fl.experiments.harness import drawing
 from aoi_fl.experiments.harness.base import Options
 from aoi_fl.experiments.harness.stats import interval
 from aoi_fl.experiments.oracles.skew_problem import Problem
+from aoi_fl.experiments.papers import wics_ages, wics_exact
+from aoi_fl.experiments.papers.speed import MEMORYLESS
 from aoi_fl.experiments.registry import find
 from aoi_fl.learning import data, partition
 from aoi_fl.protocol.arrays import from_record

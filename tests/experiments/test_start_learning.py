@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from aoi_fl.experiments.figures.start_learning import StartLearning, history_of
 from aoi_fl.experiments.harness.base import Options
+from aoi_fl.experiments.studies.start_learning import StartLearning, history_of
 
 
 def test_from_age_0_the_first_rounds_have_one_forced_client_each():

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from aoi_fl.experiments.figures import theorems
 from aoi_fl.experiments.harness.stats import interval
 from aoi_fl.experiments.oracles import quadratic
 from aoi_fl.experiments.oracles.exact import printed_variance, programmed_variance, selecting_ages
+from aoi_fl.experiments.papers import theorems
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.staleness import mean_ages
 

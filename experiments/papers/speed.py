@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.experiments.figures.paper_claims import HEADLINE, MEMORYLESS, PaperClaim
 from aoi_fl.experiments.harness.base import Row, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, interval, paired_curves, ratio
 from aoi_fl.experiments.harness.times import NOT_BY_ALL, earlier, levels, reached, shift, sooner
 from aoi_fl.experiments.harness.verdicts import side
+from aoi_fl.experiments.papers.paper_claims import HEADLINE, MEMORYLESS, PaperClaim
 
 POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing")
 # Beside the papers' policies: names of units, with the run keys that they stand for.

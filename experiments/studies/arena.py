@@ -9,12 +9,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.engine.traces import check_files, in_files, make_trace, read_trace
-from aoi_fl.experiments.figures.arena_drawn import draw
-from aoi_fl.experiments.figures.arena_found import beside_refl, headline_of, tables_of, within_reach
-from aoi_fl.experiments.figures.entrants import ENTRANTS, called, own_keys
 from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Unit, seeds
 from aoi_fl.experiments.harness.federation import played
 from aoi_fl.experiments.harness.pages import listed
+from aoi_fl.experiments.studies.arena_pages import beside_refl, draw, headline_of, tables_of, within_reach
+from aoi_fl.experiments.studies.entrants import ENTRANTS, called, own_keys
 from aoi_fl.science import draws
 from aoi_fl.science.absence import achievable
 from aoi_fl.science.errors import ConfigError, NothingTrainedError

@@ -5,9 +5,14 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.figures.curves import draw
-from aoi_fl.experiments.figures.paper_claims import MEMORYLESS, PaperClaim, partition_name
-from aoi_fl.experiments.figures.speed import (
+from aoi_fl.experiments.harness.base import Claim, Conclusion, Experiment, Options, Row, Unit, Verdict, seeds
+from aoi_fl.experiments.harness.federation import play_run
+from aoi_fl.experiments.harness.pages import listed
+from aoi_fl.experiments.harness.times import shift
+from aoi_fl.experiments.harness.verdicts import elsewhere
+from aoi_fl.experiments.papers.curves import draw
+from aoi_fl.experiments.papers.paper_claims import MEMORYLESS, PaperClaim, partition_name
+from aoi_fl.experiments.papers.speed import (
     BASE,
     OURS,
     POLICIES,
@@ -16,11 +21,6 @@ from aoi_fl.experiments.figures.speed import (
     measured,
     table_of,
 )
-from aoi_fl.experiments.harness.base import Claim, Conclusion, Experiment, Options, Row, Unit, Verdict, seeds
-from aoi_fl.experiments.harness.federation import play_run
-from aoi_fl.experiments.harness.pages import listed
-from aoi_fl.experiments.harness.times import shift
-from aoi_fl.experiments.harness.verdicts import elsewhere
 
 # One target a data set, where the papers give one; Fashion-MNIST's and the digits' are ours.
 TARGETS = {"mnist": 0.97, "fashion-mnist": 0.85, "cifar10": 0.75, "cifar100": 0.30, "digits": 0.90}

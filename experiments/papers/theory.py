@@ -8,19 +8,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.figures.theorems import (
-    BUDGETS,
-    grouped,
-    judge_ageing,
-    judge_averaging,
-    judge_index,
-    judge_load,
-    judge_ratio,
-    load_variances,
-    mean,
-    ratio,
-    thresholds,
-)
 from aoi_fl.experiments.harness.base import (
     GLOBECOM,
     JOURNAL,
@@ -36,6 +23,19 @@ from aoi_fl.experiments.harness.base import (
 from aoi_fl.experiments.harness.drawing import COLOURS, STYLES
 from aoi_fl.experiments.harness.verdicts import EXACT, every
 from aoi_fl.experiments.oracles.quadratic import ageing, federated_averaging
+from aoi_fl.experiments.papers.theorems import (
+    BUDGETS,
+    grouped,
+    judge_ageing,
+    judge_averaging,
+    judge_index,
+    judge_load,
+    judge_ratio,
+    load_variances,
+    mean,
+    ratio,
+    thresholds,
+)
 from aoi_fl.protocol.clients import section5_instance
 
 _SHOWN = (100, 15)

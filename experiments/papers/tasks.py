@@ -1,7 +1,8 @@
 """The learning figures of both papers, data set by data set."""
 
-from aoi_fl.experiments.figures.learning import Learning
-from aoi_fl.experiments.figures.paper_claims import (
+from aoi_fl.experiments.harness.base import GLOBECOM, JOURNAL
+from aoi_fl.experiments.papers.learning import Learning
+from aoi_fl.experiments.papers.paper_claims import (
     CIFAR10,
     CIFAR100,
     CNN_TARGET,
@@ -11,8 +12,7 @@ from aoi_fl.experiments.figures.paper_claims import (
     MNIST_IID,
     MNIST_MORE,
 )
-from aoi_fl.experiments.figures.speed import POLICIES
-from aoi_fl.experiments.harness.base import GLOBECOM, JOURNAL
+from aoi_fl.experiments.papers.speed import POLICIES
 
 # Estimates for one core: a round of the CNN takes 22 to 45 s on MNIST here; of CIFAR's larger images and smaller parts
 # it multiplies and adds 1.2 times as often.

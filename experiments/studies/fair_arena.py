@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.engine.traces import check_files, read_trace
-from aoi_fl.experiments.figures.arena import ARENAS
-from aoi_fl.experiments.figures.equal_work import costs
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.federation import played
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
+from aoi_fl.experiments.studies.arena import ARENAS
+from aoi_fl.experiments.studies.equal_work import costs
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.absence import achievable
 

@@ -7,7 +7,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.config.policies import BUDGETED
-from aoi_fl.experiments.figures.wics_gains import BUDGETS
 from aoi_fl.experiments.harness.base import (
     OURS,
     WICS,
@@ -23,6 +22,7 @@ from aoi_fl.experiments.harness.base import (
 from aoi_fl.experiments.harness.drawing import STYLES, legend_below
 from aoi_fl.experiments.harness.stats import Interval, interval, ratio
 from aoi_fl.experiments.harness.verdicts import side
+from aoi_fl.experiments.papers.wics_ages import BUDGETS
 from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.objective import lagrangian_floor, p2, packing_bound

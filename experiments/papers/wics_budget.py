@@ -6,12 +6,12 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.figures.wics_learning import POLICIES, SEEDS, STALENESS, run_keys
 from aoi_fl.experiments.harness.base import WICS, Claim, Conclusion, Experiment, Options, Row, Table, Unit, seeds
 from aoi_fl.experiments.harness.drawing import STYLES, error_bars, legend_below
 from aoi_fl.experiments.harness.federation import play_run
 from aoi_fl.experiments.harness.stats import Interval, interval
 from aoi_fl.experiments.harness.verdicts import elsewhere, side
+from aoi_fl.experiments.papers.wics_learning import POLICIES, SEEDS, STALENESS, run_keys
 
 _BUDGETS = (25, 40, 55, 70)
 _DATASETS = ("mnist", "fashion-mnist")

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from aoi_fl.experiments.figures.unequal import split_of
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.replay import dealt
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, MnistStudy
+from aoi_fl.experiments.studies.unequal import split_of
 from aoi_fl.science.selection import RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy
 

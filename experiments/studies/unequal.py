@@ -7,12 +7,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from aoi_fl.experiments.figures.unequal_claims import CLAIMS, CONTROL, CONTROLLED
-from aoi_fl.experiments.figures.unequal_drawn import drawn
-from aoi_fl.experiments.figures.unequal_found import concluded
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Unit, seeds
 from aoi_fl.experiments.harness.replay import dealt
+from aoi_fl.experiments.studies.unequal_pages import CLAIMS, CONTROL, CONTROLLED, concluded, drawn
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.markov_rates import RatedMarkovPolicy

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from aoi_fl.engine.traces import make_trace
-from aoi_fl.experiments.figures.arena import ARENAS
-from aoi_fl.experiments.figures.entrants import BOTH
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.federation import played
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
+from aoi_fl.experiments.studies.arena import ARENAS
+from aoi_fl.experiments.studies.entrants import BOTH
 
 _ARENA = ARENAS[0]
 _CASE = "trace, Dirichlet 0.3"

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from aoi_fl.experiments.figures.learning import TARGETS
-from aoi_fl.experiments.figures.unequal import POLICIES, split_of
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.replay import dealt
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
 from aoi_fl.experiments.harness.times import levels, reached
+from aoi_fl.experiments.papers.learning import TARGETS
+from aoi_fl.experiments.studies.unequal import POLICIES, split_of
 
 _BASE, _OURS = "random", "systematic size"
 _SPLITS = ("Dirichlet 0.3", "IID")

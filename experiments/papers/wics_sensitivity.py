@@ -8,7 +8,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from aoi_fl.experiments.figures.wics_learning import DATASETS, FIGURES, run_keys
 from aoi_fl.experiments.harness.base import (
     OURS,
     WICS,
@@ -26,6 +25,7 @@ from aoi_fl.experiments.harness.drawing import COLOURS, SIZE
 from aoi_fl.experiments.harness.federation import marked, play_run
 from aoi_fl.experiments.harness.stats import Interval, Ratio, interval, ratio, run_means
 from aoi_fl.experiments.harness.verdicts import equivalent, side
+from aoi_fl.experiments.papers.wics_learning import DATASETS, FIGURES, run_keys
 
 # Each policy with where its φ comes from, if it uses it.
 _KNOWN, _LEARNT, _NOISE = "wics, φ known", "wics, φ estimated", "wics, φ noise"

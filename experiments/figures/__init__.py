@@ -1,1 +1,0 @@
-"""One module a figure or table of the papers, or of ours."""

@@ -1,0 +1,1 @@
+"""The figures and tables of the papers, a file each, beside theory."""

@@ -1,0 +1,1 @@
+"""Studies of the project's own: arenas, unequal clients, churn, privacy."""
