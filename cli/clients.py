@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from aoi_fl.cli.output import print_json, print_table
+from aoi_fl.cli.output import print_json, print_table, printable
 
 
 def clients(
@@ -29,12 +29,15 @@ def clients(
     folder = find(run).resolve()
     with legible(folder / LEDGER):
         state, rows = look(folder), ledger.accounts(folder / LEDGER)
+        nodes = ledger.read_run(folder / LEDGER).get("nodes")
         rounds = ledger.read(folder / LEDGER, "rounds")
         check("clients", rows)
         check("rounds", rounds)
         ended = {row["round"]: row["started"] + row["seconds"] for row in rounds}
+    refused = nodes.get("refused", []) if isinstance(nodes, dict) else []
     if as_json:
-        print_json({"run": folder.name, "state": state.name, "rounds": len(ended), "clients": rows})
+        facts = {"run": folder.name, "state": state.name, "rounds": len(ended)}
+        print_json({**facts, "clients": rows, "refused": refused})
         return
     print_table(
         f"{folder.name}: {state.sentence}, {len(rows)} clients after {len(ended)} rounds",
@@ -53,6 +56,8 @@ def clients(
             for row in rows
         ),
     )
+    for why in refused:
+        print(printable(str(why)))
 
 
 def _when(round_: int | None, ended: dict[int, float]) -> Any:

@@ -68,14 +68,14 @@ def defaults() -> str:
 
 
 def variables() -> str:
-    """Return the variables of compose.yaml's service ``submit``."""
+    """Return the run keys of compose.yaml as variables."""
     lines = []
     for _, key, *_ in _keys():
         if key in _CLUSTER and key != "num-clients":
             value, why = _CLUSTER[key]
-            lines.append(f"      {variable(key)}: ${{{variable(key)}:-{value}}}{f' # {why}' if why else ''}\n")
+            lines.append(f"  {variable(key)}: ${{{variable(key)}:-{value}}}{f' # {why}' if why else ''}\n")
         elif key not in _IMAGE:
-            lines.append(f"      {variable(key)}:\n")
+            lines.append(f"  {variable(key)}:\n")
     return "".join(lines)
 
 
@@ -96,7 +96,7 @@ def settings() -> str:
 PLACES: dict[str, tuple[str, str, Callable[[], str]]] = {
     "docs/configuration.md": ("<!-- keys: generated -->\n\n", "\n<!-- keys: end -->", reference),
     "pyproject.toml": ("# Keys: generated.\n", "# Keys: end.", defaults),
-    "compose.yaml": ("      # Keys: generated.\n", "      # Keys: end.", variables),
+    "compose.yaml": ("  # Keys: generated.\n", "  # Keys: end.", variables),
     ".env.example": ("# -- Run keys: generated --\n", "# -- Run keys: end --", settings),
 }
 """What stands between two markers of a file."""

@@ -44,6 +44,9 @@ class Task(Group):
     partition: Literal["iid", "dirichlet"] = key("iid", "how examples are divided among clients")
     alpha: float = key(0.6, "concentration of `partition=dirichlet`", ge=0.001, le=MILLION)
     sizes: str = key("equal", "examples per client of an IID partition: `equal`, `zipf:A` or `uniform:LO:HI`")
+    spare_shares: int = key(
+        0, "shares of the data beyond `num-clients`, for clients that join a running cluster", ge=0, le=MILLION
+    )  # fmt: skip
     staleness: Literal["none", "mislabelled"] = key(
         "none", "what age does to data: labels become wrong",
         see="only `wics`, `abs`, `maxpack` and `random-budget` refresh data; under other policies data only age",

@@ -8,17 +8,18 @@ container and nowhere else: a container that takes over a slot makes a key of it
 
 import fcntl
 import os
+import socket
 import sys
 import time
-from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 
 from aoi_fl.client.device import reach
 from aoi_fl.client.session import FILE
+from aoi_fl.docker import settings
 from aoi_fl.docker.pki import make_client_key
 from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.protocol.files import write_whole
 
 CLIENTS, ENROLMENT, RUNS, DATA = Path("/clients"), Path("/enrolment"), Path("/runs"), Path("/data")
 KEYS = Path("/keys")  # in the container itself, out of reach of every other
@@ -82,20 +83,6 @@ def node_config(slot: int, name: str, sleep: bool = True) -> str:
     return " ".join(f"{key}={value}" for key, value in values.items())
 
 
-def may_sleep(environment: Mapping[str, str]) -> bool:
-    """Tell whether AOI_CLIENT_SLEEP lets clients sleep until the round that they have reserved; it does unless false.
-
-    Raises
-    ------
-    ConfigError
-        It is neither true nor false.
-    """
-    value = environment.get("AOI_CLIENT_SLEEP") or "true"
-    if value not in ("true", "false"):
-        raise ConfigError("AOI_CLIENT_SLEEP", value, "true or false", "Set it to one of these.")
-    return value == "true"
-
-
 def main() -> None:
     """Claim a slot, enrol its key, wait until it is registered, and become the SuperNode."""
     superlink = os.environ.get("AOI_SUPERLINK", "superlink:9092")
@@ -108,7 +95,9 @@ def main() -> None:
     public, registered = ENROLMENT / f"{name}.pub", ENROLMENT / f"{name}.registered"
     make_client_key(key, public)
     choose_gpu(slot)
-    print(f"this is {name}", flush=True)
+    container = socket.gethostname()  # the id of `docker ps`
+    write_whole(ENROLMENT / f"{name}.container", container.encode())
+    print(f"this is {name}, container {container}", flush=True)
     while not registered.exists() or registered.read_bytes() != public.read_bytes():
         time.sleep(0.5)
     command = [
@@ -122,7 +111,7 @@ def main() -> None:
         "--auth-supernode-private-key",
         str(key),
         "--node-config",
-        node_config(slot, name, may_sleep(os.environ)),
+        node_config(slot, name, settings.may_sleep(os.environ)),
         "--clientappio-api-address",
         "127.0.0.1:9094",
         "--health-server-address",

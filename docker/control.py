@@ -90,10 +90,18 @@ class Control:
         """Return the latest runs that the SuperLink knows, the newest last."""
         return self._api.runs()
 
-    def run(self, run_id: int) -> RunState:
-        """Return how one run stands."""
-        (state,) = self._api.runs(run_id)
-        return state
+    def run(self, run_id: int) -> RunState | None:
+        """Return how one run stands; None if it is not a run of this SuperLink."""
+        try:
+            return next(iter(self._api.runs(run_id)), None)
+        except grpc.RpcError as error:
+            if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.NOT_FOUND:
+                return None
+            raise
+
+    def stop(self, run_id: int) -> None:
+        """End a run."""
+        self._api.stop(run_id)
 
     def log(self, run_id: int) -> str:
         """Return the log of a run, as much as the SuperLink kept."""

@@ -1,13 +1,11 @@
-"""Look at the registered clients, and revoke one: ``python -m aoi_fl.docker.nodes [revoke NAME]``."""
+"""The registered clients of a cluster: list them, and revoke one."""
 
-import sys
+from pathlib import Path
 
-import grpc
-
-from aoi_fl.docker.arrivals import AUTHORITY, CONTROL, ENROLMENT, say
+from aoi_fl.docker.arrivals import ENROLMENT, say
 from aoi_fl.docker.control import Control, read_key
 from aoi_fl.protocol.files import write_whole
-from aoi_fl.science.errors import AoiError, ConfigError
+from aoi_fl.science.errors import ConfigError
 
 
 def revoke(control: Control, name: str) -> None:
@@ -27,31 +25,18 @@ def revoke(control: Control, name: str) -> None:
     say(f"{name} (node {found}) is revoked")
 
 
+def _container(public: Path) -> list[str]:
+    """Return the container that a client runs in, where it runs in one."""
+    try:
+        return [read_key(public.with_suffix(".container")).decode(errors="replace")]
+    except ConfigError:
+        return []
+
+
 def show(control: Control) -> None:
     """List the clients, and the files of keys that are of no use."""
     for public in sorted(ENROLMENT.glob("*.pub")):
         try:
-            say(" ".join(map(str, (public.stem, *control.standing(public)))))
+            say(" ".join(map(str, (public.stem, *control.standing(public), *_container(public)))))
         except ConfigError as error:
             say(f"passed over: {error}")
-
-
-def main() -> None:
-    """List the clients, or revoke the one named on the command line; a mistake or a silent SuperLink ends with 2."""
-    try:
-        if sys.argv[1:2] == ["revoke"] and len(sys.argv) == 3:
-            revoke(Control(CONTROL, AUTHORITY), sys.argv[2])
-        elif len(sys.argv) == 1:
-            show(Control(CONTROL, AUTHORITY))
-        else:
-            sys.exit("usage: python -m aoi_fl.docker.nodes [revoke NAME]")
-    except AoiError as error:
-        say(f"aoi: {' '.join(str(error).split())}")
-        sys.exit(2)
-    except grpc.RpcError:
-        say(f"aoi: the SuperLink at {CONTROL} does not answer: see `docker compose logs superlink`, and ask again.")
-        sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

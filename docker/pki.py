@@ -14,6 +14,7 @@ trust       the authority's certificate, which everybody may have
 import ipaddress
 import os
 import secrets
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,7 +23,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from aoi_fl.docker import settings
 from aoi_fl.protocol.files import write_whole
+from aoi_fl.science.errors import AoiError
 
 AUTHORITY_DAYS, SERVER_DAYS, RENEW_DAYS = 3650, 397, 30
 NAMES = ("superlink", "superlink-control", "localhost", "127.0.0.1")
@@ -165,7 +168,12 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def main() -> None:
-    """Make what the cluster needs, under /pki, and say what was made."""
+    """Check the settings in .env, then make what it needs under /pki; a wrong setting ends with status 2."""
+    try:
+        settings.check(settings.from_file(Path("/project/.env")))
+    except AoiError as error:
+        print(f"aoi: {' '.join(str(error).split())}", flush=True)
+        sys.exit(2)
     hosts = tuple(os.environ.get("AOI_SUPERLINK_HOSTS", "").replace(",", " ").split())
     made = make_all(Path("/pki"), hosts)
     print(f"made {'; '.join(made)}" if made else "certificates and keys are there and good", flush=True)

@@ -6,12 +6,19 @@ which Compose needs to pass variables on, and which a test compares.
 
 import tomllib
 from collections.abc import Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from dotenv import dotenv_values
+
 from aoi_fl.config.fields import variable
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.server.config import RunConfig
 
+APP = Path("/app")
+FOLDERS = {"runs-dir": "/runs", "data-dir": "/data", "model-dir": "/data/models"}  # of the image
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 # Variables of the cluster itself, most of them for Compose to fill in (docs/deployment.md).
 CLUSTER = {
     "AOI_IMAGE",
@@ -27,6 +34,7 @@ CLUSTER = {
     "AOI_CLIENT_MEMORY",
     "AOI_CLIENT_PREFIX",
     "AOI_CLIENT_SLEEP",
+    "AOI_LOG_LEVEL",
     "AOI_GPUS",
     "AOI_GPU_IMAGE",
     "AOI_GPU_TORCH",
@@ -38,6 +46,61 @@ def defaults(pyproject: Path) -> dict[str, Any]:
     """Return every run key and its default."""
     config: dict[str, Any] = tomllib.loads(pyproject.read_text("utf-8"))["tool"]["flwr"]["app"]["config"]
     return config
+
+
+def run_keys(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the run keys of the environment, with the folders of the image.
+
+    Raises
+    ------
+    ConfigError
+        A variable that begins with ``AOI_`` is neither a run key's nor the cluster's.
+    """
+    known = {key: value for key, value in defaults(APP / "pyproject.toml").items() if key not in FOLDERS}
+    return from_environment(environment, known) | FOLDERS
+
+
+def from_file(path: Path) -> dict[str, str]:
+    """Return the variables of a file like ``.env``; none where it is missing or cannot be read."""
+    try:
+        found = dotenv_values(stream=StringIO(path.read_text("utf-8")), interpolate=False)
+    except (OSError, UnicodeDecodeError):  # `submit` checks the same settings
+        return {}
+    return {name: value or "" for name, value in found.items()}
+
+
+def check(environment: Mapping[str, str]) -> None:
+    """Check every setting before the cluster starts.
+
+    The number of clients follows from the running containers, so `submit` checks what depends on it.
+
+    Raises
+    ------
+    ConfigError
+        A variable is unknown, or its value is not allowed.
+    """
+    keys = run_keys(environment)
+    if keys.get("resume", "").lower() != "true":  # a resumed run takes the other keys from its ledger
+        counts = [int(keys[key]) for key in ("num-clients", "clients-per-round") if keys.get(key, "").isdecimal()]
+        RunConfig.parse(keys | {"num-clients": str(max([*counts, RunConfig().num_clients]))})
+    level = environment.get("AOI_LOG_LEVEL") or "INFO"
+    if level.upper() not in LEVELS:
+        raise ConfigError("AOI_LOG_LEVEL", level, LEVELS, "Choose one of these.")
+    may_sleep(environment)
+
+
+def may_sleep(environment: Mapping[str, str]) -> bool:
+    """Tell whether AOI_CLIENT_SLEEP lets clients sleep until the round that they have reserved; it does unless false.
+
+    Raises
+    ------
+    ConfigError
+        It is neither true nor false.
+    """
+    value = environment.get("AOI_CLIENT_SLEEP") or "true"
+    if value not in ("true", "false"):
+        raise ConfigError("AOI_CLIENT_SLEEP", value, "true or false", "Set it to one of these.")
+    return value == "true"
 
 
 def from_environment(environment: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, str]:

@@ -1,15 +1,19 @@
-"""Play one run on the cluster: enrol the clients, wait for them, submit, follow, and end with the run's status.
+"""Run one run on the cluster: enrol the clients, wait for them, submit, follow, and end with the run's status.
 
-What it prints is read from the ledger, so it goes on where it was when the SuperLink comes back. It can be ended and
-started again at any time: a run that is still going is found and followed, not submitted twice.
+What it prints is read from the ledger, so it continues where it was when the SuperLink comes back. It can be ended and
+started again at any time: a run that is going is found and followed, not submitted twice.
+
+``docker compose run --rm submit COMMAND`` is for the operator: ``runs list|log|stop|resume|queue``, ``nodes`` and
+``nodes revoke NAME``.
 """
 
+import argparse
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -17,19 +21,19 @@ from typing import Any
 import grpc
 import tomli_w
 
-from aoi_fl.docker import settings
+from aoi_fl.cli.output import print_json, print_table
+from aoi_fl.docker import nodes, settings
 from aoi_fl.docker.arrivals import AUTHORITY, CONTROL, LOOK, await_clients, await_superlink, enrol, replicas, say
 from aoi_fl.docker.control import Control
+from aoi_fl.docker.runs import COMMAND, CURRENT, RUNS, Runs, Ticket, about, note_number
 from aoi_fl.flower.control import RunState
-from aoi_fl.science.errors import AoiError, ConfigError, ResumeError
+from aoi_fl.science.errors import AoiError
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER, run_folder
-from aoi_fl.server.ledger import last_rounds, read, read_run
+from aoi_fl.server.ledger import last_rounds, read
 from aoi_fl.server.observe import progress_line, seconds_left
 from aoi_fl.strategies.records import Participation, RoundRecord
 
-APP, RUNS = Path("/app"), Path("/runs")
-CURRENT = RUNS / ".current"
 _REMEMBERED = 50  # rounds, by which the time that is left is told
 
 
@@ -41,7 +45,7 @@ def submit(values: dict[str, Any]) -> int:
     (home / "config.toml").write_text(connection)
     (home / "run.toml").write_text(tomli_w.dumps(values), "utf-8")
     answer = subprocess.run(
-        ["flwr", "run", str(APP), "cluster", "--run-config", str(home / "run.toml"), "--format", "json"],
+        ["flwr", "run", str(settings.APP), "cluster", "--run-config", str(home / "run.toml"), "--format", "json"],
         stdout=subprocess.PIPE,
         text=True,
         check=False,
@@ -61,28 +65,16 @@ def point_at(name: str) -> None:
     aside.replace(CURRENT)
 
 
-def recorded_config(folder: Path) -> dict[str, Any] | None:
-    """Return the run keys that a run's ledger holds, or None while there is no ledger."""
-    found = _about(folder).get("config")
-    return dict(found) if found else None
-
-
-def _about(folder: Path) -> dict[str, Any]:
-    try:
-        return read_run(folder / LEDGER)
-    except (ConfigError, sqlite3.OperationalError):  # not there, or just being made
-        return {}
-
-
 def follow(control: Control, run_id: int, folder: Path) -> RunState:
     """Print each round as it is recorded, enrol whoever comes late, and return how the run ended."""
-    known = last_rounds(folder / LEDGER, _REMEMBERED) if _about(folder) else []
+    known = last_rounds(folder / LEDGER, _REMEMBERED) if about(folder) else []
     seconds = [row["seconds"] for row in known]
     last, away = known[-1]["round"] if known else 0, False
+    refused = set[str]()
     while True:
         try:
             enrol(control)
-            state = control.run(run_id)
+            state = control.run(run_id) or RunState(run_id, "finished", "lost", "the SuperLink does not know it")
             if away:
                 say("the SuperLink is back")
             away = False
@@ -92,9 +84,13 @@ def follow(control: Control, run_id: int, folder: Path) -> RunState:
             state, away = RunState(run_id, "unknown", "", ""), True
         for record in _records(folder, after=last):
             last = record.round
-            rounds = int((recorded_config(folder) or {})["num-server-rounds"])
+            rounds = int(about(folder)["config"]["num-server-rounds"])
             seconds.append(record.seconds)
             say(progress_line(record, rounds, seconds_left(seconds, rounds - last)))
+        for why in (about(folder).get("nodes") or {}).get("refused", []):
+            if why not in refused:
+                say(why)
+                refused.add(why)
         if state.status == "finished":
             return state
         time.sleep(LOOK)
@@ -103,7 +99,7 @@ def follow(control: Control, run_id: int, folder: Path) -> RunState:
 def _records(folder: Path, after: int) -> list[RoundRecord]:
     """Return the rounds after one, from the ledger; none while there is no ledger yet."""
     path, names = folder / LEDGER, {f.name for f in fields(Participation)}
-    if not _about(folder):
+    if not about(folder):
         return []
     rows = read(path, "rounds", after)
     parts: dict[int, list[Participation]] = {}
@@ -114,61 +110,152 @@ def _records(folder: Path, after: int) -> list[RoundRecord]:
 
 def conclude(control: Control, state: RunState, folder: Path) -> int:
     """Say how the run ended and return the exit status."""
-    about = _about(folder)
-    if state.outcome == "completed" and about.get("status") == "completed":
+    facts = about(folder)
+    if state.outcome == "completed" and facts.get("status") == "completed":
         (last,) = last_rounds(folder / LEDGER, 1)
         metrics = {"accuracy": last["test_accuracy"], "rmse": last["test_rmse"]}
-        told = "".join(f", test {name} {value:.4g}" for name, value in metrics.items() if value is not None)
-        say(f"run {folder.name} is complete: {last['round']} rounds{told}")
+        measured = "".join(f", test {name} {value:.4g}" for name, value in metrics.items() if value is not None)
+        say(f"run {folder.name} is complete: {last['round']} rounds{measured}")
         return 0
-    if state.outcome == "completed":
-        say(f"run {folder.name} was stopped: {about.get('reason')}. AOI_RESUME=true goes on with it.")
+    if state.outcome in ("completed", "stopped"):
+        reason = facts.get("reason") if state.outcome == "completed" else "stopped by the operator"
+        say(f"run {folder.name} was stopped: {reason}. To continue it: {COMMAND} resume {folder.name}")
         return 1
     say(f"run {folder.name} ended as {state.outcome}: {state.details}")
     say("the end of its log:\n" + "\n".join(control.log(state.run_id).splitlines()[-40:]))
     return 1
 
 
-def play() -> int:
-    """Play the run that the environment describes, or follow the one that is going, and return the exit status."""
-    fixed = {"runs-dir": str(RUNS), "data-dir": "/data", "model-dir": "/data/models"}
-    known = {key: value for key, value in settings.defaults(APP / "pyproject.toml").items() if key not in fixed}
-    chosen = settings.from_environment(os.environ, known) | fixed
-    if chosen.get("num-clients", "0").isdecimal():  # anything else is for RunConfig to complain of
-        chosen["num-clients"] = str(max(int(chosen.get("num-clients", "0")), replicas()))
-    if chosen.get("resume", "").lower() == "true" and CURRENT.exists():
-        chosen.setdefault("run-name", CURRENT.resolve().name)
-    config = RunConfig.parse(chosen)
-    control = Control(CONTROL, AUTHORITY)
-    newest = await_superlink(control, config.join_timeout)[-1:]  # an older one that is not finished died in a crash
-    if newest and newest[0].status != "finished" and CURRENT.exists() and not config.resume:
-        folder = CURRENT.resolve()
-        say(f"run {folder.name} is going; following it")
-        return conclude(control, follow(control, newest[0].run_id, folder), folder)
+def wanted_keys(resume: str = "") -> dict[str, str]:
+    """Return the run keys that the environment sets; or those that resume a run."""
+    if resume:
+        return settings.FOLDERS | {"resume": "true", "run-name": resume}
+    keys = settings.run_keys(os.environ)
+    if keys.get("num-clients", "0").isdecimal():  # anything else is for RunConfig to complain of
+        keys["num-clients"] = str(max(int(keys.get("num-clients", "0")), replicas()))
+    if keys.get("resume", "").lower() == "true" and CURRENT.exists():
+        keys.setdefault("run-name", CURRENT.resolve().name)
+    return keys
+
+
+def unused(keys: Mapping[str, str], config: RunConfig, recorded: Mapping[str, Any]) -> list[str]:
+    """Return the settings that a running run does not use, as sentences."""
     values = config.flat()
-    if config.resume:  # server and clients take every other key from the ledger, not from today's environment
-        values = (recorded_config(RUNS / config.run_name) or {}) | {"resume": True}
-        if len(values) == 1:
-            raise ResumeError(f"AOI_RESUME is set, but there is no run {config.run_name!r} to go on with.")
-    wanted = int(values["num-clients"])
-    await_clients(control, wanted, least=1 if config.resume else wanted, seconds=config.join_timeout)
+    return [
+        f"{key}={values[key]} is not used: the run has {recorded[key]}"
+        for key in sorted(set(keys) - {"num-clients", "run-name", "resume"})
+        if key in recorded and recorded[key] != values[key]
+    ]
+
+
+def play(*, queue: bool = False, resume: str = "") -> int:
+    """Run what the environment describes, or follow the run that is going; return the exit status.
+
+    Parameters
+    ----------
+    queue : wait for the end of the run that is going, and of those in the queue, where this follows it
+    resume : a run to continue instead
+    """
+    keys = wanted_keys(resume)
+    config = RunConfig.parse(keys)
+    control = Control(CONTROL, AUTHORITY)
+    await_superlink(control, config.join_timeout)
+    runs = Runs(control)
+    going = runs.going()[-1:]
+    if going and not (queue or config.resume) and not runs.is_dead(going[0]):
+        folder = runs.of_number(going[0].run_id) or CURRENT.resolve()
+        say(f"run {folder.name} is going; following it")
+        for sentence in unused(keys, config, about(folder).get("config") or {}):
+            say(sentence)
+        say("To start another run after it: docker compose run -d submit runs queue")
+        return conclude(control, follow(control, going[0].run_id, folder), folder)
+    if config.resume:
+        runs.check_resumable(config.run_name)
     with run_folder(RUNS, config.run_name, config.policy, config.dataset) as folder:
-        name = folder.name
-        folder.mkdir(parents=True, exist_ok=True)
-        point_at(name)
-        run_id = submit(values | {"run-name": name})
-    policy, dataset, rounds = (values[key] for key in ("policy", "dataset", "num-server-rounds"))
-    say(f"run {name} {'goes on' if config.resume else 'is submitted'}: {policy}, {dataset}, {rounds} rounds")
+        facts = {"run": folder.name, "policy": config.policy, "dataset": config.dataset}
+        with Ticket.take(facts) as ticket:
+            runs.await_turn(ticket)
+            run_id = _begin(control, config, folder)
     return conclude(control, follow(control, run_id, folder), folder)
 
 
+def _begin(control: Control, config: RunConfig, folder: Path) -> int:
+    """Wait for the clients and submit a run; return Flower's number of it."""
+    values = config.flat()
+    if config.resume:  # server and clients take every other key from the ledger, not from today's environment
+        values = about(folder)["config"] | {"resume": True}
+    wanted = int(values["num-clients"])
+    await_clients(control, wanted, least=1 if config.resume else wanted, seconds=config.join_timeout)
+    folder.mkdir(parents=True, exist_ok=True)
+    point_at(folder.name)
+    run_id = submit(values | {"run-name": folder.name})
+    note_number(folder, run_id)
+    policy, dataset, rounds = (values[key] for key in ("policy", "dataset", "num-server-rounds"))
+    say(f"run {folder.name} {'continues' if config.resume else 'is submitted'}: {policy}, {dataset}, {rounds} rounds")
+    return run_id
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the commands of ``docker compose run --rm submit``."""
+    top = argparse.ArgumentParser("docker compose run --rm submit", description="Operate a cluster; alone: run a run.")
+    rooms = top.add_subparsers(dest="room", title="commands")
+    runs = rooms.add_parser("runs", help="the runs of the cluster").add_subparsers(dest="command", required=True)
+    for name, text in (
+        ("list", "list runs and queue"),
+        ("log", "print the server's log of a run, by default of the newest"),
+        ("stop", "stop a run, or take it from the queue"),
+        ("resume", "continue a run after its last round, and follow it"),
+        ("queue", "start the run of the environment when the others have ended, and follow it"),
+    ):
+        command = runs.add_parser(name, help=text)
+        if name == "list":
+            command.add_argument("--json", action="store_true", help="print one JSON object")
+        elif name != "queue":
+            command.add_argument("run", metavar="RUN", nargs="?" if name == "log" else None, default="")
+    clients = rooms.add_parser("nodes", help="the registered clients").add_subparsers(dest="command")
+    clients.add_parser("revoke", help="refuse a client's key from now on").add_argument("name", metavar="NAME")
+    return top
+
+
+def operate(arguments: argparse.Namespace) -> int:
+    """Run the command of an operator and return the exit status."""
+    if arguments.room is None:
+        return play()
+    if arguments.command in ("resume", "queue"):
+        if arguments.command == "resume":
+            Runs(Control(CONTROL, AUTHORITY)).check_resumable(arguments.run)
+        return play(queue=arguments.command == "queue", resume=getattr(arguments, "run", ""))
+    control = Control(CONTROL, AUTHORITY)
+    runs = Runs(control)
+    match arguments.room, arguments.command:
+        case "nodes", "revoke":
+            nodes.revoke(control, arguments.name)
+        case "nodes", _:
+            nodes.show(control)
+        case _, "list" if arguments.json:
+            print_json({"runs": runs.table()})
+        case _, "list":
+            columns = ("run", "state", "policy", "dataset", "round", "rounds", "detail")
+            print_table("runs", columns, ([row.get(column) for column in columns] for row in runs.table()))
+        case _, "log":
+            say(runs.log(arguments.run).rstrip() or "the log of the run is empty")
+        case _, "stop":
+            last = runs.stop(arguments.run)
+            say(f"run {arguments.run} is stopped after round {last}")
+            say(f"To continue it: {COMMAND} resume {arguments.run}" if last else "It has no round to continue from.")
+    return 0
+
+
 def main() -> None:
-    """Play; a user's mistake ends with one paragraph and status 2."""
+    """Run a command; a user's mistake, or a SuperLink that does not answer, ends with one paragraph and status 2."""
+    arguments = parser().parse_args()
     try:
-        sys.exit(play())
+        sys.exit(operate(arguments))
     except AoiError as error:
         say(f"aoi: {' '.join(str(error).split())}")
-        sys.exit(2)
+    except grpc.RpcError:
+        say(f"aoi: the SuperLink at {CONTROL} does not answer: see `docker compose logs superlink`, and ask again.")
+    sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -7,20 +7,25 @@ replies that would harm others.
 import sys
 from importlib.metadata import entry_points
 
+from aoi_fl.flower.superexec import stamp_lines
 from aoi_fl.flower.superlink import connect_once, keep_answers, let_calls_wait, refuse_strange_replies
 
-_COMMAND = "flower-superlink"
+
+def run_command(name: str) -> None:
+    """Run a command of Flower's in this process, with the time in each line of its log."""
+    stamp_lines()
+    sys.argv[0] = name
+    (command,) = entry_points(group="console_scripts", name=name)
+    command.load()()
 
 
 def main() -> None:
-    """Run Flower's command in this process."""
+    """Run the SuperLink."""
     connect_once()
     keep_answers()
     let_calls_wait()
     refuse_strange_replies()
-    sys.argv[0] = _COMMAND
-    (command,) = entry_points(group="console_scripts", name=_COMMAND)
-    command.load()()
+    run_command("flower-superlink")
 
 
 if __name__ == "__main__":

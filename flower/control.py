@@ -62,6 +62,10 @@ class ControlApi:
         found = sorted(answer.run_dict.values(), key=lambda run: run.pending_at)
         return [RunState(r.run_id, r.status.status, r.status.sub_status, r.status.details) for r in found]
 
+    def stop(self, run_id: int) -> None:
+        """End a run; the SuperLink marks it as finished, and its ServerApp ends within seconds."""
+        self._stub.StopRun(control_pb2.StopRunRequest(run_id=run_id), timeout=_SECONDS)
+
     def log(self, run_id: int) -> str:
         """Return the log of a run, as much as the SuperLink kept."""
         request = control_pb2.StreamLogsRequest(run_id=run_id, after_timestamp=0.0)

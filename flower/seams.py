@@ -95,6 +95,7 @@ CONTROL = Seam(
         "flwr.proto.control_pb2:UnregisterNodeRequest",
         "flwr.proto.control_pb2:ListNodesRequest",
         "flwr.proto.control_pb2:ListRunsRequest",
+        "flwr.proto.control_pb2:StopRunRequest",
         "flwr.proto.control_pb2:StreamLogsRequest",
     ),
     "the SuperLink's Control API speaks HTTP, which `docker compose up` cannot: its images need the extra deploy",
@@ -235,7 +236,20 @@ INTAKE = Seam(
     named=False,
 )
 
+OUTPUT = Seam(
+    "the ServerApp's lines in the log of its SuperExec",
+    "superexec",
+    (
+        "flwr.supercore.superexec.plugin:ServerAppExecPlugin.suppress_output",
+        "flwr.common.logger:update_console_handler(timestamps, colored)",
+    ),
+    "the SuperExec shows nothing of the ServerApp: its lines are in the log of the run alone",
+    since="1.34",
+    before="1.35",
+    named=False,
+)
+
 SEAMS = (
     MESSAGES, IDENTITY, ERRORS, REPLIES, GRPC_GRID, HTTP_GRID, LOOP, BEATS, WARM, CONTROL, FLEET, VIRTUAL, SIZES,
-    RETRIES, DATABASE, ANSWERS, INTAKE,
+    RETRIES, DATABASE, ANSWERS, INTAKE, OUTPUT,
 )  # fmt: skip

@@ -1,10 +1,12 @@
-"""Flower's SuperExec for clients, run in this process with an executor and waits of one's own."""
+"""Flower's SuperExec: for clients, with our executor and waits; for the ServerApp, with its output shown."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+from aoi_fl.flower.seams import OUTPUT
 
 # What the process of one message runs, where ``keywords`` are what `answer_with` returned; and what it imports first.
 MODULE = "flwr.supernode.runtime.run_clientapp"
@@ -33,6 +35,24 @@ def keywords(spec: Any) -> dict[str, Any]:
         "parent_pid": spec.parent_pid,
         "runtime_dependency_install": spec.runtime_dependency_install,
     }
+
+
+def show_output() -> None:
+    """Have a SuperExec in this process show what the ServerApp prints, which Flower keeps for the run's log alone."""
+    if not OUTPUT.there:
+        OUTPUT.say_what_is_lost()
+        return
+    from flwr.supercore.superexec.plugin import ServerAppExecPlugin
+
+    ServerAppExecPlugin.suppress_output = False
+
+
+def stamp_lines() -> None:
+    """Have Flower's programs in this process write the time into each line of their log, without colours."""
+    if OUTPUT.there:
+        from flwr.common.logger import update_console_handler
+
+        update_console_handler(timestamps=True, colored=False)
 
 
 def launched(problem: str = "") -> Any:

@@ -76,6 +76,8 @@ class _Run(Collector):
         yield InfoMetricFamily("aoi_run", "Which run it is.", value=what)
         if (rounds_planned := ledger.planned(config)) is not None:
             yield _gauge("aoi_rounds_planned", "How many rounds the run has.", rounds_planned)
+        if isinstance(nodes := about.get("nodes"), dict):
+            yield from _of_nodes(nodes, config)
         met, reached = sums["clients"], sums["reached"]
         yield _gauge("aoi_clients", "Clients that the run has met.", met)
         yield _gauge("aoi_clients_never_reached", "Of these, the ones that have trained in no round.", met - reached)
@@ -91,6 +93,17 @@ def _state(name: str) -> Metric:
     for state in STATES:
         family.add_metric([state], state == name)
     return family
+
+
+def _of_nodes(nodes: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[Metric]:
+    refused = [str(why) for why in nodes.get("refused") or ()]
+    yield _gauge("aoi_clients_connected", "Nodes connected at the last roll call.", nodes.get("connected") or 0)
+    yield _gauge("aoi_clients_expected", "Clients that the run waits for at its start.", config.get("num-clients") or 0)
+    yield _gauge("aoi_clients_refused", "Of the connected, the ones that cannot join.", len(refused))
+    reasons = GaugeMetricFamily("aoi_client_refused", "1 for each client that cannot join.", labels=["reason"])
+    for why in refused:
+        reasons.add_metric([why], 1.0)
+    yield reasons
 
 
 def _of_rounds(rounds: list[dict[str, Any]]) -> Iterator[Metric]:

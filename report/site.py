@@ -101,6 +101,11 @@ def application(run: str | None) -> FastAPI:
     scripts["follow.js"] = fill("follow.js")
     for name, text in scripts.items():
         _add_script(app, name, text)
+
+    @app.get("/healthz")
+    def health() -> Response:
+        return _response("ok\n", "text/plain")
+
     if run is None:
         runs = Runs(Path("runs"))
         _add_list(app, runs)
@@ -132,6 +137,12 @@ def _add_list(app: FastAPI, runs: Runs) -> None:
     @app.get("/list")
     def content() -> Response:
         return _response(fill("start.html", runs=runs.glances(), folder=runs.folder.name), "text/html")
+
+    @app.get("/metrics")
+    def scrape() -> Response:
+        current, names = runs.folder / ".current", runs.names()  # a cluster's link to its newest run
+        shown = current if current.is_symlink() or not names else runs.folder / names[0]
+        return _response(metrics.exposition(str(shown)), metrics.FORMAT)
 
 
 def _add_run(app: FastAPI, at: str, find: Callable[[str], Live], *, listed: bool) -> None:

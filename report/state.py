@@ -11,9 +11,10 @@ While there is no ledger yet, a live page says *waiting*, and where its ledger i
 """
 
 import statistics
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from aoi_fl.server.folder import LEDGER, is_played
 STATES = ("running", "stalled", "interrupted", "stopped", "failed", "completed", "waiting", "unreadable")
 RED = ("stalled", "interrupted", "stopped", "failed", "unreadable")
 _USUAL = 9  # rounds, the last ones, whose median is a usual round
+_SHOWN, _LONGEST = 3, 100  # clients that cannot join, named with the state, and characters of each
 _PATIENCE = 10.0  # seconds: rounds shorter than a blink are not stalled for being a few of them late
 
 
@@ -92,7 +94,12 @@ def tell(folder: Path, about: Mapping[str, Any], rounds: Sequence[Mapping[str, A
     name = status(folder, about)
     if name != "running":
         return State(name, str(about.get("reason") or ""))
-    return judge(rounds[-_USUAL:], about.get("since"), time.time())
+    state, nodes = judge(rounds[-_USUAL:], about.get("since"), time.time()), about.get("nodes")
+    refused = nodes.get("refused") if isinstance(nodes, dict) else None
+    if not refused:
+        return state
+    shown = [textwrap.shorten(str(why), _LONGEST, placeholder=" …") for why in refused[:_SHOWN]]
+    return replace(state, detail="; ".join((state.detail, *shown)))
 
 
 def judge(rounds: Sequence[Mapping[str, Any]], since: float | None, now: float) -> State:

@@ -32,7 +32,7 @@ from aoi_fl.server.folder import (
     run_folder,
 )
 from aoi_fl.server.ledger import Ledger, ending, planned, read, read_run, resume_command
-from aoi_fl.server.logs import speak_json, tell
+from aoi_fl.server.logs import speak_json, speak_with_times, tell
 from aoi_fl.server.observe import Recorder
 from aoi_fl.server.resume import recorded_config, recorded_run, take_up
 from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources, settled
@@ -50,6 +50,8 @@ def main(grid: Grid, context: Context) -> None:
     """Play the run that the configuration describes; a user's mistake is logged as one paragraph."""
     logging.getLogger("flwr").addFilter(_without_traceback)
     say_what_ray_needs(grid)
+    if uploads(grid):
+        speak_with_times()
     play(grid, RunConfig.parse(context.run_config))
 
 
@@ -133,7 +135,7 @@ def _shares(config: RunConfig, task: Task) -> tuple[ClientTable | None, list[par
     table = client_table(config) if config.policy in BUDGETED else None
     parts = partition.make(
         task.data.train_y,
-        config.num_clients,
+        config.num_clients + config.spare_shares,
         kind=config.partition,
         alpha=config.alpha,
         sizes=config.sizes if table is None else table.sizes,

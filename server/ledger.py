@@ -10,6 +10,7 @@ run             key, value (JSON): ``config`` (every run key), ``run`` (our own 
                 first model, ``model_source`` (the digest of the file that makes a model of one's own, else empty),
                 ``clock_source`` (that of a trace's files, else empty), ``data_source``, ``partition_source``,
                 ``table_source`` and ``rates_source`` (those of the data set's, the partition's and the clients' files),
+                ``nodes`` (of a deployment: ``connected`` at the last roll call, and ``refused``, why some cannot join),
                 ``token`` (by which the clients of a deployment tell it from an earlier run of its name). A run that was
                 killed stays ``running``: whether somebody plays it, the lock on its folder says
                 (:func:`aoi_fl.server.folder.is_played`).
@@ -27,14 +28,14 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from aoi_fl.science.errors import ConfigError, StorageError
 from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 
-_ROUND = [f.name for f in fields(RoundRecord) if f.name != "participations"]
+_ROUND = [f.name for f in fields(RoundRecord) if f.name not in ("participations", "nodes")]
 _PART = [f.name for f in fields(Participation)]
 _CLIENT = [f.name for f in fields(ClientRecord)]
 _FORMER = {"weight": "sensitivity"}  # columns of clients as versions until 0.1 called them
@@ -180,6 +181,8 @@ class Ledger:
                 _insert("participations", ["round", *_PART]),
                 [(record.round, *_row(p, _PART)) for p in record.participations],
             )
+            if record.nodes is not None:
+                db.execute(_insert("run", ["key", "value"]), ("nodes", json.dumps(asdict(record.nodes))))
 
     def forget_after(self, round_: int) -> None:
         """Take back the rounds after this one, which are to be played again."""

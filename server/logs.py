@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -39,8 +40,22 @@ class JsonLine(logging.Formatter):
 
 def speak_json(run: str) -> None:
     """Have Flower's logger, and :func:`tell`, write JSON lines on stderr from now on."""
+    _speak(JsonLine(run))
+
+
+def speak_with_times() -> None:
+    """Have Flower's logger, and :func:`tell`, write time and level into each line from now on."""
+    _speak(StampedLine("%(asctime)s %(levelname)-7s %(message)s"))
+
+
+class StampedLine(logging.Formatter):
+    """A line with time and level, for the log of a container."""
+
+
+def _speak(formatter: logging.Formatter) -> None:
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLine(run))
+    handler.setFormatter(formatter)
+    handler.setLevel(os.environ.get("FLWR_LOG_LEVEL", "NOTSET").upper())
     logger.handlers = [handler]
 
 
@@ -49,7 +64,7 @@ def tell(line: str, played: RoundRecord | None = None) -> None:
 
     ``played`` is the round that the line is of.
     """
-    if any(isinstance(handler.formatter, JsonLine) for handler in logger.handlers):
+    if any(isinstance(handler.formatter, JsonLine | StampedLine) for handler in logger.handlers):
         logger.info("%s", line, extra={"played": played})
     elif logger.isEnabledFor(logging.INFO):
         print(line, file=sys.stderr, flush=True)

@@ -234,6 +234,7 @@ class Bookkeeping:
             ask = self._plain(ask)
         with self._record.timed("hello"):
             fresh, waited = joining.call_roll(grid, ask)
+        self._record.nodes = joining.nodes if uploads(grid) else None
         for client, answer in joining.answers.items():
             self._inbox.put(ask, client, answer)
         for client, answer in joining.late.items():

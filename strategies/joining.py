@@ -9,7 +9,7 @@ from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.science.errors import NodesError
 from aoi_fl.strategies.exchange import Waits
 from aoi_fl.strategies.plan import RoundOptions
-from aoi_fl.strategies.records import ClientRecord
+from aoi_fl.strategies.records import ClientRecord, Nodes
 from aoi_fl.strategies.rollcall import RollCall
 from aoi_fl.strategies.roster import Roster
 
@@ -37,6 +37,11 @@ class Joining:
     def answers(self) -> dict[int, ParticipationReply]:
         """What clients have decided that introduced themselves in this round, and were asked at once."""
         return self._roll.answers
+
+    @property
+    def nodes(self) -> Nodes:
+        """Who was connected in the last roll call."""
+        return self._roll.nodes
 
     @property
     def late(self) -> dict[int, ParticipationReply]:

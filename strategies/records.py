@@ -72,6 +72,14 @@ class Participation:
 SURPLUS = "as many updates as were wanted had come before"  # the reason of one that was not waited for
 
 
+@dataclass(frozen=True)
+class Nodes:
+    """Who is connected at a round's roll call: how many nodes, and why some of them cannot join."""
+
+    connected: int
+    refused: tuple[str, ...] = ()
+
+
 @dataclass
 class RoundRecord:
     """One round: how many were asked, were willing, trained, declined or were dropped, and what came of it.
@@ -115,6 +123,7 @@ class RoundRecord:
     evaluate_seconds: float | None = None
     test_seconds: float | None = None
     participations: list[Participation] = field(default_factory=list)
+    nodes: Nodes | None = None  # of a deployment
 
     @property
     def surplus(self) -> list[int]:

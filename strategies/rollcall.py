@@ -25,7 +25,7 @@ from aoi_fl.protocol import (
 from aoi_fl.strategies.backoff import Backoff
 from aoi_fl.strategies.clock import clock_of
 from aoi_fl.strategies.exchange import ANSWERS_KEPT, Exchange
-from aoi_fl.strategies.records import ClientRecord
+from aoi_fl.strategies.records import ClientRecord, Nodes
 from aoi_fl.strategies.roster import Roster
 from aoi_fl.strategies.validation import Refused, read_record
 
@@ -47,6 +47,7 @@ class RollCall:
     ----------
     gone : nodes that were asked in the last roll call and found to be dead; Flower lists them for a minute
     answers : what clients have decided that introduced themselves in the last round's roll calls, if they were asked
+    nodes : who was connected in the last roll call
     late : what clients have decided whose answer to an earlier message was heard in the last roll call
     """
 
@@ -55,6 +56,7 @@ class RollCall:
         self.gone: set[int] = set()
         self.answers: dict[int, ParticipationReply] = {}
         self.late: dict[int, ParticipationReply] = {}
+        self.nodes = Nodes(0)
         self._round = 0
         self._mute = Backoff()  # strange nodes that have not said who they are
         self._late: list[Exchange] = []  # roll calls that some node may still answer
@@ -124,6 +126,7 @@ class RollCall:
             self._complaints.pop(node, None)
             if answer is not None:
                 (self.late if node in heard else self.answers)[client] = answer
+        self.nodes = Nodes(len(nodes), tuple(self._complaints[node] for node in sorted(nodes & self.turned_away)))
         return fresh
 
     def _hello(
@@ -172,7 +175,7 @@ class RollCall:
                 found.append((node, who, read_record(reply, ParticipationReply) if asked else None))
             except Refused as reason:
                 known = {NO_HELLO: _PLAIN_APP, FORMER_APP: f"its ClientApp has a client_fn: {FORMER_CLIENT}"}
-                why = next((why for words, why in known.items() if words in str(reason)), str(reason))
+                why = next((why for words, why in known.items() if words in str(reason)), _said_by_ours(reason))
                 self._refused[node] = text = f"node {node} cannot join: {why}"
                 self._complain(node, text)
         return found
@@ -181,6 +184,10 @@ class RollCall:
         if self._complaints.get(node) != text:
             self._complaints[node] = text
             logger.warning("%s", text)
+
+
+def _said_by_ours(reason: Refused) -> str:
+    return str(reason).removeprefix("error: AoiError: ")
 
 
 def _order(reply: _Reply) -> tuple[bool, int, str]:

@@ -26,7 +26,8 @@ BELOW = {
                     "flower"},
     "cli": {"config", "experiments", "engine", "report", "server", "client", "strategies", "learning", "protocol",
             "science"},
-    "docker": {"config", "report", "server", "client", "strategies", "learning", "protocol", "science", "flower"},
+    "docker": {"cli", "config", "report", "server", "client", "strategies", "learning", "protocol", "science",
+               "flower"},
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from aoi_fl.server.ledger import ending
 from aoi_fl.strategies.records import ClientRecord, RoundRecord, State
 
 logger = logging.getLogger("flwr")
-_NO_NUMBERS = ("round", "started", "participations")
+_NO_NUMBERS = ("round", "started", "participations", "nodes")
 
 
 def numbers(row: Mapping[str, Any]) -> dict[str, float]:

@@ -74,6 +74,11 @@ class Cluster:
         command = ["docker", "compose", "--env-file", os.devnull, "-p", self.project, *arguments]
         return _run(command, check, timeout, cwd=ROOT, env=self.environment | settings)
 
+    def status(self, *arguments: str) -> int:
+        """Run a Compose command and return its exit status."""
+        command = ["docker", "compose", "--env-file", os.devnull, "-p", self.project, *arguments]
+        return subprocess.run(command, cwd=ROOT, env=self.environment, check=False, timeout=120).returncode
+
     def is_running(self, container: str) -> bool:
         """Tell whether a container runs, or is there at all."""
         return "running" in self.docker("inspect", "-f", "{{.State.Status}}", container, check=False)
@@ -120,7 +125,8 @@ class Cluster:
     def name_of(self, container: str) -> str:
         """Return the name of the client that a container is now, or nothing."""
         lines = self.docker("logs", container).splitlines()
-        return next((line.removeprefix("this is ") for line in reversed(lines) if line.startswith("this is ")), "")
+        said = (line.removeprefix("this is ") for line in reversed(lines) if line.startswith("this is "))
+        return next(said, "").partition(",")[0]
 
     def logs(self, service: str) -> str:
         """Return what the containers of a service have said."""

@@ -20,7 +20,7 @@ def test_up_alone_runs_every_scaled_client_and_shows_the_run(cluster: Cluster) -
     cluster.compose("up", "-d", "--scale", "client=8", timeout=600, **settings)
     page = f"http://127.0.0.1:{cluster.environment['AOI_PAGE_PORT']}"
     cluster.await_round("eight", 1)
-    with urllib.request.urlopen(f"{page}/content", timeout=30) as answer:
+    with urllib.request.urlopen(f"{page}/run/eight/content", timeout=30) as answer:
         assert "eight" in json.loads(answer.read())["title"]
     assert cluster.await_end() == 0, cluster.logs("submit")
     ledger = cluster.ledger("eight")

@@ -164,7 +164,7 @@ def test_when_three_of_four_die_for_good_rounds_go_on_with_one_and_with_none_the
 
 
 def test_a_client_whose_key_was_revoked_is_refused(cluster: Cluster, strangers: Strangers) -> None:
-    nodes = ("run", "--rm", "--no-deps", "submit", "python", "-m", "aoi_fl.docker.nodes")
+    nodes = ("run", "--rm", "submit", "nodes")
     assert "client-0" in cluster.compose(*nodes) and strangers.ledger
     cluster.compose(*nodes, "revoke", "client-0")
     command = laid_down(strangers.key) + SUPERNODE.format(key="/tmp/key")

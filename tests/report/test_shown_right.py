@@ -13,8 +13,6 @@ import yaml
 from fastapi.testclient import TestClient
 
 from aoi_fl.cli.run import conclude
-from aoi_fl.docker import log
-from aoi_fl.flower.control import RunState
 from aoi_fl.report import balance, chart, figures, headline, page, seeds, site, summary
 from aoi_fl.report.provenance import command, public
 from aoi_fl.report.runs import Run, load, load_all, matching
@@ -190,29 +188,7 @@ def test_a_cluster_does_not_move_in_lock_step():
     assert f"AOI_NUM_CLIENTS={n}" in kustomization and f"#AOI_NUM_CLIENTS={n}" in (ROOT / ".env.example").read_text()
 
 
-class Served:
-    """A Control API with runs and their logs."""
-
-    def __init__(self, *runs: int) -> None:
-        self._runs = runs
-
-    def runs(self) -> list[RunState]:
-        return [RunState(run, "finished", "completed", "") for run in self._runs]
-
-    def log(self, run_id: int) -> str:
-        return f"INFO: line of run {run_id}\n"
-
-
-def test_the_log_of_the_newest_run_is_printed(capsys):
-    assert log.show(Served(3, 7)) == 0
-    assert capsys.readouterr().out == "INFO: line of run 7\n"
-    assert log.show(Served()) == 2
-    assert "no run yet" in capsys.readouterr().out
-
-
-def test_the_guide_sends_no_reader_to_an_empty_log():
-    guide = (ROOT / "docs/deployment.md").read_text()
-    assert "logs superexec" not in guide and "python -m aoi_fl.docker.log" in guide
+def test_the_faq_says_when_a_new_client_joins():
     assert "joins with the next run" in (ROOT / "docs/faq.md").read_text()
 
 

@@ -1,0 +1,294 @@
+"""The runs of a cluster, for its operator: list them, read a log, stop one, and wait for a turn."""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import grpc
+
+from aoi_fl.docker.arrivals import LOOK, say
+from aoi_fl.docker.control import Control
+from aoi_fl.flower.control import RunState
+from aoi_fl.report.summary_card import glance
+from aoi_fl.science.errors import AoiError, ConfigError, did_you_mean
+from aoi_fl.server.folder import LEDGER, is_played
+from aoi_fl.server.ledger import DAMAGE, Ledger, last_rounds, read_run
+
+RUNS = Path("/runs")
+CURRENT = RUNS / ".current"
+NUMBERS = "flower-runs"  # the file in a run's folder with Flower's numbers of it, the last resumption last
+DEAD = 10.0  # seconds without a process that plays a begun run, after which the run counts as dead
+_ENDS = 60.0  # seconds for a stopped ServerApp to end
+COMMAND = "docker compose run --rm submit runs"
+
+
+def about(folder: Path) -> dict[str, Any]:
+    """Return the ledger's ``run`` table; empty while there is no ledger that can be read."""
+    try:
+        return read_run(folder / LEDGER)
+    except (AoiError, *DAMAGE):
+        return {}
+
+
+def numbers(folder: Path) -> list[int]:
+    """Return Flower's numbers of a run of ours, one for each submission."""
+    try:
+        return [int(line) for line in (folder / NUMBERS).read_text("utf-8").split()]
+    except FileNotFoundError:
+        return []
+
+
+def note_number(folder: Path, run_id: int) -> None:
+    """Note Flower's number of a submission."""
+    with open(folder / NUMBERS, "a", encoding="utf-8") as file:
+        file.write(f"{run_id}\n")
+
+
+class Runs:
+    """The runs under a folder, and what the SuperLink knows of them.
+
+    Parameters
+    ----------
+    control : the SuperLink
+    folder : where the runs are
+    """
+
+    def __init__(self, control: Control, folder: Path = RUNS) -> None:
+        self._control, self._folder = control, folder
+
+    def names(self) -> list[str]:
+        """Return the names of the runs that this cluster began or that have a ledger, the oldest first."""
+        found = {file.parent for name in (LEDGER, NUMBERS) for file in self._folder.glob(f"[!.]*/{name}")}
+        return [path.name for path in sorted(found, key=lambda path: (path.stat().st_ctime, path.name))]
+
+    def folder(self, name: str) -> Path:
+        """Return the folder of a run.
+
+        Raises
+        ------
+        ConfigError
+            There is none of that name.
+        """
+        if name in (names := self.names()):
+            return self._folder / name
+        raise ConfigError(
+            "run",
+            name,
+            "a run of `runs list`",
+            did_you_mean(name, names).strip() or f"Choose one of {', '.join(names)}." if names else "There is no run.",
+        )
+
+    def of_number(self, run_id: int) -> Path | None:
+        """Return the folder of the run with one of Flower's numbers."""
+        return next((self._folder / name for name in self.names() if run_id in numbers(self._folder / name)), None)
+
+    def known(self, name: str) -> RunState:
+        """Return how the SuperLink knows a run.
+
+        Raises
+        ------
+        ConfigError
+            The run never began, or it is another cluster's.
+        """
+        submitted = numbers(self.folder(name))
+        if not submitted:
+            raise ConfigError(
+                "run", name, "a run that this cluster has begun", "Use the cluster or the machine that began it."
+            )
+        state = self._control.run(submitted[-1])
+        if state is None:
+            raise ConfigError(
+                "run", name, "a run of this cluster's SuperLink", "Use the cluster that began it, or resume it here."
+            )
+        return state
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return a row for each run: name, state, policy, data set, rounds, and what there is to say of the state."""
+        rows = []
+        for name in self.names():
+            folder = self._folder / name
+            seen = glance(folder)
+            rows.append(
+                {
+                    "run": name,
+                    "state": seen.state.name if about(folder) else self._beginning(folder),
+                    "policy": seen.policy,
+                    "dataset": seen.dataset,
+                    "round": seen.round,
+                    "rounds": seen.rounds,
+                    "detail": seen.state.detail,
+                }
+            )
+        for place, ticket in enumerate(waiting(self._folder), 1):
+            rows.append({"round": 0, "detail": f"number {place} of the queue"} | ticket.facts | {"state": "queued"})
+        return rows
+
+    def _beginning(self, folder: Path) -> str:
+        """Name the state of a run without a ledger."""
+        state = self._control.run(numbers(folder)[-1])
+        return "lost" if state is None else state.outcome or state.status
+
+    def log(self, name: str = "") -> str:
+        """Return the log of a run, by default of the newest.
+
+        Raises
+        ------
+        ConfigError
+            There is no such run, it never began, or it is another cluster's.
+        """
+        if not name:
+            submitted = [name for name in self.names() if numbers(self._folder / name)]
+            if not submitted:
+                raise ConfigError("run", "", "a run that has begun", "Start one with docker compose up.")
+            name = submitted[-1]
+        elif any(ticket.facts["run"] == name for ticket in waiting(self._folder)):
+            raise ConfigError("run", name, "a run that has begun", "It waits in the queue. Read its log later.")
+        return self._control.log(self.known(name).run_id)
+
+    def stop(self, name: str) -> int:
+        """Stop a run, or take it from the queue; return the last round that is recorded.
+
+        Raises
+        ------
+        ConfigError
+            It is not going, it never began, or it is another cluster's.
+        """
+        for ticket in waiting(self._folder):
+            if ticket.facts["run"] == name:
+                ticket.path.unlink(missing_ok=True)
+                return 0
+        state, folder = self.known(name), self.folder(name)
+        if state.status == "finished":
+            ended = about(folder).get("status") or state.outcome
+            ended = state.outcome if ended == "running" else ended
+            raise ConfigError(
+                "run", name, f"a run that is going; this one is {ended}", f"Continue it: {COMMAND} resume {name}"
+            )
+        self._control.stop(state.run_id)
+        end = time.monotonic() + _ENDS
+        while is_played(folder) and time.monotonic() < end:
+            time.sleep(0.5)
+        if not about(folder):
+            return 0
+        ledger = Ledger(folder / LEDGER)
+        try:
+            ledger.note(status="stopped", reason="stopped by the operator")
+        finally:
+            ledger.close()
+        last = last_rounds(folder / LEDGER, 1)
+        return int(last[0]["round"]) if last else 0
+
+    def check_resumable(self, name: str) -> None:
+        """Refuse to resume a run that is going, complete, or has recorded nothing.
+
+        Raises
+        ------
+        ConfigError
+            It is one of these, or there is no run of that name.
+        """
+        folder = self.folder(name)
+        status, played = about(folder).get("status"), is_played(folder)
+        if status is None:
+            raise ConfigError("run", name, "a run with a ledger", "Start it anew with docker compose up.")
+        if status == "completed" or played:
+            allowed = f"a run that can continue; this one is {'running' if played else status}"
+            remedy = f"Stop it: {COMMAND} stop {name}" if played else "Start a new run with docker compose up."
+            raise ConfigError("run", name, allowed, remedy)
+
+    def going(self) -> list[RunState]:
+        """Return the runs that the SuperLink has not seen end, the newest last."""
+        return [state for state in self._control.runs() if state.status != "finished"]
+
+    def is_dead(self, state: RunState) -> bool:
+        """Tell whether a begun run has no process; the SuperLink notices that only after minutes."""
+        folder = self.of_number(state.run_id) or CURRENT.resolve()
+        end = time.monotonic() + DEAD
+        while about(folder).get("status") in ("running", "interrupted") and is_played(folder) is False:
+            if time.monotonic() > end:
+                return True
+            time.sleep(0.5)
+        return False
+
+    def await_turn(self, ticket: "Ticket") -> None:
+        """Wait until no run is going and no older ticket waits; a run without a process is ended.
+
+        Raises
+        ------
+        AoiError
+            The operator has taken the run from the queue.
+        """
+        announced = False
+        while True:
+            with suppress(grpc.RpcError):  # the SuperLink is being restarted
+                going = self.going()
+                for state in going:
+                    if self.is_dead(state):
+                        say(f"run {(self.of_number(state.run_id) or CURRENT.resolve()).name} has died")
+                        self._control.stop(state.run_id)
+                ahead = [other for other in waiting(self._folder) if other.path < ticket.path]
+                if not ticket.path.exists():
+                    raise AoiError(f"Run {ticket.facts['run']} was taken from the queue.")
+                if not going and not ahead:
+                    return
+                if not announced:
+                    say(f"run {ticket.facts['run'] or 'without a name'} waits for {len(going) + len(ahead)} other(s)")
+                    announced = True
+            time.sleep(LOOK)
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """A place in the queue: a file that the waiting process holds locked, with the facts that `runs list` shows."""
+
+    path: Path
+    facts: dict[str, Any]
+
+    @classmethod
+    @contextmanager
+    def take(cls, facts: dict[str, Any], runs: Path = RUNS) -> Iterator[Self]:
+        """Take the last place, and give it back at the end of the block; a killed process gives it back at once."""
+        with _queue(runs) as folder:
+            taken = [int(path.stem) for path in folder.glob("*.json")]
+            path = folder / f"{max(taken, default=0) + 1:09d}.json"
+            file = open(path, "w", encoding="utf-8")  # noqa: SIM115, closed below
+            fcntl.flock(file, fcntl.LOCK_EX)
+            json.dump(facts, file)
+            file.flush()
+        try:
+            yield cls(path, facts)
+        finally:
+            path.unlink(missing_ok=True)
+            file.close()
+
+
+def waiting(runs: Path = RUNS) -> list[Ticket]:
+    """Return the queue, the oldest first; a place whose process is gone is cleared."""
+    found = []
+    with _queue(runs) as folder:
+        for path in sorted(folder.glob("*.json")):
+            with open(path, encoding="utf-8") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    found.append(Ticket(path, json.load(file)))
+                else:
+                    path.unlink()
+    return found
+
+
+@contextmanager
+def _queue(runs: Path) -> Iterator[Path]:
+    folder = runs / ".queue"
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        os.close(lock)

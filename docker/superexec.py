@@ -1,0 +1,14 @@
+"""Flower's SuperExec with its options, ``python -m aoi_fl.docker.superexec``; it shows what the ServerApp prints."""
+
+from aoi_fl.docker.superlink import run_command
+from aoi_fl.flower.superexec import show_output
+
+
+def main() -> None:
+    """Run the SuperExec."""
+    show_output()
+    run_command("flower-superexec")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The alert rules: promtool checks them and fires them where it is installed; each metric is one of the page's."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from aoi_fl.report.metrics import exposition
+from aoi_fl.server.folder import LEDGER
+from aoi_fl.server.ledger import Ledger
+from aoi_fl.strategies.records import Nodes, RoundRecord
+
+ALERTS = Path(__file__).parents[2] / "deploy" / "alerts.yaml"
+PROMTOOL = shutil.which("promtool")
+
+
+def run_of_newcomers(folder: Path) -> Path:
+    ledger = Ledger(folder / LEDGER)
+    ledger.note(config={"num-clients": 2, "num-server-rounds": 9, "policy": "random"}, status="running")
+    ledger.add_round(RoundRecord(1, seconds=1.0, nodes=Nodes(4, ("node 7 cannot join: client client-3: no share",))))
+    ledger.close()
+    return folder
+
+
+def test_every_metric_of_a_rule_is_on_the_page(tmp_path: Path) -> None:
+    text = exposition(str(run_of_newcomers(tmp_path))).decode()
+    rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+    used = {name for rule in rules for name in re.findall(r"\baoi_\w+", rule["expr"])}
+    assert len(rules) >= 5 and used <= set(re.findall(r"^(aoi_\w+)", text, re.MULTILINE))
+    states = {state for rule in rules for state in re.findall(r'state=~?"([a-z|]+)"', rule["expr"])}
+    assert {s for group in states for s in group.split("|")} <= set(re.findall(r'aoi_run_state{state="(\w+)"}', text))
+
+
+def test_the_page_counts_connected_expected_and_refused(tmp_path: Path) -> None:
+    text = exposition(str(run_of_newcomers(tmp_path))).decode()
+    values = dict(re.findall(r"^aoi_clients_(connected|expected|refused) (\S+)$", text, re.MULTILINE))
+    assert {name: float(value) for name, value in values.items()} == {"connected": 4, "expected": 2, "refused": 1}
+    assert re.search(r'^aoi_client_refused{reason="[^"]*client-3[^"]*"} 1.0$', text, re.MULTILINE)
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool, of the package prometheus, is not installed")
+def test_promtool_accepts_the_rules_and_fires_them(tmp_path: Path) -> None:
+    def fires(name: str, at: str, labels: str) -> dict[str, object]:
+        return {"alertname": name, "eval_time": at, "exp_alerts": [{"exp_labels": yaml.safe_load(labels)}]}
+
+    labels = "{severity: warning, instance: page}"
+    cases = tmp_path / "cases.yaml"
+    series = {
+        'aoi_clients_connected{instance="page"}': "1x30",
+        'aoi_clients_expected{instance="page"}': "2x30",
+        'aoi_clients_refused{instance="page"}': "1x30",
+        'aoi_run_state{instance="page",state="failed"}': "1x30",
+    }
+    expected = [
+        fires("AoiClientsMissing", "11m", labels),
+        fires("AoiClientsRefused", "6m", labels),
+        fires("AoiRunStopped", "2m", "{severity: critical, instance: page}"),
+        {"alertname": "AoiRunStalled", "eval_time": "20m", "exp_alerts": []},
+    ]
+    for case in expected:
+        for alert in case["exp_alerts"]:  # type: ignore[attr-defined]
+            alert["exp_annotations"] = annotations(str(case["alertname"]))
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "alert_rule_test": expected,
+    }
+    cases.write_text(yaml.safe_dump({"rule_files": [str(ALERTS)], "tests": [test]}))
+    for arguments in (("check", "rules", str(ALERTS)), ("test", "rules", str(cases))):
+        done = subprocess.run([str(PROMTOOL), *arguments], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def annotations(alert: str) -> dict[str, str]:
+    rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+    return next(rule["annotations"] for rule in rules if rule["alert"] == alert)

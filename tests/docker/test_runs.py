@@ -1,0 +1,195 @@
+"""What the operator asks of a cluster's runs: list, log, stop, resume and queue; each refusal by its fields."""
+
+import json
+import multiprocessing
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from aoi_fl.docker import runs, settings, submit
+from aoi_fl.docker.runs import Runs, Ticket, waiting
+from aoi_fl.flower.control import RunState
+from aoi_fl.science.errors import AoiError
+from aoi_fl.server.config import RunConfig
+from aoi_fl.server.folder import LEDGER, only_player
+from aoi_fl.server.ledger import Ledger, read_run
+from aoi_fl.strategies.records import RoundRecord
+from tests.refusals import refused
+
+CONFIG = {"policy": "random", "dataset": "digits", "num-server-rounds": 9, "num-clients": 4}
+
+
+class Superlink:
+    """Stands in for the SuperLink: knows runs by number, and ends one that is stopped."""
+
+    def __init__(self, **statuses: str) -> None:
+        self.statuses = {int(number[1:]): status for number, status in statuses.items()}
+
+    def runs(self) -> list[RunState]:
+        return [RunState(number, status, "", "") for number, status in self.statuses.items()]
+
+    def run(self, run_id: int) -> RunState | None:
+        return next((state for state in self.runs() if state.run_id == run_id), None)
+
+    def stop(self, run_id: int) -> None:
+        self.statuses[run_id] = "finished"
+
+    def log(self, run_id: int) -> str:
+        return f"log of {run_id}"
+
+
+def make_run(folder: Path, status: str, *flower: int, rounds: int = 2) -> Path:
+    folder.mkdir()
+    ledger = Ledger(folder / LEDGER)
+    ledger.note(config=CONFIG, status=status)
+    for number in range(1, rounds + 1):
+        ledger.add_round(RoundRecord(number, seconds=1.0))
+    ledger.close()
+    for number in flower:
+        runs.note_number(folder, number)
+    return folder
+
+
+def test_the_list_holds_runs_with_their_states_and_the_queue(tmp_path: Path) -> None:
+    make_run(tmp_path / "old", "completed", 1)
+    make_run(tmp_path / "cut", "running", 2)
+    (tmp_path / "new").mkdir()
+    runs.note_number(tmp_path / "new", 3)
+    (tmp_path / ".current").symlink_to("new")
+    with Ticket.take({"run": "next", "policy": "random", "dataset": "digits"}, tmp_path):
+        rows = Runs(Superlink(n1="finished", n2="running", n3="pending"), tmp_path).table()
+    assert {row["run"]: (row["state"], row["round"]) for row in rows} == {
+        "old": ("completed", 2), "cut": ("interrupted", 2), "new": ("pending", 0), "next": ("queued", 0)
+    }  # fmt: skip
+
+
+def test_a_log_is_of_the_run_named_or_of_the_newest(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", "completed", 1, 4)
+    time.sleep(0.02)
+    make_run(tmp_path / "b", "completed", 2)
+    cluster = Runs(Superlink(n1="finished", n2="finished", n4="finished"), tmp_path)
+    assert (cluster.log("a"), cluster.log()) == ("log of 4", "log of 2")
+
+
+def test_a_log_of_no_run_of_this_cluster_is_refused(tmp_path: Path) -> None:
+    cluster = Runs(Superlink(), tmp_path)
+    with refused("run", ""):
+        cluster.log()
+    make_run(tmp_path / "local", "completed")
+    make_run(tmp_path / "other", "completed", 7)
+    for name, allowed in (("local", "has begun"), ("other", "SuperLink"), ("absent", "runs list")):
+        with refused("run", name, allowed):
+            cluster.log(name)
+    with Ticket.take({"run": "queued"}, tmp_path), refused("run", "queued", "has begun"):
+        cluster.log("queued")
+
+
+def test_a_stopped_run_can_continue_and_stops_once(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "long", "running", 1)
+    cluster = Runs(Superlink(n1="running"), tmp_path)
+    assert cluster.stop("long") == 2
+    assert read_run(folder / LEDGER)["status"] == "stopped"
+    with refused("run", "long", "stopped"):
+        cluster.stop("long")
+    cluster.check_resumable("long")
+
+
+def test_what_cannot_continue_is_refused(tmp_path: Path) -> None:
+    make_run(tmp_path / "whole", "completed", 1)
+    (tmp_path / "begun").mkdir()
+    runs.note_number(tmp_path / "begun", 2)
+    played = make_run(tmp_path / "played", "running", 3)
+    cluster = Runs(Superlink(), tmp_path)
+    with only_player(played):
+        for name, allowed in (
+            ("whole", "completed"),
+            ("begun", "ledger"),
+            ("played", "running"),
+            ("none", "runs list"),
+        ):
+            with refused("run", name, allowed):
+                cluster.check_resumable(name)
+
+
+def test_a_dead_run_gives_way_and_a_living_one_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "DEAD", 0.1)
+    dead, alive = make_run(tmp_path / "dead", "running", 1), make_run(tmp_path / "alive", "running", 2)
+    superlink = Superlink(n1="running", n2="running")
+    cluster = Runs(superlink, tmp_path)
+    with only_player(alive):
+        assert [cluster.is_dead(state) for state in cluster.going()] == [True, False]
+    superlink.statuses = {1: "running"}
+    with Ticket.take({"run": "wanted"}, tmp_path) as ticket:
+        cluster.await_turn(ticket)
+    assert superlink.statuses == {1: "finished"} and dead.is_dir()
+
+
+def _wait(folder: Path, name: str) -> None:
+    with Ticket.take({"run": name}, folder):
+        time.sleep(60)
+
+
+def test_a_killed_process_loses_its_place_in_the_queue(tmp_path: Path) -> None:
+    process = multiprocessing.get_context("fork").Process(target=_wait, args=(tmp_path, "first"))
+    process.start()
+    try:
+        while not waiting(tmp_path):
+            time.sleep(0.01)
+        with Ticket.take({"run": "second"}, tmp_path):
+            assert [ticket.facts["run"] for ticket in waiting(tmp_path)] == ["first", "second"]
+            process.kill()
+            process.join()
+            assert [ticket.facts["run"] for ticket in waiting(tmp_path)] == ["second"]
+    finally:
+        process.kill()
+
+
+def test_a_stopped_place_in_the_queue_never_starts(tmp_path: Path) -> None:
+    cluster = Runs(Superlink(), tmp_path)
+    with Ticket.take({"run": "unwanted"}, tmp_path) as ticket:
+        assert cluster.stop("unwanted") == 0
+        with pytest.raises(AoiError, match="unwanted"):
+            cluster.await_turn(ticket)
+
+
+def test_a_running_run_names_the_settings_it_does_not_use() -> None:
+    keys = {"policy": "systematic", "seed": "1", "run-name": "other"}
+    config = RunConfig.parse(keys)
+    recorded = RunConfig.parse({"policy": "random"}).flat()
+    (sentence,) = submit.unused(keys, config, recorded)
+    assert "policy=systematic" in sentence and "random" in sentence
+
+
+@pytest.mark.parametrize(
+    ("environment", "key"),
+    [
+        ({"AOI_POLICY": "randm"}, "policy"),
+        ({"AOI_POLCY": "random"}, "AOI_POLCY"),
+        ({"AOI_NUM_SERVER_ROUNDS": "0"}, "num-server-rounds"),
+        ({"AOI_LOG_LEVEL": "loud"}, "AOI_LOG_LEVEL"),
+        ({"AOI_CLIENT_SLEEP": "perhaps"}, "AOI_CLIENT_SLEEP"),
+    ],
+)
+def test_a_wrong_setting_ends_before_the_cluster_starts(
+    environment: dict[str, str], key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "APP", Path(__file__).parents[2])
+    with refused(key):
+        settings.check(environment)
+    settings.check({"AOI_CLIENTS_PER_ROUND": "8"})  # `--scale client=8` may follow
+
+
+def test_commands_print_json_and_end_with_a_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_run(tmp_path / "a", "completed", 1)
+    monkeypatch.setattr(submit, "Control", lambda *where: Superlink(n1="finished"))
+    monkeypatch.setattr(submit, "Runs", lambda control: Runs(control, tmp_path))
+    parse = submit.parser().parse_args
+    assert submit.operate(parse(["runs", "list", "--json"])) == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["state"] == "completed"
+    with refused("run", "a", "completed"):
+        submit.operate(parse(["runs", "resume", "a"]))
+    assert os.listdir(tmp_path / ".queue") == [".lock"]

@@ -1,0 +1,155 @@
+"""What an operator does with a cluster: scale a run that is going, queue, list, log, stop, resume; a wrong ``.env``."""
+
+import json
+import re
+import shutil
+import subprocess
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.cluster import ROOT, Cluster, start
+
+RUN, NEXT = "operated", "next"
+SETTINGS = {"AOI_NUM_CLIENTS": "2", "AOI_POLICY": "random", "AOI_CLIENTS_PER_ROUND": "2", "AOI_SPARE_SHARES": "1"}
+
+
+@dataclass
+class Operated:
+    """Exit statuses of the operator's commands by name, the lists in between, and the ledgers."""
+
+    status: dict[str, int]
+    lists: dict[str, dict[str, dict[str, Any]]]
+    scaled: dict[str, Any]
+    stopped: dict[str, Any]
+    next_status: int
+    next_ledger: dict[str, Any]
+    resumed_round: int
+    server_log: str
+    metrics: str
+    page_names: set[str]
+
+
+@pytest.fixture(scope="module")
+def operated(cluster: Cluster) -> Operated:
+    """Operate two runs."""
+    status, lists = {}, {}
+
+    def operate(name: str, *command: str) -> None:
+        status[name] = cluster.status("run", "--rm", "submit", "runs", *command)
+
+    def look(name: str) -> None:
+        text = cluster.compose("run", "--rm", "submit", "runs", "list", "--json")
+        lists[name] = {row["run"]: row for row in json.loads(text[text.index('{"runs"') :])["runs"]}
+
+    start(cluster, RUN, 500, scale=2, **SETTINGS)
+    cluster.await_round(RUN, 1)
+    queued = {**SETTINGS, "AOI_RUN_NAME": NEXT, "AOI_NUM_SERVER_ROUNDS": "1", "AOI_CLIENTS_PER_ROUND": "3"}
+    waiter = f"{cluster.project}-waiter"
+    cluster.compose("run", "-d", "--name", waiter, "submit", "runs", "queue", **queued)
+    start(cluster, RUN, 500, scale=4, **SETTINGS)  # submit goes on, as its settings are the same
+
+    def joined() -> bool:
+        ledger = cluster.ledger(RUN)
+        refused = ledger.get("run", {}).get("nodes", {}).get("refused")
+        return bool(refused) and cluster.trained(RUN, 2)
+
+    cluster.await_(joined, 180, "a newcomer with a share, and one without")
+    scaled = cluster.ledger(RUN)
+    page = f"http://127.0.0.1:{cluster.environment['AOI_PAGE_PORT']}"
+    with urllib.request.urlopen(f"{page}/metrics", timeout=30) as answer:
+        metrics = answer.read().decode()
+    look("going")
+    operate("log of a run that has not begun", "log", NEXT)
+    operate("log", "log", RUN)
+    operate("stop", "stop", RUN)
+    stopped = cluster.ledger(RUN)
+    operate("stop twice", "stop", RUN)
+    next_status = cluster.await_end(180, submit=waiter)
+    look("stopped")
+    operate("resume a complete run", "resume", NEXT)
+    last = cluster.last_round(RUN)
+    cluster.compose("run", "-d", "submit", "runs", "resume", RUN)
+    cluster.await_round(RUN, last + 1)
+    with urllib.request.urlopen(f"{page}/list", timeout=30) as answer:
+        shown = answer.read().decode()
+    return Operated(
+        status,
+        lists,
+        scaled,
+        stopped,
+        next_status,
+        cluster.ledger(NEXT),
+        cluster.last_round(RUN),
+        cluster.logs("superexec"),
+        metrics,
+        {name for name in (RUN, NEXT) if name in shown},
+    )
+
+
+def test_a_newcomer_gets_a_spare_share_or_is_refused_aloud(operated: Operated) -> None:
+    assert {row["client"] for row in operated.scaled["clients"]} == {0, 1, 2}
+    nodes = operated.scaled["run"]["nodes"]
+    assert nodes["connected"] == 4 and len(nodes["refused"]) == 1 and "client-3" in nodes["refused"][0]
+    found = dict(re.findall(r"^aoi_clients_(connected|expected|refused) (\S+)$", operated.metrics, re.MULTILINE))
+    assert {name: float(value) for name, value in found.items()} == {"connected": 4, "expected": 2, "refused": 1}
+
+
+def test_the_list_and_the_page_hold_every_run(operated: Operated) -> None:
+    states = {name: {run: row["state"] for run, row in rows.items()} for name, rows in operated.lists.items()}
+    assert states == {
+        "going": {RUN: "running", NEXT: "queued"},
+        "stopped": {RUN: "stopped", NEXT: "completed"},
+    }
+    assert operated.page_names == {RUN, NEXT}
+
+
+def test_each_wrong_command_is_refused(operated: Operated) -> None:
+    assert operated.status == {
+        "log of a run that has not begun": 2,
+        "log": 0,
+        "stop": 0,
+        "stop twice": 2,
+        "resume a complete run": 2,
+    }
+
+
+def test_a_stopped_run_gives_way_to_the_queue_and_resumes(operated: Operated) -> None:
+    assert operated.stopped["run"]["status"] == "stopped"
+    assert operated.next_status == 0 and operated.next_ledger["run"]["status"] == "completed"
+    assert {row["trained"] for row in operated.next_ledger["rounds"]} == {3}
+    assert operated.resumed_round > max(row["round"] for row in operated.stopped["rounds"])
+
+
+def test_the_log_of_the_superexec_has_the_servers_lines_with_times(operated: Operated) -> None:
+    stamped = re.findall(
+        r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+ +round +(\d+)", operated.server_log, re.MULTILINE
+    )
+    assert stamped[:2] == ["1", "2"]
+
+
+def test_a_wrong_env_file_stops_the_start_before_the_superlink(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("AOI_POLICY=randm\n")
+    shutil.copytree(ROOT / "docker", tmp_path / "docker")
+    project = f"{cluster.project}-wrong"
+    command = [
+        "docker",
+        "compose",
+        "-p",
+        project,
+        "-f",
+        str(ROOT / "compose.yaml"),
+        "--project-directory",
+        str(tmp_path),
+    ]
+    try:
+        done = subprocess.run(
+            [*command, "up", "-d", "--no-build"], env=cluster.environment, capture_output=True, check=False, timeout=120
+        )
+        assert done.returncode and "randm" in cluster.docker("logs", f"{project}-init-1")
+        assert not cluster.is_running(f"{project}-superlink-1")
+    finally:
+        subprocess.run([*command, "down", "-v"], env=cluster.environment, capture_output=True, check=False, timeout=120)
