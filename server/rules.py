@@ -84,9 +84,9 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
         if weights != "unbiased":
             why = f"late-rounds={config.late_rounds}, which needs the weighted mean"
         yield refuse("server-momentum", f"0 with {why}", "Set one of them back.")
-    if config.spare_shares and (budgeted or config.clients_file or config.privacy != "none"):
-        why = "privacy" if config.privacy != "none" else "a budget or a clients-file"
-        yield refuse("spare-shares", f"0 with {why}, which needs to know all clients", "Leave one of them out.")
+    if config.spare_shares and (budgeted or config.clients_file or config.client or config.privacy != "none"):
+        other = "privacy" if config.privacy != "none" else "a budget, a clients-file or the key client"
+        yield refuse("spare-shares", f"0 with {other}, which fixes the clients", "Leave one of them out.")
     yield from private_conflicts(config)
     if config.over_selection > 1:
         if budgeted:

@@ -137,3 +137,10 @@ def test_weights_that_are_a_policys_own_may_be_named():
     assert RunConfig.parse(keys | {"weights": "unbiased"}).over_selection == RunConfig.parse(keys).over_selection
     with refused("over-selection", 1.3):
         RunConfig.parse({"policy": "markov-optimal", "over-selection": 1.3, "weights": "unbiased"})
+
+
+@pytest.mark.parametrize("keys", [{"policy": "wics"}, {"privacy": "banded", "policy": "systematic"}])
+def test_spare_shares_need_a_run_that_newcomers_may_join(keys: dict[str, str]) -> None:
+    assert RunConfig.parse({"spare-shares": 2}).spare_shares == 2
+    with refused("spare-shares", 2):
+        RunConfig.parse({"spare-shares": 2, **keys})
