@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi_fl.client.device.reach import split_address
-from aoi_fl.client.device.unit import node_toml, timer, unit
+from aoi_fl.client.device.unit import command, node_toml, timer, unit
+from aoi_fl.client.session import FILE
 from aoi_fl.client.state import checked_name
 from aoi_fl.protocol.files import sync, write_whole
 from aoi_fl.science.errors import ConfigError
@@ -40,6 +41,7 @@ class Enrolment:
 
     name: str
     folder: Path
+    superlink: str
     public_key: str
     public_file: Path
     units: tuple[Path, ...]
@@ -103,7 +105,7 @@ def enroll(name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = F
         raise ConfigError(
             "--dir", folder, f"a folder that you can write ({error.strerror})", "Choose another --dir."
         ) from error
-    return Enrolment(name, folder, shown.decode(), public, units)
+    return Enrolment(name, folder, superlink, shown.decode(), public, units)
 
 
 def next_steps(made: Enrolment) -> str:
@@ -116,18 +118,23 @@ def next_steps(made: Enrolment) -> str:
 
    {made.public_key}
 
-   flwr supernode register {made.public_file.name} CONNECTION
+   docker compose cp {made.public_file.name} submit:/enrolment/{made.public_file.name}
 
-   (CONNECTION is the SuperLink's name in the operator's Flower configuration. A cluster that was started with Docker
-   Compose registers what is laid into its enrolment volume: docs/edge.md.)
-2. Say in {made.folder / NODE} where the client's data come from.
-3. See that all is well:  aoi doctor --dir {made.folder}
+   For a SuperLink without Docker Compose, CONNECTION is its name in the operator's Flower configuration:
+
+   flwr supernode register {made.public_file.name} CONNECTION
+2. Set the client's data in {made.folder / NODE}.
+3. Check the device:  aoi doctor --dir {made.folder}
 4. Start it, now and at every boot:
 
    sudo install -m 644 {units} /etc/systemd/system/
    sudo systemctl daemon-reload
    sudo systemctl enable --now {made.units[-1].name}
-   journalctl --follow --unit {made.units[0].name}"""
+   journalctl --follow --unit {made.units[0].name}
+
+   Without systemd, set state-dir in {NODE} to a folder that you can write, and run:
+
+   {command(made.folder, made.superlink, made.folder / FILE)}"""
     if os.geteuid() == 0:
         steps += "\n\nThe client will run as root: that is who enrolled it. Enrol as another account if it need not."
     return steps

@@ -23,9 +23,7 @@ Environment=PATH={bin}:/usr/local/bin:/usr/bin:/bin
 Environment=HOME={state} FLWR_HOME={state}/flwr
 Environment=FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 GRPC_ENABLE_FORK_SUPPORT=0
 WorkingDirectory={state}
-ExecStart={bin}/python -m aoi_fl.client.supernode --superlink ${{SUPERLINK}} --root-certificates {folder}/ca.crt \\
-  --auth-supernode-private-key {folder}/client.key --node-config {folder}/node.toml \\
-  --clientappio-api-address 127.0.0.1:0 --session {session}{leave}
+ExecStart={command}{leave}
 # Where it fails, or is refused, try again, for ever.
 Restart={restart}
 RestartSec=15
@@ -115,6 +113,15 @@ sleep = true
 """
 
 
+def command(folder: Path, superlink: str, session: Path) -> str:
+    """Return the command that runs a client, over several lines of a shell or a unit."""
+    return (
+        f"{sys.executable} -m aoi_fl.client.supernode --superlink {superlink} --root-certificates {folder}/ca.crt \\\n"
+        f"  --auth-supernode-private-key {folder}/client.key --node-config {folder}/node.toml \\\n"
+        f"  --clientappio-api-address 127.0.0.1:0 --session {session}"
+    )
+
+
 def unit(name: str, folder: Path, state: Path, user: str, *, timed: bool = False) -> str:
     """Return the systemd unit of a client.
 
@@ -133,7 +140,7 @@ def unit(name: str, folder: Path, state: Path, user: str, *, timed: bool = False
         user=user,
         bin=Path(sys.executable).parent,
         memory=_MEMORY,
-        session=state / FILE,
+        command=command(folder, "${SUPERLINK}", state / FILE),
         leave=" --leave" if timed else "",
         restart="on-failure" if timed else "always",
     )

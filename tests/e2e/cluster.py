@@ -91,6 +91,9 @@ class Cluster:
     def down(self) -> None:
         """End every container of the project, and remove its networks and volumes."""
         self.dismiss()
+        mine = self.docker("ps", "-aq", "--filter", f"label=com.docker.compose.project={self.project}", check=False)
+        if mine.split():  # those of `compose run` too, which `down` leaves
+            self.docker("rm", "--force", *mine.split(), check=False)
         self.compose("down", "--volumes", "--remove-orphans", "--timeout", "2", check=False)
 
     def dismiss(self) -> None:

@@ -31,6 +31,7 @@ class Operated:
     server_log: str
     metrics: str
     page_names: set[str]
+    page_health: str
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def operated(cluster: Cluster) -> Operated:
 
     start(cluster, RUN, 500, scale=2, **SETTINGS)
     cluster.await_round(RUN, 1)
-    queued = {**SETTINGS, "AOI_RUN_NAME": NEXT, "AOI_NUM_SERVER_ROUNDS": "1", "AOI_CLIENTS_PER_ROUND": "3"}
+    queued = {**SETTINGS, "AOI_RUN_NAME": NEXT, "AOI_NUM_SERVER_ROUNDS": "1"}
     waiter = f"{cluster.project}-waiter"
     cluster.compose("run", "-d", "--name", waiter, "submit", "runs", "queue", **queued)
     start(cluster, RUN, 500, scale=4, **SETTINGS)  # submit goes on, as its settings are the same
@@ -87,6 +88,7 @@ def operated(cluster: Cluster) -> Operated:
         cluster.logs("superexec"),
         metrics,
         {name for name in (RUN, NEXT) if name in shown},
+        cluster.docker("inspect", "-f", "{{.State.Health.Status}}", cluster.container("page")).strip(),
     )
 
 
@@ -104,7 +106,7 @@ def test_the_list_and_the_page_hold_every_run(operated: Operated) -> None:
         "going": {RUN: "running", NEXT: "queued"},
         "stopped": {RUN: "stopped", NEXT: "completed"},
     }
-    assert operated.page_names == {RUN, NEXT}
+    assert operated.page_names == {RUN, NEXT} and operated.page_health == "healthy"
 
 
 def test_each_wrong_command_is_refused(operated: Operated) -> None:
@@ -120,7 +122,7 @@ def test_each_wrong_command_is_refused(operated: Operated) -> None:
 def test_a_stopped_run_gives_way_to_the_queue_and_resumes(operated: Operated) -> None:
     assert operated.stopped["run"]["status"] == "stopped"
     assert operated.next_status == 0 and operated.next_ledger["run"]["status"] == "completed"
-    assert {row["trained"] for row in operated.next_ledger["rounds"]} == {3}
+    assert {row["trained"] for row in operated.next_ledger["rounds"]} == {2}
     assert operated.resumed_round > max(row["round"] for row in operated.stopped["rounds"])
 
 

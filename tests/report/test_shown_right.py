@@ -188,10 +188,6 @@ def test_a_cluster_does_not_move_in_lock_step():
     assert f"AOI_NUM_CLIENTS={n}" in kustomization and f"#AOI_NUM_CLIENTS={n}" in (ROOT / ".env.example").read_text()
 
 
-def test_the_faq_says_when_a_new_client_joins():
-    assert "joins with the next run" in (ROOT / "docs/faq.md").read_text()
-
-
 def test_an_unknown_glob_is_named_by_its_place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError) as found:
