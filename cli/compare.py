@@ -36,8 +36,10 @@ def compare(
 ) -> None:
     """Compare policies in pairs of equal seeds.
 
-    Plays what is missing. Writes a page and a table, and prints a line of conclusion for each pair. A key with several
-    values, -c KEY=A,B, makes a sweep.
+    Runs what is missing. Writes a page and a table, and prints a line of conclusion for each pair. A key with several
+    values, -c KEY=A,B, makes a sweep. A policy may have keys of its own: systematic:weights=size.
+
+    With --clock TRACE the time to the target is simulated minutes; aoi arena is such a comparison of ten policies.
     """
     try:
         from aoi_fl.experiments import comparing

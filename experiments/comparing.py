@@ -10,12 +10,15 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from aoi_fl.config.groups import OWN_DATA
+from aoi_fl.config.groups import MILLION, OWN_DATA
 from aoi_fl.engine.machine import check as check_workers
 from aoi_fl.engine.parent import leave_with_parent
 from aoi_fl.experiments.harness.federation import complete_run
+from aoi_fl.experiments.studies.entrants import own_keys
 from aoi_fl.learning.data import named_clients
+from aoi_fl.protocol.own_code import source_digest
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.names import is_own
 from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read_run
@@ -42,7 +45,8 @@ def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, A
     names = [name.strip() for name in policies.split(",")]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError("policies", twice, "named once", "Leave one out.")
-    users = [name for name in names if is_policy(name)]
+    own = {name: own_keys(name, keys) if "=" in name else {"policy": name} for name in names}
+    users = [keys_["policy"] for keys_ in own.values() if is_policy(keys_["policy"])]
     for key in KEYS & keys.keys():
         if users and not any(key in REGISTRY[name].keys for name in users):
             raise ConfigError(key, keys[key], f"left out, as no policy of {', '.join(users)} uses it", "Leave it out.")
@@ -50,19 +54,24 @@ def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, A
     for key in _FIXED:
         if len(lists.get(key, [])) > 1:
             raise ConfigError(key, keys[key], "one value, in which all runs of a comparison agree", "Give one value.")
-    shared = named_clients(keys)
+    shared: dict[str, Any] = named_clients(keys)
+    if keys.get("until") and "num-server-rounds" not in keys:
+        shared["num-server-rounds"] = MILLION  # simulated time ends the run
     found: dict[str, dict[str, Any]] = {}
     for name, values in itertools.product(names, itertools.product(*lists.values())):
-        given = {"policy": name, **shared, **dict(zip(lists, values, strict=True))}
-        if is_policy(name):
-            other = KEYS - REGISTRY[name].keys
+        given, policy = shared | dict(zip(lists, values, strict=True)), own[name]["policy"]
+        if is_policy(policy):
+            other = KEYS - REGISTRY[policy].keys
             given = {k: v for k, v in given.items() if k not in other}
-            if name in BUDGETED:
+            if policy in BUDGETED:
                 given.pop("clients-per-round", None)
         for seed in range(1, seeds + 1):
-            config = settled(RunConfig.parse({**given, "seed": seed}).flat())
-            config["run-name"] = f"compare-{name.rpartition(':')[2]}-{digest(config)}-s{seed}"
+            config = settled(RunConfig.parse({**given, **own[name], "seed": seed}).flat())
+            config["run-name"] = f"compare-{policy.rpartition(':')[2]}-{digest(config)}-s{seed}"
             found.setdefault(config["run-name"], config)
+        for key in ("policy", "model"):
+            if is_own(config[key]):
+                source_digest(key, config[key], config["model-dir"])  # which names a module that is missing
     if len({digest(config) for config in found.values()}) < 2:
         raise ConfigError("policies", policies, "two settings or more", "Name two policies, or give a key two values.")
     return list(found.values())
@@ -87,7 +96,7 @@ def missing(configs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         about = read_run(ledger) if ledger.is_file() else {}
         if about.get("status") != "completed":
             left.append(config)
-        elif str(config["dataset"]).startswith(OWN_DATA):
+        elif str(config["dataset"]).startswith(OWN_DATA) or is_own(config["policy"]):
             check_unchanged(folder(config), about, given_sources(RunConfig.parse(config)), RunConfig.parse(config))
     return left
 

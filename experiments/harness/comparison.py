@@ -15,16 +15,16 @@ from aoi_fl.report.provenance import public
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Setting, settings
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.server.ledger import planned
 
 Word = Literal["better", "worse", "equal", "not distinguishable", "no conclusion"]
 
 LOAD, JAIN, TIME, END = "variance of X", "Jain's index", "rounds to target", "at the end"
-_LESS = (LOAD, TIME)  # quantities of which less is better
+CLOCK = "minutes to target"  # in place of TIME where time is simulated
+_LESS = (LOAD, TIME, CLOCK)  # quantities of which less is better
 _SHARE = 0.05  # margin of the variance, relative to random selection, and of the time, relative to the run
 _JAIN, _ACCURACY = 0.01, 0.005
 _ROUNDING = 1 / 6  # variance of the difference of two times that are rounded up to whole rounds
-_AGREED = ("dataset", "num-server-rounds", "until", "evaluate-every")
+_AGREED = ("dataset", "target", "client", "clock", "num-server-rounds", "until", "evaluate-every")
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def check(runs: Sequence[Run]) -> None:
                 f"seed of the run {run.label}", None, "known, so that the run is part of a pair", "Leave the run out."
             )
     for key in _AGREED:
-        values = {str(public(key, run.config.get(key))): run.label for run in runs}
+        values = {str(public(key, run.config.get(key) or "")): run.label for run in runs}
         if len(values) > 1:
             (one, of_one), (two, of_two) = list(values.items())[:2]
             raise ConfigError(
@@ -173,8 +173,14 @@ def _curve(run: Run) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def _time(run: Run, level: float) -> float:
-    """Return the first round at the level, infinite where never."""
-    return float(reached(_curve(run)[None, :], _sign(run) * level)[0])
+    """Return the first round at the level, or the simulated minute in which it ended; infinite where never."""
+    spent = run.column("clock")[None, :] / 60 if _timed(run) == CLOCK else None
+    return float(reached(_curve(run)[None, :], _sign(run) * level, spent)[0])
+
+
+def _timed(run: Run) -> str:
+    """Return the quantity that measures the time to the target."""
+    return CLOCK if run.config.get("clock") else TIME
 
 
 def _values(run: Run, level: float) -> dict[str, float]:
@@ -183,7 +189,7 @@ def _values(run: Run, level: float) -> dict[str, float]:
     return {
         LOAD: math.nan if variance is None else variance,
         JAIN: run.measured.participation.jain,
-        TIME: _time(run, level),
+        _timed(run): _time(run, level),
         END: math.nan if end is None else end,
     }
 
@@ -213,24 +219,36 @@ def _pair(first: Setting, second: Setting, level: float) -> Pair:
         )
     measured = [(_values(ours[seed], level), _values(base[seed], level)) for seed in seeds]
     margins = _margins(first.first)
-    step = int(first.first.config.get("evaluate-every") or 1)
+    base_run = first.first
+    step = int(base_run.config.get("evaluate-every") or 1) * _length(base_run) / len(base_run.rounds)
     findings = []
     for quantity, margin in margins.items():
         a, b = ([values[side][quantity] for values in measured] for side in (0, 1))
         main = judge(first.first.rounds)
-        name = {TIME: f"rounds to {main.show(level, 0)}", END: f"{main.name} {END}"}.get(quantity, quantity)
+        timed = quantity in (TIME, CLOCK)
+        name = f"{quantity.split()[0]} to {main.show(level, 0)}" if timed else quantity
+        name = f"{main.name} {END}" if quantity == END else name
         less = quantity in _LESS or (quantity == END and main.least)
-        findings.append(_finding(name, a, b, margin, less, step**2 * _ROUNDING if quantity == TIME else 0.0))
+        findings.append(_finding(name, a, b, margin, less, step**2 * _ROUNDING if timed else 0.0))
     return Pair(first.label, second.label, seeds, tuple(findings))
 
 
 def _margins(base: Run) -> dict[str, float]:
     """Return the margins of equality; the load's is a share of the variance (n/k)(n/k − 1) of random selection."""
     stride = base.size * len(base.rounds) / max(len(base.selected[0]), 1)
-    rounds = planned(base.config) or len(base.rounds)
     end = base.column(f"test_{judge(base.rounds).field}")
     learned = _ACCURACY if _sign(base) > 0 else 0.01 * float(np.nanmean(end)) if np.isfinite(end).any() else 0.0
-    return {LOAD: _SHARE * stride * (stride - 1), JAIN: _JAIN, TIME: max(1.0, _SHARE * rounds), END: learned}
+    return {
+        LOAD: _SHARE * stride * (stride - 1),
+        JAIN: _JAIN,
+        _timed(base): max(1.0, _SHARE * _length(base)),
+        END: learned,
+    }
+
+
+def _length(run: Run) -> float:
+    """Return the length of a run in rounds, or in simulated minutes."""
+    return float(run.column("clock")[-1]) / 60 if _timed(run) == CLOCK else float(len(run.rounds))
 
 
 def _finding(

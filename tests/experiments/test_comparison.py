@@ -3,6 +3,8 @@
 import csv
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from aoi_fl.experiments import comparing
 from aoi_fl.experiments.harness.comparison import TIME, compare
 from aoi_fl.report.runs import Run, load
 from aoi_fl.science.errors import ConfigError
+from tests.refusals import refused
 
 SMALL = ("--clients", "6", "--per-round", "2", "--rounds", "3")
 
@@ -142,3 +145,86 @@ def test_the_command_plays_what_is_missing_and_compares(aoi, tmp_path):
     assert json.loads(aoi("compare", "--runs", "compare-*", "--json")[1])["pairs"] == told["pairs"]
     status, _, err = aoi("compare", "--runs", "nothing-*")
     assert status == 2 and "nothing-*" in err
+
+
+def test_a_policy_may_have_keys_of_its_own():
+    plan = comparing.plan("random,systematic:weights=size", 1, {"local-epochs": "1"})
+    assert {(c["policy"], c["weights"]) for c in plan} == {("random", "auto"), ("systematic", "size")}
+    with refused("policies", "systematic:local-epochs=2"):
+        comparing.plan("random,systematic:local-epochs=2", 1, {"local-epochs": "1"})
+
+
+def test_simulated_time_is_compared_in_minutes():
+    pair = runs(BASE, OURS)
+    for each in pair:
+        each.about["config"] |= {"clock": "always", "until": 480.0}
+        slow = 2 if each.config["policy"] == "b" else 1
+        for row in each.rounds:
+            row["clock"] = 60.0 * slow * row["round"]
+    found = findings(compare(pair, 0.5))["minutes to 50 %"]
+    ours, base = (np.array([1 + next(i for i, x in enumerate(a) if x >= 0.5) for a in of]) for of in (OURS, BASE))
+    assert found.difference.mean == pytest.approx((2 * ours - base).mean())
+    pair[0].about["config"]["clock"] = "generated"
+    with refused("clock"):
+        compare(pair)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        (("random,systematic", "-c", "learning-rate=0.1,x"), "learning-rate"),
+        (("random,python:nosuch:Mine",), "policy"),
+        (("random,systematic", "--target", "-1"), "target"),
+        (("random,systematic", "--runs", "x-*"), "policies"),
+        ((), "policies"),
+        (("--runs", "x-*", "-c", "model=lr"), "model"),
+        (("random,systematic", "--workers", "999"), "workers"),
+    ],
+)
+def test_a_comparison_that_cannot_be_runs_nothing(arguments, key, aoi, tmp_path):
+    status, out, err = aoi("compare", *arguments, "--seeds", "1")
+    assert status == 2 and key in err and not out and not list(tmp_path.glob("runs/*/ledger.sqlite"))
+
+
+def test_recorded_runs_of_one_seed_have_no_conclusion(aoi, tmp_path):
+    command = ("compare", "random,oldest-age", "--seeds", "1", *SMALL, "-c", "model=lr", "--target", "0.999", "--json")
+    (pair,) = json.loads(aoi(*command)[1])["pairs"]
+    assert {finding["word"] for finding in pair["findings"]} == {"no conclusion"}
+    (time,) = [finding for finding in pair["findings"] if finding["quantity"].startswith("rounds to")]
+    assert time["mean"] is None and "censored" in time["note"]
+    with closing(sqlite3.connect(next(tmp_path.glob("runs/compare-random*/ledger.sqlite")))) as db:
+        (config,) = db.execute("SELECT value FROM run WHERE key = 'config'").fetchone()
+        db.execute("UPDATE run SET value = ? WHERE key = 'config'", (config.replace('"digits"', '"mnist"'),))
+        db.commit()
+    status, _, err = aoi("compare", "--runs", "compare-*")
+    assert status == 2 and "dataset" in err
+
+
+OWN = """
+from aoi_fl.science.selection import RandomSelector
+
+
+class Mine(RandomSelector):
+    def __init__(self, clients, per_round, seed):
+        super().__init__(per_round, seed + 1)
+"""
+
+
+@pytest.mark.slow
+def test_two_workers_compare_as_one_does(aoi, tmp_path):
+    (tmp_path / "mine.py").write_text(OWN)
+    command = ("compare", "random,python:mine:Mine", "--seeds", "2", *SMALL, "-c", "model=lr", "--json")
+    two = json.loads(aoi(*command, "--workers", "2")[1])
+    shutil.rmtree(tmp_path / "runs")
+    one = json.loads(aoi(*command)[1])
+    assert one["pairs"] == two["pairs"] and one["runs"] == two["runs"]
+
+
+@pytest.mark.slow
+def test_a_sweep_in_simulated_time_has_a_pair_a_value(aoi):
+    sweep = ("-c", "clock=always", "-c", "until=60", "-c", "learning-rate=0.1,0.5", "-c", "model=lr")
+    small = ("--clients", "6", "--per-round", "2", "--seeds", "1")
+    told = json.loads(aoi("compare", "random,oldest-age", *small, *sweep, "--json")[1])
+    settings = {(pair["first"], pair["second"]) for pair in told["pairs"]}
+    assert len(settings) == 4 and all("learning-rate" in name for pair in settings for name in pair)
+    assert all(any("minutes to" in f["quantity"] for f in pair["findings"]) for pair in told["pairs"])
