@@ -1,12 +1,13 @@
 """Flower's SuperLink with its options, ``python -m aoi_fl.docker.superlink``.
 
-It has one connection to its database, keeps for a second what each call asks it, lets more calls wait, and refuses
+It has one connection to its database, speaks plain SQL to it, keeps common answers, lets more calls wait, and refuses
 replies that would harm others.
 """
 
 import sys
 from importlib.metadata import entry_points
 
+from aoi_fl.flower.plain import speak_plainly
 from aoi_fl.flower.superexec import stamp_lines
 from aoi_fl.flower.superlink import connect_once, keep_answers, let_calls_wait, refuse_strange_replies
 
@@ -23,6 +24,7 @@ def main() -> None:
     """Run the SuperLink."""
     connect_once()
     keep_answers()
+    speak_plainly()
     let_calls_wait()
     refuse_strange_replies()
     run_command("flower-superlink")

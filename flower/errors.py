@@ -18,4 +18,6 @@ def code_of(error: object) -> str:
 
 def is_busy(error: object) -> bool:
     """Tell whether a SuperLink has too many calls to take this one, so that a later try succeeds."""
-    return code_of(error) in _BUSY
+    details = getattr(error, "details", None)
+    too_large = callable(details) and "larger than max" in str(details())  # gRPC has one code for both
+    return code_of(error) in _BUSY and not too_large

@@ -140,6 +140,7 @@ VIRTUAL = Seam(
         "flwr.common.serde:message_from_proto",
         "flwr.common.serde:message_to_proto",
         "flwr.common.serde:run_from_proto",
+        "flwr.supercore.grpc:GRPC_MAX_MESSAGE_LENGTH",
         "flwr.supercore.inflatable.inflatable_object:get_all_nested_objects",
         "flwr.supercore.inflatable.inflatable_object:get_object_tree",
         "flwr.supercore.inflatable.inflatable_object:iterate_object_tree",
@@ -220,6 +221,32 @@ ANSWERS = Seam(
     named=False,
 )  # fmt: skip
 
+PLAIN = Seam(
+    "plain statements to a SuperLink's database",
+    "plain",
+    (
+        *(
+            f"flwr.supercore.object_store.sql_object_store:SqlObjectStore.{name}"
+            for name in ("preregister(run_id, object_tree)", "get_object_tree(object_id)",
+                         "put(object_id, object_content)", "get(object_id)", "delete(object_id)",
+                         "_mutation_session", "_lock_objectstore_mutation")
+        ),
+        *(
+            f"flwr.server.superlink.linkstate.sql_linkstate:SqlLinkState.{name}"
+            for name in ("preregister_object_tree(object_tree, session_id)",
+                         "store_object(run_id, session_id, object_id, object_content)",
+                         "store_traffic(run_id, bytes_sent, bytes_recv)", "get_node_id_by_public_key(public_key)",
+                         "acknowledge_node_heartbeat(node_id, heartbeat_interval)",
+                         "_claim_message_ins_rows(node_id, limit)", "_cleanup_push_session", "session")
+        ),
+        "flwr.superlink.servicer.runtime.runtime_handlers:push_messages(request, state, task)",
+    ),
+    "each call to a SuperLink costs several times the processor time of its statements",
+    since="1.34",
+    before="1.34.1",
+    named=False,
+)  # fmt: skip
+
 INTAKE = Seam(
     "replies checked as nodes send them",
     "superlink",
@@ -251,5 +278,5 @@ OUTPUT = Seam(
 
 SEAMS = (
     MESSAGES, IDENTITY, ERRORS, REPLIES, GRPC_GRID, HTTP_GRID, LOOP, BEATS, WARM, CONTROL, FLEET, VIRTUAL, SIZES,
-    RETRIES, DATABASE, ANSWERS, INTAKE, OUTPUT,
+    RETRIES, DATABASE, ANSWERS, PLAIN, INTAKE, OUTPUT,
 )  # fmt: skip

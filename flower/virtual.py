@@ -17,6 +17,7 @@ from flwr.app import Message, RecordDict
 from flwr.common.config import get_fused_config_from_fab
 from flwr.common.serde import message_from_proto, message_to_proto, run_from_proto
 from flwr.proto import fab_pb2, fleet_pb2, fleet_pb2_grpc, heartbeat_pb2, message_pb2, node_pb2, run_pb2
+from flwr.supercore.grpc import GRPC_MAX_MESSAGE_LENGTH
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_tree,
@@ -55,7 +56,8 @@ def channels(address: str, authority: bytes, count: int) -> list[grpc.aio.Channe
     credentials = grpc.ssl_channel_credentials(authority)
     own = ("grpc.use_local_subchannel_pool", 1)  # else channels to one address share one connection
     retry = ("grpc.max_reconnect_backoff_ms", 2000)
-    return [grpc.aio.secure_channel(address, credentials, options=[own, retry]) for _ in range(count)]
+    sizes = [(f"grpc.max_{way}_message_length", GRPC_MAX_MESSAGE_LENGTH) for way in ("send", "receive")]
+    return [grpc.aio.secure_channel(address, credentials, options=[own, retry, *sizes]) for _ in range(count)]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import event
 
 from aoi_fl.flower import grids, superlink
+from aoi_fl.flower.errors import is_busy
 from aoi_fl.flower.seams import ANSWERS, GRPC_GRID, RETRIES
 
 needs_answers = pytest.mark.skipif(not ANSWERS.there, reason=ANSWERS.lost)
@@ -155,6 +156,13 @@ class Error(grpc.RpcError):
 
     def code(self):
         return self._code
+
+
+def test_a_message_that_is_too_large_is_not_tried_again():
+    error = Error("RESOURCE_EXHAUSTED")
+    assert is_busy(error)
+    error.details = lambda: "Received message larger than max (5 vs. 4)"
+    assert not is_busy(error)
 
 
 @pytest.mark.parametrize("name", ["RESOURCE_EXHAUSTED", "CANCELLED", "INVALID_ARGUMENT"])

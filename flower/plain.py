@@ -1,0 +1,377 @@
+"""Plain SQLite statements in the place of SQLAlchemy's, for what a SuperLink does most often.
+
+Each function here does what Flower 1.34.0's method of that name does: the same statements in the same transaction, so
+that results and tables are the same. They are used with the very methods that they were written beside, and a digest
+tells; beside others Flower's own stay. Errors of SQLite become SQLAlchemy's, as Flower's callers know them.
+"""
+
+import hashlib
+import inspect
+import logging
+import sqlite3
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import wraps
+from typing import Any
+
+from aoi_fl.flower.seams import PLAIN
+
+logger = logging.getLogger("flwr")
+_DIGEST = "e8bf90f60811ce1c"  # of the methods of Flower 1.34.0
+
+
+class _Database:
+    """The connection of a session, for statements in its transaction."""
+
+    def __init__(self, session: Any) -> None:
+        if session.new or session.dirty or session.deleted:
+            session.flush()
+        self._connection: sqlite3.Connection = session.connection().connection.driver_connection
+
+    def __call__(self, statement: str, *values: Any) -> list[Any]:
+        """Return the rows of a statement."""
+        from sqlalchemy import exc
+
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except sqlite3.IntegrityError as error:
+            raise exc.IntegrityError(statement, values, error) from error
+        except sqlite3.OperationalError as error:
+            raise exc.OperationalError(statement, values, error) from error
+
+
+def _signed(number: int) -> int:
+    return number - 2**64 if number >= 2**63 else number
+
+
+def _unsigned(number: int) -> int:
+    return number + 2**64 if number < 0 else number
+
+
+# Objects ----------------------------------------------------------------------------------------------------------
+
+
+def preregister(self: Any, run_id: int, object_tree: Any) -> list[str]:
+    """Register the objects of a tree, and return those that are missing."""
+    from flwr.supercore.inflatable.inflatable_object import is_valid_sha256_hash, iterate_object_tree
+
+    parts = list(iterate_object_tree(object_tree))
+    for part in parts:
+        if not is_valid_sha256_hash(part.object_id):
+            raise ValueError(f"Invalid object ID format: {part.object_id}")
+    missing = []
+    with self._mutation_session() as session:
+        run = _Database(session)
+        for part in parts:
+            number, children = part.object_id, [child.object_id for child in part.children]
+            if len(children) != len(set(children)):
+                raise ValueError(f"Object {number} has duplicate children.")
+            if run(
+                "INSERT INTO objects (object_id, content, is_available, ref_count) VALUES (?, x'', 0, 0) "
+                "ON CONFLICT (object_id) DO NOTHING RETURNING object_id",
+                number,
+            ):
+                missing.append(number)
+                for child in children:
+                    run("INSERT INTO object_children (parent_id, child_id) VALUES (?, ?)", number, child)
+                    run("UPDATE objects SET ref_count = ref_count + 1 WHERE object_id = ?", child)
+            else:
+                if run("SELECT 1 FROM objects WHERE object_id = ? AND is_available = 0", number):
+                    missing.append(number)
+                known = run("SELECT child_id FROM object_children WHERE parent_id = ?", number)
+                if {child for (child,) in known} != set(children):
+                    raise ValueError(f"Object {number} was preregistered with different children.")
+            run(
+                "INSERT INTO run_objects (run_id, object_id) VALUES (?, ?) ON CONFLICT DO NOTHING",
+                _signed(run_id),
+                number,
+            )
+    return missing
+
+
+def get_object_tree(self: Any, object_id: str) -> Any:
+    """Return the tree of an object."""
+    from flwr.proto.message_pb2 import ObjectTree
+    from flwr.supercore.object_store import NoObjectInStoreError
+
+    with self.session() as session:
+        run = _Database(session)
+
+        def tree(number: str) -> Any:
+            if not run("SELECT object_id FROM objects WHERE object_id = ?", number):
+                raise NoObjectInStoreError(f"Object {number} was not pre-registered.")
+            try:
+                children = run("SELECT child_id FROM object_children WHERE parent_id = ?", number)
+                return ObjectTree(object_id=number, children=[tree(child) for (child,) in children])
+            except NoObjectInStoreError as error:
+                raise NoObjectInStoreError(
+                    f"Object tree for object ID '{number}' contains missing children. This may indicate a corrupted "
+                    "object store."
+                ) from error
+
+        return tree(object_id)
+
+
+def put(self: Any, object_id: str, object_content: bytes) -> None:
+    """Store an object's content."""
+    from flwr.supercore.inflatable.inflatable_object import get_object_id
+    from flwr.supercore.inflatable.inflatable_utils import validate_object_content
+    from flwr.supercore.object_store import NoObjectInStoreError
+
+    if self.verify:
+        if object_id != get_object_id(object_content):
+            raise ValueError(f"Object ID {object_id} does not match content hash")
+        validate_object_content(content=object_content)
+    with self.session() as session:
+        run = _Database(session)
+        stored = run(
+            "UPDATE objects SET content = ?, is_available = 1 WHERE object_id = ? AND is_available = 0 "
+            "RETURNING object_id",
+            object_content,
+            object_id,
+        )
+        if not stored and not run("SELECT object_id FROM objects WHERE object_id = ?", object_id):
+            raise NoObjectInStoreError(f"Object with ID '{object_id}' was not pre-registered.")
+
+
+def get(self: Any, object_id: str) -> bytes | None:
+    """Return an object's content; empty while it is missing, None of one that is unknown."""
+    with self.session() as session:
+        rows = _Database(session)("SELECT content FROM objects WHERE object_id = ?", object_id)
+    return rows[0][0] if rows else None
+
+
+def delete(self: Any, object_id: str) -> None:
+    """Delete an object that nothing refers to, and those below it to which nothing else refers."""
+    with self._mutation_session() as session:
+        run = _Database(session)
+
+        def remove(number: str) -> None:
+            if not run("SELECT 1 FROM objects WHERE object_id = ? AND ref_count = 0", number):
+                return
+            children = run("SELECT child_id FROM object_children WHERE parent_id = ?", number)
+            run("DELETE FROM objects WHERE object_id = ? AND ref_count = 0", number)
+            for child in children:
+                run("UPDATE objects SET ref_count = ref_count - 1 WHERE object_id = ? AND ref_count > 0", *child)
+            for child in children:
+                remove(*child)
+
+        remove(object_id)
+
+
+def _lock_objectstore_mutation(self: Any) -> None:
+    with self.session() as session:
+        _Database(session)(
+            "INSERT INTO objectstore_locks (lock_id, lock_value) VALUES (?, 0) "
+            "ON CONFLICT (lock_id) DO UPDATE SET lock_value = objectstore_locks.lock_value",
+            self._MUTATION_LOCK_ID,
+        )
+
+
+# Uploads ----------------------------------------------------------------------------------------------------------
+
+
+def preregister_object_tree(self: Any, object_tree: Any, session_id: str) -> list[str]:
+    """Register a tree in an upload, and return its missing objects."""
+    with self.session() as session:
+        run = _Database(session)
+        rows = run("SELECT run_id FROM object_push_sessions WHERE session_id = ?", session_id)
+        if not rows:
+            raise ValueError(f"Unknown object push session: {session_id}")
+        missing: list[str] = self.object_store.preregister(_unsigned(rows[0][0]), object_tree)
+        root = object_tree.object_id
+        for (former,) in run(
+            "SELECT session_id FROM object_push_session_roots WHERE root_object_id = ? AND session_id != ?",
+            root,
+            session_id,
+        ):
+            self._cleanup_push_session(former, cleanup_messages=False)
+        run("INSERT INTO object_push_session_roots (session_id, root_object_id) VALUES (?, ?)", session_id, root)
+        for number in missing:
+            run(
+                "INSERT INTO object_push_session_pending (session_id, object_id) VALUES (?, ?) "
+                "ON CONFLICT (session_id, object_id) DO NOTHING",
+                session_id,
+                number,
+            )
+        run(
+            "UPDATE object_push_sessions SET pending_count = "
+            "(SELECT count(*) FROM object_push_session_pending WHERE session_id = ?1) WHERE session_id = ?1",
+            session_id,
+        )
+    return missing
+
+
+def store_object(self: Any, run_id: int, session_id: str, object_id: str, object_content: bytes) -> bool:
+    """Store an object for which an upload waits."""
+    from flwr.common.logger import log
+    from flwr.supercore.constant import OBJECT_PUSH_SESSION_TTL_SECONDS
+
+    try:
+        with self.session() as session:
+            run = _Database(session)
+            if not session_id:
+                rows = run("SELECT session_id FROM object_push_session_pending WHERE object_id = ?", object_id)
+                if not rows:
+                    return False
+                session_id = rows[0][0]
+            claimed = run(
+                "DELETE FROM object_push_session_pending WHERE session_id = ? AND object_id = ? AND EXISTS "
+                "(SELECT 1 FROM object_push_sessions AS s WHERE s.session_id = ? AND s.run_id = ?) "
+                "RETURNING session_id",
+                session_id, object_id, session_id, _signed(run_id),
+            )  # fmt: skip
+            if not claimed:
+                return False
+            ((expires,),) = run("SELECT expires_at FROM object_push_sessions WHERE session_id = ?", session_id)
+            if _time(expires) <= _now():
+                self._cleanup_push_session(session_id, cleanup_messages=True)
+                return False
+            self.object_store.put(object_id, object_content)
+            later = _now() + timedelta(seconds=OBJECT_PUSH_SESSION_TTL_SECONDS)
+            rows = run(
+                "UPDATE object_push_sessions SET pending_count = pending_count - 1, expires_at = ? "
+                "WHERE session_id = ? RETURNING pending_count",
+                later.astimezone(UTC).isoformat(sep=" "),
+                session_id,
+            )
+            if not rows:
+                raise RuntimeError("Object push session disappeared after claim")
+            if rows[0][0] == 0:
+                run("DELETE FROM object_push_sessions WHERE session_id = ?", session_id)
+            return True
+    except Exception as error:
+        log(logging.ERROR, "Failed to store object %s: %s", object_id, error)
+        return False
+
+
+def _now() -> datetime:
+    from flwr.supercore import date
+
+    return date.now()
+
+
+def _time(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+
+
+# Nodes and messages -----------------------------------------------------------------------------------------------
+
+
+def store_traffic(self: Any, run_id: int, *, bytes_sent: int, bytes_recv: int) -> None:
+    """Count the bytes of a call."""
+    if bytes_sent < 0 or bytes_recv < 0:
+        raise ValueError(f"Negative traffic values for run {run_id}: bytes_sent={bytes_sent}, bytes_recv={bytes_recv}")
+    if bytes_sent == 0 and bytes_recv == 0:
+        raise ValueError(f"Both bytes_sent and bytes_recv cannot be zero for run {run_id}")
+    with self.session() as session:
+        if not _Database(session)(
+            "UPDATE run SET bytes_sent = bytes_sent + ?, bytes_recv = bytes_recv + ? WHERE run_id = ? RETURNING run_id",
+            bytes_sent,
+            bytes_recv,
+            _signed(run_id),
+        ):
+            raise ValueError(f"Run {run_id} not found")
+
+
+def get_node_id_by_public_key(self: Any, public_key: bytes) -> int | None:
+    """Return the node of a key."""
+    from flwr.supercore.constant import NodeStatus
+
+    with self.session() as session:
+        rows = _Database(session)(
+            "SELECT node_id FROM node WHERE public_key = ? AND status != ?", public_key, NodeStatus.UNREGISTERED
+        )
+    return _unsigned(rows[0][0]) if rows else None
+
+
+def acknowledge_node_heartbeat(self: Any, node_id: int, heartbeat_interval: float) -> bool:
+    """Count a node as connected for twice the interval."""
+    from flwr.common.constant import HEARTBEAT_PATIENCE
+    from flwr.supercore.constant import NodeStatus
+
+    now = _now()
+    with self.session() as session:
+        return bool(
+            _Database(session)(
+                "UPDATE node SET online_until = ?, heartbeat_interval = ?, last_activated_at = "
+                "CASE WHEN status != ?3 THEN ?4 ELSE last_activated_at END, status = ?3 "
+                "WHERE node_id = ?5 AND status != ?6 RETURNING node_id",
+                now.timestamp() + HEARTBEAT_PATIENCE * heartbeat_interval, heartbeat_interval, NodeStatus.ONLINE,
+                now.isoformat(), _signed(node_id), NodeStatus.UNREGISTERED,
+            )
+        )  # fmt: skip
+
+
+def reading_first(claim: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """Return a claim of a node's messages that writes only where there is one."""
+
+    @wraps(claim)
+    def _claim_message_ins_rows(self: Any, node_id: int, limit: int | None) -> list[Any]:
+        with self.session() as session:
+            there = _Database(session)(
+                "SELECT 1 FROM message_ins WHERE dst_node_id = ? AND delivered_at = '' "
+                "AND created_at + ttl > ? LIMIT 1",
+                _signed(node_id),
+                _now().timestamp(),
+            )
+            return claim(self, node_id, limit) if there else []
+
+    return _claim_message_ins_rows
+
+
+OBJECTS: tuple[Callable[..., Any], ...] = (
+    preregister, get_object_tree, put, get, delete, _lock_objectstore_mutation,
+)  # fmt: skip
+STATE: tuple[Callable[..., Any], ...] = (
+    preregister_object_tree, store_object, store_traffic, get_node_id_by_public_key, acknowledge_node_heartbeat,
+)  # fmt: skip
+
+
+def digest() -> str:
+    """Return the digest of Flower's methods, those that are replaced and those that they lean on."""
+    objects, state = _classes()
+    read = [(objects, f.__name__) for f in OBJECTS] + [(objects, "_mutation_session")]
+    read += [(state, f.__name__) for f in STATE]
+    read += [(state, name) for name in ("_claim_message_ins_rows", "_claim_pending_object", "_cleanup_push_session")]
+    text = "".join(inspect.getsource(getattr(kind, name)) for kind, name in read)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def speak_plainly() -> bool:
+    """Have a SuperLink in this process use these functions; return whether it does.
+
+    A request's messages are stored in one transaction, too.
+    """
+    if not PLAIN.there:
+        PLAIN.say_what_is_lost()
+        return False
+    if digest() != _DIGEST:
+        logger.warning("Flower's methods are not those of 1.34.0, so its own statements are used.")
+        return False
+    from flwr.superlink.servicer.runtime import runtime_handlers
+
+    objects, state = _classes()
+    for kind, functions in ((objects, OBJECTS), (state, STATE)):
+        for function in functions:
+            setattr(kind, function.__name__, function)
+    state._claim_message_ins_rows = reading_first(state._claim_message_ins_rows)
+    handlers: Any = runtime_handlers
+    push = handlers.push_messages
+
+    def push_messages(request: Any, state: Any, task: Any) -> Any:
+        if not hasattr(state, "session"):  # one in memory
+            return push(request, state, task)
+        with state.session():
+            return push(request, state, task)
+
+    handlers.push_messages = push_messages
+    return True
+
+
+def _classes() -> tuple[Any, Any]:
+    from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
+    from flwr.supercore.object_store.sql_object_store import SqlObjectStore
+
+    return SqlObjectStore, SqlLinkState

@@ -1,0 +1,293 @@
+"""Plain statements beside Flower's own methods: on equal databases, equal answers and equal tables."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aoi_fl.flower import plain
+from aoi_fl.flower.messages import send, sign
+from aoi_fl.flower.seams import PLAIN
+
+pytestmark = pytest.mark.skipif(not PLAIN.there, reason=PLAIN.lost)
+NODES, MESSAGES, NONE = 4, 5, "0" * 64
+
+
+def clock(world):
+    return lambda: world.now
+
+
+class World:
+    """Two states on equal databases, Flower's own and one of plain statements, and what they are asked about."""
+
+    def __init__(self, folder, monkeypatch):
+        from flwr.app.message import message
+        from flwr.server.superlink.linkstate import sql_linkstate
+        from flwr.server.utils import validator
+        from flwr.supercore import date
+        from flwr.supercore.corestate import sql_corestate
+        from flwr.supercore.object_store.sql_object_store import SqlObjectStore
+
+        self.start = self.now = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+        for module in (date, sql_corestate, sql_linkstate, validator, message):
+            monkeypatch.setattr(module, "now", clock(self))
+        monkeypatch.setattr(sql_corestate, "uuid4", lambda: f"session {self.step}")
+        objects = type("PlainStore", (SqlObjectStore,), {f.__name__: f for f in plain.OBJECTS})
+        state = type("PlainState", (sql_linkstate.SqlLinkState,), {f.__name__: f for f in plain.STATE})
+        state._claim_message_ins_rows = plain.reading_first(sql_linkstate.SqlLinkState._claim_message_ins_rows)
+        self.paths = [folder / "flower.db", folder / "plain.db"]
+        flowers = self._opened(self.paths[0], SqlObjectStore, sql_linkstate.SqlLinkState)
+        self._furnish(flowers)
+        shutil.copy(self.paths[0], self.paths[1])
+        self.states = [flowers, self._opened(self.paths[1], objects, state)]
+        self.tables = self._tables()
+        self._first = self._contents(self.paths[0])
+
+    @staticmethod
+    def _opened(path, objects, state):
+        from flwr.superlink.federation import NoOpFederationManager
+
+        store = objects(str(path))
+        store.initialize()
+        made = state(str(path), NoOpFederationManager(), store)
+        made.initialize()
+        with made._engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        return made
+
+    def _furnish(self, state):
+        self.runs = [state.create_run("a", "1", "", {}, "@none/default", None, "", "flwr-serverapp") for _ in range(2)]
+        for task in [run.primary_task_id for run in state.get_run_info(run_ids=self.runs)]:
+            assert state.claim_task(task) and state.activate_task(task)
+        self.keys = [b"key %d" % i for i in range(NODES)]
+        self.nodes = [state.create_node("", "", key, 0) for key in self.keys]
+        for node in self.nodes[:-1]:
+            state.activate_node(node, 300.0)
+        state.delete_node("", self.nodes[1])
+        self.messages, self.objects = [], {}
+        shared = ArrayRecord({"w": Array(np.zeros(3)), "v": Array(np.ones(2))})
+        for i in range(MESSAGES):
+            content = RecordDict({"w": shared, "a": ConfigRecord({"n": i // 2})})
+            message = Message(content, self.nodes[(0, 2)[i % 2]], "train", ttl=50.0 * (i + 1))
+            self.messages.append(self._whole(send(message, "", run_id=self.runs[0])))
+        for i in range(MESSAGES):
+            reply = Message(RecordDict({"w": shared, "b": ConfigRecord({"n": i})}), reply_to=self.messages[i][0])
+            self.messages.append(self._whole(reply))
+        with state._engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _whole(self, message):
+        from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+
+        sign(message, message.object_id)
+        self.objects |= {part: found.deflate() for part, found in get_all_nested_objects(message).items()}
+        return message, get_object_tree(message)
+
+    def _tables(self):
+        with closing(sqlite3.connect(self.paths[0])) as db:
+            return [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+
+    def _contents(self, path):
+        with closing(sqlite3.connect(path)) as db:
+            return {table: sorted(db.execute(f"SELECT * FROM {table}"), key=repr) for table in self.tables}
+
+    def reset(self):
+        self.now, self.step, self.sessions = self.start, 0, ["", "unknown"]
+        for path in self.paths:
+            with closing(sqlite3.connect(path)) as db:
+                for table, rows in self._first.items():
+                    db.execute(f"DELETE FROM {table}")
+                    marks = ", ".join("?" * len(rows[0])) if rows else ""
+                    db.executemany(f"INSERT INTO {table} VALUES ({marks})", rows) if rows else None
+                db.commit()
+
+    def play(self, steps):
+        """Play steps on both, and compare each answer and all tables after it; return the answers."""
+        self.reset()
+        found = []
+        for step in steps:
+            self.step += 1
+            answers = [self._answer(state, *step) for state in self.states]
+            assert answers[0] == answers[1], step
+            assert self._contents(self.paths[0]) == self._contents(self.paths[1]), step
+            found.append(answers[0])
+            if step[0] == "session":
+                self.sessions.append(f"session {self.step}")
+        return found
+
+    def _answer(self, state, name, *of):
+        try:
+            return str(getattr(self, f"do_{name}")(state, *of))
+        except Exception as error:
+            return type(error).__name__, str(getattr(error, "orig", error))
+
+    def object(self, number):
+        return [*self.objects, NONE][number % (len(self.objects) + 1)]
+
+    def do_session(self, state, run):
+        return state.start_session(self.runs[run % 2])
+
+    def do_push(self, state, message, session):
+        from flwr.common.serde import message_from_proto, message_to_proto
+
+        found, tree = self.messages[message % len(self.messages)]
+        bare = message_from_proto(message_to_proto(Message(RecordDict(), metadata=found.metadata)))
+        return state.store_message_and_object_tree(bare, tree, self.sessions[session % len(self.sessions)])
+
+    def do_upload(self, state, session, run):
+        """Store all objects of a session."""
+        kept = self.sessions[session % len(self.sessions)]
+        return [state.store_object(self.runs[run % 2], kept, part, blob) for part, blob in self.objects.items()]
+
+    def do_store(self, state, session, run, part, good):
+        kept, number = self.sessions[session % len(self.sessions)], self.object(part)
+        blob = self.objects.get(number, b"") if good else b"forged"
+        return state.store_object(self.runs[run % 2], kept, number, blob)
+
+    def do_register(self, state, message, run):
+        return state.object_store.preregister(self.runs[run % 2], self.messages[message % len(self.messages)][1])
+
+    def do_forge(self, state, message, part):
+        """Register an object with other children than its own, or with the same child twice, or none that is."""
+        from flwr.proto.message_pb2 import ObjectTree
+
+        root = self.messages[message % len(self.messages)][1].object_id
+        children = [ObjectTree(object_id=self.object(part))] * (1 + part % 2)
+        tree = ObjectTree(object_id="none" if part % 5 == 0 else root, children=children)
+        return state.object_store.preregister(self.runs[0], tree)
+
+    def do_put(self, state, part, good):
+        number = self.object(part)
+        return state.object_store.put(number, self.objects.get(number, b"") if good else b"forged")
+
+    def do_get(self, state, part):
+        return state.object_store.get(self.object(part)), state.get_object(self.runs[0], self.object(part))
+
+    def do_tree(self, state, part):
+        return state.object_store.get_object_tree(self.object(part))
+
+    def do_delete(self, state, part):
+        return state.object_store.delete(self.object(part))
+
+    def do_look(self, state, node, limit):
+        return [m.metadata for m in state.get_message_ins(self.nodes[node % NODES], limit)]
+
+    def do_replies(self, state):
+        numbers = {message.metadata.message_id for message, _ in self.messages[:MESSAGES]}
+        return sorted(str(m.metadata.reply_to_message_id) for m in state.get_message_res(numbers))
+
+    def do_key(self, state, key):
+        return state.get_node_id_by_public_key([*self.keys, b"another"][key % (NODES + 1)])
+
+    def do_beat(self, state, node, seconds):
+        return state.acknowledge_node_heartbeat([*self.nodes, 7][node % (NODES + 1)], seconds)
+
+    def do_traffic(self, state, run, sent, received):
+        return state.store_traffic([*self.runs, 7][run % 3], bytes_sent=sent, bytes_recv=received)
+
+    def do_wait(self, state, seconds):
+        self.now += timedelta(seconds=seconds / 2)  # once for each of the two
+
+    def do_clean(self, state, run):
+        return state.cleanup_run(self.runs[run % 2])
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        yield World(tmp_path_factory.mktemp("plain"), monkeypatch)
+
+
+number = st.integers(0, 60)
+few = st.integers(0, 5)
+STEPS = {
+    "session": (few,), "push": (few, few), "upload": (few, few), "store": (few, few, number, st.booleans()),
+    "register": (few, few), "forge": (few, number), "put": (number, st.booleans()), "get": (number,),
+    "tree": (number,), "delete": (number,), "look": (few, st.sampled_from([None, 1, 2])), "replies": (), "key": (few,),
+    "beat": (few, st.sampled_from([10.0, 300.0])), "traffic": (few, st.integers(-1, 5), st.integers(-1, 5)),
+    "wait": (st.sampled_from([1.0, 60.0, 400.0]),), "clean": (few,),
+}  # fmt: skip
+steps = st.sampled_from([*STEPS]).flatmap(lambda name: st.tuples(st.just(name), *STEPS[name]))
+
+ROUND = [
+    ("session", 0), ("push", 0, 2), ("push", 1, 2), ("push", 1, 2), ("push", 2, 1), ("tree", 3), ("get", 2),
+    ("store", 2, 0, 1, False), ("store", 2, 1, 1, True), ("upload", 2, 0), ("get", 2), ("tree", 3), ("look", 0, 1),
+    ("look", 0, 1), ("look", 1, 1), ("beat", 0, 30.0), ("beat", 1, 30.0), ("beat", 3, 30.0), ("beat", 4, 30.0),
+    *(("key", i) for i in range(NODES + 1)), ("traffic", 0, 3, 4), ("traffic", 2, 3, 4), ("traffic", 0, 0, 0),
+    ("traffic", 0, -1, 0), ("session", 0), ("push", 5, 3), ("store", 0, 0, 0, True), ("upload", 3, 0), ("replies",),
+    *(("delete", i) for i in range(40)), ("forge", 0, 1), ("forge", 0, 2), ("forge", 0, 5), ("put", 1, True),
+    ("put", 1, False), ("session", 0), ("push", 3, 4), ("wait", 400.0), ("upload", 4, 0), ("get", 1), ("look", 2, 1),
+    ("clean", 0), ("session", 1), ("push", 4, 5), ("register", 4, 1), ("upload", 5, 0),
+]  # fmt: skip
+
+
+def test_a_round_leaves_the_same_answers_and_tables(world):
+    answers = world.play(ROUND)
+    assert {step[0] for step in ROUND} == STEPS.keys()
+    told = {name: [a for step, a in zip(ROUND, answers, strict=True) if step[0] == name] for name in STEPS}
+    assert sum(isinstance(a, str) and a.startswith("(True") for a in told["push"]) >= 4
+    assert sum("True" in a for a in told["upload"]) >= 2 and any(len(a) > 2 for a in told["look"])
+    assert any("children" in a for a in told["tree"]) and any("NUMPY" in a for a in told["get"])
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(steps, max_size=30))
+def test_any_sequence_leaves_the_same_answers_and_tables(world, sequence):
+    world.play([("session", 0), ("session", 1), *sequence])
+
+
+def test_a_difference_is_seen(world, monkeypatch):
+    monkeypatch.setattr(type(world.states[1]), "store_traffic", lambda self, run_id, **of: None)
+    with pytest.raises(AssertionError):
+        world.play([("traffic", 0, 3, 4)])
+
+
+def test_statements_run_in_their_sessions_transaction(world):
+    world.reset()
+    _, state = world.states
+    with pytest.raises(KeyError), state.session():
+        state.store_traffic(world.runs[0], bytes_sent=3, bytes_recv=4)
+        raise KeyError
+    assert state.get_run_info(run_ids=[world.runs[0]])[0].bytes_sent == 0
+
+
+def test_methods_that_are_not_flowers_stay(monkeypatch, caplog):
+    from flwr.supercore.object_store.sql_object_store import SqlObjectStore
+
+    def put(self, object_id, object_content):
+        """Do something else."""
+
+    monkeypatch.setattr(SqlObjectStore, "put", put)
+    assert not plain.speak_plainly() and SqlObjectStore.put is put
+    assert len(caplog.records) == 1
+
+
+def test_the_messages_of_a_push_are_one_transaction(world, monkeypatch):
+    from flwr.superlink.servicer.runtime import runtime_handlers
+
+    objects, state = plain._classes()
+    for kind, functions in ((objects, plain.OBJECTS), (state, plain.STATE)):
+        for function in functions:
+            monkeypatch.setattr(kind, function.__name__, getattr(kind, function.__name__))
+    monkeypatch.setattr(state, "_claim_message_ins_rows", state._claim_message_ins_rows)
+    seen = []
+    monkeypatch.setattr(runtime_handlers, "push_messages", lambda request, state, task: seen.append(state.depth))
+    assert plain.speak_plainly()
+
+    class Counting:
+        depth = 0
+
+        def session(self):
+            self.depth += 1
+            return closing(SimpleNamespace(close=lambda: None))
+
+    runtime_handlers.push_messages(None, Counting(), None)
+    assert seen == [1]
