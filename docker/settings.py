@@ -61,10 +61,13 @@ def run_keys(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def from_file(path: Path) -> dict[str, str]:
-    """Return the variables of a file like ``.env``; none where it is missing or cannot be read."""
+    """Return the variables of a file like ``.env``; none, and a line, where it cannot be read."""
     try:
         found = dotenv_values(stream=StringIO(path.read_text("utf-8")), interpolate=False)
-    except (OSError, UnicodeDecodeError):  # `submit` checks the same settings
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        print(f"{path.name} cannot be read here ({error}): submit checks the settings", flush=True)
         return {}
     return {name: value or "" for name, value in found.items()}
 

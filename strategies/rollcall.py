@@ -126,7 +126,8 @@ class RollCall:
             self._complaints.pop(node, None)
             if answer is not None:
                 (self.late if node in heard else self.answers)[client] = answer
-        self.nodes = Nodes(len(nodes), tuple(self._complaints[node] for node in sorted(nodes & self.turned_away)))
+        refused = sorted((nodes & self.turned_away).difference(self._mute))
+        self.nodes = Nodes(len(nodes), tuple(self._complaints[node] for node in refused))
         return fresh
 
     def _hello(

@@ -181,6 +181,14 @@ def test_a_wrong_setting_ends_before_the_cluster_starts(
     settings.check({"AOI_CLIENTS_PER_ROUND": "8"})  # `--scale client=8` may follow
 
 
+def test_an_env_file_is_read_as_compose_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert settings.from_file(tmp_path / ".env") == {}
+    (tmp_path / ".env").write_text("# a comment\nAOI_POLICY='random' # why\nexport AOI_SEED=3\nAOI_TRACK=\n")
+    assert settings.from_file(tmp_path / ".env") == {"AOI_POLICY": "random", "AOI_SEED": "3", "AOI_TRACK": ""}
+    (tmp_path / "folder").mkdir()
+    assert settings.from_file(tmp_path / "folder") == {} and "folder" in capsys.readouterr().out
+
+
 def test_commands_print_json_and_end_with_a_status(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

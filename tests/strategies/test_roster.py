@@ -167,6 +167,7 @@ def test_a_bad_introduction_keeps_one_client_out_and_is_named(said, words, tmp_p
     assert [r.client for r in call(roll, grid)] == [0, 2]
     (complaint,) = [r.getMessage() for r in caplog.records if "cannot join" in r.getMessage()]
     assert f"node {grid.ids[1]}" in complaint and words in complaint and complaint.isprintable()
+    assert roll.nodes.connected == 3 and roll.nodes.refused == (complaint,)
     call(roll, grid, 2)
     assert len([r for r in caplog.records if "cannot join" in r.getMessage()]) == 1
 
@@ -183,7 +184,7 @@ def test_a_node_that_does_not_answer_is_greeted_again(tmp_path, caplog):
     grid, roster, roll = town(app_saying({}), tmp_path, 2, kind=Shy)
     assert [r.client for r in call(roll, grid)] == [1]
     assert f"node {grid.ids[0]} has not answered the roll call" in caplog.text
-    assert roster.available.tolist() == [False, True]
+    assert roster.available.tolist() == [False, True] and roll.nodes.refused == ()
     grid.shy = False
     assert [r.client for r in call(roll, grid, 2)] == [0]
     assert roster.available.all()
