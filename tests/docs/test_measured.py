@@ -38,16 +38,16 @@ def test_numbers_are_those_of_the_results(page):
 
 _LONG = "simulate --rounds 6000 --policy "
 _ZIPF = " --weights unbiased --sizes zipf:2.0"
-_PLAYED = (  # what is played, the number that it gives, and how choosing.md says it
-    (f"{_LONG}systematic", "interval_variance", "Var[X] {:.4f} as Markov's"),
-    (f"{_LONG}systematic", "window_deviation 100", "√Var(Y)/T over 100 rounds {:.0f} (over 50"),
-    (f"{_LONG}systematic", "window_deviation 50", "(over 50, no whole number of strides, {:.4f}"),
-    (f"{_LONG}systematic", "pairs_met 6000", "within 100 rounds {:.0%} of the pairs meet, and no more ever do"),
-    (f"{_LONG}markov-optimal", "round_deviation", "where Markov's have a standard deviation of {:.1f}"),
-    (f"{_LONG}markov-optimal", "pairs_met 100", "of Markov's {:.0%}"),
-    (f"{_LONG}random", "pairs_met 100", "of random's {:.0%}"),
-    (f"{_LONG}systematic --jitter 0.2", "pairs_met 100", "brings it to {:.0%}"),
-    (f"{_LONG}systematic --jitter 0.2", "interval_variance", "at Var[X] {:.3f} (`--jitter 0.2`)"),
+_PLAYED = (  # a command, the number that it prints, and its place in choosing.md
+    (f"{_LONG}systematic", "interval_variance", "| `systematic` | 0 | {:.4f} | 0 |"),
+    (f"{_LONG}systematic", "window_deviation 100", "| `systematic` | {:.0f} | 0.2222 | 0 |"),
+    (f"{_LONG}systematic", "round_deviation", "| `systematic` | 0 | 0.2222 | {:.0f} |"),
+    (f"{_LONG}systematic", "pairs_met 6000", "| `systematic` | {:.0%}, and no more ever |"),
+    (f"{_LONG}markov-optimal", "round_deviation", "| 0.2222 | {:.1f} |"),
+    (f"{_LONG}markov-optimal", "pairs_met 100", "| `markov-optimal` | {:.0%} |"),
+    (f"{_LONG}random", "pairs_met 100", "| `random` | {:.0%} |"),
+    (f"{_LONG}systematic --jitter 0.2", "pairs_met 100", "| `systematic`, `jitter=0.2` | {:.0%} |"),
+    (f"{_LONG}systematic --jitter 0.2", "interval_variance", "45 % | {:.3f} |"),
     (f"{_LONG}systematic --rates size{_ZIPF}", "weight_variance", "rates in proportion to size: Σ {:.4f}"),
     (f"{_LONG}markov-optimal{_ZIPF}", "weight_variance", "on very unequal sizes: Σ {:.3f}"),
     ("policy --max-age 0", "interval_variance", "| 0, memoryless, as random | {:.1f} |"),

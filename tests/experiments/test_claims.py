@@ -575,17 +575,22 @@ def test_a_claim_is_judged_where_policies_can_be_told_apart():
     assert measured(replace(printed, judged=0.99), rows, "cnn")[1] == "holds"
 
 
-def test_the_first_lines_are_few_and_our_own_claims_are_counted_apart(tmp_path):
+def test_the_first_page_counts_our_own_claims_apart(tmp_path):
     results = Path(__file__).parents[2] / "docs" / "results"
     for file in results.iterdir():
         if file.suffix in (".csv", ".json"):
             (tmp_path / file.name).symlink_to(file)
-    first = write_summary(tmp_path).read_text().split("\n## ")[0].splitlines()
-    verdicts, *found = (line for line in first[1:] if line)
-    assert "claims of three papers" in verdicts and "of our own beside them" in verdicts
-    assert "README.md" not in verdicts  # there is none two folders up
-    assert [re.findall(r"\]\((.+)\.md\)", line) for line in found] == [[name] for name in known() if name in FRONT]
-    assert len(found) <= 8  # ten lines with the verdicts and the picture
+    text = write_summary(tmp_path).read_text()
+    bar = text.split("\n## ")[0]
+    claims = [claim for name, one in known().items() for claim in concluded(one, Store.recorded(tmp_path, name)).claims]
+    ours = sum(claim.is_ours for claim in claims)
+    assert f"{len(claims) - ours} claims of three papers" in bar and f"{ours} of our own" in bar
+    assert "policies.md" not in text  # there is none two folders up
+    lines = [line for line in text.split("## How to read")[0].splitlines() if line.startswith("<details")]
+    assert len(lines) == sum(claim.verdict != "not run" for claim in claims)
+    assert max(len(re.sub(r"<[^>]+>", "", line)) for line in lines) < 220  # one line at 1440 pixels
+    results = text.split("<summary>Main results</summary>")[1].split("</details>")[0].strip().splitlines()
+    assert [re.findall(r"\]\((.+)\.md\)", line) for line in results] == [[name] for name in known() if name in FRONT]
 
 
 def test_each_rival_of_wics_is_judged_by_itself():

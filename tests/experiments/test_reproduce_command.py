@@ -273,7 +273,7 @@ def test_committed_pages_say_what_the_committed_results_show_and_what_plays_them
     copy = shutil.copytree(results, tmp_path / "docs" / "results")
     (tmp_path / "docs" / "policies.md").touch()  # which the first page points to
     write_summary(copy)
-    for page in ("README.md", "wics.md", "arena.md"):
+    for page in ("README.md", "not-run.md", "verdicts.svg", "wics.md", "arena.md"):
         assert (copy / page).read_text() == (results / page).read_text(), f"{page}: run aoi reproduce summary"
 
 
@@ -327,18 +327,20 @@ def test_pages_and_claims_have_seeds_hours_and_command(tmp_path):
     store = _recorded(tmp_path, "mnist-iid", Options(), lambda unit: unit["seed"] < 10)
     page = write_pages(experiment, store, tmp_path, "").read_text()
     assert "Command: `aoi reproduce mnist-iid --seeds 4` · 20 of 50 units · seeds: 6 to 9 · 10.00 h of one core" in page
-    row = next(line for line in write_summary(tmp_path).read_text().splitlines() if "(mnist-iid.md) |" in line)
+    lines = write_summary(tmp_path).read_text().splitlines()
+    line = next(line for line in lines if line.startswith("- Verdict") and "(mnist-iid.md)" in line)
     # Of five policies' twenty runs of half an hour, the claim rests on those of two.
-    assert row.endswith("| 4 | 4.00 h | `aoi reproduce mnist-iid --seeds 4` |")
+    assert "Seeds: 4. One core: 4.00 h. Command: `aoi reproduce mnist-iid --seeds 4`. " in line
 
 
-def test_no_cell_of_the_table_of_claims_is_ended_by_what_it_says(tmp_path, monkeypatch):
-    barred = Claim("|t| is small", "a paper", "", "", "undecided")
-    monkeypatch.setattr(find("windows"), "claims", (barred,))
-    claims = write_summary(tmp_path).read_text().split("\n## Claims\n")[1]
-    rows = [line for line in claims.splitlines() if line.startswith("|")]
-    assert any("t\\| is small" in row for row in rows)
-    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {9}
+def test_a_claim_is_one_line_whatever_its_text(tmp_path, monkeypatch):
+    odd = Claim("`m` < |t| & *small*\n", "a paper", "a\n| b", "", "undecided")
+    monkeypatch.setattr(find("windows"), "claims", (odd,))
+    lines = write_summary(tmp_path).read_text().splitlines()
+    assert '<summary><b class="undecided">undecided</b> <code>m</code> &lt; |t| &amp; *small*</summary>' in "".join(
+        lines
+    )
+    assert lines.count("</details>") == sum("<details" in line for line in lines) and "- a paper: a | b" in lines
 
 
 def test_a_seed_of_which_a_part_is_played_tells_nothing_yet_and_breaks_no_page(tmp_path):
@@ -351,7 +353,7 @@ def test_a_seed_of_which_a_part_is_played_tells_nothing_yet_and_breaks_no_page(t
             store.add(unit, experiment.play(unit, Options(quick=True)), 1.0)
         rewrite(folder)
         text = write_summary(folder).read_text()
-        assert (folder / "load-variance.md").exists() == bool(seeds) == ("(load-variance.md) |" in text)
+        assert (folder / "load-variance.md").exists() == bool(seeds) == ("(load-variance.md)" in text)
 
 
 def test_seeds_that_are_played_in_part_are_not_counted(tmp_path):
@@ -360,5 +362,6 @@ def test_seeds_that_are_played_in_part_are_not_counted(tmp_path):
     for unit in experiment.units(Options(quick=True))[: len(experiment.policies) + 2]:
         store.add(unit, experiment.play(unit, Options(quick=True)), 1.0)
     assert " · seeds: 1 · " in behind(experiment, store, "aoi reproduce load-variance")
-    row = next(line for line in write_summary(tmp_path).read_text().splitlines() if "(load-variance.md) |" in line)
-    assert row.split(" | ")[5:7] == ["1", f"{len(experiment.policies)} s"]  # of one core, and of that seed alone
+    lines = write_summary(tmp_path).read_text().splitlines()
+    line = next(line for line in lines if line.startswith("- Verdict") and "(load-variance.md)" in line)
+    assert f"Seeds: 1. One core: {len(experiment.policies)} s." in line  # of that seed alone
