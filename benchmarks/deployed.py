@@ -14,7 +14,7 @@ from flwr.app import ArrayRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from aoi_fl.strategies.aggregation.mean import RunningMean
-from aoi_fl.strategies.exchange import Exchange
+from aoi_fl.strategies.round.exchange import Exchange
 from aoi_fl.strategies.validation import read_update
 from benchmarks.base import Row, Times, peak_memory, ratio_row, stopwatch
 from benchmarks.echo import adding

@@ -13,7 +13,7 @@ from aoi_fl.server.terms import Rates, rates_of
 from aoi_fl.strategies import RoundOptions
 from aoi_fl.strategies.aggregation.private import PrivateMean
 from aoi_fl.strategies.registry import REGISTRY
-from aoi_fl.strategies.round import AgeAwareStrategy
+from aoi_fl.strategies.strategy import AgeAwareStrategy
 
 
 def make_strategy(
@@ -26,7 +26,7 @@ def make_strategy(
     config : the run's configuration
     run, token : our own name of the run, and what tells it from an earlier one of that name
     rates : those that are given, where they have been read; None: as the configuration says
-    settings : observer, configure and resume of :class:`aoi_fl.strategies.round.AgeAwareStrategy`
+    settings : observer, configure and resume of :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
     """
     options = RoundOptions(
         run=run,

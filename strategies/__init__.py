@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from aoi_fl.strategies.plan import RoundOptions
     from aoi_fl.strategies.policy import Plan, Policy, PolicyTraits, RoundOutcome, RoundView
-    from aoi_fl.strategies.round import AgeAwareStrategy
     from aoi_fl.strategies.selection.budgeted import BudgetedRefresh
     from aoi_fl.strategies.selection.markov import MarkovParticipation
     from aoi_fl.strategies.selection.selector import (
@@ -26,9 +25,10 @@ if TYPE_CHECKING:
         SelectorPolicy,
     )
     from aoi_fl.strategies.selection.systematic import SystematicParticipation
+    from aoi_fl.strategies.strategy import AgeAwareStrategy
 
 _HOMES = {
-    "AgeAwareStrategy": "round",
+    "AgeAwareStrategy": "strategy",
     "AskedChoice": "selection.selector",
     "BudgetedRefresh": "selection.budgeted",
     "F3astSelection": "selection.selector",

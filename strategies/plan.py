@@ -33,7 +33,7 @@ class RoundOptions:
     enough : how many updates end a round, the first that come, where more clients are sent the model than are wanted;
         None: all that come by the deadline
     late_rounds : how many rounds late an update may come and still be added, for less, see
-        :mod:`aoi_fl.strategies.stragglers`; 0: none is
+        :mod:`aoi_fl.strategies.round.late_updates`; 0: none is
     serve_average : share β of an exponential average of the models, which is evaluated and saved in place of the
         newest, see :mod:`aoi_fl.strategies.serving`; 0: the newest is
     until : seconds of simulated time after which no further round begins; 0: none are counted

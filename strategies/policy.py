@@ -1,7 +1,7 @@
 """The policy interface: which clients get the model in a round, and what a policy learns from the outcome.
 
 A policy has facts (:class:`PolicyTraits`) and six methods, of which only :meth:`Policy.plan` is required. It reads a
-:class:`RoundView` and returns a :class:`Plan`; :class:`aoi_fl.strategies.round.AgeAwareStrategy` does the rest.
+:class:`RoundView` and returns a :class:`Plan`; :class:`aoi_fl.strategies.strategy.AgeAwareStrategy` does the rest.
 """
 
 from abc import abstractmethod
@@ -18,8 +18,8 @@ from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.science.selection import Population, Selector
 from aoi_fl.science.simulate import Decentralised
 from aoi_fl.strategies.records import ClientRecord, RoundRecord
-from aoi_fl.strategies.retry_policy import QUESTION, TRAINING
-from aoi_fl.strategies.roster import Roster
+from aoi_fl.strategies.round.retry import QUESTION, TRAINING
+from aoi_fl.strategies.round.roster import Roster
 
 Mask: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]

@@ -1,17 +1,12 @@
 """What a round leaves behind: plain records that a strategy hands to its observer."""
 
 import logging
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isfinite
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
-from flwr.app import ArrayRecord, MetricRecord
+from flwr.app import ArrayRecord
 from numpy.typing import NDArray
-
-from aoi_fl.strategies.measures import KINDS, as_share, measured
 
 logger = logging.getLogger("flwr")
 
@@ -130,40 +125,6 @@ class RoundRecord:
         """The clients that were not waited for, since as many updates had come as were wanted."""
         return [part.client for part in self.participations if part.reason == SURPLUS]
 
-    def add_seconds(self, phase: Phase, seconds: float) -> None:
-        """Let a phase have taken so much longer."""
-        name = f"{phase}_seconds"
-        setattr(self, name, (getattr(self, name) or 0.0) + seconds)
-
-    @contextmanager
-    def timed(self, phase: Phase) -> Iterator[None]:
-        """Count what is done within as a phase's."""
-        begun = time.monotonic()
-        try:
-            yield
-        finally:
-            self.add_seconds(phase, time.monotonic() - begun)
-
-    def judge(
-        self,
-        whose: Literal["test", "client"],
-        metrics: MetricRecord,
-        loss_key: str = "",
-        per_cent: bool = False,
-    ) -> str | None:
-        """Take loss, accuracy and RMSE of an evaluation; return what there is to say of an accuracy that is no share.
-
-        Of clients' those alone that are finite: a ledger keeps them for good.
-        """
-        for kind in KINDS:
-            value = measured(metrics, kind, loss_key)
-            if value is not None and whose == "client" and not isfinite(value):
-                value = None
-            setattr(self, f"{whose}_{kind}", value)
-        share, caution = as_share(getattr(self, f"{whose}_accuracy"), per_cent)
-        setattr(self, f"{whose}_accuracy", share)
-        return caution
-
 
 # What a strategy carries from round to round, besides the model: arrays by name.
 State: TypeAlias = Mapping[str, NDArray[Any]]
@@ -177,6 +138,17 @@ class Observer(Protocol):
 
     def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
         """Take note of a finished round, of the model after it, and of what the strategy must remember to go on."""
+
+
+@runtime_checkable
+class RunObserver(Protocol):
+    """An observer that is also told of the beginning and the end of :meth:`AgeAwareStrategy.start`."""
+
+    def run_begins(self, policy: dict[str, Any], rounds: int) -> None:
+        """Take note of the policy's parameters and of how many rounds there are to be."""
+
+    def run_ends(self, stopped: str | None, error: BaseException | None) -> None:
+        """Take note of the end: complete if there is neither a reason to stop nor an error."""
 
 
 class Log:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from aoi_fl.config.policies import BUDGETED, KEYS, OWN, POLICIES, ROWS, PolicyRow, is_policy, row_of, users_of
 
 if TYPE_CHECKING:
-    from aoi_fl.strategies.round import AgeAwareStrategy
+    from aoi_fl.strategies.strategy import AgeAwareStrategy
 
 __all__ = ["BUDGETED", "KEYS", "OWN", "POLICIES", "REGISTRY", "Policy", "is_policy", "users_of"]
 

@@ -12,7 +12,7 @@ from flwr.serverapp import Grid
 
 from aoi_fl.strategies import MarkovParticipation, RoundOptions, exchange
 from aoi_fl.strategies.records import ClientRecord, RoundRecord, State
-from aoi_fl.strategies.round_timer import RoundTimer
+from aoi_fl.strategies.round.timer import RoundTimer
 from benchmarks.base import peak_memory
 from benchmarks.echo import OWN
 from benchmarks.fleet.models import record

@@ -4,8 +4,7 @@ from typing import Any
 
 from flwr.app import ArrayRecord
 
-from aoi_fl.strategies.lifetime import RunObserver
-from aoi_fl.strategies.records import ClientRecord, Observer, RoundRecord, State
+from aoi_fl.strategies.records import ClientRecord, Observer, RoundRecord, RunObserver, State
 
 
 class CompositeObserver:

@@ -19,8 +19,8 @@ from aoi_fl.science.names import Index
 from aoi_fl.science.total_budget import BoundedSelector
 from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
 from aoi_fl.strategies.records import ClientRecord
-from aoi_fl.strategies.round import AgeAwareStrategy
 from aoi_fl.strategies.selection.budget_rules import check_settings
+from aoi_fl.strategies.strategy import AgeAwareStrategy
 
 logger = logging.getLogger("flwr")
 

@@ -16,10 +16,10 @@ from aoi_fl.science.markov_rates import largest_rate
 from aoi_fl.science.names import AbsenceRule
 from aoi_fl.science.participation import MarkovRule
 from aoi_fl.strategies.policy import RoundOutcome, RoundView, State
-from aoi_fl.strategies.round import AgeAwareStrategy
 from aoi_fl.strategies.selection.absence import Absence, make_absence
 from aoi_fl.strategies.selection.rates import Rates, Shares
 from aoi_fl.strategies.selection.rule import RulePolicy, with_round_seconds
+from aoi_fl.strategies.strategy import AgeAwareStrategy
 
 logger = logging.getLogger("flwr")
 

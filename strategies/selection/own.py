@@ -18,9 +18,9 @@ from aoi_fl.protocol.own_rule import OwnRule, is_rule, make_object
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Selector
 from aoi_fl.strategies.policy import Policy
-from aoi_fl.strategies.round import AgeAwareStrategy
 from aoi_fl.strategies.selection.rule import RulePolicy, with_round_seconds
 from aoi_fl.strategies.selection.selector import SelectorPolicy, seed_of
+from aoi_fl.strategies.strategy import AgeAwareStrategy
 
 _METHODS = ("plan", "observe", "request_for", "describe", "state_dict", "load_state_dict")
 

@@ -18,7 +18,7 @@ from aoi_fl.science.refl import Refl
 from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector, Selector
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State, named
-from aoi_fl.strategies.round import AgeAwareStrategy
+from aoi_fl.strategies.strategy import AgeAwareStrategy
 from aoi_fl.strategies.weighting import AUTO, UNBIASED
 
 _IN_VAIN = ("failed", "refused")  # results of a client that has responded, with nothing of use

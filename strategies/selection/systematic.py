@@ -14,11 +14,11 @@ from aoi_fl.science.names import AbsenceRule, PhaseRule
 from aoi_fl.science.participation import SystematicRule
 from aoi_fl.science.strides import check_jitter
 from aoi_fl.strategies.policy import RoundOutcome, RoundView, State
-from aoi_fl.strategies.round import AgeAwareStrategy
 from aoi_fl.strategies.selection.absence import Absence, make_absence
 from aoi_fl.strategies.selection.rates import Rates, Shares
 from aoi_fl.strategies.selection.rule import RulePolicy, with_round_seconds
 from aoi_fl.strategies.selection.selector import seed_of
+from aoi_fl.strategies.strategy import AgeAwareStrategy
 
 
 class SystematicPolicy(RulePolicy):

@@ -13,7 +13,7 @@ from aoi_fl.client.state import written_together
 from aoi_fl.flower.messages import send
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.strategies.round_timer import RoundTimer, between_looks
+from aoi_fl.strategies.round.timer import RoundTimer, between_looks
 from tests.refusals import refused
 
 DAY = 86_400.0

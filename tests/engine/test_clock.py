@@ -24,8 +24,8 @@ from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER, MODEL
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.strategies import AgeAwareStrategy, Plan, Policy, PolicyTraits
-from aoi_fl.strategies.exchange import Exchange
 from aoi_fl.strategies.plan import RoundOptions
+from aoi_fl.strategies.round.exchange import Exchange
 from tests.refusals import refused
 
 # Sent the model at second 0, client 0 answers at 10, client 1 leaves at 15 and would need 20, client 2 is away until

@@ -17,7 +17,7 @@ from aoi_fl.server.config import RunConfig
 from aoi_fl.strategies import MarkovParticipation, RoundOptions, SystematicParticipation, roster
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.policy import ClientOutcome, Plan, RoundOutcome
-from aoi_fl.strategies.round_timer import RoundTimer
+from aoi_fl.strategies.round.timer import RoundTimer
 from aoi_fl.strategies.selection.absence import Absence
 from tests.refusals import refused
 from tests.strategies.federation import Notes

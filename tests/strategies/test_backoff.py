@@ -20,10 +20,10 @@ from aoi_fl.strategies import (
     RoundOptions,
     SystematicParticipation,
 )
-from aoi_fl.strategies.backoff import Backoff
 from aoi_fl.strategies.clock import MACHINE, MachineClock
 from aoi_fl.strategies.plan import Resume
-from aoi_fl.strategies.roster import Roster
+from aoi_fl.strategies.round.retry import Backoff
+from aoi_fl.strategies.round.roster import Roster
 
 N = 6
 TRAIN, ASK, HELLO, EVALUATE = "train", "query.participate", "query.hello", "evaluate"

@@ -11,7 +11,7 @@ import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.strategies.exchange import Exchange
+from aoi_fl.strategies.round.exchange import Exchange
 
 GRIDS = importlib.import_module("flwr.superlink.grid")  # Flower's, over gRPC or HTTP
 

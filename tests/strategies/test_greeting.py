@@ -9,7 +9,7 @@ from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions, SystematicParticipation, bookkeeping
 from aoi_fl.strategies.plan import Resume
-from aoi_fl.strategies.round_timer import RoundTimer
+from aoi_fl.strategies.round.timer import RoundTimer
 from tests.strategies.federation import Notes
 
 N, ALL, ROUNDS = 6, 8, 12  # two more come in round 5

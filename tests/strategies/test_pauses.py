@@ -2,7 +2,7 @@
 
 import math
 
-from aoi_fl.strategies.backoff import Backoff
+from aoi_fl.strategies.round.retry import Backoff
 
 
 def tries(seconds_a_round: float, rounds: int) -> list[int]:

@@ -12,7 +12,7 @@ from aoi_fl.server.config import RunConfig
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.registry import REGISTRY
-from aoi_fl.strategies.round import AgeAwareStrategy
+from aoi_fl.strategies.strategy import AgeAwareStrategy
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]

@@ -10,9 +10,9 @@ from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.strategies.records import ClientRecord
-from aoi_fl.strategies.retry_policy import TRAINING
-from aoi_fl.strategies.rollcall import RollCall
-from aoi_fl.strategies.roster import Roster
+from aoi_fl.strategies.round.retry import TRAINING
+from aoi_fl.strategies.round.roll_call import RollCall
+from aoi_fl.strategies.round.roster import Roster
 
 
 class Town(LocalGrid):

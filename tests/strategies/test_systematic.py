@@ -22,7 +22,7 @@ from aoi_fl.strategies import (
     SystematicParticipation,
 )
 from aoi_fl.strategies.plan import Resume
-from aoi_fl.strategies.round_timer import RoundTimer
+from aoi_fl.strategies.round.timer import RoundTimer
 from aoi_fl.strategies.selection.selector import F3astSelection, ProportionalSelection
 from tests.refusals import refused
 

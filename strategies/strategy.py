@@ -1,25 +1,30 @@
-"""The round, owned in one place: roll call, choice, training, aggregation, evaluation, record.
+"""The strategy: a Flower strategy that runs the rounds of a policy.
 
-A :class:`aoi_fl.strategies.policy.Policy` says which clients take part and with what weight. What becomes of the
-updates is the aggregation's: our own mean, or any Flower strategy.
+A :class:`aoi_fl.strategies.policy.Policy` selects the clients of a round and their weights. The aggregation makes a
+model of their updates: our own mean, or any Flower strategy. The parts of a round are in
+:mod:`aoi_fl.strategies.round`.
 
-:meth:`AgeAwareStrategy.start` plays the rounds. Somebody else may play them too, a wrapper of Flower's or a ``start``
-of one's own, by calling ``configure_train``, ``aggregate_train``, ``configure_evaluate`` and ``aggregate_evaluate`` as
-Flower does: each does its part of the round wherever it is called from.
+:meth:`AgeAwareStrategy.start` runs all rounds. A wrapper of Flower's, or a loop of your own, may run them too. It calls
+``configure_train``, ``aggregate_train``, ``configure_evaluate`` and ``aggregate_evaluate``, as Flower does. A subclass
+may override each of these steps.
 """
 
+import atexit
 import logging
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from numpy.typing import NDArray
 
 from aoi_fl.flower.grids import open_grids
+from aoi_fl.protocol import npy
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.base import Aggregation
@@ -27,17 +32,22 @@ from aoi_fl.strategies.aggregation.flower import FlowerAggregation
 from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.aggregation.private import ByPrivateMean, Privacy, PrivateMean
 from aoi_fl.strategies.fedavg_arguments import inherited, judging, with_arguments
-from aoi_fl.strategies.lifetime import witnessed
 from aoi_fl.strategies.plan import Resume, RoundOptions
-from aoi_fl.strategies.policy import Policy
-from aoi_fl.strategies.records import Log, Observer, State
-from aoi_fl.strategies.steps import Steps, is_ours
+from aoi_fl.strategies.policy import Plan, Policy
+from aoi_fl.strategies.records import Log, Observer, RunObserver, State
+from aoi_fl.strategies.round.dispatch import Dispatch
+from aoi_fl.strategies.round.evaluation import EvaluationStep
+from aoi_fl.strategies.round.foreign import ForeignLoop
+from aoi_fl.strategies.round.overridden import OverriddenSteps, is_ours
+from aoi_fl.strategies.round.roster import Roster
+from aoi_fl.strategies.round.run import Run
+from aoi_fl.strategies.round.training import TrainingStep
 
 logger = logging.getLogger("flwr")
 _SHOWN = 12  # values of a list in a log
 
 
-class AgeAwareStrategy(Steps, Strategy):
+class AgeAwareStrategy(Strategy):
     """Runs the rounds of a policy.
 
     Parameters
@@ -65,16 +75,6 @@ class AgeAwareStrategy(Steps, Strategy):
                 f"{cls.__name__} defines {', '.join(former)}, as policies did until 0.2: write them as a Policy "
                 "(plan, observe, request_for, describe, state_dict, load_state_dict), and give it to AgeAwareStrategy."
             )
-
-    def memory(self) -> dict[str, NDArray[Any]]:
-        """Return :meth:`state_dict`, which is its new name."""
-        warnings.warn("memory() is now called state_dict().", DeprecationWarning, stacklevel=2)
-        return self.state_dict()
-
-    def recall(self, memory: State) -> None:
-        """Call :meth:`load_state_dict`, which is its new name."""
-        warnings.warn("recall() is now called load_state_dict().", DeprecationWarning, stacklevel=2)
-        self.load_state_dict(memory)
 
     def __init__(
         self,
@@ -120,10 +120,67 @@ class AgeAwareStrategy(Steps, Strategy):
             made = ByPrivateMean(private, made, options, resumed=resume is not None)
         open_grids()
         needs = policy.traits.clients_needed if options.min_clients is None else options.min_clients
-        super().__init__(policy, needs, made, weights, configure, options, observer or Log(), resume)
-        self._private = private
+        self.weights = weights
+        self._run = run = Run(policy, options, made, observer or Log(), resume, needs, type(self).__name__)
+        dispatch = Dispatch(run)
+        self._loop = ForeignLoop(run, dispatch, lambda round_, replies: self.aggregate_train(round_, replies))
+        self._training = TrainingStep(run, dispatch, self._loop, weights, configure)
+        self._evaluation = EvaluationStep(run, dispatch)
+        self._overridden = OverriddenSteps(run, dispatch, self._training, self._evaluation)
+        self._dispatch, self._private = dispatch, private
+        self._checked_model = False
         self.stopped: str | None = None
         self.complete: str | None = None
+
+    @property
+    def policy(self) -> Policy:
+        """The policy."""
+        return self._run.policy
+
+    @property
+    def options(self) -> RoundOptions:
+        """How rounds are run."""
+        return self._run.options
+
+    @property
+    def observer(self) -> Observer:
+        """Receives clients and finished rounds."""
+        return self._run.observer
+
+    @property
+    def roster(self) -> Roster:
+        """The clients."""
+        return self._run.roster
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the round at hand."""
+        return self._run.round.plan
+
+    @property
+    def ending(self) -> bool:
+        """Whether the round at hand, after its training, is the last: by its number, by time, or by a budget."""
+        run = self._run
+        number = run.round.number
+        return number == run.last or run.time_is_up or run.over(number + 1) is not None
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return what the next round needs, as arrays by name."""
+        return self._run.state_dict()
+
+    def load_state_dict(self, state: State) -> None:
+        """Restore what :meth:`state_dict` returned; raises ResumeError where it does not fit."""
+        self._run.load_state_dict(state)
+
+    def memory(self) -> dict[str, NDArray[Any]]:
+        """Return :meth:`state_dict`, which is its new name."""
+        warnings.warn("memory() is now called state_dict().", DeprecationWarning, stacklevel=2)
+        return self.state_dict()
+
+    def recall(self, memory: State) -> None:
+        """Call :meth:`load_state_dict`, which is its new name."""
+        warnings.warn("recall() is now called load_state_dict().", DeprecationWarning, stacklevel=2)
+        self.load_state_dict(memory)
 
     def _check_private(self, policy: Policy, weights: str, options: RoundOptions) -> None:
         """Refuse what breaks the guarantee of a private mean."""
@@ -165,10 +222,10 @@ class AgeAwareStrategy(Steps, Strategy):
                 f"{private.rounds}, for which the noise is made",
                 "Fix the rounds before the run starts.",
             )
-        self._privacy = Privacy(private, self.policy.traits.law, self._needs)
-        if isinstance(self._aggregation, ByPrivateMean):
-            self._aggregation.promise(self._privacy)
-        if (why := self._privacy.over(1)) is not None:
+        privacy = self._run.privacy = Privacy(private, self.policy.traits.law, self._run.needs)
+        if isinstance(self._run.aggregation, ByPrivateMean):
+            self._run.aggregation.promise(privacy)
+        if (why := privacy.over(1)) is not None:
             raise ConfigError(
                 "max-epsilon", private.max_epsilon, f"larger: {why}", "Raise noise-multiplier or max-epsilon."
             )
@@ -182,9 +239,8 @@ class AgeAwareStrategy(Steps, Strategy):
         about = dict(self.parameters())
         kind = about.pop("kind", type(self).__name__)
         logger.info("policy %s: %s", kind, ", ".join(f"{key} {_shown(value)}" for key, value in about.items()))
-        self._aggregation.summary()
+        self._run.aggregation.summary()
 
-    @witnessed
     def start(
         self,
         grid: Grid,
@@ -195,17 +251,46 @@ class AgeAwareStrategy(Steps, Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
-        """Play the rounds, once; the signature is that of :meth:`flwr.serverapp.strategy.Strategy.start`.
+        """Run the rounds, once; the signature is that of :meth:`flwr.serverapp.strategy.Strategy.start`.
 
         Raises
         ------
         ConfigError
-            It has played a run already, of whose clients it knows what is of no use in another.
+            This strategy has already been used.
         NodesError
             There are too few clients for a new run.
         NothingTrainedError
             Not one update of the run could be used.
         """
+        with self._observed(num_rounds):
+            return self._rounds(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
+
+    @contextmanager
+    def _observed(self, rounds: int) -> Iterator[None]:
+        """Tell an observer that wants to know when the run begins and how it ends."""
+        observer = self.observer if isinstance(self.observer, RunObserver) else None
+        if observer is None:
+            yield
+            return
+        observer.run_begins(self.parameters(), rounds)
+        try:
+            yield
+        except BaseException as error:
+            observer.run_ends(None, error)
+            raise
+        observer.run_ends(self.stopped, None)
+
+    def _rounds(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int,
+        timeout: float | None,
+        train_config: ConfigRecord | None,
+        evaluate_config: ConfigRecord | None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None,
+    ) -> Result:
+        run = self._run
         if not isinstance(initial_arrays, ArrayRecord):
             raise ConfigError(
                 "initial_arrays", initial_arrays, "an ArrayRecord", "Give for instance ArrayRecord(model.state_dict())."
@@ -214,54 +299,110 @@ class AgeAwareStrategy(Steps, Strategy):
         if self._private is not None:
             self._promise_privacy(self._private, num_rounds)
         self.summary()
-        if self._last:
-            raise self._played()
+        if run.last:
+            raise self._used()
         result = Result()
         arrays = result.arrays = initial_arrays
         # One of each for all rounds, as in Flower: a subclass may change it from round to round.
         train_config = ConfigRecord() if train_config is None else train_config
         evaluate_config = ConfigRecord() if evaluate_config is None else evaluate_config
         timeout = math.inf if timeout is None else timeout
-        first = 1 if self._resume is None else self._resume.next_round
-        self._last = num_rounds
-        if self._resume is not None:
-            self._served.load_state_dict(self._resume.memory)
-            result.arrays = self._served.current(arrays)
+        first = 1 if run.resume is None else run.resume.next_round
+        run.last = num_rounds
+        if run.resume is not None:
+            run.served.load_state_dict(run.resume.memory)
+            result.arrays = run.served.current(arrays)
         if first <= num_rounds:
-            self._join(first, grid)
+            run.join(first, grid)
         if judge and first == 1 and (metrics := judge(0, arrays)) is not None:
             result.evaluate_metrics_serverapp[0] = metrics
         for round_ in range(first, num_rounds + 1):
-            if self._time_is_up:  # of a run that was broken off between its last round and its end
+            if run.time_is_up:  # of a run that was broken off between its last round and its end
                 break
-            self.complete = self._over or self._privacy_over(round_)
+            self.complete = run.over(round_)
             if self.complete:
                 logger.info("The run is complete after round %d: %s.", round_ - 1, self.complete)
                 break
             arrays, train_metrics = self._train(round_, arrays, train_config, grid, timeout)
             if train_metrics is not None:
                 result.train_metrics_clientapp[round_] = train_metrics
-            served = self._served.add(arrays)
+            served = run.served.add(arrays)
             if (client_metrics := self._evaluate(round_, served, evaluate_config, grid, timeout)) is not None:
                 result.evaluate_metrics_clientapp[round_] = client_metrics
             if judge:
-                with self._record.timed("test"):
+                with run.round.recorder.timed("test"):
                     metrics = judge(round_, served)
                 if metrics is not None:
                     result.evaluate_metrics_serverapp[round_] = metrics
-                    self._judge("test", metrics)
-            self._unrecorded, result.arrays = arrays, served
-            self._close(by_start=True)
-            idle = self._so_far.idle
+                    run.evaluate("test", metrics)
+            run.round.result, result.arrays = arrays, served
+            run.close(by_start=True)
+            idle = run.progress.idle
             if idle and idle == self.options.max_empty_rounds and round_ < num_rounds:
                 self.stopped = f"no usable update came in {idle} rounds in a row (max-empty-rounds)"
                 logger.warning("The run stops after round %d: %s.", round_, self.stopped)
                 break
-            if self._time_is_up:
+            if run.time_is_up:
                 break
         if first <= num_rounds:
-            self._check_trained()
+            run.check_trained()
         return result
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        """Begin a round: call the roll, select clients, and return the messages that carry the model to them."""
+        run = self._run
+        if not run.last:
+            self._loop.refuse()
+        if run.joining is not None and self._loop.is_over(server_round):
+            raise self._used()
+        self._loop.settle(arrays)
+        self._overridden.wrap(self)
+        self._check_model(arrays)
+        self._open(server_round, grid)
+        with run.round.recorder.timed("ask"):
+            run.timer.begin(lambda: run.greet_newcomers(grid))
+            plan = self._training.select(arrays, grid)
+        self._loop.begin(grid)
+        return self._training.messages(plan, arrays, config, grid)
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Aggregate updates as they arrive; drop and name the replies that cannot be used.
+
+        Raises
+        ------
+        ConfigError
+            Another loop has begun no round with :meth:`configure_train`.
+        NothingTrainedError
+            In another loop not one update could be used in three rounds, or in ``max_empty_rounds``. (Our own ``start``
+            knows which round is the last, and goes on until then.)
+        """
+        if self._overridden.has_updates:
+            return self._overridden.aggregate(replies)
+        collector, before = self._training.collect(replies, self._run.aggregation, server_round)
+
+        def make() -> tuple[ArrayRecord | None, MetricRecord | None]:
+            self._training.add_late(collector)
+            return collector.finish()
+
+        return self._training.conclude(make, before)
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        """Return evaluation messages for some of the clients, drawn at random."""
+        self._loop.settle(arrays)
+        self._open(server_round, grid)
+        return self._evaluation.messages(server_round, arrays, config, grid)
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """Aggregate the clients' metrics."""
+        if self._overridden.has_evaluations:
+            return self._overridden.evaluated(server_round, replies)
+        return self._evaluation.conclude(server_round, replies, self._run.aggregation.evaluated)
 
     def initialize_parameters(self, client_manager: object = None) -> None:
         """Refuse to be driven by ``ServerAppComponents``, which call this first.
@@ -281,34 +422,65 @@ class AgeAwareStrategy(Steps, Strategy):
     def _train(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, timeout: float
     ) -> tuple[ArrayRecord, MetricRecord | None]:
+        run = self._run
         timeout = timeout if self.options.train_timeout is None else self.options.train_timeout
-        self._judge_first()
+        self._overridden.wrap(self)
         messages: Iterable[Message] = self.configure_train(round_, arrays, config, grid)
-        if self._planned != round_:
-            self._adopt_training(round_, arrays, messages := list(messages), grid)
+        if run.round.number != round_ or not run.round.planned:
+            self._overridden.adopt_training(round_, arrays, messages := list(messages), grid)
         if not self._dispatch.count:
-            self._stragglers.wait(self._record, self._clock, timeout)
+            run.late.wait(run.round.recorder, run.clock, timeout)
         fresh, metrics = self.aggregate_train(round_, self._updates(grid, messages, timeout))
-        if self._may_try_again(fresh):
-            plan = self._make_plan(round_, arrays, grid, second_attempt=True)
+        if run.round.may_try_again(fresh):
+            plan = self._training.select(arrays, grid, second_attempt=True)
             if len(plan.clients):
-                messages = self._train_messages(plan, arrays, config, grid)
+                messages = self._training.messages(plan, arrays, config, grid)
                 fresh, metrics = self.aggregate_train(round_, self._updates(grid, messages, timeout))
-        self._observe()
+        run.observe()
         return (arrays if fresh is None else fresh), metrics
 
     def _updates(self, grid: Grid, messages: Iterable[Message], timeout: float) -> Iterable[Message]:
-        """Return the round's updates as they come; where some are enough, reading them shows which are the last."""
-        return self._send(grid, messages, timeout, sequential=True)
+        """Return the round's updates as they arrive."""
+        return self._dispatch.send(grid, messages, timeout, sequential=True)
 
     def _evaluate(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, timeout: float
     ) -> MetricRecord | None:
         timeout = timeout if self.options.evaluate_timeout is None else self.options.evaluate_timeout
         messages: Iterable[Message] = self.configure_evaluate(round_, arrays, config, grid)
-        if self._evaluation is None:
-            self._adopt_evaluation(round_, messages := list(messages))
-        return self.aggregate_evaluate(round_, self._send(grid, messages, timeout, sequential=False))
+        if self._evaluation.evaluation is None:
+            self._evaluation.adopt(round_, messages := list(messages))
+        return self.aggregate_evaluate(round_, self._dispatch.send(grid, messages, timeout, sequential=False))
+
+    def _open(self, round_: int, grid: Grid) -> None:
+        """Begin a round, and the run with the first one."""
+        run = self._run
+        if run.joining is None:
+            run.join(round_, grid)
+            if not run.last:
+                atexit.register(self._loop.leave)
+        run.open(round_, grid)
+
+    def _used(self) -> ConfigError:
+        return ConfigError(
+            "strategy",
+            type(self).__name__,
+            "a new one: this one has been used for a run already",
+            "Create a new one for each run.",
+        )
+
+    def _check_model(self, arrays: ArrayRecord) -> None:
+        """Warn once of values of the first model that are not finite, because no client is to blame for them."""
+        if self._checked_model:
+            return
+        self._checked_model = True
+        for name, array in arrays.items():
+            if np.dtype(array.dtype).kind in "fc" and not npy.is_finite(values := array.numpy()):
+                count = int((~np.isfinite(values)).sum())
+                logger.warning(
+                    "Array %s of the first model holds %d value(s) that are NaN or infinite, of %d. They may stay as "
+                    "they are, as in a mask; if %s is trained, give it finite values.", name, count, values.size, name,
+                )  # fmt: skip
 
 
 # Methods of a strategy that were the policy's.

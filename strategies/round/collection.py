@@ -1,8 +1,7 @@
 """From replies to a new model: hand on what can be used, drop and name what cannot."""
 
-import logging
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from flwr.app import ArrayRecord, Message, MetricRecord
@@ -13,12 +12,10 @@ from aoi_fl.strategies.aggregation.base import Intake
 from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.clock import Clock
 from aoi_fl.strategies.plan import RoundOptions
-from aoi_fl.strategies.policy import Plan
-from aoi_fl.strategies.records import SURPLUS, Participation, RoundRecord
-from aoi_fl.strategies.roster import Roster
-from aoi_fl.strategies.validation import Refused, Update, check_name, one_line, read_answer, read_update
-
-logger = logging.getLogger("flwr")
+from aoi_fl.strategies.records import SURPLUS, Participation
+from aoi_fl.strategies.round.current import Round
+from aoi_fl.strategies.round.roster import Roster
+from aoi_fl.strategies.validation import Refused, Update, check_name, read_answer, read_update
 
 
 @dataclass(frozen=True)
@@ -49,45 +46,37 @@ class Collector:
 
     Parameters
     ----------
-    plan, model : who was sent which model
-    aggregation : what makes a model of the updates
+    round_ : the round, with its plan and model
+    aggregation : makes a model of the updates
     on_updates : whether the weights act on updates, and need not sum to 1
-    roster : the clients
-    record : the round's record, completed here
-    learn : told what each client answered
-    options : names of records and metrics
-    clock : when replies come, and how long clients worked on them
-    sent : by it, when the model was sent
+    roster, options, clock : of the run
+    round_duration : seconds of a round that bound the sleep of clients; None: no client sleeps
     separation : the least number of rounds between two participations of a client that count
     """
 
     def __init__(
         self,
-        plan: Plan,
-        model: ArrayRecord,
+        round_: Round,
         aggregation: Intake,
         on_updates: bool,
         roster: Roster,
-        record: RoundRecord,
-        learn: Callable[[int, ParticipationReply | None], None],
         options: RoundOptions,
         clock: Clock,
-        sent: float,
+        *,
+        round_duration: float | None,
         separation: int = 1,
     ) -> None:
-        self._clock = clock
-        self._plan, self._model, self._roster, self._record = plan, model, roster, record
+        self._plan, self._model, self._recorder = round_.plan, round_.model, round_.recorder
+        self._roster, self._options, self._clock, self._round_duration = roster, options, clock, round_duration
         self._aggregation, self._on_updates = aggregation, on_updates
-        self._learn, self._options = learn, options
-        self._weight = dict(zip(plan.clients.tolist(), plan.weights.tolist(), strict=True))
-        # Where weights are shares of a round, a share is more the fewer take part: of another round it is told in units
-        # of the mean share.
-        self._unit = 1 / len(plan.clients) if math.isclose(float(plan.weights.sum()), 1.0) else 1.0
-        self._refreshed = set() if plan.refresh is None else set(plan.clients[plan.refresh].tolist())
+        clients, weights = self._plan.clients.tolist(), self._plan.weights
+        self._weight = dict(zip(clients, weights.tolist(), strict=True))
+        # A share of a round is larger, the fewer clients take part. A late update counts in units of the mean share.
+        self._unit = 1 / len(clients) if math.isclose(float(weights.sum()), 1.0) else 1.0
+        self._refreshed = set() if self._plan.refresh is None else set(self._plan.clients[self._plan.refresh].tolist())
         self._trained: list[Participation] = []
-        self._sent, self._separation = sent, separation
-        self.round = record.round
-        aggregation.begin(record.round, model)
+        self._sent, self._separation, self.round = round_.sent, separation, round_.number
+        aggregation.begin(self.round, self._model)
 
     def take(self, client: int, reply: Message) -> bool:
         """Hand a client's update on, or note that it declined, or drop its reply; return whether an update counts."""
@@ -95,14 +84,14 @@ class Collector:
             answer = read_answer(reply)
             if answer is not None:
                 check_name(answer.name, self._roster.name(client))
-            self._learn(client, answer)
+            self._note_decision(client, answer)
             if client not in self._weight:
                 raise Refused("the policy did not choose it in this round, so its update has no weight")
             if answer is not None and not answer.takes_part:
-                decline(self._record, client, answer)
+                self._recorder.decline(client, answer)
                 return False
             if self._plan.undecided:
-                self._record.willing += 1
+                self._recorder.accept()
             if (last := int(self._roster.last[client])) >= 1 and self.round - last < self._separation:
                 raise Refused(f"it took part in round {last}, less than {self._separation} rounds ago")
             update = self._read(reply)
@@ -116,7 +105,7 @@ class Collector:
         part = self._participation(client, update)
         worked = self._clock.worked(reply.metadata.reply_to_message_id)
         self._trained.append(replace(part, seconds=self._clock.came(reply) - self._sent, device_seconds=worked))
-        self._roster.last[client] = self._record.round
+        self._roster.last[client] = self.round
         return True
 
     def work(self, client: int) -> Work:
@@ -153,7 +142,7 @@ class Collector:
         changes = [update.arrays for _, update in known]
         given = [0.0] * len(known) if mean is None else mean.add_late(changes, weights, late)
         for (work, update), weight, rounds_late in zip(known, given, late, strict=True):
-            self._learn(work.client, update.answer)
+            self._note_decision(work.client, update.answer)
             self._weight[work.client] = weight
             seconds = work.comes - work.sent
             part = self._participation(work.client, update)
@@ -173,7 +162,7 @@ class Collector:
             device_seconds=self._clock.worked(message_id),
             reason=reason,
         )
-        drop(self._record, part, quietly=reason == SURPLUS)
+        self._recorder.drop(part, quietly=reason == SURPLUS)
 
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return the new model, or None if no update could be used, and the metrics; complete the record."""
@@ -187,11 +176,10 @@ class Collector:
             total = 1.0 if self._on_updates else sum(weights.values())
             if total > 0:
                 self._trained = [replace(part, weight=weights[part.client] / total) for part in self._trained]
-        self._record.trained += len(self._trained)
-        self._record.participations += self._trained
-        told = [(p.loss, p.examples) for p in self._trained if p.loss is not None and p.examples is not None]
-        if told:
-            self._record.train_loss = sum(v * n for v, n in told) / sum(n for _, n in told)
+        self._recorder.train(self._trained)
+
+    def _note_decision(self, client: int, answer: ParticipationReply | None) -> None:
+        self._roster.note_decision(client, answer, self.round, self._round_duration)
 
     def _read(self, reply: Message) -> Update:
         return read_update(
@@ -210,27 +198,10 @@ class Collector:
             client,
             self._roster.name(client),
             "trained",
-            age=int(self._record.round - 1 - self._roster.last[client]) if answer is None else answer.age,
+            age=int(self.round - 1 - self._roster.last[client]) if answer is None else answer.age,
             examples=update.examples,
             loss=update.loss,
             forced=self._plan.forced,
             refreshed=client in self._refreshed,
             next_round=None if answer is None else answer.next_round,
         )
-
-
-def decline(record: RoundRecord, client: int, answer: ParticipationReply) -> None:
-    """Note in a round's record that a client declined; one that did so by a rule of its owner's also by name."""
-    record.declined += 1
-    if answer.rule is not None:
-        reason = f"by its owner's rule: {one_line(answer.rule)}"
-        record.participations.append(Participation(client, answer.name, "declined", age=answer.age, reason=reason))
-
-
-def drop(record: RoundRecord, part: Participation, quietly: bool = False) -> None:
-    """Note in a round's record, and say aloud unless that is to be expected, that a client's work cannot be used."""
-    record.dropped += 1
-    record.participations.append(part)
-    level = logging.DEBUG if quietly else logging.WARNING
-    who = f"{part.name} (client {part.client})"
-    logger.log(level, "Round %d: %s %s: %s", record.round, who, part.outcome, part.reason)

@@ -11,7 +11,7 @@ from aoi_fl.protocol import Introduction, ParticipationReply, packing
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population
 from aoi_fl.strategies.records import ClientRecord
-from aoi_fl.strategies.retry_policy import QUESTION, TRAINING, RetryPolicy
+from aoi_fl.strategies.round.retry import QUESTION, TRAINING, RetryPolicy
 from aoi_fl.strategies.validation import some_of
 
 logger = logging.getLogger("flwr")

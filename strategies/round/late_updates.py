@@ -20,18 +20,19 @@ from numpy.typing import NDArray
 
 from aoi_fl.protocol import ParticipationReply
 from aoi_fl.strategies.clock import Clock
-from aoi_fl.strategies.collect import Collector, Work, drop
-from aoi_fl.strategies.exchange import Exchange
-from aoi_fl.strategies.records import Participation, RoundRecord, State
-from aoi_fl.strategies.retry_policy import TRAINING
-from aoi_fl.strategies.roster import Roster
+from aoi_fl.strategies.records import Participation, State
+from aoi_fl.strategies.round.collection import Collector, Work
+from aoi_fl.strategies.round.exchange import Exchange
+from aoi_fl.strategies.round.recorder import Recorder
+from aoi_fl.strategies.round.retry import TRAINING
+from aoi_fl.strategies.round.roster import Roster
 from aoi_fl.strategies.validation import Refused, Update
 
 _LOOK = 0.5  # seconds between two looks at whether an update has come
 _TABLE = "late"  # in a run's memory: a row for each update that is kept
 
 
-class Stragglers:
+class LateUpdates:
     """The works that go on after their round.
 
     Parameters
@@ -47,7 +48,7 @@ class Stragglers:
         self._open: list[tuple[Exchange, Collector]] = []  # of rounds of which an update may still come
 
     def keep(
-        self, record: RoundRecord, clock: Clock, exchange: Exchange | None, collector: Collector, silent: Iterable[int]
+        self, recorder: Recorder, clock: Clock, exchange: Exchange | None, collector: Collector, silent: Iterable[int]
     ) -> Collection[int]:
         """Let those who have not answered in a round work on, and return who does.
 
@@ -60,44 +61,44 @@ class Stragglers:
         if exchange.open:
             self._open.append((exchange, collector))
             return works
-        self._read(record, clock, exchange, collector, exchange.foretold())
+        self._read(recorder, clock, exchange, collector, exchange.foretold())
         for client, stops in exchange.stops().items():
             if client in works:
                 self._works[client] = replace(works[client], stops=stops)
         return works
 
-    def wait(self, record: RoundRecord, clock: Clock, seconds: float) -> None:
+    def wait(self, recorder: Recorder, clock: Clock, seconds: float) -> None:
         """Wait until an update comes, at most so long: for rounds in which everybody is still at work."""
         until = clock.now() + seconds
         while self._works and clock.now() < until:
-            self._fetch(record, clock)
+            self._fetch(recorder, clock)
             first = min((work.comes for work in self._works.values()), default=until)
             if first <= clock.now():
                 return
             clock.wait((), 0, _LOOK, min(until, first))
 
-    def come(self, record: RoundRecord, clock: Clock) -> list[Work]:
+    def come(self, recorder: Recorder, clock: Clock) -> list[Work]:
         """Return the works of earlier rounds whose updates have come by now, in client order, and forget them.
 
         Those that are too late for any later round are given up, and named in the round's record.
         """
-        self._fetch(record, clock)
-        here = [work for work in self._sorted() if work.round < record.round and work.comes <= clock.now()]
+        self._fetch(recorder, clock)
+        here = [work for work in self._sorted() if work.round < recorder.round and work.comes <= clock.now()]
         come = [self._works.pop(work.client) for work in here]
         for work in come:
             self._roster.patience.answered(TRAINING, work.client)
         for work in self._sorted():
-            if record.round - work.round >= self._rounds:
-                self._drop(record, clock, work, "late", f"no update within {self._rounds} rounds more")
-                self._roster.patience.ended(TRAINING, {work.client}, record.round, None)
+            if recorder.round - work.round >= self._rounds:
+                self._drop(recorder, clock, work, "late", f"no update within {self._rounds} rounds more")
+                self._roster.patience.ended(TRAINING, {work.client}, recorder.round, None)
         waited = {work.round for work in self._works.values()}
         self._open = [(exchange, collector) for exchange, collector in self._open if collector.round in waited]
         return come
 
-    def end(self, record: RoundRecord, clock: Clock) -> None:
+    def end(self, recorder: Recorder, clock: Clock) -> None:
         """Give up whoever is still at work when the last round is over, and name it in the round's record."""
         for work in self._sorted():
-            self._drop(record, clock, work, "late", "the run was over before its update came")
+            self._drop(recorder, clock, work, "late", "the run was over before its update came")
         self._open.clear()
 
     def state_dict(self) -> dict[str, NDArray[np.generic]]:
@@ -125,13 +126,13 @@ class Stragglers:
             update = Update(changes, examples if examples % 1 else int(examples), None if isnan(loss) else loss, known)
             self._works[client] = Work(client, int(round_), weight, sent, comes, update=update)
 
-    def _fetch(self, record: RoundRecord, clock: Clock) -> None:
+    def _fetch(self, recorder: Recorder, clock: Clock) -> None:
         """Read the replies of earlier rounds that are there by now."""
         for exchange, collector in self._open:
-            self._read(record, clock, exchange, collector, exchange.ready())
+            self._read(recorder, clock, exchange, collector, exchange.ready())
 
     def _read(
-        self, record: RoundRecord, clock: Clock, exchange: Exchange, collector: Collector, replies: Iterable[Message]
+        self, recorder: Recorder, clock: Clock, exchange: Exchange, collector: Collector, replies: Iterable[Message]
     ) -> set[int]:
         """Keep the updates in replies to an earlier round's messages, drop what is none, and return whose they are."""
         answered = set()
@@ -146,18 +147,18 @@ class Stragglers:
                 )
             except Refused as reason:
                 outcome = "failed" if reply.has_error() else "refused"
-                self._drop(record, clock, work, outcome, str(reason))
+                self._drop(recorder, clock, work, outcome, str(reason))
             answered.add(work.client)
             del reply  # the next one is made when this one is gone
         return answered
 
-    def _drop(self, record: RoundRecord, clock: Clock, work: Work, outcome: str, reason: str) -> None:
+    def _drop(self, recorder: Recorder, clock: Clock, work: Work, outcome: str, reason: str) -> None:
         del self._works[work.client]
         worked = None if clock.simulated is None else min(clock.now(), work.comes, work.stops) - work.sent
         waited = clock.now() - work.sent if outcome == "late" else None
         name = self._roster.name(work.client)
         part = Participation(work.client, name, outcome, seconds=waited, device_seconds=worked, reason=reason)
-        drop(record, part)
+        recorder.drop(part)
 
     def _sorted(self) -> list[Work]:
         return [work for _, work in sorted(self._works.items())]

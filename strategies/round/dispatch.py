@@ -2,26 +2,26 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-import numpy as np
 from flwr.app import ConfigRecord, Message, Metadata, RecordDict
 from flwr.serverapp import Grid
-from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.protocol import ParticipationRequest
+from aoi_fl.science import draws
+from aoi_fl.science.clock import FIRST
 from aoi_fl.strategies.aggregation.base import Draft
 from aoi_fl.strategies.clock import clock_of
-from aoi_fl.strategies.exchange import Exchange
 from aoi_fl.strategies.records import SURPLUS
-from aoi_fl.strategies.retry_policy import EVALUATION, TRAINING
-from aoi_fl.strategies.roster import Roster
+from aoi_fl.strategies.round.exchange import Exchange
+from aoi_fl.strategies.round.retry import EVALUATION, TRAINING
+from aoi_fl.strategies.round.run import Run
 
 
 class Dispatch:
     """The messages of one step of a round, training or evaluation: made, perhaps sent, and their replies told apart."""
 
-    def __init__(self, roster: Roster) -> None:
-        self._roster = roster
+    def __init__(self, run: Run) -> None:
+        self._run, self._roster = run, run.roster
         self._sent: dict[int, Message] = {}
         self._kind = TRAINING
         self._excused: set[int] = set()
@@ -86,25 +86,22 @@ class Dispatch:
         self._excused, self._exchange = set(), None
         return self._sent
 
-    def send(
-        self,
-        grid: Grid,
-        messages: Iterable[Message],
-        timeout: float,
-        *,
-        sequential: bool,
-        ordered: bool,
-        enough: int | None = None,
-        keep: float | None = None,
-        lots: NDArray[np.float64] | None = None,
-    ) -> Exchange:
-        """Send messages, ours or those that a subclass has made of them; parameters as of :class:`Exchange`.
+    def send(self, grid: Grid, messages: Iterable[Message], timeout: float, *, sequential: bool) -> Exchange:
+        """Send messages, ours or those that a subclass has made of them.
 
-        Where some are enough, ``lots``, (n,), say who is first of those that answer at one time.
+        Parameters
+        ----------
+        grid, messages : where to send them
+        timeout : seconds until the deadline
+        sequential : read one reply at a time, as updates are; these may be late, or enough before all have arrived
         """
-        patience = self._roster.patience
+        options, patience = self._run.options, self._roster.patience
+        ordered = sequential and options.deterministic
+        enough, late = (options.enough, options.late_rounds) if sequential else (None, 0)
+        keep = late * timeout if late else None  # a round takes no longer, but for its question
         self._sent = self._by_client(messages)
-        if lots is not None:
+        if enough is not None:  # who is first of the clients that answer at one time
+            lots = draws.uniforms(options.seed, self._run.round.number, FIRST, len(self._roster))
             self._sent = {client: self._sent[client] for client in sorted(self._sent, key=lots.__getitem__)}
         self._exchange = Exchange(
             grid, self._sent, timeout, sequential=sequential, ordered=ordered, enough=enough,
@@ -116,15 +113,15 @@ class Dispatch:
     def take(
         self,
         replies: Iterable[Message],
-        round_: int,
         take: Callable[[int, Message], bool],
-        keep: Callable[[Exchange | None, set[int]], Collection[int]],
+        keep: Callable[[Exchange | None, set[int]], Collection[int]] = lambda exchange, silent: (),
     ) -> list[int]:
         """Hand on each reply of a round with its client's number; return the clients that sent none.
 
         ``take`` says whether a reply counts where some are enough.
         Of these ``keep`` is told, with the exchange if it is ours; those whom it returns work on, and are left to it.
         """
+        self._run.round.recorder.exchanged(len(self._sent))
         client_of = {message.metadata.message_id: client for client, message in self._sent.items()}
         silent = set(self._sent)
         for reply in replies:
@@ -142,7 +139,7 @@ class Dispatch:
         silent -= working
         # Of a surplus nobody knows whether it would have answered by the deadline.
         mute = set() if self.why_missing == SURPLUS else silent - self._excused
-        self._roster.patience.ended(self._kind, mute, round_, self._exchange, elsewhere=bool(working))
+        self._roster.patience.ended(self._kind, mute, self._run.round.number, self._exchange, elsewhere=bool(working))
         return sorted(silent)
 
     def _by_client(self, messages: Iterable[Message]) -> dict[int, Message]:

@@ -1,0 +1,189 @@
+"""A round's evaluation by clients: the new model goes to some of them, and their metrics come back.
+
+The next round's question can ride on it. A client that evaluates the model of round t, after that round's training, can
+decide about round t+1 in the same reply.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+
+from aoi_fl import protocol
+from aoi_fl.flower.errors import CLIENT_APP_RAISED
+from aoi_fl.protocol import ParticipationReply, ParticipationRequest
+from aoi_fl.science import draws
+from aoi_fl.strategies.round.dispatch import Dispatch
+from aoi_fl.strategies.round.retry import EVALUATION, QUESTION, TRAINING
+from aoi_fl.strategies.round.run import Run
+from aoi_fl.strategies.validation import Refused, check_metrics, check_name, one_line, read_record, some_of
+
+logger = logging.getLogger("flwr")
+
+
+class EvaluationStep:
+    """Has some of the clients evaluate the model of each round.
+
+    Parameters
+    ----------
+    run : the run
+    dispatch : sends the messages
+    """
+
+    def __init__(self, run: Run, dispatch: Dispatch) -> None:
+        self._run, self._dispatch = run, dispatch
+        self._round = run.round  # of the evaluation
+        self._evaluation: Evaluation | None = None
+
+    @property
+    def evaluation(self) -> "Evaluation | None":
+        """The evaluation of the round at hand; None: no client evaluates."""
+        return self._evaluation if self._round is self._run.round else None
+
+    def messages(self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid) -> list[Message]:
+        """Return the messages of a round's evaluation, for clients drawn at random."""
+        run = self._run
+        run.round.step_begun, run.round.result = time.monotonic(), arrays
+        self._begin(None)
+        if run.progress.unevaluable or not run.options.evaluators(int(run.roster.available.sum())):
+            return []
+        # Answers to it would be lost in a break, and asking again takes time, which is part of the run where simulated.
+        rides = run.last != round_ and run.clock.simulated is None
+        coming = run.request(round_ + 1)
+
+        def ahead(client: int) -> ParticipationRequest | None:
+            return run.policy.request_for(coming, client, "evaluate") if rides else None
+
+        self._begin(evaluation := Evaluation(run, ahead))
+        nodes = {run.roster.node(client): client for client in evaluation.clients}
+        drafts = run.aggregation.to_evaluate(round_, arrays, config, list(nodes), grid)
+        terms = {node: evaluation.terms(client) for node, client in nodes.items()}
+        return self._dispatch.messages(protocol.EVALUATE, drafts, terms)
+
+    def adopt(self, round_: int, messages: Iterable[Message]) -> None:
+        """Take up evaluations that ``configure_evaluate`` of a subclass asked for without ``super()``."""
+        sent = self._dispatch.adopt(protocol.EVALUATE, messages)
+        if sent and self._run.round.number == round_:
+            self._run.round.step_begun = time.monotonic()
+            self._begin(Evaluation(self._run, lambda client: None, sorted(sent)))
+
+    def conclude(
+        self,
+        round_: int,
+        replies: Iterable[Message],
+        make: Callable[[int, Sequence[Message]], MetricRecord | None],
+    ) -> MetricRecord | None:
+        """Accept and drop evaluations, have metrics made of them, and write the round down."""
+        run, metrics = self._run, None
+        if self.evaluation is None:  # a step of a subclass may have asked for them
+            self.adopt(round_, replies := list(replies))
+        if (evaluation := self.evaluation) is not None:
+            for client in self._dispatch.take(replies, evaluation.take):
+                evaluation.drop(client, self._dispatch.why_missing)
+            metrics = make(round_, evaluation.accepted())
+            run.progress.evaluated |= metrics is not None
+            run.unable |= evaluation.unable
+            here = np.flatnonzero(run.roster.available).tolist()
+            if here and run.unable.issuperset(here) and not run.progress.evaluated:
+                logger.warning("No client could evaluate the model: none is asked again (fraction_evaluate=0).")
+                run.progress.unevaluable = True
+            run.round.recorder.add_seconds("evaluate", time.monotonic() - run.round.step_begun)
+        if metrics is not None:
+            run.evaluate("client", metrics)
+        run.close()
+        return metrics
+
+    def _begin(self, evaluation: "Evaluation | None") -> None:
+        self._round, self._evaluation = self._run.round, evaluation
+
+
+class Evaluation:
+    """One round's evaluation.
+
+    Parameters
+    ----------
+    run : the run, at that round
+    ahead : the next round's question to a client; None: it does not ride on this evaluation
+    clients : the clients that evaluate, where a subclass has chosen them; None: they are drawn
+
+    Attributes
+    ----------
+    clients : their numbers, in order, drawn from the connected that have not been silent of late
+    unable : the clients with an app that failed, as one does that evaluates nothing
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        ahead: Callable[[int], ParticipationRequest | None],
+        clients: Sequence[int] | None = None,
+    ) -> None:
+        self._roster, self._recorder, self._inbox = run.roster, run.round.recorder, run.inbox
+        self._examples_key = run.options.weighted_by_key
+        self._ask = run.plain(run.round.number)
+        self.clients = _drawn(run) if clients is None else list(clients)
+        # A client without a usable update may still be at work on it, and learn its age only then.
+        unsettled = {part.client for part in self._recorder.record.participations if part.outcome != "trained"}
+        settled = (client for client in self.clients if client not in unsettled)
+        self._ahead = {client: question for client in settled if (question := ahead(client)) is not None}
+        self._accepted: dict[int, Message] = {}
+        self._dropped: dict[str, list[str]] = {}
+        self._left_out: dict[str, list[str]] = {}
+        self.unable: set[int] = set()
+
+    def terms(self, client: int) -> ParticipationRequest:
+        """Return what goes with a client's message."""
+        question = self._ahead.get(client)
+        return self._ask if question is None else replace(question, round=self._ask.round, ahead=True)
+
+    def take(self, client: int, reply: Message) -> bool:
+        """Accept a client's metrics, and pass on what it says of the next round; or drop its reply, and say so."""
+        try:
+            for metric in check_metrics(reply, self._examples_key):
+                self._left_out.setdefault(one_line(metric), []).append(self._roster.name(client))
+        except Refused as reason:
+            if reply.has_error() and reply.error.code == CLIENT_APP_RAISED:
+                self.unable.add(client)
+            self.drop(client, str(reason))
+            return False
+        if client in self._ahead and protocol.AOI in reply.content:
+            try:
+                answer = read_record(reply, ParticipationReply)
+                check_name(answer.name, self._roster.name(client))
+                self._inbox.put(self._ahead[client], client, answer)
+            except Refused as reason:
+                logger.warning("Client %s will be asked again: %s", client, reason)
+        reply.content.pop(protocol.AOI, None)
+        self._accepted[client] = reply
+        return True
+
+    def drop(self, client: int, reason: str) -> None:
+        """Count and name an evaluation that is not used; what the client did in training stays as it is."""
+        self._recorder.drop_evaluation()
+        self._dropped.setdefault(reason, []).append(self._roster.name(client))
+
+    def accepted(self) -> list[Message]:
+        """Return the accepted evaluations in client order, and log what was dropped."""
+        for metric, names in self._left_out.items():
+            logger.warning(
+                "Round %d: metric %s of %s is no finite number, and is left out.",
+                self._recorder.round,
+                metric,
+                some_of(names),
+            )
+        for reason, names in self._dropped.items():
+            logger.warning("Round %d: evaluation of %s dropped: %s", self._recorder.round, some_of(names), reason)
+        return [reply for _, reply in sorted(self._accepted.items())]
+
+
+def _drawn(run: Run) -> list[int]:
+    """Draw the clients that evaluate from the connected that have not been silent of late."""
+    roster, round_ = run.roster, run.round.number
+    here = np.flatnonzero(roster.available_but(roster.patience.resting(round_, QUESTION, TRAINING, EVALUATION)))
+    lots = draws.uniforms(run.options.seed, round_, "evaluate", len(roster))[here]
+    drawn: list[int] = np.sort(here[np.argsort(lots)[: run.options.evaluators(len(here))]]).tolist()
+    return drawn

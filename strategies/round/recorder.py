@@ -1,0 +1,167 @@
+"""The record of a round. No other module writes it."""
+
+import logging
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Literal
+
+from flwr.app import MetricRecord
+
+from aoi_fl.protocol import ParticipationReply
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.strategies.measures import KINDS, as_share, measured
+from aoi_fl.strategies.policy import Plan
+from aoi_fl.strategies.records import Nodes, Participation, Phase, RoundRecord
+from aoi_fl.strategies.validation import one_line
+
+logger = logging.getLogger("flwr")
+_OF_PLANS = ("spent", "dropout")  # entries that a plan may set
+
+
+class Recorder:
+    """Writes the record of one round.
+
+    Parameters
+    ----------
+    round_ : the round
+
+    Attributes
+    ----------
+    record : the record
+    """
+
+    def __init__(self, round_: int) -> None:
+        self.record = RoundRecord(round_, started=time.time())
+        self._begun = time.monotonic()
+
+    @property
+    def round(self) -> int:
+        """The round."""
+        return self.record.round
+
+    @contextmanager
+    def timed(self, phase: Phase) -> Iterator[None]:
+        """Count the seconds of a block as a phase's."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.add_seconds(phase, time.monotonic() - begun)
+
+    def add_seconds(self, phase: Phase, seconds: float) -> None:
+        """Add seconds to a phase."""
+        name = f"{phase}_seconds"
+        setattr(self.record, name, (getattr(self.record, name) or 0.0) + seconds)
+
+    def waited(self, seconds: float) -> None:
+        """Leave out of the roll call, and of the round, seconds in which the server waited for clients."""
+        self.add_seconds("hello", -seconds)
+        self._begun += seconds
+
+    def connected(self, nodes: Nodes | None) -> None:
+        """Note the nodes of the roll call."""
+        self.record.nodes = nodes
+
+    def exchanged(self, exchanges: int) -> None:
+        """Count messages: one down and one up an exchange."""
+        self.record.messages += 2 * exchanges
+
+    def asked(self, clients: int) -> None:
+        """Count clients that were asked."""
+        self.record.asked += clients
+
+    def plan(self, plan: Plan, policy: str) -> None:
+        """Note what a plan says of the round.
+
+        Raises
+        ------
+        ConfigError
+            The plan sets an entry that no plan may set.
+        """
+        if plan.undecided:
+            self.record.asked = len(plan.clients)
+        elif plan.forced:
+            self.record.forced = True
+        else:
+            self.record.willing = plan.willing
+        for name, value in plan.ledger.items():
+            if name not in _OF_PLANS:
+                raise ConfigError(f"ledger of {policy}.plan", name, _OF_PLANS, "Leave other entries out.")
+            setattr(self.record, name, value)
+
+    def adopt(self, clients: int) -> None:
+        """Note the clients that the step of a subclass chose."""
+        self.record.willing = clients
+
+    def accept(self) -> None:
+        """Count a client that was willing when the model arrived."""
+        self.record.willing += 1
+
+    def decline(self, client: int, answer: ParticipationReply) -> None:
+        """Count a client that declined; name it if it did so by a rule of its owner."""
+        self.record.declined += 1
+        if answer.rule is not None:
+            reason = f"by its owner's rule: {one_line(answer.rule)}"
+            self.record.participations.append(
+                Participation(client, answer.name, "declined", age=answer.age, reason=reason)
+            )
+
+    def drop(self, part: Participation, quietly: bool = False) -> None:
+        """Count, name and log a client whose work cannot be used; ``quietly`` if that is to be expected."""
+        self.record.dropped += 1
+        self.record.participations.append(part)
+        level = logging.DEBUG if quietly else logging.WARNING
+        client = f"{part.name} (client {part.client})"
+        logger.log(level, "Round %d: %s %s: %s", self.round, client, part.outcome, part.reason)
+
+    def drop_evaluation(self) -> None:
+        """Count an evaluation that is not used."""
+        self.record.dropped += 1
+
+    def train(self, parts: Sequence[Participation]) -> None:
+        """Note the clients that trained, and the mean of the losses that they report."""
+        self.record.trained += len(parts)
+        self.record.participations += parts
+        losses = [(part.loss, part.examples) for part in parts if part.loss is not None and part.examples is not None]
+        if losses:
+            self.record.train_loss = sum(v * n for v, n in losses) / sum(n for _, n in losses)
+
+    def conclude(self, empty: bool) -> None:
+        """Note whether the round made no model."""
+        self.record.empty = empty
+
+    def evaluate(
+        self, whose: Literal["test", "client"], metrics: MetricRecord, loss_key: str = "", per_cent: bool = False
+    ) -> str | None:
+        """Note loss, accuracy and RMSE of an evaluation; return what is wrong with its accuracy.
+
+        A client's value that is not finite is left out, because a ledger keeps it for good.
+        """
+        for kind in KINDS:
+            value = measured(metrics, kind, loss_key)
+            if value is not None and whose == "client" and not math.isfinite(value):
+                value = None
+            setattr(self.record, f"{whose}_{kind}", value)
+        share, caution = as_share(getattr(self.record, f"{whose}_accuracy"), per_cent)
+        setattr(self.record, f"{whose}_accuracy", share)
+        return caution
+
+    def pay(self, plan: Plan) -> None:
+        """Note each client's payment, and the φ by which a budget ranked it."""
+        self.record.participations = [_with_terms(part, plan) for part in self.record.participations]
+
+    def close(self, clock: float | None, epsilon: float | None) -> None:
+        """Note how long the round took, by both clocks, and what a private run has spent."""
+        self.record.seconds = time.monotonic() - self._begun
+        self.record.clock, self.record.epsilon = clock, epsilon
+
+
+def _with_terms(part: Participation, plan: Plan) -> Participation:
+    payment, sensitivity = (
+        None if values is None or math.isnan(values[part.client]) else float(values[part.client])
+        for values in (plan.payments, plan.sensitivities)
+    )
+    return part if payment is sensitivity is None else replace(part, payment=payment, sensitivity=sensitivity)

@@ -1,0 +1,341 @@
+"""A run: its clients, and what one round leaves to the next."""
+
+import logging
+from collections import Counter
+from dataclasses import astuple, dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from flwr.app import MetricRecord
+from flwr.serverapp import Grid
+from numpy.typing import NDArray
+
+from aoi_fl.flower.grids import be_patient, uploads
+from aoi_fl.protocol import ParticipationRequest, packing
+from aoi_fl.science.devices import ROUND_TRIP
+from aoi_fl.science.errors import AoiError, ConfigError, NothingTrainedError, ResumeError
+from aoi_fl.science.selection import Population
+from aoi_fl.strategies.aggregation.base import Aggregation
+from aoi_fl.strategies.aggregation.private import Privacy
+from aoi_fl.strategies.clock import MACHINE, Clock, clock_of
+from aoi_fl.strategies.plan import Resume, RoundOptions
+from aoi_fl.strategies.policy import Policy
+from aoi_fl.strategies.records import Observer, RoundRecord, State
+from aoi_fl.strategies.round.current import Round
+from aoi_fl.strategies.round.inbox import Inbox
+from aoi_fl.strategies.round.late_updates import LateUpdates
+from aoi_fl.strategies.round.retry import QUESTION
+from aoi_fl.strategies.round.roll_call import Joining
+from aoi_fl.strategies.round.roster import Roster
+from aoi_fl.strategies.round.timer import RoundTimer, between_looks
+from aoi_fl.strategies.serving import ServedModel
+
+logger = logging.getLogger("flwr")
+_OF_CLIENTS = ("last", "next_round", "away", "seen")  # arrays of the roster that a resumed run restores
+_begun: Counter[int] = Counter()  # runs of ours by Flower's id
+
+
+@dataclass
+class RunProgress:
+    """What has happened in a run up to now.
+
+    Attributes
+    ----------
+    trained : whether an update has been used
+    evaluated : whether a client has evaluated the model
+    unevaluable : whether the clients' app evaluates nothing, so that no client is asked again
+    idle : rounds in a row without a usable update
+    """
+
+    trained: bool = False
+    evaluated: bool = False
+    unevaluable: bool = False
+    idle: int = 0
+
+    def state_dict(self) -> NDArray[np.int64]:
+        """Return it as (4,) numbers."""
+        return np.array(astuple(self), np.int64)
+
+    @classmethod
+    def from_state(cls, state: NDArray[np.int64]) -> Self:
+        """Return what :meth:`state_dict` was made of."""
+        trained, evaluated, unevaluable, idle = state.tolist()
+        return cls(bool(trained), bool(evaluated), bool(unevaluable), idle)
+
+
+class Run:
+    """The state of a run, shared by the parts of its rounds.
+
+    Parameters
+    ----------
+    policy : decides which clients take part
+    options, observer, resume : as in :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
+    aggregation : makes a model of the updates
+    needs : clients without which the run does not begin
+    strategy : the name of the strategy's class, for messages
+
+    Attributes
+    ----------
+    roster, clock, timer, inbox, progress, late, served : the parts that outlive a round
+    joining : waits for clients; None before the run has begun
+    privacy : the account of a private run; None: the run is not private
+    complete : why there is nothing more to do; None: there is
+    last : the last round of our own ``start``; 0 in another loop
+    round : the round at hand
+    failed : whether the run has ended because nothing was trained
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        options: RoundOptions,
+        aggregation: Aggregation,
+        observer: Observer,
+        resume: Resume | None,
+        needs: int,
+        strategy: str,
+    ) -> None:
+        self.strategy = strategy
+        self.policy, self.options, self.aggregation = policy, options, aggregation
+        self.observer, self.resume, self.needs = observer, resume, needs
+        packs = options.packing == packing.AUTO
+        self.roster = Roster(resume.clients if resume else (), expected=needs, packs=packs)
+        self.clock: Clock = MACHINE
+        self.timer, self.inbox, self.progress = RoundTimer(options.round_seconds), Inbox(), RunProgress()
+        self.late, self.served = LateUpdates(options.late_rounds, self.roster), ServedModel(options.serve_average)
+        self.joining: Joining | None = None
+        self.privacy: Privacy | None = None
+        self.complete: str | None = None
+        self.last, self.failed = 0, False
+        self.round = Round(0)
+        self.unable: set[int] = set()  # clients that have failed to evaluate
+        self._cautioned: set[str] = set()  # evaluations with a warning about their accuracy
+        self._per_cent: set[str] = set()  # evaluations with accuracies above 1
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return what the next round needs: (n,) arrays by client number, and the states of the parts."""
+        return {
+            **{name: getattr(self.roster, name) for name in _OF_CLIENTS},
+            "so_far": self.progress.state_dict(),
+            "unable": np.array(sorted(self.unable), np.int64),
+            **self.roster.patience.state_dict(simulated=self.clock.simulated is not None),
+            **self.clock.state_dict(),
+            **self.late.state_dict(),
+            **self.served.state_dict(),
+            **self.aggregation.state_dict(),
+            **({} if self.complete is None else {"over": np.frombuffer(self.complete.encode(), np.uint8)}),
+            **self.policy.state_dict(),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Restore a state; clients met since then follow at the ends of arrays.
+
+        Raises
+        ------
+        ResumeError
+            The state does not fit.
+        """
+        try:
+            for name in _OF_CLIENTS:
+                if name in state:
+                    getattr(self.roster, name)[: len(state[name])] = state[name]
+            self.roster.patience.load_state_dict(state, simulated=self.clock.simulated is not None)
+            if "so_far" in state:
+                self.progress = RunProgress.from_state(state["so_far"])
+            self.unable = set(state.get("unable", np.empty(0, np.int64)).tolist())
+            if self.progress.idle == self.options.max_empty_rounds:  # the run stopped for that, and tries again
+                self.progress.idle = 0
+            self.clock.load_state_dict(state)
+            self.late.load_state_dict(state)
+            self.aggregation.load_state_dict(state)
+            self.complete = state["over"].tobytes().decode() if "over" in state else None
+            self.policy.load_state_dict(state)
+        except AoiError:
+            raise
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise ResumeError(
+                f"what the run's checkpoint holds beside the model does not fit this strategy ({type(error).__name__}: "
+                f"{error}). Go on with the version and the settings that it was made with, or start a new run."
+            ) from error
+
+    def population(self, round_: int) -> Population:
+        """Return the clients as a selector sees them, with what a simulated clock knows."""
+        foresight = self.clock.foresight if self.options.foresight else None
+        return replace(self.roster.population(round_), now=self.clock.simulated, foresight=foresight)
+
+    def request(self, round_: int) -> ParticipationRequest:
+        """Return what every message of a round says to clients that decide."""
+        looks = between_looks(max(self.needs, len(self.roster)))
+        request = ParticipationRequest(
+            self.options.run, round_, looks=looks, token=self.options.token, pace=self.round_duration
+        )
+        if self.separation == 1 or self.privacy is None:
+            return request
+        return replace(request, min_separation=self.separation, rounds=self.privacy.spec.rounds)
+
+    def plain(self, round_: int) -> ParticipationRequest:
+        """Return what every message of a round says to clients that decide nothing."""
+        return replace(self.request(round_), pace=None)
+
+    @property
+    def separation(self) -> int:
+        """The least number of rounds between two participations of a client that count."""
+        return 1 if self.privacy is None else self.privacy.separation
+
+    @property
+    def round_duration(self) -> float | None:
+        """Seconds of a round; None where clients evaluate, since any of them may be needed in any round."""
+        evaluating = self.options.evaluators(1) and not self.progress.unevaluable
+        return None if evaluating else self.timer.seconds
+
+    def join(self, first: int, grid: Grid) -> None:
+        """Begin the run, or go on with it, and wait for its clients.
+
+        Raises
+        ------
+        ConfigError
+            A resumed run begins with another round than its next.
+        NodesError
+            There are too few clients for a new run.
+        """
+        self.clock = clock_of(grid)
+        be_patient(grid)
+        if self.resume is not None:
+            if first != self.resume.next_round:
+                raise ConfigError(
+                    "round",
+                    first,
+                    f"{self.resume.next_round}, the next round of the resumed run",
+                    "Start with that round.",
+                )
+            if self.resume.memory:
+                self.load_state_dict(self.resume.memory)
+        if not self.options.run:
+            self.options = replace(self.options, run=_next_name(grid.run.run_id))
+        self.joining = Joining(self.roster, self.options, self.needs, first)
+        self.joining.await_clients(grid)
+
+    def open(self, round_: int, grid: Grid) -> None:
+        """Begin a round, unless it has begun: its record, and the roll call."""
+        if self.round.number == round_:
+            return
+        self.close()
+        self.round = Round(round_, self.clock.simulated)
+        self._greet(grid)
+
+    def greet_newcomers(self, grid: Grid) -> None:
+        """Greet clients that have connected since the round began."""
+        if self.clock.simulated is None:
+            self._greet(grid)
+
+    def _greet(self, grid: Grid) -> None:
+        """Call the roll, and take the decisions that arrive with it."""
+        joining, recorder, round_ = self.joining, self.round.recorder, self.round.number
+        if joining is None:
+            return
+        request = self.plain(round_)
+        if uploads(grid) and (self.resume is None or round_ > joining.first):
+            # Over a network a newcomer then costs one exchange. A client that a resumed run meets again may know its
+            # round.
+            request = self.policy.request_for(self.request(round_), None, "hello") or request
+        with recorder.timed("hello"):
+            fresh, waited = joining.call_roll(grid, request)
+        recorder.connected(joining.nodes if uploads(grid) else None)
+        for client, answer in joining.answers.items():
+            self.inbox.put(request, client, answer)
+        for client, answer in joining.late.items():
+            if answer.next_round is not None and answer.next_round >= round_:  # it may sleep until then
+                self.roster.note_decision(client, answer, round_, self.round_duration)
+                self.roster.patience.answered(QUESTION, client)
+        recorder.waited(waited)
+        recorder.exchanged(len(fresh))
+        if fresh:
+            self.observer.clients_seen(fresh)
+
+    def observe(self) -> None:
+        """Let the policy learn from the round, once."""
+        if (observed := self.round.observe(self.policy)) is not None:
+            (self.complete,) = observed
+
+    def evaluate(self, whose: str, metrics: MetricRecord) -> None:
+        """Record what an evaluation measured; warn once of an accuracy that is no share."""
+        recorder = self.round.recorder
+        kind: Any = whose
+        caution = recorder.evaluate(kind, metrics, self.options.loss_metric, per_cent=whose in self._per_cent)
+        if caution and whose not in self._cautioned:
+            self._cautioned.add(whose)
+            name = "test accuracy" if whose == "test" else "mean of the clients' accuracies"
+            logger.warning("Round %d: the %s %s", recorder.round, name, caution)
+        if caution and whose == "test" and recorder.record.test_accuracy is not None:  # no client decides that
+            self._per_cent.add(whose)
+
+    @property
+    def time_is_up(self) -> bool:
+        """Whether no further round begins, because of the simulated time that has passed."""
+        now = self.clock.simulated or 0.0
+        if now == self.round.opened:  # no message was sent, see close
+            now += ROUND_TRIP
+        return 0 < self.options.until <= now
+
+    def over(self, round_: int) -> str | None:
+        """Return why a round must not begin; None: it may."""
+        return self.complete or (None if self.privacy is None else self.privacy.over(round_))
+
+    def close(self, *, by_start: bool = False) -> None:
+        """Write the round down, unless it is open, or our own ``start`` does so when it is over."""
+        if self.round.result is None or (self.last and not by_start):
+            return
+        arrays, self.round.result = self.round.result, None
+        recorder, opened = self.round.recorder, self.round.opened
+        if opened is not None and self.clock.simulated == opened:  # no message was sent
+            self.clock.wait((), 0, 0.0, opened + ROUND_TRIP)
+        recorder.close(self.clock.simulated, None if self.privacy is None else self.privacy.epsilon(recorder.round))
+        if recorder.round == self.last or self.time_is_up:
+            self.late.end(recorder, self.clock)
+        self.progress.idle = self.progress.idle + 1 if recorder.record.empty else 0
+        self.observer.round_done(recorder.record, arrays, self.state_dict())
+
+    def check_trained(self, withheld: bool = False) -> None:
+        """Refuse to end a run in which nothing was trained.
+
+        Raises
+        ------
+        NothingTrainedError
+            Not one update could be used.
+        """
+        if not self.progress.trained:
+            self.close()
+            self.failed = True
+            raise self.nothing_trained(withheld)
+
+    def nothing_trained(self, withheld: bool) -> NothingTrainedError:
+        """Return the error of a run in which nothing was trained; ``withheld``: another loop kept the replies."""
+        return _nothing_trained(self.round.recorder.record, len(self.round.plan.clients) if withheld else 0)
+
+
+def _nothing_trained(last: RoundRecord, withheld: int) -> NothingTrainedError:
+    lost = [part for part in last.participations if part.outcome != "trained"]
+    reasons = list(dict.fromkeys(f"{part.name} {part.outcome}: {part.reason}" for part in lost))
+    remedy = ". Raise train-timeout" if {p.outcome for p in last.participations} == {"late"} else ""
+    none = "No client was sent the model in the last of them."
+    if last.trained:
+        none = f"In the last of them no model was made of {last.trained} updates."
+    if withheld:
+        none = (
+            f"In the last of them {withheld} client(s) were sent the model, and no reply was handed on: the loop that "
+            "calls the steps keeps them, as a wrapper of Flower's does that wants a reply without an error from each "
+            "client."
+        )
+    return NothingTrainedError(
+        f"not one update could be used in {last.round} round(s), so the model is the one that the run began with. "
+        f"{'; '.join(reasons[:3]) or none}{remedy}"
+    )
+
+
+def _next_name(run_id: int) -> str:
+    """Return a name made from Flower's run id, another one for each of our runs that one of Flower's plays in turn.
+
+    Clients keep their state by the run's name, so a second run under one name would find the state of the first.
+    """
+    _begun[run_id] += 1
+    return f"flwr-{run_id}" + (f"-{_begun[run_id]}" if _begun[run_id] > 1 else "")

@@ -1,0 +1,180 @@
+"""The training of a round: the policy selects clients, they get the model, and their updates arrive."""
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+
+from aoi_fl import protocol
+from aoi_fl.protocol.coding import NONE
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.strategies import weighting
+from aoi_fl.strategies.aggregation.base import Intake
+from aoi_fl.strategies.aggregation.mean import Mean
+from aoi_fl.strategies.policy import Plan, RoundView, named
+from aoi_fl.strategies.records import Participation
+from aoi_fl.strategies.round.collection import Collector
+from aoi_fl.strategies.round.dispatch import Dispatch
+from aoi_fl.strategies.round.exchange import Exchange
+from aoi_fl.strategies.round.foreign import ForeignLoop
+from aoi_fl.strategies.round.questions import Questions
+from aoi_fl.strategies.round.run import Run
+
+
+class TrainingStep:
+    """Selects the clients of each round, and collects their updates.
+
+    Parameters
+    ----------
+    run, dispatch, loop : the run, its messages, and the books of another loop
+    weights, configure : as in :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        dispatch: Dispatch,
+        loop: ForeignLoop,
+        weights: str,
+        configure: Callable[[int], dict[str, Any]] | None,
+    ) -> None:
+        self._run, self._dispatch, self._loop = run, dispatch, loop
+        self._weights, self._configure = weights, configure
+        self._questions = Questions(run, dispatch)
+
+    def select(self, arrays: ArrayRecord, grid: Grid, *, second_attempt: bool = False) -> Plan:
+        """Have the policy select clients.
+
+        Parameters
+        ----------
+        arrays, grid : the round's model, and the grid on which the policy may ask clients
+        second_attempt : whether every client of a first plan declined
+
+        Raises
+        ------
+        ConfigError
+            The plan cannot be carried out.
+        """
+        run, policy, round_ = self._run, self._run.policy, self._run.round
+        traits, kind = policy.traits, type(policy).__name__
+        if traits.sizes != "unused":
+            run.roster.sizes_of_all(traits.sizes_for, or_equal=traits.sizes == "optional")
+        view = RoundView(
+            run.roster,
+            round_.recorder.record,
+            run.population,
+            lambda kind, requests: self._questions.ask(kind, requests, arrays, grid),
+            run.request(round_.number),
+            seed=run.options.seed,
+            first=run.joining is not None and round_.number == run.joining.first,
+            second_attempt=second_attempt,
+        )
+        with named(policy, "plan"):
+            plan = policy.plan(view)
+        if not isinstance(plan, Plan):
+            raise ConfigError(
+                f"{kind}.plan", plan, "a function that returns a Plan", "Return an aoi_fl.strategies.Plan."
+            )
+        plan.check(kind, len(run.roster))
+        if second_attempt and not len(plan.clients):
+            return plan
+        for client, reason in plan.refused.items():
+            round_.recorder.drop(Participation(client, run.roster.name(client), "refused", reason=reason))
+        round_.plan_by(view, plan, kind)
+        return plan
+
+    def messages(self, plan: Plan, arrays: ArrayRecord, config: ConfigRecord, grid: Grid) -> list[Message]:
+        """Return the messages that carry the model to the clients of a plan."""
+        run, round_, number = self._run, self._run.round, self._run.round.number
+        round_.step_begun = time.monotonic()
+        plan = self.weigh(plan, arrays)
+        extra = {} if self._configure is None else self._configure(number)
+        config = ConfigRecord({**config, "server-round": number, **extra})
+        clients = plan.clients.tolist()
+        nodes = [run.roster.node(client) for client in clients]
+        drafts = run.aggregation.to_train(number, arrays, config, nodes, grid)
+        refresh = [False] * len(nodes) if plan.refresh is None else plan.refresh.tolist()
+        compression = None if run.options.compression == NONE else run.options.compression
+        base, plain = run.request(number), run.plain(number)
+        requests = {
+            node: replace(
+                run.policy.request_for(base, client, "train") or plain,
+                compression=compression,
+                forced=plan.forced,
+                refresh=renews,
+            )
+            for node, client, renews in zip(nodes, clients, refresh, strict=True)
+        }
+        round_.sent = run.clock.now()
+        asleep = np.flatnonzero(run.roster.asleep(number)).tolist()
+        return self._dispatch.messages(protocol.TRAIN, drafts, requests, asleep=asleep)
+
+    def weigh(self, plan: Plan, arrays: ArrayRecord) -> Plan:
+        """Make a plan the round's, with the weights ω of its updates, and return it."""
+        run, sizes = self._run, self._run.roster.sizes
+        own = sizes[plan.clients] if run.policy.traits.own_weights == "size" else plan.weights
+        if self._weights == weighting.UNBIASED:
+            sizes = run.roster.sizes_of_all("weights 'unbiased'", or_equal=True).astype(np.float64)
+            sizes = sizes if plan.members is None else np.where(plan.members, sizes, 0.0)
+        weights = weighting.omega(self._weights, plan.clients, own, sizes, plan.rates)
+        run.round.plan, run.round.model, run.round.planned = replace(plan, weights=weights), arrays, True
+        return run.round.plan
+
+    def collect(self, replies: Iterable[Message], intake: Intake, number: int) -> tuple[Collector, float]:
+        """Hand the updates of a round on; return the collector, and the seconds of adding before.
+
+        Raises
+        ------
+        ConfigError
+            Another loop has begun no round.
+        """
+        run, round_ = self._run, self._run.round
+        if run.joining is None:
+            begun = f"one that {run.strategy}.configure_train has begun"
+            raise ConfigError("round", number, begun, "Call super().configure_train in it.")
+        recorder = round_.recorder
+        collector = Collector(
+            round_, intake, self._weights == weighting.UNBIASED, run.roster, run.options, run.clock,
+            round_duration=run.round_duration, separation=run.separation,
+        )  # fmt: skip
+        before = recorder.record.aggregate_seconds or 0.0
+        round_.begin_collection()
+
+        def take(client: int, reply: Message) -> bool:
+            with recorder.timed("aggregate"):
+                return collector.take(client, reply)
+
+        def keep(exchange: Exchange | None, silent: set[int]) -> Collection[int]:
+            return run.late.keep(recorder, run.clock, exchange, collector, silent)
+
+        for client in self._dispatch.take(self._loop.together(replies), take, keep):
+            collector.drop(client, "late", self._dispatch.why_missing, self._dispatch.message_id(client))
+        return collector, before
+
+    def add_late(self, collector: Collector, used: bool = True) -> list[int]:
+        """Add the updates of earlier rounds that have arrived by now; return the clients."""
+        run = self._run
+        works = run.late.come(run.round.recorder, run.clock)
+        if works:
+            collector.add_late(run.aggregation if used and isinstance(run.aggregation, Mean) else None, works)
+        return [work.client for work in works]
+
+    def conclude(
+        self, make: Callable[[], tuple[ArrayRecord | None, MetricRecord | None]], before: float
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Have the model made, and complete the training's record; ``before`` as :meth:`collect` returned it."""
+        run, recorder = self._run, self._run.round.recorder
+        with recorder.timed("aggregate"):
+            arrays, metrics = make()
+        aggregated = (recorder.record.aggregate_seconds or 0.0) - before
+        recorder.add_seconds("train", time.monotonic() - run.round.step_begun - aggregated)
+        run.progress.trained |= arrays is not None
+        recorder.conclude(arrays is None)
+        if not (run.last and run.round.may_try_again(arrays)):
+            run.observe()
+        self._loop.conclude(arrays)
+        return arrays, metrics
