@@ -4,8 +4,8 @@ References
 ----------
 A. M. Abdelmoniem, A. N. Sahu, M. Canini, S. A. Fahmy, "REFL: Resource-Efficient Federated Learning", EuroSys 2023:
 Section 4.1, intelligent participant selection, and Section 4.2, staleness-aware aggregation, which the strategies play
-for any policy (:mod:`aoi_fl.strategies.round.late_updates`). Its adaptive target is not here: fewer new clients where many
-updates are under way.
+for any policy (:mod:`aoi_fl.strategies.round.late_updates`). Its adaptive target is not here: fewer new clients where
+many updates are under way.
 """
 
 from collections.abc import Mapping

@@ -10,8 +10,9 @@ from typing import Any
 from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
-from aoi_fl.strategies import MarkovParticipation, RoundOptions, exchange
+from aoi_fl.strategies import MarkovParticipation, RoundOptions
 from aoi_fl.strategies.records import ClientRecord, RoundRecord, State
+from aoi_fl.strategies.round import exchange
 from aoi_fl.strategies.round.timer import RoundTimer
 from benchmarks.base import peak_memory
 from benchmarks.echo import OWN
@@ -86,7 +87,7 @@ def play(grid: Grid, config: Mapping[str, Any]) -> None:
     strategy = MarkovParticipation.optimal(
         n, k, wire=wire, options=options, observer=notes, configure=lambda round_: {OWN: True}
     )
-    strategy._pace = RoundTimer(seconds, sleep=notes.sleep)
+    strategy._run.timer = RoundTimer(seconds, sleep=notes.sleep)
     if config["former"]:
         exchange.batched = lambda grid: False
         exchange.send = lambda grid, messages, large: set(grid.push_messages(messages))

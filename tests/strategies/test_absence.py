@@ -14,9 +14,10 @@ from aoi_fl.science.participation import MarkovRule, SystematicRule
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.server.config import RunConfig
-from aoi_fl.strategies import MarkovParticipation, RoundOptions, SystematicParticipation, roster
+from aoi_fl.strategies import MarkovParticipation, RoundOptions, SystematicParticipation
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.policy import ClientOutcome, Plan, RoundOutcome
+from aoi_fl.strategies.round import roster
 from aoi_fl.strategies.round.timer import RoundTimer
 from aoi_fl.strategies.selection.absence import Absence
 from tests.refusals import refused
@@ -122,7 +123,7 @@ def test_what_is_out_of_reach_is_said_and_weights_go_by_what_is_achieved(tmp_pat
         notes, strategy = play(tmp_path, make, 30)
     said = [r.getMessage() for r in caplog.records if "are out of reach" in r.getMessage()]
     assert said and "client 9 by most" in said[0] and "of 6 participations a round" in said[0]
-    rates = strategy._plan.rates
+    rates = strategy.plan.rates
     assert rates[:5] == pytest.approx(0.6) and rates[9] < 0.3 and rates[5:].mean() < 0.5
     last = [p for p in notes.rounds[-1].participations if p.outcome == "trained"]
     assert all(p.weight == pytest.approx(0.1 / 0.6) for p in last if p.client < 5)
@@ -164,7 +165,7 @@ def test_whoever_wakes_up_to_take_part_was_there(name, tmp_path, monkeypatch):
 
     def make(**settings):
         strategy = MAKERS[name](**settings)
-        strategy._pace = RoundTimer(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
+        strategy._run.timer = RoundTimer(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
         return strategy
 
     notes, strategy = play(tmp_path, make, 120, node={"sleep": True})

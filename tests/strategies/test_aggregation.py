@@ -197,7 +197,7 @@ def test_the_arguments_of_fedavg_keep_their_meaning(tmp_path):
         (3, "num-examples", ["loss", "num-examples"]),
     ]
     assert "most" in result.train_metrics_clientapp[1] and "most" in result.evaluate_metrics_clientapp[1]
-    assert strategy._needs == N
+    assert strategy._run.needs == N
 
 
 def test_all_metrics_are_aggregated_lists_too(tmp_path):

@@ -7,8 +7,9 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions, SystematicParticipation, bookkeeping
+from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions, SystematicParticipation
 from aoi_fl.strategies.plan import Resume
+from aoi_fl.strategies.round import run as round_run
 from aoi_fl.strategies.round.timer import RoundTimer
 from tests.strategies.federation import Notes
 
@@ -63,7 +64,7 @@ def markov(**settings):
 
 def play(make, folder, far, monkeypatch, rounds=ROUNDS, resume=None, app=None, **settings):
     """Play rounds over what the strategy takes for a network, if ``far``."""
-    monkeypatch.setattr(bookkeeping, "uploads", lambda grid: far)
+    monkeypatch.setattr(round_run, "uploads", lambda grid: far)
     notes, grid = Notes(), Joined(app or make_app(), folder)
     options = RoundOptions(run="r", seed=5, deterministic=True, join_timeout=0.2, ask_timeout=5.0, evaluate_clients=0)
     strategy = make(options=options, observer=notes, resume=resume, **settings)
@@ -126,7 +127,7 @@ def test_who_comes_while_the_others_wait_for_a_round_is_greeted_before_it_begins
 
     def make(**settings):
         strategy = markov(wire=wire, **settings)
-        strategy._pace = RoundTimer(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
+        strategy._run.timer = RoundTimer(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
         return strategy
 
     monkeypatch.setattr("tests.strategies.test_greeting.Joined", Crowd)

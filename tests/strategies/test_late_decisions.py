@@ -1,9 +1,9 @@
 """A client that has reserved a round too late to be heard in time may sleep until then: its word holds all the same."""
 
 import pytest
-
-from aoi_fl.strategies import bookkeeping
 from tests.strategies.test_backoff import ASK, HELLO, POLICIES, TRAIN, N, play, scripted
+
+from aoi_fl.strategies.round import run
 
 ROUNDS = 12
 
@@ -21,7 +21,7 @@ def asked(grid, client):
 @pytest.mark.parametrize("wire", ["poll", "reserve"])
 @pytest.mark.parametrize("kind", [ASK, HELLO])
 def test_who_answers_its_first_question_too_late_is_asked_again_by_poll_alone(kind, wire, tmp_path, monkeypatch):
-    monkeypatch.setattr(bookkeeping, "uploads", lambda grid: kind == HELLO)  # then the greeting is the question
+    monkeypatch.setattr(run, "uploads", lambda grid: kind == HELLO)  # then the greeting is the question
     awaited, (prompt,) = play(POLICIES[wire], tmp_path / "in time", scripted(), ROUNDS)
     (client, first) = next((who, when[0]) for who in range(N) if (when := trained(awaited, who)) and when[0] > 1)
     late, (grid,) = play(POLICIES[wire], tmp_path / "late", scripted(**{f"c{client}": (kind, 1, 1, 1)}), ROUNDS)

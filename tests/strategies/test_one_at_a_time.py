@@ -8,7 +8,7 @@ import pytest
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.strategies import collect
+from aoi_fl.strategies.round import collection
 from aoi_fl.strategies.validation import read_update
 from tests.strategies.federation import MODEL, everyone, honest_app, play
 
@@ -72,7 +72,7 @@ def test_of_replies_that_are_all_there_one_is_decoded_at_a_time(tmp_path, monkey
         note(updates, update.arrays.values())
         return update
 
-    monkeypatch.setattr(collect, "read_update", read_and_note)
+    monkeypatch.setattr(collection, "read_update", read_and_note)
     gc.disable()  # an update in a reference cycle stays
     try:
         options = {"deterministic": deterministic, "compression": compression}

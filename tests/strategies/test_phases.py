@@ -64,7 +64,7 @@ def test_each_phase_takes_its_time_and_none_is_counted_twice(start, tmp_path):
     strategy = MarkovParticipation.optimal(CLIENTS, CLIENTS, 2, options=options, aggregation=Slow(), observer=notes)
     grid = LocalGrid(app(), {"runs-dir": str(tmp_path), "seed": 1}, CLIENTS)
     start(strategy, grid, ArrayRecord({"w": Array(np.zeros(2))}), 2, evaluate_fn=central)
-    strategy._close()
+    strategy._run.close()
     for record in notes.rounds:
         took = {phase: getattr(record, f"{phase}_seconds") for phase in PHASES}
         if start is Strategy.start:  # it tests the model after the round

@@ -240,7 +240,7 @@ def play_anyway(make, app, tmp_path):
     for round_ in (1, 2):
         messages = strategy.configure_train(round_, arrays, ConfigRecord(), grid)
         arrays = strategy.aggregate_train(round_, grid.send_and_receive(messages))[0] or arrays
-    strategy._leave()
+    strategy._loop.leave()
     return notes, arrays, strategy
 
 

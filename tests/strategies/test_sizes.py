@@ -64,7 +64,7 @@ def test_proportional_draws_take_it_for_one_of_mean_size(tmp_path):
 
 def test_rates_by_size_take_it_for_one_of_mean_size(tmp_path):
     strategy, _ = play(MAKE["systematic"], tmp_path)
-    np.testing.assert_allclose(strategy._plan.rates, make_rates("size", SIZES, 2)[0])
+    np.testing.assert_allclose(strategy.plan.rates, make_rates("size", SIZES, 2)[0])
 
 
 @pytest.mark.parametrize("policy", ["proportional", "markov", "systematic"])

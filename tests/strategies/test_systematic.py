@@ -111,7 +111,7 @@ def test_rates_by_size_are_kept(policy, wire, tmp_path):
         make = lambda **settings: MarkovParticipation.optimal(N, K, wire=wire, rates="size", **settings)  # noqa: E731
     notes, strategy = play(make, tmp_path, rounds=300)
     rates, _ = size_rates(SIZES, K)
-    np.testing.assert_allclose(strategy._plan.rates, rates)
+    np.testing.assert_allclose(strategy.plan.rates, rates)
     counts = np.bincount([c for clients in trained(notes) for c in clients], minlength=N)
     forced = sum(r.forced for r in notes.rounds)
     tolerance = (1.0 if policy == "systematic" else 4 * np.sqrt(300 * 0.25)) + forced
@@ -121,7 +121,7 @@ def test_rates_by_size_are_kept(policy, wire, tmp_path):
 def test_unbiased_weights_act_on_updates(tmp_path):
     """Every client adds i+1 to the model: an unbiased round adds Σ_S (q_i/r_i)(i+1)."""
     notes, strategy = play(systematic(rates="size", weights="unbiased"), tmp_path, rounds=8)
-    q, rates = SIZES / SIZES.sum(), strategy._plan.rates
+    q, rates = SIZES / SIZES.sum(), strategy.plan.rates
     wanted = sum(q[i] / rates[i] * (i + 1) for clients in trained(notes) for i in clients)
     np.testing.assert_allclose(notes.arrays["w"].numpy(), wanted, rtol=1e-5)
     weights = {p.client: p.weight for r in notes.rounds for p in r.participations}
@@ -167,7 +167,7 @@ def test_unbiased_weights_are_shares_of_the_data_of_those_who_have_not_left(poli
         "random": partial(RandomSelection, K),
     }[policy]
     notes, strategy = play(partial(make, weights="unbiased"), tmp_path, rounds=30, grid=HalfLeave)
-    rates, q = strategy._plan.rates, np.where(np.arange(N) % 2, SIZES, 0) / SIZES[1::2].sum()
+    rates, q = strategy.plan.rates, np.where(np.arange(N) % 2, SIZES, 0) / SIZES[1::2].sum()
     later = [part for record in notes.rounds[12:] for part in record.participations if not part.forced]
     assert {part.client % 2 for part in later} == {1}
     assert [part.weight for part in later] == pytest.approx([q[part.client] / rates[part.client] for part in later])
@@ -254,7 +254,7 @@ def test_who_has_left_keeps_nothing_of_k(policy, rule, tmp_path):
     make = partial(policy, N, K, rates=rule)
     notes, strategy = play(make, tmp_path, rounds=150, nodes=3 * N, grid=Changing)
     counts = [len(clients) for clients in trained(notes)]
-    assert strategy._plan.rates[-N:].sum() == pytest.approx(K)
+    assert strategy.plan.rates[-N:].sum() == pytest.approx(K)
     assert np.mean(counts[35:]) == pytest.approx(K, abs=0.3)
     if policy is SystematicParticipation and rule == "equal":
         assert max(counts[35:]) - min(counts[35:]) <= 2  # newcomers have taken the places of who left
@@ -268,7 +268,7 @@ def test_who_never_comes_keeps_nothing_of_k_whatever_its_number(policy, came, tm
             return list(self._contexts)[came]
 
     _, strategy = play(partial(policy, N, K), tmp_path, rounds=6, grid=Some, min_clients=N - 2)
-    assert strategy._plan.rates[list(strategy.roster.records)].sum() == pytest.approx(K)
+    assert strategy.plan.rates[list(strategy.roster.records)].sum() == pytest.approx(K)
 
 
 class TwoStay(LocalGrid):
@@ -283,13 +283,13 @@ def test_so_few_that_not_one_can_be_asked_for_each_come_as_often_as_they_can(tmp
     policy = MarkovPolicy.optimal(N, K, 10, dropout=1 - most)
     notes, strategy = play(partial(MarkovParticipation, policy, rates="size"), tmp_path, rounds=40, grid=TwoStay)
     assert len(notes.rounds) == 40
-    assert strategy._plan.rates[:2].tolist() == pytest.approx([most, most])
+    assert strategy.plan.rates[:2].tolist() == pytest.approx([most, most])
 
 
 def test_a_newcomer_without_a_rate_takes_part_as_often_as_the_others_in_the_mean(tmp_path, caplog):
     given = [0.6, 0.6, *[0.225] * 8]
     _, strategy = play(systematic(rates=given), tmp_path, rounds=20, nodes=N + 1)
-    assert strategy._plan.rates.tolist() == pytest.approx([*given, K / N])
+    assert strategy.plan.rates.tolist() == pytest.approx([*given, K / N])
     assert caplog.text.count("No rate is given to client-10: the mean of those given is taken, 0.3.") == 1
     assert "a row of clients-file, columns name and rate), so that the rates add up to 3" in caplog.text
 
@@ -298,7 +298,7 @@ def test_rates_are_given_by_name(tmp_path):
     names = [f"client-{i}" for i in range(N)]
     given = {name: (0.6 if name in ("client-3", "client-7") else 0.225) for name in reversed(names)}
     _, strategy = play(systematic(rates=given), tmp_path, rounds=2)
-    assert strategy._plan.rates.tolist() == pytest.approx([given[name] for name in names])
+    assert strategy.plan.rates.tolist() == pytest.approx([given[name] for name in names])
 
 
 class LastComesLate(LocalGrid):
@@ -316,9 +316,9 @@ def test_one_of_the_n_that_comes_late_gets_its_own_rate(policy, rule, tmp_path):
     _, here = play(make, tmp_path / "a", rounds=1)
     for rounds in (3, 6):  # before it comes it is taken for a client of mean size, or of the mean rate
         _, strategy = play(make, tmp_path / str(rounds), rounds=rounds, grid=LastComesLate, min_clients=1)
-        there = strategy._plan.rates
+        there = strategy.plan.rates
         assert (len(there) == N) == (rounds == 6)
-    assert there.tolist() == pytest.approx(here._plan.rates.tolist())
+    assert there.tolist() == pytest.approx(here.plan.rates.tolist())
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -332,11 +332,11 @@ def test_who_comes_while_the_others_wait_for_a_round_has_a_rate_in_it(policy, wi
 
     def make(**settings):
         strategy = policy(N, K, rates="size", wire=wire, **settings)
-        strategy._pace = RoundTimer(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
+        strategy._run.timer = RoundTimer(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
         return strategy
 
     _, strategy = play(make, tmp_path, rounds=4, nodes=N + 1, grid=Crowd)
-    assert len(strategy._plan.rates) == N + 1 and strategy._plan.rates.sum() == pytest.approx(K)
+    assert len(strategy.plan.rates) == N + 1 and strategy.plan.rates.sum() == pytest.approx(K)
 
 
 def test_unbiased_weights_and_the_first_updates_do_not_go_together():
@@ -359,4 +359,4 @@ def test_rates_by_size_do_without_a_client_that_has_not_said_who_it_is(policy, t
     strategy = policy(N, K, rates="size", options=options)
     model = ArrayRecord({"w": Array(np.zeros(2, np.float32))})
     strategy.start(Mute(app(), {"runs-dir": str(tmp_path), "seed": SEED}, N), model, 3)
-    assert strategy._plan.rates.sum() == pytest.approx(K) and "No num-examples declared by client 0: for" in caplog.text
+    assert strategy.plan.rates.sum() == pytest.approx(K) and "No num-examples declared by client 0: for" in caplog.text

@@ -121,7 +121,7 @@ def play(driver, spoil, tmp_path, rounds=3, **who):
     strategy = RandomSelection(CLIENTS, options=options, observer=notes)
     grid = LocalGrid(client_app(mods, spoil, **who), {"runs-dir": str(tmp_path)}, CLIENTS)
     result = wrap(strategy).start(grid, model(), rounds)
-    strategy._leave()  # as the interpreter does at its end
+    strategy._loop.leave()  # as the interpreter does at its end
     return notes, result
 
 
