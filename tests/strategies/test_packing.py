@@ -12,7 +12,8 @@ from flwr.serverapp.strategy import FedAdam, Krum
 from aoi_fl import protocol
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.protocol import coding, packing
-from aoi_fl.strategies import RandomSelection, exchange
+from aoi_fl.strategies import RandomSelection
+from aoi_fl.strategies.round import exchange
 from tests.golden import runs as golden
 from tests.strategies.test_compression import HOSTILE, App, Listening, play
 
