@@ -57,7 +57,7 @@ def exchange(grid: Uplink, timeout: float, **how: bool) -> Exchange:
     return Exchange(grid, messages, timeout, **how)
 
 
-@pytest.mark.parametrize("one_by_one", [True, False])
+@pytest.mark.parametrize("sequential", [True, False])
 @pytest.mark.parametrize("ordered", [True, False])
 def test_an_upload_that_never_ends_holds_up_neither_the_others_nor_the_deadline(grid, sequential, ordered):
     next(iter(grid.uploaded.values())).clear()  # the first client died while it uploaded
@@ -98,7 +98,7 @@ UNREADABLE = [ValueError("no head"), KeyError("0" * 64), TypeError("no record"),
 
 
 @pytest.mark.parametrize("error", UNREADABLE, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("one_by_one", [True, False])
+@pytest.mark.parametrize("sequential", [True, False])
 def test_a_reply_that_cannot_be_decoded_is_lost_alone(grid, sequential, error):
     pull, liar = grid.pull_messages, next(iter(grid.uploaded))
 
