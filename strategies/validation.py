@@ -69,7 +69,8 @@ def read_record(reply: Message, kind: type[R]) -> R:
     try:
         return kind.read(reply.content[protocol.AOI])
     except Exception as error:  # whatever a peer has sent
-        raise Refused(f"malformed {kind.__name__.lower()}: {error}") from error
+        what = "answer" if kind is ParticipationReply else kind.__name__.lower()
+        raise Refused(f"malformed {what}: {error}") from error
 
 
 def check_name(name: str, own: str) -> None:

@@ -188,7 +188,7 @@ def test_a_loop_of_ones_own_with_a_step_of_its_own(tmp_path):
             for round_ in range(1, num_rounds + 1):
                 messages = self.configure_train(round_, arrays, ConfigRecord(), grid)
                 arrays = self.aggregate_train(round_, grid.send_and_receive(messages))[0] or arrays
-            self._leave()
+            self._loop.leave()
             return arrays
 
     notes = Notes()

@@ -166,7 +166,7 @@ def test_a_loop_that_never_evaluates_is_a_success_if_it_trained(make, rounds, tm
     strategy = make(N, observer=observer)
     arrays = strategy.start(LocalGrid(Failing(), {"runs-dir": str(tmp_path)}, N), model(), rounds)
     np.testing.assert_allclose(arrays["w"].numpy(), np.full(2, rounds), rtol=1e-6)
-    (strategy if make is Bare else strategy.strategy)._leave()  # as the interpreter does at its end
+    (strategy if make is Bare else strategy.strategy)._loop.leave()  # as the interpreter does at its end
     assert [(record.round, record.trained) for record in observer.rounds] == [(r, N) for r in range(1, rounds + 1)]
 
 
@@ -201,7 +201,7 @@ def test_a_loop_whose_only_round_trains_nobody_is_a_failure_in_log_and_ledger(ma
     strategy = make(N, observer=recording)
     app = Failing({("train", 1)})
     strategy.start(LocalGrid(app, {"runs-dir": str(tmp_path)}, N), model(), 1)
-    (strategy if make is Bare else strategy.strategy)._leave()  # as the interpreter does at its end
+    (strategy if make is Bare else strategy.strategy)._loop.leave()  # as the interpreter does at its end
     assert "not one update could be used in 1 round" in caplog.text
     about = read_run(recording.folder / "ledger.sqlite")
     assert about["status"] == "failed" and "not one update could be used" in about["reason"]
