@@ -1,9 +1,9 @@
 """A client that has reserved a round too late to be heard in time may sleep until then: its word holds all the same."""
 
 import pytest
-from tests.strategies.test_backoff import ASK, HELLO, POLICIES, TRAIN, N, play, scripted
 
 from aoi_fl.strategies.round import run
+from tests.strategies.test_backoff import ASK, HELLO, POLICIES, TRAIN, N, play, scripted
 
 ROUNDS = 12
 
