@@ -100,8 +100,9 @@ def line_of(record: RoundRecord, model: Mapping[str, np.ndarray], timed: bool) -
     parts = sorted(record.participations, key=lambda part: (part.client, part.outcome))
     clients = " ".join(f"{p.client}{p.outcome[:3]}{'*' if p.refreshed else ''}" for p in parts)
     row = {f.name: getattr(record, f.name) for f in fields(record) if not f.name.endswith("seconds")}
-    if row["epsilon"] is None:  # a column of private runs alone, of which there is none here
-        del row["epsilon"]
+    for newer in ("epsilon", "nodes"):  # columns of private runs and deployments, of which there is none here
+        if row[newer] is None:
+            del row[newer]
     del row["started"]
     row["participations"] = [asdict(part) | ({} if timed else {"seconds": None}) for part in parts]
     for part in row["participations"]:
