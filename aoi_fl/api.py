@@ -46,10 +46,10 @@ def run(policy: str = "markov-optimal", *, workers: int = 1, quiet: bool = True,
     ConfigError
         A key or value is wrong; nothing has started.
     """
+    from aoi_fl.config.run import RunConfig
     from aoi_fl.engine.local_run import run_local
     from aoi_fl.learning.data import named_clients
     from aoi_fl.server.app import app as server_app
-    from aoi_fl.server.config import RunConfig
     from aoi_fl.server.folder import run_folder
     from aoi_fl.server.sources import settled
 

@@ -52,9 +52,9 @@ def run(data: Path) -> Iterator[Row]:
 def _play(clock: str) -> int:
     """Play the federation, and return how many updates counted."""
     from aoi_fl.client.app import app as client_app
+    from aoi_fl.config.run import RunConfig
     from aoi_fl.engine.local_run import run_local
     from aoi_fl.server.app import app as server_app
-    from aoi_fl.server.config import RunConfig
     from aoi_fl.server.ledger import read
 
     with tempfile.TemporaryDirectory() as folder:

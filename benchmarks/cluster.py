@@ -92,7 +92,9 @@ def _use(cluster: Cluster) -> list[float]:
 def _bytes(cluster: Cluster, wire: str) -> Row:
     """Return the bytes of a round of the CNN, of which two of four clients train on average."""
     before = _traffic(cluster)
-    settings = _MNIST | _MEMORY | {"AOI_POLICY": "markov-optimal", "AOI_WIRE": wire, "AOI_CLIENTS_PER_ROUND": "2"}
+    settings = (
+        _MNIST | _MEMORY | {"AOI_POLICY": "markov-optimal", "AOI_COORDINATION": wire, "AOI_CLIENTS_PER_ROUND": "2"}
+    )
     rounds = _play(cluster, wire, ROUNDS, **settings)
     sent = (_traffic(cluster) - before) / ROUNDS
     trained = sum(row["trained"] for row in rounds) / ROUNDS

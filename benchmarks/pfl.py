@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from aoi_fl.config.run import RunConfig
 from aoi_fl.learning import data as datasets
 from aoi_fl.learning import partition
 from aoi_fl.learning.task import Task
 from aoi_fl.science.errors import AoiError
-from aoi_fl.server.config import RunConfig
 from benchmarks.base import ROOT, Row, Skipped, peak_memory
 from benchmarks.training import federation
 

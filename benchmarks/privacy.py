@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from aoi_fl.config.run import RunConfig
 from aoi_fl.learning import data as datasets
 from aoi_fl.science.errors import AoiError
-from aoi_fl.server.config import RunConfig
 from aoi_fl.strategies.aggregation.private import ByPrivateMean, Privacy
 from benchmarks.base import Row, Skipped, Times, stopwatch
 from benchmarks.training import federation
 
 KEYS = {
-    "dataset": "mnist", "model": "cnn", "policy": "systematic", "wire": "reserve", "num-clients": 100,
+    "dataset": "mnist", "model": "cnn", "policy": "systematic", "coordination": "reserve", "num-clients": 100,
     "clients-per-round": 15, "local-epochs": 1, "num-server-rounds": 4, "run-name": "bench", "threads": 1,
     "privacy": "banded", "bands": 6, "delta": 1e-3, "noise-multiplier": 1e-4,  # so little that training goes on
 }  # fmt: skip

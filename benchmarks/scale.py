@@ -47,7 +47,7 @@ def _reserve() -> list[Row]:
         strategy = MarkovParticipation.optimal(
             MANY,
             PER_ROUND,
-            wire=RESERVE,
+            coordination=RESERVE,
             options=RoundOptions(run="bench", seed=1, deterministic=True, evaluate_clients=0),
             observer=observer,
         )

@@ -23,6 +23,7 @@ from pyinstrument.frame import Frame
 
 from aoi_fl.client.app import app as client_app
 from aoi_fl.client.state import written_together
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.worker_grid import WorkerGrid
 from aoi_fl.engine.worker_pool import Workers
@@ -34,7 +35,6 @@ from aoi_fl.protocol.arrays import from_record, to_record
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server.checkpoint import Checkpoints
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, make_run_folder
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.server.observe import Recorder

@@ -11,27 +11,26 @@ from typing import Annotated
 
 import typer
 
-from aoi_fl.cli.keys import Config, pairs
+from aoi_fl.cli.keys import typed
 from aoi_fl.cli.log import Quiet
 from aoi_fl.science.errors import ConfigError, install
 
+KEYS = ("clock", "partition", "data-dir")
+
 
 def arena(
+    context: typer.Context,
     policies: Annotated[
         str | None,
         typer.Option(metavar="A,B,…", help="Which policies, keys of their own after them (A:KEY=VALUE:…); else ten."),
     ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, max=1000, help="Seeds of each; 10, with --quick 2.")] = None,
-    clock: Annotated[str, typer.Option(help="The devices: generated, always, bernoulli:P or a trace.")] = "generated",
-    partition: Annotated[str, typer.Option(help="The clients' data: iid or dirichlet:ALPHA.")] = "iid",
     quick: Annotated[
         bool, typer.Option("--quick", help="Digits, twenty minutes of simulated time, in under three minutes.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder of table and page: runs/arena, or runs/arena/quick.")] = None,
-    data_dir: Annotated[Path, typer.Option(help="Where the data sets lie.")] = Path("data"),
     work: Annotated[Path, typer.Option(help="Where the runs are kept.")] = Path("runs/arena/work"),
     workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes to play in, one thread each.")] = 1,
-    config: Config = None,
     quiet: Quiet = False,
 ) -> None:
     """Play policies × seeds on devices that come and go.
@@ -39,17 +38,19 @@ def arena(
     Run keys hold for every policy. Writes the table; the same command goes on with what was interrupted.
     """
     try:
+        from aoi_fl.config.run import RunConfig
         from aoi_fl.engine.traces import check_foresight, make_trace, too_few
         from aoi_fl.experiments.harness.base import Options
         from aoi_fl.experiments.runner import reproduce
         from aoi_fl.experiments.studies.arena import Arena
-        from aoi_fl.server.config import RunConfig
     except ImportError as error:
         raise ConfigError(
             error.name or "torch", None, "installed for aoi arena", f"Install it: {install('all')}."
         ) from error
 
     chosen = tuple(policies.split(",")) if policies else None
+    keys = {"clock": "generated", "partition": "iid", "data-dir": "data"} | typed(context)
+    clock, partition, data_dir = keys.pop("clock"), keys.pop("partition"), Path(keys.pop("data-dir"))
     kind, _, alpha = partition.partition(":")
     if (kind, bool(alpha)) not in (("iid", False), ("dirichlet", True)) or (alpha and not _is_alpha(alpha)):
         raise ConfigError(
@@ -66,7 +67,7 @@ def arena(
         typed=shlex.join(["aoi", "arena", *sys.argv[2:]]), quiet=quiet,
     )  # fmt: skip
     game = Arena()
-    options = replace(options, keys=game.shared(pairs(config or []), options))
+    options = replace(options, keys=game.shared(keys, options))
     entered: dict[str, RunConfig] = {}
     for entrant in game.entrants(options):
         plays = RunConfig.parse(game.keys(entrant, 1, options))
@@ -110,7 +111,7 @@ def _check_work(work: Path) -> None:
 
 
 def _is_alpha(text: str) -> bool:
-    from aoi_fl.server.config import RunConfig
+    from aoi_fl.config.run import RunConfig
 
     try:
         RunConfig.parse({"alpha": text})

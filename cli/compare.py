@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aoi_fl.cli.keys import Config, merge
+from aoi_fl.cli.keys import typed
 from aoi_fl.cli.output import print_json
 from aoi_fl.science.errors import ConfigError, install
 
@@ -21,12 +21,9 @@ if TYPE_CHECKING:
 
 
 def compare(
+    context: typer.Context,
     policies: Annotated[str | None, typer.Argument(metavar="[A,B,…]", hidden=True)] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each setting, seeds 1 to this.")] = 5,
-    clients: Annotated[str | None, typer.Option(metavar="N", help="-c num-clients.")] = None,
-    per_round: Annotated[str | None, typer.Option(metavar="K", help="-c clients-per-round.")] = None,
-    rounds: Annotated[str | None, typer.Option(metavar="R", help="-c num-server-rounds.")] = None,
-    config: Config = None,
     workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes that play runs.")] = 1,
     target: Annotated[
         float | None, typer.Option(help="Accuracy, 0 to 1, or RMSE; else the best that every run reaches.")
@@ -52,8 +49,7 @@ def compare(
         raise ConfigError(
             "target", target, "an accuracy above 0 and at most 1, or an RMSE above 0", "Give --target 0.95."
         )
-    short = {"num-clients": clients, "clients-per-round": per_round, "num-server-rounds": rounds}
-    keys = merge(config or [], short)
+    keys = typed(context)
     if (runs is None) == (policies is None):
         raise ConfigError(
             "policies", policies, "given, or else --runs GLOB", "Give one of the two, for instance random,systematic."

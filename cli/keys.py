@@ -1,13 +1,14 @@
-"""Run keys on the command line: ``-c KEY=VALUE`` everywhere, and options that are short for the common ones.
+"""Run keys on the command line: options made from the table of keys, and ``-c KEY=VALUE``.
 
-``aoi run`` takes every run key. A command that takes some of them names them by :func:`taking`, and they set the
-options of the same meaning: ``aoi simulate -c num-clients=20`` is ``aoi simulate --clients 20``.
+A command names the keys that it takes by :func:`keyed`. Each key is an option, ``--clients`` or ``--seed``, and can
+also be set by ``-c``. The function of the command receives its context only, and reads the keys by :func:`typed` and
+:func:`parse`. The table is imported when a command runs, so that ``aoi --help`` does not load pydantic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 import typer
@@ -15,18 +16,8 @@ from typer.core import TyperCommand
 
 from aoi_fl.science.errors import ConfigError, did_you_mean
 
-_EMPTY = ("clients-file", "clock")  # run keys that are empty unless they are given
-Config = Annotated[
-    list[str] | None, typer.Option("-c", "--config", metavar="KEY=VALUE", help="A run key; may be repeated.")
-]
-
-# Run keys by the options that are short for them; an option without an entry is called as its key.
-SHORT = {
-    "num-clients": "clients",
-    "clients-per-round": "per-round",
-    "num-server-rounds": "rounds",
-    "train-timeout": "deadline",
-}
+if TYPE_CHECKING:
+    from aoi_fl.config.run import RunConfig
 
 
 def pairs(texts: Sequence[str]) -> dict[str, str]:
@@ -35,7 +26,7 @@ def pairs(texts: Sequence[str]) -> dict[str, str]:
     Raises
     ------
     ConfigError
-        One has another form, or two are of the same key.
+        A text has another form, or two texts set the same key.
     """
     found: dict[str, str] = {}
     for text in texts:
@@ -51,74 +42,130 @@ def pairs(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def merge(texts: Sequence[str], options: dict[str, str | None]) -> dict[str, str]:
-    """Return run keys and values from ``-c`` and from options, each by the run key it is short for.
+def keyed(
+    *keys: str, required: str | None = None, more: bool = False, **defaults: bool | int | float | str
+) -> type[TyperCommand]:
+    """Return a class of commands with an option for each of these run keys.
 
-    Raises
-    ------
-    ConfigError
-        A key is given both ways, or ``-c`` names an option in place of its key.
+    Parameters
+    ----------
+    keys : the run keys
+    required : a key that must be set
+    more : whether ``-c`` also sets run keys that have no option
+    defaults : defaults of this command that differ from the table, with ``_`` for ``-``
     """
-    found = pairs(texts)
-    for key, value in options.items():
-        short = SHORT.get(key, key)
-        if short != key and short in found:
-            said = found[short]
-            raise ConfigError(
-                f"-c {short}",
-                said,
-                "given under the name of its run key or as an option",
-                f"Write --{short} {said}, or -c {key}={said}.",
-            )
-        if value is None:
-            continue
-        if key in found:
-            raise _both_ways(key)
-        found[key] = value
-    return found
-
-
-def taking(*keys: str) -> type[TyperCommand]:
-    """Return a class of commands that take these run keys by ``-c``."""
-    options = {key: SHORT.get(key, key).replace("-", "_") for key in keys}
 
     class Command(TyperCommand):
+        def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+            texts = click.Option(
+                ["-c", "--config"], multiple=True, metavar="KEY=VALUE", help="Set a run key; can be repeated."
+            )
+            return [*_options(keys, required, defaults), texts, *super().get_params(ctx)]
+
         def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-            # What -c says stands in for the options' defaults, so it is converted and checked as they are.
-            said = pairs(_values_of_c(self, ctx, list(args)))
-            for key in said:
-                if key not in options:
-                    raise ConfigError(
-                        f"-c {key}",
-                        None,
-                        f"a run key that {ctx.info_name} takes: {', '.join(sorted(options))}",
-                        did_you_mean(key, options).strip() or "Choose one of these keys.",
-                    )
-            named = {key: value for key, value in said.items() if value or key not in _EMPTY}
-            ctx.default_map = {options[key]: value for key, value in named.items()}
             rest = super().parse_args(ctx, args)
-            for key in said:
-                if ctx.get_parameter_source(options[key]) is click.core.ParameterSource.COMMANDLINE:
-                    raise _both_ways(key)
+            said = pairs(ctx.params.pop("config"))
+            options = {key: ctx.params.pop(key.replace("-", "_")) for key in keys}
+            for key, value in options.items():
+                short = option(key)
+                if short != key and short in said:
+                    remedy = f"Write --{short} {said[short]}, or -c {key}={said[short]}."
+                    raise ConfigError(f"-c {short}", said[short], f"named {key} or given as an option", remedy)
+                if value is not None and key in said:
+                    allowed = f"given once, as -c {key}=… or as --{short}"
+                    raise ConfigError(key, value, allowed, "Leave one of them out.")
+                if value is not None:
+                    said[key] = value
+            unknown = () if more else said.keys() - options
+            for key in sorted(unknown):
+                remedy = did_you_mean(key, options).strip() or "Choose one of these keys."
+                allowed = f"a run key of this command: {', '.join(sorted(keys))}"
+                raise ConfigError(f"-c {key}", said[key], allowed, remedy)
+            if required and required not in said:
+                raise click.MissingParameter(ctx=ctx, param_hint=f"--{required}", param_type="option")
+            ctx.obj = (said, {name.replace("_", "-"): value for name, value in defaults.items()})
             return rest
 
     return Command
 
 
-def _values_of_c(command: click.Command, ctx: click.Context, args: list[str]) -> Sequence[str]:
-    values, _, _ = command.make_parser(ctx).parse_args(args)
-    return values.get("config") or ()
+def option(key: str) -> str:
+    """Return the name of a run key's option."""
+    from aoi_fl.config.fields import extra, snake
+    from aoi_fl.config.keys import RunKeys
+
+    return extra(RunKeys.model_fields[snake(key)], "short") or key
 
 
-def _both_ways(key: str) -> ConfigError:
-    option = SHORT.get(key, key)
-    return ConfigError(key, None, f"given once, as -c {key}=… or as --{option}", "Leave one of them out.")
+def _options(keys: Iterable[str], required: str | None, defaults: Mapping[str, Any]) -> list[click.Parameter]:
+    from aoi_fl.config.fields import snake
+    from aoi_fl.config.keys import RunKeys
+    from aoi_fl.config.policies import OWN, POLICIES
+
+    options: list[click.Parameter] = []
+    for key in keys:
+        field, name = RunKeys.model_fields[snake(key)], snake(key)
+        text = str(field.description).replace("`", "")
+        if key == "policy":
+            text += f": {', '.join((*POLICIES, OWN))}"
+        default = defaults.get(name, field.default)
+        if default != "" and key != required:
+            text += f"  [default: {str(default).lower() if isinstance(default, bool) else default}]"
+        kind: Any = field.annotation
+        kinds = {int: "N", float: "X", bool: "true|false"}
+        metavar = "|".join(get_args(kind)) if get_origin(kind) is Literal else kinds.get(kind, "TEXT")
+        options.append(
+            click.Option(
+                [f"--{option(key)}", name],
+                metavar=metavar,
+                help=text if text[0] in "αωδ" else text[0].upper() + text[1:],
+            )
+        )
+    return options
 
 
-def given(context: typer.Context, name: str) -> bool:
-    """Say whether an option was given on the command line, itself or by its key, and is not there by default."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name in ("COMMANDLINE", "DEFAULT_MAP")
+def typed(context: typer.Context) -> dict[str, str]:
+    """Return the run keys that the command line sets, as text."""
+    return dict(context.obj[0])
+
+
+def parse(context: typer.Context, **changes: Any) -> RunConfig:
+    """Return the configuration that the command line sets.
+
+    Parameters
+    ----------
+    context : of the command
+    changes : values in place of those of the command line, with ``_`` for ``-``
+
+    Raises
+    ------
+    ConfigError
+        A value is not possible, or a key that is set has no effect.
+    """
+    from aoi_fl.config.rules import check_effect
+    from aoi_fl.config.run import RunConfig
+
+    said, defaults = context.obj
+    config = RunConfig.parse(defaults | said | {name.replace("_", "-"): value for name, value in changes.items()})
+    check_effect(config, {key for key, value in said.items() if value != ""})
+    return config
+
+
+def refuse(context: typer.Context, names: Iterable[str], why: str, remedy: str = "Leave it out.") -> None:
+    """Refuse keys and options that were given and have no effect.
+
+    Raises
+    ------
+    ConfigError
+        One of them was given.
+    """
+    for name in names:
+        value = context.obj[0].get(name, "")
+        source = context.get_parameter_source(name.replace("-", "_"))
+        if value == "" and source is click.core.ParameterSource.COMMANDLINE:
+            value = context.params.get(name.replace("-", "_"), "")
+        if value != "":
+            raise ConfigError(name, value, f"left out: {why}", remedy)
 
 
 class Number(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic from Click 8.5 on

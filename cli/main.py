@@ -29,18 +29,10 @@ from aoi_fl.cli import (
     serve,
     simulate,
 )
-from aoi_fl.cli.keys import taking
+from aoi_fl.cli.keys import keyed
+from aoi_fl.config.former import show_former_names
 from aoi_fl.science.errors import AoiError, install
 
-# The run keys that have a meaning before, or without, learning.
-DECIDED = (
-    "policy", "num-clients", "clients-per-round", "max-age", "exponent", "rates", "sizes", "clients-file", "phases",
-    "jitter", "seed",
-)  # fmt: skip
-PLAYED = (
-    "num-server-rounds", "candidates", "weights", "absence", "clock", "train-timeout", "budget", "total-budget",
-    "strict-budget", "stop-at-first", "ageing", "over-selection", "until",
-)  # fmt: skip
 # What the base installation lacks, by import name, and the extra that brings it.
 EXTRAS = {"torch": "train", "jinja2": "sim", "prometheus_client": "sim", "psutil": "sim"}
 
@@ -71,17 +63,17 @@ def _root(
     pass
 
 
-app.command("policy", cls=taking(*DECIDED, "num-server-rounds"))(policy.policy)
-app.command("privacy", cls=taking(*DECIDED, "num-server-rounds"))(privacy.privacy)
-app.command("simulate", cls=taking(*DECIDED, *PLAYED))(simulate.simulate)
-app.command("run")(run.run)
+app.command("policy", cls=keyed(*policy.KEYS, num_server_rounds=100))(policy.policy)
+app.command("privacy", cls=keyed(*policy.KEYS, num_server_rounds=100))(privacy.privacy)
+app.command("simulate", cls=keyed(*simulate.KEYS, required="policy", num_server_rounds=1000))(simulate.simulate)
+app.command("run", cls=keyed(*run.KEYS, more=True))(run.run)
 app.command("resume")(resume.resume)
 app.command("report")(report.report)
 app.command("export")(runs.export)
 app.add_typer(runs.app, name="runs")
-app.command("reproduce", cls=taking("model", "num-server-rounds", "data-dir"))(reproduce.reproduce)
-app.command("compare")(compare.compare)
-app.command("arena")(arena.arena)
+app.command("reproduce", cls=keyed("model", "num-server-rounds", "data-dir"))(reproduce.reproduce)
+app.command("compare", cls=keyed("num-clients", "clients-per-round", "num-server-rounds", more=True))(compare.compare)
+app.command("arena", cls=keyed(*arena.KEYS, more=True, clock="generated"))(arena.arena)
 app.command("clients")(clients.clients)
 app.command("serve")(serve.serve)
 app.command("init")(init.init)
@@ -92,6 +84,7 @@ app.add_typer(device.app, name="device")
 
 def main() -> None:
     """Run the command; a user's mistake ends with one paragraph on stderr and status 2, as typer's own errors do."""
+    show_former_names(lambda text: print(f"aoi: {text}", file=sys.stderr))
     try:
         app()
     except AoiError as error:

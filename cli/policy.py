@@ -3,125 +3,89 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from aoi_fl.cli.keys import Config, Number
-from aoi_fl.cli.options import (
-    Clients,
-    Exponent,
-    Jitter,
-    Json,
-    MaxAge,
-    PerRound,
-    Phases,
-    Rates,
-    Seed,
-    Sizes,
-    pick,
-    rates_by,
-    reject,
-    reject_max_age,
-)
+from aoi_fl.cli.keys import Number, parse, refuse, typed
+from aoi_fl.cli.options import Json, rates_by
 from aoi_fl.cli.output import bar, print_facts, print_json, print_table
+from aoi_fl.config.policies import OWN, ROWS, is_policy, row_of
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.names import PhaseRule
-from aoi_fl.strategies.registry import REGISTRY
 
 if TYPE_CHECKING:
+    from aoi_fl.config.run import RunConfig
     from aoi_fl.science.markov import MarkovPolicy
     from aoi_fl.science.markov_rates import RatedMarkovPolicy
     from aoi_fl.science.systematic import SystematicPolicy
 
-# Those of the run key by which clients decide, and one that is only for comparison.
-POLICIES = ("markov-optimal", "markov-increasing", "markov-uniform", "systematic")
+UNIFORM = "markov-uniform"  # a Markov policy for comparison: each age has the same probability
+POLICIES = ("markov-optimal", "markov-increasing", UNIFORM, "systematic")
+KEYS = (
+    "policy", "num-clients", "clients-per-round", "max-age", "exponent", "rates", "sizes", "clients-file", "phases",
+    "jitter", "num-server-rounds", "seed",
+)  # fmt: skip
 _MOST_ROWS = 40  # of a law in the terminal
 _MOST_MIXED = 300  # ages up to which the chain's eigenvalues are looked for, at O(m³)
 
 
 def policy(
     context: typer.Context,
-    policy: Annotated[str, typer.Option(help=f"One of {', '.join(POLICIES)}.")] = "markov-optimal",
-    clients: Clients = 100,
-    per_round: PerRound = 15,
-    max_age: MaxAge = 10,
-    exponent: Exponent = 1.0,
     dropout: Annotated[
         float | None,
-        typer.Option(
-            click_type=Number(0.0, 1.0),
-            help="Probability that a willing client is out of reach, for markov-optimal.",
-        ),
+        typer.Option(click_type=Number(0.0, 1.0), help="Probability that a willing client is lost, of markov-optimal."),
     ] = None,
-    rates: Rates = "equal",
-    sizes: Sizes = "equal",
-    clients_file: Annotated[Path | None, typer.Option(help="CSV file with a column rate, for --rates given.")] = None,
-    phases: Phases = "spread",
-    jitter: Jitter = 0.0,
-    rounds: Annotated[
-        int, typer.Option(click_type=Number(1, 1_000_000), help="Rounds T in which participations are bounded.")
-    ] = 100,
-    seed: Seed = 1,
-    config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Show a policy that clients decide by, and its load.
+    """Show a policy by which clients decide, and its load.
 
-    Who takes part when, the law of X (rounds between two times), and its moments.
-    A Markov policy is a table of probabilities, one for each age; a systematic one a rate and a phase for each client.
+    When a client takes part, the law of X (rounds between two participations), and its moments. A Markov policy is a
+    table with a probability for each age. A systematic policy is a rate and a phase for each client.
+
+    The policy markov-uniform is for comparison.
     """
-    if policy in REGISTRY and policy not in POLICIES:
-        raise ConfigError(
-            "policy",
-            policy,
-            tuple(POLICIES),
-            f"Choose a policy under which clients decide, or use aoi simulate --policy {policy}.",
-        )
-    pick("policy", policy, dict.fromkeys(POLICIES, dict))
-    about = f"policy {policy!r}"
-    if policy != "markov-increasing":
-        reject(context, ["exponent"], about, "leave it out, or give --policy markov-increasing")
-    if policy != "markov-optimal":
-        reject(context, ["dropout"], about, "leave it out, or give --policy markov-optimal")
-    if policy in ("markov-increasing", "markov-uniform"):
-        reject(context, ["rates"], about, "leave it out, or give --policy markov-optimal")
-    if rates != "size":
-        reject(context, ["sizes"], f"rates {rates!r}", "leave it out, or give --rates size")
-    if rates in ("equal", "size"):
-        reject(context, ["clients_file"], f"rates {rates!r}", "leave it out, or give --rates given")
-    title = f"{clients} clients, {per_round} a round"
-    if policy == "systematic":
-        reject(context, ["max_age"], about, "leave it out, or give a Markov policy")
-        from aoi_fl.science.systematic import SystematicPolicy
+    config = _configured(context)
+    name = UNIFORM if typed(context).get("policy") == UNIFORM else config.policy
+    n, k, rounds = config.num_clients, config.clients_per_round, config.num_server_rounds
+    if name != "markov-optimal":
+        refuse(context, ["dropout"], f"policy {name} does not use it", "Leave it out, or choose markov-optimal.")
+    if config.rates != "size":
+        refuse(context, ["sizes"], f"rates={config.rates} does not use it", "Leave it out, or give --rates size.")
+    title, keys = f"{n} clients, {k} a round", config.flat()
+    if name == UNIFORM:
+        from aoi_fl.science.markov import MarkovPolicy
 
-        own, capped = rates_by(rates, sizes, clients_file, clients, per_round, seed)
-        chosen = SystematicPolicy.rated(own, cast(PhaseRule, phases), jitter, seed)
-        heading = f"Systematic participation: {title}, {phases} phases, jitter {jitter:g}"
-        if rates == "equal":
-            exactly = per_round if phases == "spread" and not jitter else None
-            _show_stride(chosen, heading, exactly, rounds, as_json)
-        else:
-            _show_rated(chosen, heading, capped, rounds, as_json)
-        return
-    reject(context, ["phases", "jitter"], about, "leave it out, or give --policy systematic")
-    if rates != "equal":
-        reject_max_age(context, rates)
-        from aoi_fl.science.markov_rates import RatedMarkovPolicy, largest_rate
+        uniform = MarkovPolicy.uniform(n, k, config.max_age)
+        _show_markov(uniform, f"{name}: {title}, maximum age {config.max_age}", rounds, as_json)
+    elif config.rates == "equal" and name != "systematic":
+        chosen = row_of(name).build(keys, dropout=dropout or 0.0)
+        _show_markov(chosen, f"{name}: {title}, maximum age {config.max_age}", rounds, as_json)
+    elif config.rates == "equal":
+        heading = f"Systematic participation: {title}, {config.phases} phases, jitter {config.jitter:g}"
+        exactly = k if config.phases == "spread" and not config.jitter else None
+        _show_stride(row_of(name).build(keys), heading, exactly, rounds, as_json)
+    else:
+        from aoi_fl.science.markov_rates import largest_rate
 
-        own, capped = rates_by(rates, sizes, clients_file, clients, per_round, seed, largest_rate(dropout or 0.0))
-        rated = RatedMarkovPolicy(own, dropout=dropout or 0.0)
-        _show_rated(rated, f"Markov policy, optimal for each rate: {title}", capped, rounds, as_json)
-        return
-    from aoi_fl.science.markov import MarkovPolicy
+        own, capped = rates_by(config, 1.0 if name == "systematic" else largest_rate(dropout or 0.0))
+        heading = f"Markov policy, optimal for each rate: {title}"
+        if name == "systematic":
+            heading = f"Systematic participation: {title}, {config.phases} phases, jitter {config.jitter:g}"
+        _show_rated(row_of(name).build(keys, own, dropout=dropout or 0.0), heading, capped, rounds, as_json)
 
-    makers = {
-        "markov-optimal": lambda: MarkovPolicy.optimal(clients, per_round, max_age, dropout or 0.0),
-        "markov-increasing": lambda: MarkovPolicy.increasing(clients, per_round, max_age, exponent),
-        "markov-uniform": lambda: MarkovPolicy.uniform(clients, per_round, max_age),
-    }
-    _show_markov(pick("policy", policy, makers), f"{policy}: {title}, maximum age {max_age}", rounds, as_json)
+
+def _configured(context: typer.Context) -> RunConfig:
+    """Return the configuration; the policy for comparison uses the keys of markov-increasing."""
+    name = typed(context).get("policy", "markov-optimal")
+    if name == UNIFORM:
+        refuse(context, ["exponent"], f"policy {name} does not use it")
+        return parse(context, policy="markov-increasing")
+    if name not in POLICIES and is_policy(name):
+        remedy = f"Choose a policy under which clients decide, or use aoi simulate --policy {name}."
+        raise ConfigError("policy", name, POLICIES, remedy)
+    if name not in (*ROWS, OWN):
+        raise ConfigError("policy", name, POLICIES, "Choose one of these.")
+    return parse(context)
 
 
 def _participation(chosen: MarkovPolicy | RatedMarkovPolicy | SystematicPolicy, rounds: int) -> dict[str, int]:

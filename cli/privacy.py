@@ -5,34 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from aoi_fl.cli.keys import Config, Number
-from aoi_fl.cli.misplaced import RATED
-from aoi_fl.cli.options import (
-    Clients,
-    Exponent,
-    Jitter,
-    Json,
-    MaxAge,
-    PerRound,
-    Phases,
-    Rates,
-    Seed,
-    Sizes,
-    pick,
-    rates_by,
-    reject,
-)
+from aoi_fl.cli.keys import Number, parse, refuse, typed
+from aoi_fl.cli.options import Json, rates_by
 from aoi_fl.cli.output import print_facts, print_json, print_table
+from aoi_fl.cli.simulate import RATED, build
+from aoi_fl.config import policies as table
 from aoi_fl.config.policies import BUDGETED, POLICIES
 from aoi_fl.science.errors import ConfigError, install
-from aoi_fl.science.names import PhaseRule
 
 if TYPE_CHECKING:
+    from aoi_fl.config.run import RunConfig
     from aoi_fl.science.privacy.account import Account
     from aoi_fl.science.privacy.bounds import ParticipationBounds
     from aoi_fl.science.selection import Selector
@@ -43,10 +29,6 @@ _ROUGH = 600  # samples of a Monte Carlo that only has to come near
 
 def privacy(
     context: typer.Context,
-    policy: Annotated[str, typer.Option(help=f"One of {', '.join(POLICIES)}; or all, for a table.")] = "markov-optimal",
-    clients: Clients = 100,
-    per_round: PerRound = 15,
-    rounds: Annotated[int, typer.Option(click_type=Number(1, 100_000), help="Rounds T of the run.")] = 100,
     delta: Annotated[float, typer.Option(click_type=Number(1e-300, 1 - 1e-9), help="δ, below 1/n.")] = 1e-5,
     bands: Annotated[
         int | None,
@@ -62,15 +44,6 @@ def privacy(
     no_amplification: Annotated[
         bool, typer.Option("--no-amplification", help="Count on no secret of who takes part when.")
     ] = False,
-    max_age: MaxAge = 10,
-    exponent: Exponent = 1.0,
-    rates: Rates = "equal",
-    sizes: Sizes = "equal",
-    clients_file: Annotated[Path | None, typer.Option(help="CSV file with a column rate, for --rates given.")] = None,
-    phases: Phases = "spread",
-    jitter: Jitter = 0.0,
-    seed: Seed = 1,
-    config: Config = None,
     as_json: Json = False,
 ) -> None:
     """Show the epsilon of a private run, and its noise.
@@ -81,13 +54,13 @@ def privacy(
         raise ConfigError(
             "--epsilon", epsilon, "given without --noise-multiplier, or left out with it", "Give one of the two."
         )
-    if policy != "all":
-        pick("policy", policy, dict.fromkeys(POLICIES, dict))
-        _reject(context, policy, rates)
+    policy = typed(context).get("policy", "markov-optimal")
     names = POLICIES if policy == "all" else (policy,)
     shown = []
     for name in names:
-        player = _player(name, clients, per_round, max_age, exponent, rates, sizes, clients_file, phases, jitter, seed)
+        config = _configured(context, name, alone=policy != "all")
+        clients, per_round, rounds = config.num_clients, config.clients_per_round, config.num_server_rounds
+        player = _player(config)
         found = _bounds(player, clients, rounds)
         wanted = found.min_separation if bands is None else bands
         kept = min(wanted, rounds, found.min_separation if policy == "all" else wanted)
@@ -135,43 +108,26 @@ _NAMES = {
 }
 
 
-def _reject(context: typer.Context, policy: str, rates: str) -> None:
-    """Refuse options that mean nothing to a policy."""
-    about, remedy = f"policy {policy!r}", "leave it out"
-    if policy not in ("markov-optimal", "markov-increasing") or (policy == "markov-optimal" and rates != "equal"):
-        reject(context, ["max_age"], about if rates == "equal" else f"rates {rates!r}", remedy)
-    if policy != "markov-increasing":
-        reject(context, ["exponent"], about, remedy)
-    if policy != "systematic":
-        reject(context, ["phases", "jitter"], about, remedy)
-    if policy not in RATED:
-        reject(context, ["rates", "clients_file"], about, remedy)
-    if rates != "size":
-        reject(context, ["sizes"], f"rates {rates!r}", remedy)
+def _configured(context: typer.Context, name: str, *, alone: bool) -> RunConfig:
+    """Return the configuration of a policy; where all are shown, it has the keys that it uses."""
+    from aoi_fl.config.run import RunConfig
+
+    if alone:
+        config = parse(context)
+        if config.rates != "size":
+            refuse(context, ["sizes"], f"rates={config.rates} does not use it", "Leave it out, or give --rates size.")
+        return config
+    unused = table.KEYS - table.row_of(name).keys
+    keys = {key: value for key, value in typed(context).items() if key not in unused | {"policy", "sizes"}}
+    return RunConfig.parse({"num-server-rounds": 100} | keys | {"policy": name})
 
 
-def _player(
-    name: str,
-    clients: int,
-    per_round: int,
-    max_age: int,
-    exponent: float,
-    rates: str,
-    sizes: str,
-    clients_file: Path | None,
-    phases: str,
-    jitter: float,
-    seed: int,
-) -> Decentralised | Selector | None:
+def _player(config: RunConfig) -> Decentralised | Selector | None:
     """Return what decides who takes part; None where payments do, which guarantee nothing."""
-    from aoi_fl.cli.players import make_player, make_rated
-
-    if name in BUDGETED:
+    if config.policy in BUDGETED:
         return None
-    if name == "systematic" or (name in RATED and rates != "equal"):
-        own, _ = rates_by(rates, sizes, clients_file, clients, per_round, seed)
-        return make_rated(name, own, False, cast(PhaseRule, phases), jitter, seed)
-    return make_player(name, clients, per_round, max_age, exponent, 0, None, seed)
+    player: Decentralised | Selector = build(config, rates_by(config)[0] if config.policy in RATED else None)
+    return player
 
 
 def _bounds(player: Decentralised | Selector | None, clients: int, rounds: int) -> ParticipationBounds:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from aoi_fl.cli.keys import Config
+from aoi_fl.cli.keys import parse, typed
 from aoi_fl.cli.log import Quiet
 from aoi_fl.cli.output import print_table
 from aoi_fl.science.errors import ConfigError, install
@@ -22,23 +22,20 @@ _KEYS = {"model": ("model",), "rounds": ("rounds", "num-server-rounds")}  # of s
 
 
 def reproduce(
+    context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="EXPERIMENT", hidden=True)],
     seeds: Annotated[int | None, typer.Option(min=1, max=1000, help="Paired seeds (instances, for wics-ages).")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few seeds and rounds, to see that it works.")] = False,
     out: Annotated[
         Path | None, typer.Option(help=f"Folder of the results: docs/results; with --quick {QUICK_OUT}.")
     ] = None,
-    data_dir: Annotated[Path, typer.Option(help="Where the data sets lie.")] = Path("data"),
     work: Annotated[Path, typer.Option(help="Where the runs are kept.")] = Path("runs/reproduce"),
-    model: Annotated[str | None, typer.Option(help="Of the learning experiments: lr, svm, 2nn or cnn.")] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, max=10_000, help="Of the learning experiments.")] = None,
-    config: Config = None,
     workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes to play in, one thread each.")] = 1,
     quiet: Quiet = False,
 ) -> None:
     """Reproduce a figure or table of the papers.
 
-    The same command goes on with what was interrupted.
+    The same command continues what was interrupted. Model and rounds are those of the learning experiments.
 
     EXPERIMENT is a name from `aoi reproduce list`, wics for all of Xu et al., all, list for the names, or summary for
     the table of claims.
@@ -65,7 +62,9 @@ def reproduce(
         return
     groups = {"all": tuple(experiments()), "wics": WICS_PAGE}
     chosen = [find(member) for member in groups.get(name, (name,))]
-    options = Options(seeds, rounds, model, quick, data_dir, work, quiet=quiet)
+    config, given = parse(context), typed(context)
+    rounds = config.num_server_rounds if "num-server-rounds" in given else None
+    options = Options(seeds, rounds, given.get("model"), quick, Path(config.data_dir), work, quiet=quiet)
     if name not in groups:
         reject_unused(chosen[0], options)
     for experiment in chosen:

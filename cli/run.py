@@ -1,7 +1,6 @@
 """``aoi run``: play a federation on this machine."""
 
 import logging
-import re
 import shlex
 import sys
 from contextlib import nullcontext
@@ -13,7 +12,7 @@ import typer
 
 from aoi_fl.cli import log
 from aoi_fl.cli.interrupt import resumable
-from aoi_fl.cli.keys import Config, merge
+from aoi_fl.cli.keys import parse, typed
 from aoi_fl.cli.output import print_json, print_table
 from aoi_fl.cli.wait import waiting
 from aoi_fl.science.errors import ConfigError
@@ -26,29 +25,17 @@ class Engine(StrEnum):
     ray = "ray"
 
 
-_UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+KEYS = (
+    "policy", "num-clients", "clients-per-round", "num-server-rounds", "dataset", "model", "seed", "run-name", "clock",
+    "until",
+)  # fmt: skip
 _MOST_ROUNDS = 1_000_000  # where simulated time ends the run
-_MOST_SECONDS = 1e9
 
 Workers = typer.Option(min=1, max=1024, help="Processes in which clients train; with --engine local.")
 
 
 def run(
-    config: Config = None,
-    policy: Annotated[str | None, typer.Option(help="Who takes part: -c policy.")] = None,
-    clients: Annotated[str | None, typer.Option(metavar="N", help="-c num-clients.")] = None,
-    per_round: Annotated[str | None, typer.Option(metavar="K", help="-c clients-per-round.")] = None,
-    rounds: Annotated[str | None, typer.Option(metavar="R", help="-c num-server-rounds.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="What is learnt: -c dataset.")] = None,
-    model: Annotated[str | None, typer.Option(help="-c model.")] = None,
-    seed: Annotated[str | None, typer.Option(metavar="S", help="-c seed.")] = None,
-    run_name: Annotated[str | None, typer.Option(metavar="NAME", help="-c run-name.")] = None,
-    clock: Annotated[
-        str | None, typer.Option(metavar="TRACE", help="Simulate time: always, bernoulli:P, generated or a file.")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Of simulated time: 6h, 90min, 3d or seconds. -c until.")
-    ] = None,
+    context: typer.Context,
     engine: Annotated[
         Engine, typer.Option(help="local: in this process; ray: Flower's own simulation, in processes of its own.")
     ] = Engine.local,
@@ -57,45 +44,24 @@ def run(
     quiet: log.Quiet = False,
     verbose: log.Verbose = False,
 ) -> None:
-    """Play a federation whose clients are simulated.
+    """Run a federation whose clients are simulated.
 
     Strategy and ClientApp are those of a deployment.
 
     The same run in a deployment: flwr run . NAME --run-config 'KEY=VALUE …', or AOI_KEY=VALUE docker compose up.
     """
-    from aoi_fl.config.policies import BUDGETED, KEYS
-    from aoi_fl.learning.data import named_clients
-    from aoi_fl.server.config import RunConfig
-    from aoi_fl.server.rules import of_others
-    from aoi_fl.strategies.registry import REGISTRY
+    from aoi_fl.config.policies import BUDGETED
+    from aoi_fl.config.run import RunConfig
 
-    short = {
-        "policy": policy,
-        "num-clients": clients,
-        "clients-per-round": per_round,
-        "num-server-rounds": rounds,
-        "dataset": dataset,
-        "model": model,
-        "seed": seed,
-        "run-name": run_name,
-        "clock": clock,
-        "until": None if until is None else str(seconds(until)),
-    }
-    asked = merge(config or [], short)
-    if until is not None:
-        asked.setdefault("num-server-rounds", str(_MOST_ROUNDS))
-    chosen = RunConfig.parse(asked | named_clients(asked))
-    usual = RunConfig.model_fields["clients_per_round"].default
-    if chosen.policy in BUDGETED and chosen.clients_per_round != usual:  # a cluster sets it, whatever the policy
-        raise ConfigError(
-            "clients-per-round",
-            chosen.clients_per_round,
-            f"left out: policy {chosen.policy} selects as many clients as its budget pays",
-            "Leave it out, or change budget.",
-        )
-    if not chosen.resume:  # what is typed has a meaning, also where it is the default
-        for key in sorted(asked.keys() & KEYS - REGISTRY[chosen.policy].keys):
-            raise of_others(chosen, key)
+    given = typed(context)
+    more: dict[str, Any] = {}
+    if given.get("client"):
+        from aoi_fl.learning.data import named_clients  # and NumPy, which other data need not load
+
+        more = {key.replace("-", "_"): value for key, value in named_clients(given).items()}
+    if given.get("until"):
+        more["num_server_rounds"] = given.get("num-server-rounds", _MOST_ROUNDS)
+    chosen = parse(context, **more)
     log.configure(quiet, verbose)
     from aoi_fl.server.folder import run_folder
     from aoi_fl.server.sources import settled
@@ -110,26 +76,6 @@ def run(
         with resumable(folder):
             play(engine, values, workers)
     conclude(folder, as_json)
-
-
-def seconds(text: str) -> float:
-    """Return the seconds of a time such as 6h, 90min, 3d, 45s or 45.
-
-    >>> seconds("1.5h"), seconds("45")
-    (5400.0, 45.0)
-    """
-    found = re.fullmatch(r"([0-9.]+) ?([a-z]*)", text.strip().lower())
-    try:
-        if found is None or not 0 < (told := float(found[1]) * _UNITS[found[2]]) <= _MOST_SECONDS:
-            raise ValueError
-        return told
-    except (ValueError, KeyError):
-        raise ConfigError(
-            "until",
-            f"{text:.40}",
-            f"above 0 and at most {_MOST_SECONDS:g} s, in seconds or with a unit of {', '.join(filter(None, _UNITS))}",
-            "Write for instance 6h.",
-        ) from None
 
 
 def play(engine: Engine, values: dict[str, Any], workers: int) -> None:

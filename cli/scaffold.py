@@ -89,7 +89,7 @@ def _shared(policy: str) -> dict[str, str]:
     """Return what the templates say of a policy by which a share of the clients takes part."""
     row = REGISTRY[policy]
     call = re.sub(r"[._]by_keys$", "", row.maker.partition(":")[2])
-    arguments = [*(["clients"] if "wire" in row.keys else []), "per_round", *_MORE.get(policy, [])]
+    arguments = [*(["clients"] if "coordination" in row.keys else []), "per_round", *_MORE.get(policy, [])]
     if "candidates" in row.keys:
         arguments.append("2 * per_round")
     return {

@@ -1,225 +1,292 @@
-"""``aoi simulate``: what a policy does when it is played without learning."""
+"""``aoi simulate``: what a policy does when it runs without learning."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from aoi_fl.cli.keys import Config, Number, given
+from aoi_fl.cli.keys import Number, parse, refuse, typed
 from aoi_fl.cli.load import show_freshness, show_load
-from aoi_fl.cli.misplaced import RATED, reject_misplaced
-from aoi_fl.cli.options import (
-    Clients,
-    Exponent,
-    Jitter,
-    Json,
-    MaxAge,
-    PerRound,
-    Phases,
-    Rates,
-    Seed,
-    Sizes,
-    check_memory,
-    rates_by,
-    reject,
-)
+from aoi_fl.cli.options import Json, check_memory, rates_by
 from aoi_fl.cli.output import print_facts, print_json, print_table
-from aoi_fl.cli.players import budgeted_clients, make_player, make_rated, required_budget
-from aoi_fl.cli.run import seconds
 from aoi_fl.cli.simulated_time import cost_of, make_clock
 from aoi_fl.cli.wait import waiting
-from aoi_fl.config.policies import BUDGETED, POLICIES
-from aoi_fl.science.names import Ageing, PhaseRule, Start, Weighting
+from aoi_fl.config.policies import BUDGETED, row_of, users_of
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.names import Start, Weighting, is_own
 
 if TYPE_CHECKING:
-    from aoi_fl.science.selection import Selector
-    from aoi_fl.science.simulate import Decentralised
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from aoi_fl.config.run import RunConfig
+    from aoi_fl.protocol.clients import ClientTable
+    from aoi_fl.science.clock import RoundClock
+    from aoi_fl.science.history import History
+    from aoi_fl.science.selection import Population
+
+KEYS = (
+    "policy", "num-clients", "clients-per-round", "num-server-rounds", "seed", "max-age", "exponent", "rates", "sizes",
+    "clients-file", "phases", "jitter", "candidates", "weights", "absence", "budget", "total-budget", "ageing", "clock",
+    "train-timeout", "over-selection", "until",
+)  # fmt: skip
+RATED = ("markov-optimal", "systematic")  # whose clients can have rates of their own
+_DEADLINE = 2.0  # seconds, for fedcs without a clock, where the median client takes 1
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What is simulated.
+
+    Attributes
+    ----------
+    policy : decides which clients take part
+    population : n clients
+    rates : (n,) of clients that decide themselves
+    table : the clients' payments under a budget
+    per_round : clients per round, on average under a budget
+    title : of the output
+    """
+
+    policy: Any
+    population: Population
+    rates: NDArray[np.float64] | None
+    table: ClientTable | None
+    per_round: float
+    title: str
 
 
 def simulate(
     context: typer.Context,
-    policy: Annotated[str, typer.Option(help=f"One of {', '.join(POLICIES)}.")],
-    clients: Clients = 100,
-    per_round: PerRound = 15,
-    max_age: MaxAge = 10,
-    rounds: Annotated[int, typer.Option(click_type=Number(1, 1_000_000), help="Rounds to play.")] = 1000,
-    candidates: Annotated[
-        int, typer.Option(click_type=Number(0, 1_000_000), help="Clients that pow-d, rpow-d and fedcs draw; 0: 2k.")
-    ] = 0,
-    exponent: Exponent = 1.0,
-    seed: Seed = 1,
-    sizes: Sizes = "equal",
-    rates: Rates = "equal",
-    phases: Phases = "spread",
-    jitter: Jitter = 0.0,
-    weights: Annotated[
-        str, typer.Option(help="Aggregation weights: equal, size or unbiased; auto: the policy's own.")
-    ] = "auto",
     there: Annotated[
         float,
-        typer.Option(click_type=Number(0.001, 1.0), help="Share of the rounds that a client is there, by a coin."),
+        typer.Option(click_type=Number(0.001, 1.0), help="Probability that a client is available in a round."),
     ] = 1.0,
-    absence: Annotated[
-        str, typer.Option(help="Rates of clients that are not always there: ignored, or learned and made up for.")
-    ] = "ignored",
     start: Annotated[str, typer.Option(help="First ages of Markov clients: stationary or zero.")] = "stationary",
-    budget: Annotated[
-        float | None, typer.Option(click_type=Number(1e-9, 1e12), help="What a budgeted policy may spend in a round.")
-    ] = None,
-    total_budget: Annotated[
-        float, typer.Option(click_type=Number(0, 1e18), help="What all rounds together may spend; 0: no bound.")
-    ] = 0.0,
-    clients_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="CSV file: of budgeted policies with name,size,payment,sensitivity,age (else clients are drawn by "
-            "--seed); with --rates given with rate."
-        ),
-    ] = None,
     strict_budget: Annotated[bool, typer.Option("--strict-budget", help="Spend less than the budget only.")] = False,
     stop_at_first: Annotated[
-        bool, typer.Option("--stop-at-first", help="Stop at the first client too dear, instead of skipping it.")
+        bool, typer.Option("--stop-at-first", help="Stop at the first client that the budget cannot pay.")
     ] = False,
-    ageing: Annotated[
-        str, typer.Option(help="What an age costs, for wics: linear (the paper's), quadratic or root.")
-    ] = "linear",
-    clock: Annotated[
-        str | None, typer.Option(metavar="TRACE", help="Simulate time: always, bernoulli:P, generated or a file.")
-    ] = None,
-    deadline: Annotated[
-        float, typer.Option(click_type=Number(1e-9, 1_000_000.0), help="Seconds of a round, at most; with --clock.")
-    ] = 600.0,
-    over_selection: Annotated[
-        float,
-        typer.Option(
-            click_type=Number(1.0, 100.0), help="By which factor more are chosen than a round waits for; with --clock."
-        ),
-    ] = 1.0,
-    until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Of simulated time: 6h, 90min, 3d or seconds; with --clock.")
-    ] = None,
     model_bytes: Annotated[
         float,
-        typer.Option(
-            click_type=Number(0, 1e12),
-            help="Loaded before a training, and as many after; with a --clock that has bandwidths.",
-        ),
+        typer.Option(click_type=Number(0, 1e12), help="Size of the model, for a --clock that has bandwidths."),
     ] = 0.0,
-    trace: Annotated[bool, typer.Option("--trace", help="Also show who took part in each round.")] = False,
-    config: Config = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Also show the clients of each round.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Play a policy without learning, for the load on the clients."""
+    """Simulate a policy without learning, for the load on the clients."""
     import numpy as np
 
     from aoi_fl.science import draws
     from aoi_fl.science import simulate as simulation
-    from aoi_fl.science.absence import achievable
-    from aoi_fl.science.load import data_a_participation, measure
-    from aoi_fl.science.selection import Population
-    from aoi_fl.science.sizes import make_sizes
-    from aoi_fl.science.total_budget import BoundedSelector
-    from aoi_fl.server.over_selection import check_over_selection, over_selected
 
-    reject_misplaced(context, policy, absence)
-    end = seconds(until) if until else math.inf
-    if until and not given(context, "rounds"):
-        rounds = min(math.ceil(end), 1_000_000)  # none takes less than a second
-    if over_selection > 1:
-        check_over_selection(over_selection, per_round, clients, weights)
-    wanted, per_round = per_round, over_selected(per_round, over_selection)
-    table = None
-    player: Decentralised | Selector
-    if policy in BUDGETED:
-        from aoi_fl.science.budget import BudgetedSelector
-        from aoi_fl.science.staleness import measure_freshness
-
-        budget, total = required_budget(policy, budget), total_budget or np.inf
-        table = budgeted_clients(clients_file, clients, budget, seed, strict_budget, total)
-        a_round = min(len(table.names), budget / float(np.mean(table.payments)))
-        check_memory(len(table.names), 0 if until else rounds * a_round, clock)
-        chooser = BudgetedSelector(budget, BUDGETED[policy], seed, strict_budget, stop_at_first, cast(Ageing, ageing))
-        player = BoundedSelector(chooser, total)
-        everyone = np.ones(len(table.names), dtype=np.bool_)
-        population = Population(table.ages, table.sizes, everyone, table.payments, table.sensitivities)
-        title = f"{policy}: {len(table.names)} clients, budget {budget:g}, {{}} rounds, seed {seed}"
+    config = parse(context, num_server_rounds=_rounds(context))
+    _check_options(context, config)
+    if config.policy in BUDGETED:
+        setting = _paid(config, strict=strict_budget, stop_at_first=stop_at_first)
     else:
-        a_round = per_round
-        check_memory(clients, 0 if until else rounds * a_round, clock)
-        own, capped = rates_by(rates, sizes, clients_file, clients, per_round, seed)
-        if absence == "learned" or policy == "systematic" or rates != "equal":
-            player = make_rated(policy, own, absence == "learned", cast(PhaseRule, phases), jitter, seed)
-        else:
-            limit = deadline if clock else None
-            player = make_player(policy, clients, per_round, max_age, exponent, candidates, limit, seed)
-        population = Population(
-            ages=np.zeros(clients, dtype=np.int64),
-            sizes=make_sizes(sizes, clients, seed),
-            available=np.ones(clients, dtype=np.bool_),
-        )
-        title = f"{policy}: {clients} clients, {wanted} a round, {{}} rounds, seed {seed}"
-        title += f"; {per_round} are chosen" if per_round > wanted else ""
-        title += f"; {capped} clients have a rate capped at 1" if capped else ""
-    if clock is None:
-        of_time = ["deadline", "over_selection", "until", "model_bytes"]
-        reject(context, of_time, "time that is not simulated", "leave it out, or give --clock")
-    else:
-        reject(context, ["over_selection"] if policy in BUDGETED else [], f"policy {policy}", "leave it out")
-        reject(context, ["there"], f"clock {clock}, which says who is there", "leave one of them out")
-    with waiting(f"Playing {rounds} rounds"):
-        ticking = None
-        if clock is not None:
-            how: dict[str, Any] = {"deadline": deadline, "until": end, "model": model_bytes}
-            how["enough"] = wanted if over_selection > 1 else None
-            ticking = make_clock(clock, population, None if table else (wanted, over_selection), seed, **how)
-            if until:  # in a round that lasts no longer than a question nobody takes part
-                quickest = max(1.0, min(float(ticking.seconds.min()), deadline))
-                check_memory(len(population.ages), min(rounds, end / quickest) * a_round, clock)
+        setting = _chosen(config)
+    n, rounds, ticking = len(setting.population.ages), config.num_server_rounds, None
+    with waiting(f"Simulating {rounds} rounds"):
+        if config.clock:
+            ticking = _clock(config, setting, model_bytes)
+        row = row_of(config.policy)
         history = simulation.simulate(
-            player,
-            population,
+            setting.policy,
+            setting.population,
             rounds,
-            seed,
+            config.seed,
             cast(Start, start),
-            None if weights == "auto" else cast(Weighting, weights),
-            None if there == 1 else lambda t: draws.uniforms(seed, t, "there", len(population.ages)) < there,
+            None if config.weights in ("auto", row.weight) else cast(Weighting, config.weights),
+            None if there == 1 else lambda t: draws.uniforms(config.seed, t, "there", n) < there,
             clock=ticking,
         )
-        metrics, never = measure(history), int((history.counts == 0).sum())
-        work = data_a_participation(history, population.sizes)
-    beyond = None
-    if policy in RATED and (there < 1 or ticking is not None):
-        share = np.full(clients, there) if ticking is None else ticking.there / history.rounds
-        beyond = float((own - achievable(own, share)).sum())
-    freshness = None
-    if table and isinstance(player, BoundedSelector):
-        costs, paid = cast(Ageing, ageing), player.account
-        freshness = measure_freshness(
-            history, table.payments, table.sensitivities, table.sizes, paid.budget, costs, paid.spent
-        )
-    title = title.format(history.rounds)
-    if history.rounds < rounds:
-        over = ticking is not None and ticking.now >= ticking.until
-        title += f"; then {'time is over' if over else f'the total budget of {total_budget:g} is spent'}"
+    share = np.full(n, there) if ticking is None else ticking.there / history.rounds
+    result = _result(config, setting, history, ticking, share)
     selections = [history.selection(t).clients.tolist() for t in range(1, history.rounds + 1)] if trace else []
     if as_json:
-        fresh = asdict(freshness) if freshness else {}
-        fresh |= {"rounds": history.rounds} if total_budget or until else {}
-        fresh |= {"clients_never_reached": never, "data_a_participation": work}
-        fresh |= {} if beyond is None else {"out_of_reach": beyond}
-        fresh |= {} if ticking is None else cost_of(ticking, history)
-        print_json(asdict(metrics) | fresh | ({"selections": selections} if trace else {}))
+        _print_json(config, result, ticking, history, {"selections": selections} if trace else {})
         return
-    show_load(metrics, title, never, work, beyond)
-    if freshness:
-        show_freshness(freshness, ageing)
+    title = setting.title.format(history.rounds)
+    if history.rounds < rounds:
+        over = ticking is not None and ticking.now >= ticking.until
+        title += f"; then {'time is over' if over else f'the total budget of {config.total_budget:g} is spent'}"
+    show_load(result["load"], title, result["never"], result["work"], result["beyond"])
+    if result["freshness"]:
+        show_freshness(result["freshness"], config.ageing)
     if ticking is not None:
         print_facts("In simulated time", [(name.replace("_", " "), v) for name, v in cost_of(ticking, history).items()])
     if trace:
         print_table(
             "Selections", ["round", "clients"], [(t, " ".join(map(str, s))) for t, s in enumerate(selections, 1)]
         )
+
+
+def _rounds(context: typer.Context) -> int | str:
+    """Return the rounds; simulated time ends a run whose rounds are not set, and no round takes less than a second."""
+    from aoi_fl.config.fields import seconds
+
+    given = typed(context)
+    if given.get("until") and "num-server-rounds" not in given:
+        return min(math.ceil(seconds(given["until"])), 1_000_000)
+    return given.get("num-server-rounds", 1000)
+
+
+def _check_options(context: typer.Context, config: RunConfig) -> None:
+    """Refuse keys and options that this simulation does not use."""
+    policy, given = config.policy, typed(context)
+    if policy in BUDGETED:
+        if "budget" not in given:
+            raise ConfigError("budget", None, f"set for policy {policy}", "Set it, for instance --budget 40.")
+        refuse(context, ["sizes", "start", "over-selection"], f"policy {policy} selects by budget, payments and ages")
+        refuse(context, ["num-clients"] if config.clients_file else [], "the clients-file has the clients")
+    else:
+        allowed = f"Leave it out, or choose one of the policies {', '.join(BUDGETED)}."
+        refuse(context, ["strict-budget", "stop-at-first"], f"policy {policy} has no budget", allowed)
+    if policy not in (aged := users_of("max-age")):
+        remedy = f"Leave it out, or choose one of the policies {', '.join(aged)}."
+        refuse(context, ["start"], f"policy {policy} has no first ages to draw", remedy)
+    if config.clock:
+        refuse(context, ["there"], f"clock {config.clock} sets when each client is available")
+    else:
+        names = ["train-timeout", "over-selection", "until", "model-bytes"]
+        refuse(context, names, "no time is simulated", "Leave it out, or give --clock.")
+
+
+def _paid(config: RunConfig, *, strict: bool, stop_at_first: bool) -> _Setting:
+    """Return the setting of a policy with a budget: clients of a file, or drawn as in Xu et al. (2024)."""
+    import numpy as np
+
+    from aoi_fl.protocol.clients import check_clients, read_clients_file, section5_instance
+    from aoi_fl.science.selection import Population
+
+    file, total = config.clients_file, config.total_budget or np.inf
+    table = read_clients_file(Path(file)) if file else section5_instance(config.num_clients, config.seed)
+    check = table.payments, table.sensitivities, config.budget, table.names, strict, total
+    for warning in check_clients(*check):
+        print(f"aoi: {warning}", file=sys.stderr)
+    n = len(table.names)
+    per_round = min(n, config.budget / float(np.mean(table.payments)))
+    check_memory(n, 0 if config.until else config.num_server_rounds * per_round, config.clock)
+    there = np.ones(n, dtype=np.bool_)
+    population = Population(table.ages, table.sizes, there, table.payments, table.sensitivities)
+    policy = row_of(config.policy).build(config.flat(), strict=strict, stop_at_first=stop_at_first)
+    title = f"{config.policy}: {n} clients, budget {config.budget:g}, {{}} rounds, seed {config.seed}"
+    return _Setting(policy, population, None, table, per_round, title)
+
+
+def _chosen(config: RunConfig) -> _Setting:
+    """Return the setting of a policy without a budget."""
+    import numpy as np
+
+    from aoi_fl.science.selection import Population
+    from aoi_fl.science.sizes import make_sizes
+
+    n, sent = config.num_clients, config.sent
+    check_memory(n, 0 if config.until else config.num_server_rounds * sent, config.clock)
+    rates, capped = rates_by(config)
+    policy = build(config, rates, timed=bool(config.clock))
+    ages, there = np.zeros(n, dtype=np.int64), np.ones(n, dtype=np.bool_)
+    title = f"{config.policy}: {n} clients, {config.clients_per_round} a round, {{}} rounds, seed {config.seed}"
+    title += f"; {sent} are chosen" if sent > config.clients_per_round else ""
+    title += f"; {capped} clients have a rate capped at 1" if capped else ""
+    own = rates if config.policy in RATED else None
+    return _Setting(policy, Population(ages, make_sizes(config.sizes, n, config.seed), there), own, None, sent, title)
+
+
+def build(config: RunConfig, rates: NDArray[np.float64] | None, *, timed: bool = False) -> Any:
+    """Return what decides who takes part, with as many clients per round as receive the model.
+
+    Parameters
+    ----------
+    config : of the run
+    rates : (n,) each client's own rate; they are used where ``rates`` is not equal
+    timed : whether time is simulated; fedcs needs a deadline without it, too
+    """
+    from aoi_fl.science.client_stats import drawn_reports
+
+    keys = config.flat() | {"clients-per-round": config.sent}
+    if not timed:
+        keys["train-timeout"] = _DEADLINE
+    if is_own(config.policy):
+        return _own(config)
+    policy = row_of(config.policy).build(keys, None if config.rates == "equal" else rates)
+    if config.policy == "pow-d":
+        reports = drawn_reports(config.num_clients, config.seed)
+        policy.ask = lambda round_, clients: reports(round_, clients).losses
+    return policy
+
+
+def _own(config: RunConfig) -> Any:
+    """Return the selector or rule of your own module."""
+    from aoi_fl.strategies.policy import Policy
+    from aoi_fl.strategies.selection.own import make_own
+
+    made = make_own(config.policy, config.model_dir, config.num_clients, config.sent, config.seed)
+    if isinstance(made, Policy):
+        allowed = "a selector or a rule, because a whole Policy needs clients that answer"
+        raise ConfigError("policy", config.policy, allowed, "Use aoi run, or a selector.")
+    return made
+
+
+def _clock(config: RunConfig, setting: _Setting, model_bytes: float) -> RoundClock:
+    """Return the devices' time."""
+    wanted, end = config.clients_per_round, config.until or math.inf
+    enough = wanted if config.over_selection > 1 else None
+    clock = make_clock(
+        config.clock,
+        setting.population,
+        None if setting.table else (wanted, config.over_selection),
+        config.seed,
+        deadline=config.train_timeout,
+        until=end,
+        model=model_bytes,
+        enough=enough,
+    )
+    if config.until:  # nobody takes part in a round that is as short as a question
+        quickest = max(1.0, min(float(clock.seconds.min()), config.train_timeout))
+        rounds = min(config.num_server_rounds, end / quickest)
+        check_memory(len(setting.population.ages), rounds * setting.per_round, config.clock)
+    return clock
+
+
+def _result(
+    config: RunConfig, setting: _Setting, history: History, clock: RoundClock | None, share: NDArray[np.float64]
+) -> dict[str, Any]:
+    """Return the measures of a history; ``share`` is (n,) the share of the rounds in which a client is available."""
+    from aoi_fl.science.absence import achievable
+    from aoi_fl.science.load import data_a_participation, measure
+    from aoi_fl.science.staleness import measure_freshness
+
+    beyond, freshness, table = None, None, setting.table
+    if setting.rates is not None and (clock is not None or (share < 1).any()):
+        beyond = float((setting.rates - achievable(setting.rates, share)).sum())
+    if table is not None:
+        account = setting.policy.account
+        freshness = measure_freshness(
+            history, table.payments, table.sensitivities, table.sizes, account.budget, config.ageing, account.spent
+        )
+    return {
+        "load": measure(history),
+        "never": int((history.counts == 0).sum()),
+        "work": data_a_participation(history, setting.population.sizes),
+        "beyond": beyond,
+        "freshness": freshness,
+    }
+
+
+def _print_json(
+    config: RunConfig, result: Mapping[str, Any], clock: RoundClock | None, history: History, more: dict[str, Any]
+) -> None:
+    fresh = asdict(result["freshness"]) if result["freshness"] else {}
+    fresh |= {"rounds": history.rounds} if config.total_budget or config.until else {}
+    fresh |= {"clients_never_reached": result["never"], "data_a_participation": result["work"]}
+    fresh |= {} if result["beyond"] is None else {"out_of_reach": result["beyond"]}
+    fresh |= {} if clock is None else cost_of(clock, history)
+    print_json(asdict(result["load"]) | fresh | more)

@@ -26,8 +26,8 @@ from aoi_fl.protocol.arrays import from_record, to_record
 from aoi_fl.protocol.clients import ClientTable, read_clients_file, refuse_former
 
 if TYPE_CHECKING:
+    from aoi_fl.config.keys import TaskSettings
     from aoi_fl.learning.examples import Examples
-    from aoi_fl.learning.settings import TaskSettings
     from aoi_fl.learning.task import ModelArrays, Task
 
 Value: TypeAlias = bool | float | int | str
@@ -200,7 +200,7 @@ def _frozen(context: Context) -> RunConfig:
 
 @lru_cache(maxsize=4)
 def _settings(run_config: RunConfig) -> "TaskSettings":
-    from aoi_fl.learning.settings import TaskSettings
+    from aoi_fl.config.keys import TaskSettings
 
     return TaskSettings.model_validate(dict(run_config)).resolved()
 

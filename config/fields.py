@@ -1,5 +1,6 @@
 """A key of a run: one field of a group, from which its documentation and its checks derive."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, get_args, get_origin
 
@@ -7,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
 
 from aoi_fl.config.former import present
-from aoi_fl.science.errors import NAMES
+from aoi_fl.science.errors import NAMES, ConfigError
 
 Value = bool | int | float | str
 NAME_PATTERN = r"^$|^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
@@ -26,6 +27,29 @@ def snake(key: str) -> str:
 def variable(key: str) -> str:
     """Return the name of the environment variable that sets a run key in a cluster."""
     return "AOI_" + snake(key).upper()
+
+
+_UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+_MOST_SECONDS = 1e9
+
+
+def seconds(text: str) -> float:
+    """Return the seconds of a time such as 6h, 90min, 3d, 45s or 45.
+
+    >>> seconds("1.5h"), seconds("45")
+    (5400.0, 45.0)
+    """
+    match = re.fullmatch(r"([0-9.]+) ?([a-z]*)", text.strip().lower())
+    try:
+        if match is None or not 0 <= (value := float(match[1]) * _UNITS[match[2]]) <= _MOST_SECONDS:
+            raise ValueError
+        if value == 0 and match[2]:  # without a unit 0 means no limit
+            raise ValueError
+        return value
+    except (ValueError, KeyError):
+        units = ", ".join(filter(None, _UNITS))
+        allowed = f"above 0 and at most {_MOST_SECONDS:g} s, in seconds or with a unit of {units}"
+        raise ConfigError("until", f"{text:.40}", allowed, "Write for instance 6h.") from None
 
 
 def key(default: Value, help_: str, *, see: str = "", short: str = "", **bounds: Any) -> Any:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import field_validator
 
-from aoi_fl.config.fields import NAME_PATTERN, Group, key
+from aoi_fl.config.fields import NAME_PATTERN, Group, key, seconds
 from aoi_fl.config.policies import OWN, POLICIES, is_policy
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import AbsenceRule, Ageing, PhaseRule, RateRule, is_well_formed
@@ -106,7 +106,7 @@ class Selection(Group):
     """Which clients take part, and with what weight."""
 
     policy: str = key(
-        "markov-optimal", "who takes part: a policy of the list below, or `python:MODULE:NAME`",
+        "markov-optimal", "selection policy",
         see="[your own policy](adopt.md)",
     )  # fmt: skip
     num_clients: int = key(
@@ -156,8 +156,8 @@ class Selection(Group):
 class Coordination(Group):
     """How a client's own decision travels."""
 
-    wire: Travels = key(
-        "poll", "how a client's own decision travels; with `reserve` it announces its next round",
+    coordination: Travels = key(
+        "poll", "how clients decide: `poll` asks all, `broadcast` sends all the model, `reserve` announces next rounds",
         see="`systematic` needs the fewest messages with `reserve`",
     )  # fmt: skip
 
@@ -170,7 +170,7 @@ class Round(Group):
     evaluate_every: int = key(1, "rounds between two tests of the model on the server", ge=1, le=MILLION)
     evaluate_clients: int = key(
         0, "clients that evaluate the new model each round on their own data", ge=0, le=MILLION,
-        see="with `wire=poll` their reply also says whether they take part in the next round",
+        see="with `coordination=poll` their reply also says whether they take part in the next round",
     )  # fmt: skip
     join_timeout: float = key(60.0, "seconds to wait for clients to connect", gt=0, le=MILLION)
     ask_timeout: float = key(60.0, "seconds to wait for answers to questions", gt=0, le=MILLION)
@@ -256,7 +256,14 @@ class Clock(Group):
         see="[how](clock.md); `aoi run --engine local` only",
     )  # fmt: skip
     clock_start: float = key(0.0, "second of the trace at which the run starts", ge=0, le=1e9)
-    until: float = key(0.0, "simulated seconds after which no round starts; 0: no limit", ge=0, le=1e9)
+    until: float = key(
+        0.0, "simulated time after which no round starts: seconds, or 6h, 90min, 3d; 0: no limit", ge=0, le=1e9
+    )
+
+    @field_validator("until", mode="before")
+    @classmethod
+    def _with_a_unit(cls, value: object) -> object:
+        return seconds(value) if isinstance(value, str) else value
 
 
 class Output(Group):

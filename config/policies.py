@@ -2,8 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from aoi_fl.science.names import Index, is_well_formed
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -31,9 +36,35 @@ class PolicyRow:
     foreseen: bool = False
     arguments: tuple[str, ...] = ()
 
+    def build(
+        self,
+        keys: Mapping[str, Any],
+        rates: "NDArray[np.float64] | None" = None,
+        *,
+        dropout: float = 0.0,
+        strict: bool = False,
+        stop_at_first: bool = False,
+    ) -> Any:
+        """Return the policy's object without Flower: a selector, or the rule by which clients decide.
 
-_WIRED = frozenset({"wire", "round-seconds"})
-_RATED = _WIRED | {"rates", "clients-file", "absence"}
+        Parameters
+        ----------
+        keys : all run keys
+        rates : (n,) each client's own rate, for the policies with the key ``rates``; None: k/n
+        dropout : probability that a willing client is lost, of `markov-optimal`
+        strict, stop_at_first : of a budget, see :func:`aoi_fl.config.build.budgeted`
+        """
+        from aoi_fl.config import build  # NumPy is loaded when a policy is built
+
+        if self.index is not None:
+            return build.budgeted(keys, self.index, strict=strict, stop_at_first=stop_at_first)
+        if self.name == "markov-optimal":
+            return build.markov_optimal(keys, rates, dropout)
+        return build.systematic(keys, rates) if self.name == "systematic" else build.CENTRAL[self.name](keys)
+
+
+_COORDINATED = frozenset({"coordination", "round-seconds"})
+_RATED = _COORDINATED | {"rates", "clients-file", "absence"}
 _SPENT = frozenset({"budget", "total-budget", "strict-budget", "stop-at-first"})
 _BUDGET = _SPENT | {"index-source", "trains", "clients-file", "staleness-rates"}
 _SENSITIVE = _BUDGET | {"sensitivities"}
@@ -45,7 +76,7 @@ _ROWS = (
         foreseen=True,
     ),
     PolicyRow(
-        "markov-increasing", "markov:MarkovParticipation.increasing_by_keys", _WIRED | {"max-age", "exponent"},
+        "markov-increasing", "markov:MarkovParticipation.increasing_by_keys", _COORDINATED | {"max-age", "exponent"},
         "the same, p growing strictly with age", "equal", "Javani & Wang 2025, Section III-B",
         foreseen=True,
     ),
@@ -146,5 +177,7 @@ def users_of(key: str) -> list[str]:
 
 def row_of(name: str) -> PolicyRow:
     """Return the row of a policy; your own policy, ``python:MODULE:NAME``, has one as well, but is not listed."""
-    own = PolicyRow(name, "own:by_keys", _WIRED, "by code of your own", "its own", "your own module", foreseen=True)
+    own = PolicyRow(
+        name, "own:by_keys", _COORDINATED, "by code of your own", "its own", "your own module", foreseen=True
+    )
     return ROWS[name] if not is_well_formed(name) else own

@@ -22,13 +22,14 @@ import grpc
 import tomli_w
 
 from aoi_fl.cli.output import print_json, print_table
+from aoi_fl.config.former import show_former_names
+from aoi_fl.config.run import RunConfig
 from aoi_fl.docker import nodes, settings
 from aoi_fl.docker.arrivals import AUTHORITY, CONTROL, LOOK, await_clients, await_superlink, enrol, replicas, say
 from aoi_fl.docker.control import Control
 from aoi_fl.docker.runs import COMMAND, CURRENT, RUNS, Runs, Ticket, about, note_number
 from aoi_fl.flower.control import RunState
 from aoi_fl.science.errors import AoiError
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER, run_folder
 from aoi_fl.server.ledger import last_rounds, read
 from aoi_fl.server.observe import progress_line, seconds_left
@@ -248,6 +249,7 @@ def operate(arguments: argparse.Namespace) -> int:
 
 def main() -> None:
     """Run a command; a user's mistake, or a SuperLink that does not answer, ends with one paragraph and status 2."""
+    show_former_names(say)
     arguments = parser().parse_args()
     try:
         sys.exit(operate(arguments))

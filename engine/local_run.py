@@ -8,6 +8,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
 from aoi_fl.client.state import written_together
+from aoi_fl.config.keys import over_selected
 from aoi_fl.config.policies import BUDGETED, users_of
 from aoi_fl.engine.clocked_grid import ClockedGrid
 from aoi_fl.engine.local import LocalGrid
@@ -18,7 +19,6 @@ from aoi_fl.engine.worker_pool import Workers
 from aoi_fl.engine.worker_process import load
 from aoi_fl.flower.messages import SERVER_NODE, RunValue, context
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.server.over_selection import over_selected
 
 logger = logging.getLogger("flwr")
 
@@ -64,7 +64,7 @@ def run_local(
         per_round, factor = int(run_config.get("clients-per-round", 0)), float(run_config.get("over-selection", 1.0))
         if policy not in BUDGETED and (few := too_few(trace, per_round, factor)):
             logger.warning("%s", few)
-        decide = policy in users_of("wire") and run_config.get("absence") != "learned"
+        decide = policy in users_of("coordination") and run_config.get("absence") != "learned"
         if decide and (few := too_few_decide(trace, over_selected(per_round, factor))):
             logger.warning("%s", few)
     app = load(client_app) if isinstance(client_app, str) else client_app

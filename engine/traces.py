@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.config.keys import over_selected
 from aoi_fl.config.policies import users_of
 from aoi_fl.engine import fedscale
 from aoi_fl.protocol import npz
@@ -25,7 +26,6 @@ from aoi_fl.science.availability import Availability, bernoulli
 from aoi_fl.science.devices import DeviceTrace, alike, steady
 from aoi_fl.science.errors import ConfigError, did_you_mean
 from aoi_fl.science.phone_availability import PhoneAvailability
-from aoi_fl.server.over_selection import over_selected
 
 ALWAYS, BERNOULLI, GENERATED = "always", "bernoulli", "generated"
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aoi_fl.config.groups import MILLION, OWN_DATA
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.machine import check as check_workers
 from aoi_fl.engine.parent import leave_with_parent
 from aoi_fl.experiments.harness.federation import complete_run
@@ -19,7 +20,6 @@ from aoi_fl.learning.data import named_clients
 from aoi_fl.protocol.own_code import source_digest
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import is_own
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read_run
 from aoi_fl.server.sources import check_unchanged, given_sources, settled

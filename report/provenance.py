@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from aoi_fl.config.policies import BUDGETED
+from aoi_fl.config.run import RunConfig
 from aoi_fl.report.runs import Run
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.server.config import RunConfig
 
 _PATHS = ("runs-dir", "data-dir", "model-dir", "clients-file")
 _PATH = re.compile(r"(?<![\w./:<])(?:~|\.{1,2})?/(?:[^\s/'\"<>:,;]+/)+(?=[^\s/'\"<>:,;]+)")

@@ -20,7 +20,7 @@ class RoundClock:
 
     A round ends when all have answered, or as many as are enough, or at the deadline; where nobody was chosen, after
     the time of a question.
-    Clients that are asked whether they are willing are so with the model, as with ``wire=broadcast``.
+    Clients that are asked whether they are willing are so with the model, as with ``coordination=broadcast``.
 
     Attributes
     ----------

@@ -35,8 +35,8 @@ class ConfigError(AoiError, ValueError):
     --------
     >>> print(ConfigError("clients-per-round", 200, "at most num-clients, 100", "Lower it."))
     clients-per-round is 200, but must be at most num-clients, 100. Lower it.
-    >>> print(ConfigError("wire", "pol", ("poll", "broadcast"), "Choose one of these."))
-    wire is 'pol', but must be one of poll, broadcast. Did you mean 'poll'? Choose one of these.
+    >>> print(ConfigError("coordination", "pol", ("poll", "broadcast"), "Choose one of these."))
+    coordination is 'pol', but must be one of poll, broadcast. Did you mean 'poll'? Choose one of these.
     """
 
     def __init__(self, key: str, value: object, allowed: str | Collection[str], remedy: str) -> None:
@@ -127,7 +127,7 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 
     Examples
     --------
-    >>> did_you_mean("polcy", ["policy", "wire"])
+    >>> did_you_mean("polcy", ["policy", "seed"])
     " Did you mean 'policy'?"
     """
     import difflib  # only for who has mistyped

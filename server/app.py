@@ -10,7 +10,9 @@ from pathlib import Path
 from flwr.app import ArrayRecord, ConfigRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
+from aoi_fl.config.former import show_former_names
 from aoi_fl.config.policies import BUDGETED
+from aoi_fl.config.run import RunConfig
 from aoi_fl.flower.grids import say_what_ray_needs, uploads
 from aoi_fl.learning import partition, sgd
 from aoi_fl.learning.cautions import cautions
@@ -20,7 +22,6 @@ from aoi_fl.protocol.arrays import from_record, to_record
 from aoi_fl.protocol.clients import ClientTable
 from aoi_fl.science.errors import AoiError, ConfigError, StorageError
 from aoi_fl.server.checkpoint import Checkpoints, encode
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import (
     CHECKPOINTS,
     LEDGER,
@@ -49,6 +50,7 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Play the run that the configuration describes; a user's mistake is logged as one paragraph."""
     logging.getLogger("flwr").addFilter(_without_traceback)
+    show_former_names(lambda text: logger.warning("%s", text))
     say_what_ray_needs(grid)
     if uploads(grid):
         speak_with_times()

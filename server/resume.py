@@ -7,11 +7,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from aoi_fl.config.fields import kebab
+from aoi_fl.config.former import present
 from aoi_fl.config.groups import MILLION
-from aoi_fl.learning.settings import TaskSettings
+from aoi_fl.config.keys import TaskSettings
+from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import ConfigError, ResumeError
 from aoi_fl.server.checkpoint import Checkpoints
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, STATES, only_player
 from aoi_fl.server.ledger import DAMAGE, Ledger, progress, read, read_run
 from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources, settled
@@ -40,7 +41,7 @@ def recorded_run(folder: Path) -> dict[str, Any]:
             f"the folder {folder} holds the run {about.get('run')!r}, and its clients know it under that name: give "
             "the folder its name back."
         )
-    return about
+    return {**about, "config": present(about["config"], warn=False)}
 
 
 def _progress(path: Path) -> tuple[int, int | None]:

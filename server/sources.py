@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from aoi_fl.config.groups import OWN_DATA
+from aoi_fl.config.run import RunConfig
 from aoi_fl.learning import data
 from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
 from aoi_fl.protocol.own_code import source_digest
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.science.names import is_own
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import RATES_FILE
 
 _PLACES = ("runs-dir", "data-dir", "model-dir", "clients-file")

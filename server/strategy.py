@@ -6,9 +6,9 @@ from typing import Any
 
 from flwr.serverapp.strategy import FedAvgM
 
-from aoi_fl.server.config import RunConfig
+from aoi_fl.config.rules import bands
+from aoi_fl.config.run import RunConfig
 from aoi_fl.server.folder import NOISE_KEY
-from aoi_fl.server.privacy import bands
 from aoi_fl.server.terms import Rates, rates_of
 from aoi_fl.strategies import RoundOptions
 from aoi_fl.strategies.aggregation.private import PrivateMean

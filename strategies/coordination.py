@@ -108,5 +108,5 @@ def make_coordination(name: str) -> Coordination:
         The name is unknown.
     """
     if name not in _COORDINATIONS:
-        raise ConfigError("wire", name, tuple(_COORDINATIONS), "Choose one of these.")
+        raise ConfigError("coordination", name, tuple(_COORDINATIONS), "Choose one of these.")
     return _COORDINATIONS[name]()

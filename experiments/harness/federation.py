@@ -73,9 +73,9 @@ def complete_run(values: Mapping[str, Any]) -> Path:
         The run ended other than completed.
     """
     from aoi_fl.client.app import app as client_app
+    from aoi_fl.config.run import RunConfig
     from aoi_fl.engine.local_run import run_local
     from aoi_fl.server.app import app as server_app
-    from aoi_fl.server.config import RunConfig
     from aoi_fl.server.folder import LEDGER
     from aoi_fl.server.ledger import read_run
 

@@ -136,8 +136,8 @@ class Dealt(Federation):
         split: Mapping[str, Any],
         training: Mapping[str, Any],
     ) -> None:
+        from aoi_fl.config.keys import TaskSettings
         from aoi_fl.learning import partition, sgd
-        from aoi_fl.learning.settings import TaskSettings
         from aoi_fl.learning.task import Task
 
         sgd.threads(1)

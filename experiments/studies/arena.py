@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from aoi_fl.config.keys import over_selected
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.traces import check_files, in_files, make_trace, read_trace
 from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Unit, seeds
 from aoi_fl.experiments.harness.federation import played
@@ -17,8 +19,6 @@ from aoi_fl.experiments.studies.entrants import ENTRANTS, called, own_keys
 from aoi_fl.science import draws
 from aoi_fl.science.absence import achievable
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
-from aoi_fl.server.config import RunConfig
-from aoi_fl.server.over_selection import over_selected
 from aoi_fl.server.sources import digest_of
 
 # Run keys that have an option of the command, and those that the arena itself decides.

@@ -127,8 +127,8 @@ class _Weighing(LocalGrid):
 def update_bytes(dataset: str, model: str, compression: str, data_dir: Path) -> int:
     """Return the bytes of an update's message, from a federation of two clients and one round."""
     from aoi_fl.client.app import app as client_app
+    from aoi_fl.config.run import RunConfig
     from aoi_fl.server.app import app as server_app
-    from aoi_fl.server.config import RunConfig
 
     with tempfile.TemporaryDirectory() as folder:
         config = RunConfig.parse(

@@ -93,15 +93,15 @@ class Modes(Experiment):
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Play a real federation on one machine, and return what each round sent."""
         from aoi_fl.client.app import app as client_app
+        from aoi_fl.config.run import RunConfig
         from aoi_fl.server.app import app as server_app
-        from aoi_fl.server.config import RunConfig
 
         settings = self.settings(options)
         with tempfile.TemporaryDirectory() as folder:
             config = RunConfig.parse(
                 {
                     "policy": "markov-optimal",
-                    "wire": unit["wire"],
+                    "coordination": unit["wire"],
                     "num-clients": unit["clients"],
                     "clients-per-round": _PER_ROUND,
                     "max-age": settings["max_age"],

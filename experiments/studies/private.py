@@ -22,8 +22,8 @@ _RANDOM, _SYSTEMATIC, _MARKOV, _FLOWER = (
 )
 _KEYS: Mapping[str, Mapping[str, Any]] = {
     _RANDOM: {"policy": "random", "privacy": "white"},
-    _SYSTEMATIC: {"policy": "systematic", "wire": "reserve", "privacy": "banded"},
-    _MARKOV: {"policy": "markov-optimal", "max-age": 30, "wire": "reserve", "privacy": "banded"},
+    _SYSTEMATIC: {"policy": "systematic", "coordination": "reserve", "privacy": "banded"},
+    _MARKOV: {"policy": "markov-optimal", "max-age": 30, "coordination": "reserve", "privacy": "banded"},
     _FLOWER: {"policy": "random", "privacy": "white"},
 }
 # By `aoi privacy --clients 3000 --per-round 100 --rounds 200 --delta 1e-4 --epsilon E`; the last two by

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
+from aoi_fl.config.rules import check_settings
 from aoi_fl.protocol import BY_SENSITIVITY, Bid
 from aoi_fl.protocol.clients import abridged, check_clients
 from aoi_fl.science.budget import BudgetedSelector
@@ -19,7 +20,6 @@ from aoi_fl.science.names import Index
 from aoi_fl.science.total_budget import BoundedSelector
 from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
 from aoi_fl.strategies.records import ClientRecord
-from aoi_fl.strategies.selection.budget_rules import check_settings
 from aoi_fl.strategies.strategy import AgeAwareStrategy
 
 logger = logging.getLogger("flwr")

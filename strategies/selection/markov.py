@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
+from aoi_fl.config.former import argument
 from aoi_fl.science.dropout import DropoutEstimate, achieved, largest_dropout
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
@@ -193,7 +194,7 @@ class MarkovParticipation(AgeAwareStrategy):
         learned, and each is sent the table by which it achieves its rate (:mod:`aoi_fl.science.absence`), as large as
         that needs. How much of the rates is out of reach is said. Work that is lost by who is there is made up for in
         part only (:class:`aoi_fl.strategies.selection.absence.Absence`)
-    wire : "poll", "broadcast" or "reserve"
+    coordination : "poll", "broadcast" or "reserve"
     round_seconds : the shortest round in seconds; by it, or else by what rounds have taken, clients that reserve rounds
         sleep until the one that they have reserved
     """
@@ -205,7 +206,7 @@ class MarkovParticipation(AgeAwareStrategy):
         rates: Rates = "equal",
         adaptive_dropout: bool = False,
         absence: AbsenceRule = "ignored",
-        wire: str = protocol.POLL,
+        coordination: str = protocol.POLL,
         **settings: Any,
     ) -> None:
         issued = {
@@ -229,7 +230,8 @@ class MarkovParticipation(AgeAwareStrategy):
                 "ignored with adaptive-dropout, because both correct for missing clients",
                 "Leave one of them out.",
             )
-        rule = MarkovRulePolicy(policy, wire, rates, make_absence(absence), adaptive_dropout=adaptive_dropout)
+        coordination = argument(settings, "coordination", coordination)
+        rule = MarkovRulePolicy(policy, coordination, rates, make_absence(absence), adaptive_dropout=adaptive_dropout)
         super().__init__(rule, **with_round_seconds(settings))
 
     @classmethod
@@ -247,13 +249,13 @@ class MarkovParticipation(AgeAwareStrategy):
     @classmethod
     def optimal_by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> "MarkovParticipation":
         """Return the strategy for a run's keys."""
-        rates, adaptive, wire = keys["rates"], keys["adaptive-dropout"], keys["wire"]
+        rates, adaptive = keys["rates"], keys["adaptive-dropout"]
         return cls.optimal(
             *_sizes(keys),
             rates=rates,
             adaptive_dropout=adaptive,
             absence=keys["absence"],
-            wire=wire,
+            coordination=keys["coordination"],
             round_seconds=keys["round-seconds"],
             **settings,
         )
@@ -262,7 +264,11 @@ class MarkovParticipation(AgeAwareStrategy):
     def increasing_by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> "MarkovParticipation":
         """Return the strategy for a run's keys."""
         return cls.increasing(
-            *_sizes(keys), keys["exponent"], wire=keys["wire"], round_seconds=keys["round-seconds"], **settings
+            *_sizes(keys),
+            keys["exponent"],
+            coordination=keys["coordination"],
+            round_seconds=keys["round-seconds"],
+            **settings,
         )
 
 

@@ -37,9 +37,9 @@ def by_keys(keys: Mapping[str, Any], **settings: Any) -> AgeAwareStrategy:
     name, per_round, folder = keys["policy"], keys["clients-per-round"], keys["model-dir"]
     made = make_own(name, folder, keys["num-clients"], per_round, seed_of(settings))
     if isinstance(made, OwnRule):
-        policy: Policy = OwnRulePolicy(made, source_digest("policy", name, folder), keys["wire"])
+        policy: Policy = OwnRulePolicy(made, source_digest("policy", name, folder), keys["coordination"])
         return AgeAwareStrategy(policy, **with_round_seconds({**settings, "round_seconds": keys["round-seconds"]}))
-    for key, usual in (("wire", protocol.POLL), ("round-seconds", 0.0)):
+    for key, usual in (("coordination", protocol.POLL), ("round-seconds", 0.0)):
         if keys[key] != usual:
             raise ConfigError(key, keys[key], f"left out: under policy {name} no client decides", "Leave it out.")
     if isinstance(made, Policy):

@@ -102,7 +102,7 @@ class RulePolicy(Policy):
         return {
             "clients": self.clients,
             "per_round": self.per_round,
-            "wire": self.coordination.name,
+            "coordination": self.coordination.name,
             "absence": "ignored" if self.availability is None else "learned",
         }
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
+from aoi_fl.config.former import argument
 from aoi_fl.science import systematic as science
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import AbsenceRule, PhaseRule
@@ -112,7 +113,8 @@ class SystematicParticipation(AgeAwareStrategy):
     absence : "ignored"; or "learned": how often each client is there, and how soon it comes back, is learned, and each
         is sent the rate by which it achieves its own (:func:`aoi_fl.science.absence.stride_rates`). How much of the
         rates is out of reach is said
-    settings : wire, and those of the base; as the next round is known for ever, "reserve" is the wire to take
+    coordination : "poll", "broadcast" or "reserve"; "reserve" needs the fewest messages
+    settings : those of the base class
 
     Raises
     ------
@@ -130,7 +132,7 @@ class SystematicParticipation(AgeAwareStrategy):
         phases: PhaseRule = "spread",
         jitter: float = 0.0,
         absence: AbsenceRule = "ignored",
-        wire: str = protocol.RESERVE,
+        coordination: str = protocol.RESERVE,
         **settings: Any,
     ) -> None:
         check_jitter(jitter)
@@ -151,12 +153,13 @@ class SystematicParticipation(AgeAwareStrategy):
                 "Set jitter to 0 and phases to 'spread', or absence to 'ignored'.",
             )
         rule = SystematicRule(clients, per_round, phases, jitter, seed_of(settings))
-        policy = SystematicPolicy(rule, wire, rates, make_absence(absence))
+        coordination = argument(settings, "coordination", coordination)
+        policy = SystematicPolicy(rule, coordination, rates, make_absence(absence))
         super().__init__(policy, **with_round_seconds(settings))
 
     @classmethod
     def by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> Self:
         """Return the strategy for a run's keys."""
-        terms = {key: keys[key] for key in ("rates", "phases", "jitter", "absence", "wire")}
+        terms = {key: keys[key] for key in ("rates", "phases", "jitter", "absence", "coordination")}
         n, k = keys["num-clients"], keys["clients-per-round"]
         return cls(n, k, round_seconds=keys["round-seconds"], **terms, **settings)

@@ -221,7 +221,7 @@ def policy(wire: str, aggregation: Strategy | None) -> Any:
     settings: dict[str, Any] = {"aggregation": aggregation, "options": RoundOptions(run="r")}
     if wire == "central":
         return RandomSelection(4, **settings)
-    return MarkovParticipation.optimal(CLIENTS, 3, wire=wire, **settings)
+    return MarkovParticipation.optimal(CLIENTS, 3, coordination=wire, **settings)
 
 
 @pytest.mark.parametrize("aggregation", [None, flower.FedAvg, FEDERATED["FedAvgM"], PROMOTING["FedYogi"]])

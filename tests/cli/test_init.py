@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from aoi_fl.cli import scaffold
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.ray_run import run_simulation
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.server.strategy import make_strategy
 from tests.refusals import refused

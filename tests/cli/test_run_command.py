@@ -11,13 +11,13 @@ from safetensors.numpy import load_file
 
 from aoi_fl.client.app import app as client_app
 from aoi_fl.config.policies import BUDGETED, POLICIES, users_of
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.engine.ray_run import run_simulation
 from aoi_fl.science.errors import AoiError, NodesError, NothingTrainedError
 from aoi_fl.science.selection import Population, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.server.app import app as server_app
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.records import PHASES
@@ -49,7 +49,7 @@ def keys(images) -> dict[str, object]:
 
 
 def command(keys, *more: str) -> list[str]:
-    for key in ("max-age", "wire"):  # a policy refuses what it does not use
+    for key in ("max-age", "coordination"):  # a policy refuses what it does not use
         if keys.get("policy") in set(POLICIES) - set(users_of(key)):
             keys = {k: v for k, v in keys.items() if k != key}
     if keys.get("policy") in BUDGETED:
@@ -103,7 +103,7 @@ def test_a_run_from_the_shell_leaves_ledger_model_and_states(keys, tmp_path):
 def test_every_policy_and_wire_mode_plays_and_repeats_itself(aoi, keys, tmp_path, policy, wire):
     outcomes = []
     for name in ("one", "two"):
-        status, out, err = aoi(*command(keys | {"policy": policy, "wire": wire, "run-name": name}))
+        status, out, err = aoi(*command(keys | {"policy": policy, "coordination": wire, "run-name": name}))
         assert status == 0, err
         ledger = tmp_path / "runs" / name / "ledger.sqlite"
         outcomes.append((selections(ledger), (tmp_path / "runs" / name / "model.safetensors").read_bytes()))
@@ -272,7 +272,7 @@ def test_a_budget_says_how_many_take_part(aoi, keys):
 
 
 def test_a_key_of_other_policies_is_refused_also_where_it_says_the_default(aoi, keys):
-    for key, value in (("budget", RunConfig().budget), ("wire", RunConfig().wire)):
+    for key, value in (("budget", RunConfig().budget), ("coordination", RunConfig().coordination)):
         status, _, err = aoi(*command(keys | {"policy": "oldest-age"}), "-c", f"{key}={value}")
         one_paragraph(
             status,
@@ -317,7 +317,7 @@ def test_the_common_keys_have_options_of_their_own(aoi, keys, tmp_path):
     config = read_run(tmp_path / "runs" / "r" / "ledger.sqlite")["config"]
     assert [config[k] for k in ("num-clients", "clients-per-round", "num-server-rounds", "seed")] == [6, 3, 2, 4]
     status, _, err = aoi(*command(keys), "--clients", "6")
-    one_paragraph(status, err, ["num-clients must be given once", "--clients"])
+    one_paragraph(status, err, ["num-clients is '6'", "--clients"])
 
 
 def test_a_run_is_never_written_over(aoi, keys, tmp_path):
@@ -409,12 +409,12 @@ def test_both_engines_play_the_same_run(aoi, tmp_path):
 
 
 CELLS = {
-    "reserve": {"policy": "markov-optimal", "wire": "reserve"},
-    "broadcast": {"policy": "markov-optimal", "wire": "broadcast"},
-    "ahead": {"policy": "markov-increasing", "wire": "poll", "evaluate-clients": 4},
+    "reserve": {"policy": "markov-optimal", "coordination": "reserve"},
+    "broadcast": {"policy": "markov-optimal", "coordination": "broadcast"},
+    "ahead": {"policy": "markov-increasing", "coordination": "poll", "evaluate-clients": 4},
     "int8": {"policy": "random", "max-age": 10, "evaluate-clients": 2, "compression": "int8"},
     "systematic": {
-        "policy": "systematic", "max-age": 10, "wire": "reserve", "rates": "size", "sizes": "zipf:1.5",
+        "policy": "systematic", "max-age": 10, "coordination": "reserve", "rates": "size", "sizes": "zipf:1.5",
         "weights": "unbiased", "jitter": 0.2,
     },
 }  # fmt: skip

@@ -78,7 +78,7 @@ def play(app, folder, make):
 
 
 POLICIES = {"central": lambda **how: RandomSelection(2, **how)} | {
-    wire: lambda wire=wire, **how: MarkovParticipation.optimal(CLIENTS, 2, 4, wire=wire, **how)
+    wire: lambda wire=wire, **how: MarkovParticipation.optimal(CLIENTS, 2, 4, coordination=wire, **how)
     for wire in protocol.WIRES
 }
 

@@ -50,7 +50,8 @@ def central(**how):
 
 
 WIRES = {"central": central} | {
-    wire: lambda wire=wire, **how: MarkovParticipation.optimal(3, 2, 4, wire=wire, **how) for wire in protocol.WIRES
+    wire: lambda wire=wire, **how: MarkovParticipation.optimal(3, 2, 4, coordination=wire, **how)
+    for wire in protocol.WIRES
 }
 
 

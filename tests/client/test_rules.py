@@ -252,7 +252,7 @@ def test_a_day_of_rounds_with_a_client_that_works_at_night(tmp_path, at):
     first = next(iter(grid.get_node_ids()))
     grid._contexts[first].node_config.update(nights)
     options = RoundOptions(run="r", seed=3, deterministic=True, join_timeout=0.2, evaluate_clients=0)
-    strategy = MarkovParticipation.optimal(4, 2, 3, wire="reserve", options=options, observer=Notes())
+    strategy = MarkovParticipation.optimal(4, 2, 3, coordination="reserve", options=options, observer=Notes())
     strategy.start(grid, ArrayRecord({"w": Array(np.zeros(2, np.float32))}), 96)
     parts = [(now.hour, part) for now, record in records for part in record.participations if part.client == 0]
     night = {22, 23, 0, 1, 2, 3, 4, 5}
@@ -277,7 +277,9 @@ def test_server_and_ledger_name_who_declined_by_rule_and_the_round_goes_on(wire,
     options = RoundOptions(run="r", seed=3, deterministic=True, join_timeout=0.2, evaluate_clients=0)
     how = {"options": options, "observer": record("r", runs_dir=tmp_path / "server")}
     certain = MarkovPolicy.optimal(3, 3, 0)  # every client, every round
-    strategy = RandomSelection(3, **how) if wire == "central" else MarkovParticipation(certain, wire=wire, **how)
+    strategy = (
+        RandomSelection(3, **how) if wire == "central" else MarkovParticipation(certain, coordination=wire, **how)
+    )
     strategy.start(grid, ArrayRecord({"w": Array(np.zeros(2, np.float32))}), 3)
     run = load(tmp_path / "server" / "r", "r")
     told = [(row["round"], row["client"], row["outcome"], row["reason"]) for row in run.participations]

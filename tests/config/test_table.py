@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from aoi_fl.config import generate
-from aoi_fl.config.fields import allowed, kebab
+from aoi_fl.config.fields import allowed, kebab, variable
+from aoi_fl.config.former import RENAMED
 from aoi_fl.config.groups import GROUPS
 from aoi_fl.config.policies import KEYS
-from aoi_fl.server.config import RunConfig
+from aoi_fl.config.run import RunConfig
 
 ROOT = Path(__file__).parents[2]
 TABLE = {key: field for group in GROUPS for key, field in group.table()}
@@ -43,6 +44,4 @@ def test_the_reference_names_every_key_with_its_default():
 
 def test_a_cluster_can_set_every_key_but_the_image_s_folders():
     named = {line.split(":")[0].strip() for line in generate.variables().splitlines()}
-    assert named == {f"AOI_{key.upper().replace('-', '_')}" for key in TABLE} - {
-        "AOI_DATA_DIR", "AOI_MODEL_DIR", "AOI_RUNS_DIR",
-    }  # fmt: skip
+    assert named == {variable(key) for key in (TABLE.keys() | RENAMED.keys()) - {"data-dir", "model-dir", "runs-dir"}}

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from aoi_fl.config.run import RunConfig
 from aoi_fl.docker import runs, settings, submit
 from aoi_fl.docker.runs import Runs, Ticket, waiting
 from aoi_fl.flower.control import RunState
 from aoi_fl.science.errors import AoiError
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER, only_player
 from aoi_fl.server.ledger import Ledger, read_run
 from aoi_fl.strategies.records import RoundRecord

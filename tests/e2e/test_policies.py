@@ -30,9 +30,9 @@ def cases(policies: Sequence[Policy]) -> Iterator[dict[str, str]]:
     """Yield the run keys of each run."""
     for _, rows in groupby(policies, lambda policy: policy.maker.partition(":")[0]):
         module = list(rows)
-        wired = [policy.name for policy in module if "wire" in policy.keys]
+        wired = [policy.name for policy in module if "coordination" in policy.keys]
         for name, wire in islice(zip(cycle(wired), cycle(WIRES), strict=False), max(len(wired), len(WIRES))):
-            yield {"policy": name, "wire": wire}
+            yield {"policy": name, "coordination": wire}
         for policy in module:
             if policy.name not in wired:
                 yield {"policy": policy.name}
@@ -57,7 +57,9 @@ def test_a_cluster_selects_by_each_policy_whom_one_process_selects(
     assert status == 0, errors
     path, rounds = Path("runs") / run / LEDGER, 1 if keys["policy"] in BY_SECONDS else ROUNDS
     alone = {table: [dict(row) for row in read(path, table)] for table in ("rounds", "participations")}
-    if keys["policy"].startswith("markov") and keys["wire"] in ASKING:  # over a network newcomers are asked at once
+    if (
+        keys["policy"].startswith("markov") and keys["coordination"] in ASKING
+    ):  # over a network newcomers are asked at once
         alone["rounds"][0]["messages"] -= 2 * 4
     assert [_counts(row) for row in ledger["rounds"][:rounds]] == [_counts(row) for row in alone["rounds"][:rounds]]
     assert _selected(ledger, rounds) == _selected(alone, rounds)

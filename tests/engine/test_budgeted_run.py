@@ -10,6 +10,7 @@ import pytest
 from aoi_fl.cli.main import main
 from aoi_fl.client.app import app as real_app
 from aoi_fl.config.policies import BUDGETED
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.protocol.clients import read_clients_file, section5_instance
@@ -24,7 +25,6 @@ from aoi_fl.science.simulate import simulate
 from aoi_fl.science.staleness import measure_freshness
 from aoi_fl.science.total_budget import BoundedSelector
 from aoi_fl.server.app import app as server_app
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.ledger import read, read_run
 
 ROUNDS = 8

@@ -154,7 +154,7 @@ def test_what_clients_have_come_to_is_written_down_before_a_round_is_where_more_
 @pytest.mark.parametrize("seconds", [[9, 14, 19, 999], [9, 14, 9, 49]])
 def test_a_run_that_is_killed_after_each_round_takes_the_same_time_and_tries_the_same(wire, seconds, tmp_path):
     def make(clients, **settings):
-        return MarkovParticipation.optimal(clients, 3, 2, wire=wire, **settings)
+        return MarkovParticipation.optimal(clients, 3, 2, coordination=wire, **settings)
 
     spells = [(0, 35), (70, LONG)]
     whole = play(tmp_path / "whole", seconds, spells, rounds=12, make=make)
@@ -166,7 +166,7 @@ def test_who_declines_a_broadcast_model_does_not_hold_up_the_round(tmp_path):
     """The same clients take part as under poll, and only its question, a second of each round, is saved."""
 
     def make(wire):
-        return lambda clients, **settings: MarkovParticipation.optimal(clients, 3, 2, wire=wire, **settings)
+        return lambda clients, **settings: MarkovParticipation.optimal(clients, 3, 2, coordination=wire, **settings)
 
     seconds = [9, 14, 9, 49]
     polled, parts = play(tmp_path / "poll", seconds, rounds=12, make=make("poll"))

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.engine.traces import make_trace, read_trace, too_few, too_few_decide
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.devices import alike, steady
 from aoi_fl.science.phone_availability import PhoneAvailability
-from aoi_fl.server.config import RunConfig
 from tests.refusals import refused
 
 PHONES = Path(__file__).parents[3] / "shared" / "data" / "availability_300.npz"

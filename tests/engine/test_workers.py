@@ -264,7 +264,7 @@ KEYS = [
 POLICIES = {
     "markov-optimal": ["max-age=4"],
     "systematic": [
-        "policy=systematic", "wire=reserve", "rates=size", "sizes=zipf:1.5", "weights=unbiased", "jitter=0.2",
+        "policy=systematic", "coordination=reserve", "rates=size", "sizes=zipf:1.5", "weights=unbiased", "jitter=0.2",
     ],
 }  # fmt: skip
 

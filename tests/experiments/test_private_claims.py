@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from aoi_fl.config.run import RunConfig
 from aoi_fl.experiments.harness.base import Options
 from aoi_fl.experiments.studies import private
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.account import Account
 from aoi_fl.science.privacy.amplification import amplified, coin_epsilon
 from aoi_fl.science.privacy.bounds import ParticipationBounds, bounds
-from aoi_fl.server.config import RunConfig
 
 SHORT = {private._SYSTEMATIC: 30, private._FLOWER: 1}
 

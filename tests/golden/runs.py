@@ -20,11 +20,11 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.clocked_grid import ClockedGrid
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.devices import DeviceTrace
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.records import ClientRecord, RoundRecord
@@ -66,7 +66,7 @@ DECENTRALISED: dict[str, dict[str, Any]] = {
     "systematic-absence": {"policy": "systematic", "absence": "learned"},
     "systematic-random": {"policy": "systematic", "phases": "random"},
 }
-POLICIES = CENTRAL | {f"{row} {wire}": keys | {"wire": wire} for (row, keys), wire in product(
+POLICIES = CENTRAL | {f"{row} {wire}": keys | {"coordination": wire} for (row, keys), wire in product(
     DECENTRALISED.items(), ("poll", "broadcast", "reserve")
 )}  # fmt: skip
 KINDS = ("plain", "evaluating", "late")

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from aoi_fl.client.app import app as client_app
+from aoi_fl.config.keys import TaskSettings
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.learning.augment import MARGIN, cropped_and_flipped
-from aoi_fl.learning.settings import TaskSettings
 from aoi_fl.learning.task import Task
 from aoi_fl.server.app import app as server_app
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import MODEL
 from tests.refusals import refused
 

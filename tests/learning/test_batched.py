@@ -11,6 +11,7 @@ from torch.func import functional_call, grad, vmap
 from aoi_fl.client.app import app
 from aoi_fl.client.state import written_together
 from aoi_fl.config.groups import MODELS
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.learning import batched, models, partition, sgd, stacked
 from aoi_fl.learning.form import Form
@@ -18,7 +19,6 @@ from aoi_fl.learning.task import Task
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.protocol.arrays import to_record
 from aoi_fl.server.app import play
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER, MODEL
 from aoi_fl.server.ledger import read
 from aoi_fl.strategies.records import PHASES
@@ -221,8 +221,8 @@ RUN = {
 }
 RUNS = {
     "poll": {"policy": "markov-optimal", "sizes": "zipf:1.5"},
-    "broadcast": {"policy": "markov-optimal", "wire": "broadcast"},
-    "reserve": {"policy": "markov-optimal", "wire": "reserve"},
+    "broadcast": {"policy": "markov-optimal", "coordination": "broadcast"},
+    "reserve": {"policy": "markov-optimal", "coordination": "reserve"},
     "surplus": {"policy": "markov-optimal", "over-selection": 1.6},  # who is not waited for keeps its age
     "random": {"policy": "random", "model": "cnn", "local-epochs": 1},
     "steps": {"policy": "oldest-age", "model": "svm", "local-steps": 7, "partition": "dirichlet"},

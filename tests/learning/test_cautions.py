@@ -8,13 +8,13 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
 from aoi_fl.client.app import app as client_app
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.learning import data, npz
 from aoi_fl.learning.cautions import cautions
 from aoi_fl.learning.data import Dataset
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.app import app as server_app
-from aoi_fl.server.config import RunConfig
 from tests.refusals import refused
 
 RNG = np.random.default_rng(3)

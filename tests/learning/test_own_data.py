@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from aoi_fl.config.run import RunConfig
 from aoi_fl.learning import data, partition
 from aoi_fl.learning.form import Form
 from aoi_fl.learning.npz import read_examples
 from aoi_fl.learning.task import Task
-from aoi_fl.server.config import RunConfig
 from tests.refusals import refused
 
 RNG = np.random.default_rng(7)

@@ -11,9 +11,9 @@ import numpy as np
 import pandas
 import pytest
 
+from aoi_fl.config.run import RunConfig
 from aoi_fl.learning import data, partition
 from aoi_fl.learning.cautions import cautions
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.ledger import read
 from tests.refusals import refused
 

@@ -5,10 +5,10 @@ import shlex
 import pytest
 
 from aoi_fl.cli.keys import pairs
+from aoi_fl.config.run import RunConfig
 from aoi_fl.report.provenance import command, provenance, public, without_paths
 from aoi_fl.report.runs import Run
 from aoi_fl.report.summary import configuration, sentence
-from aoi_fl.server.config import RunConfig
 
 
 def run(config, started=1_700_000_000.0):

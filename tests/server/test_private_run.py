@@ -6,15 +6,15 @@ import stat
 import pytest
 
 from aoi_fl.client.app import app as client_app
+from aoi_fl.config.rules import bands, separation
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.report.page import write
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.privacy.account import Account
 from aoi_fl.science.privacy.bounds import ParticipationBounds
 from aoi_fl.server.app import app as server_app
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.ledger import read, read_run
-from aoi_fl.server.privacy import bands, separation
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def play(folder, **keys):
     values = {
         "dataset": "digits", "model": "lr", "num-clients": 8, "clients-per-round": 2, "num-server-rounds": 6,
         "local-epochs": 1, "seed": 1, "device": "cpu", "runs-dir": str(folder), "run-name": "private",
-        "privacy": "banded", "delta": 1e-2, "noise-multiplier": 0.8, "policy": "systematic", "wire": "reserve",
+        "privacy": "banded", "delta": 1e-2, "noise-multiplier": 0.8, "policy": "systematic", "coordination": "reserve",
     }  # fmt: skip
     config = RunConfig.parse(values | keys).flat()
     run_local(server_app, client_app, config, nodes=8)

@@ -26,6 +26,7 @@ from safetensors.numpy import load_file
 
 from aoi_fl.client.app import app as client_app
 from aoi_fl.config.policies import KEYS
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
@@ -33,7 +34,6 @@ from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.errors import ConfigError, ResumeError, StorageError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.app import play
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, MODEL, only_player
 from aoi_fl.server.ledger import Ledger, read, read_run
 from aoi_fl.server.resume import extend, recorded_run
@@ -55,7 +55,7 @@ BASE = {
 }
 POLICIES = {
     "poll": {"policy": "markov-optimal"},
-    "reserve": {"policy": "markov-optimal", "wire": "reserve"},
+    "reserve": {"policy": "markov-optimal", "coordination": "reserve"},
     "random": {"policy": "random", "compression": "int8"},  # what the codes left unsaid goes on too
     "oldest-age": {"policy": "oldest-age"},
     "wics": {"policy": "wics", "clients-per-round": 15, "staleness": "mislabelled"},  # which goes by its budget

@@ -3,10 +3,10 @@
 import pytest
 
 from aoi_fl.client.app import app as client_app
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.app import play
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER, RATES_FILE
 from aoi_fl.server.ledger import Ledger, read
 from aoi_fl.server.resume import recorded_run

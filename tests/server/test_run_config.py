@@ -6,9 +6,9 @@ from unittest.mock import ANY
 
 import pytest
 
-from aoi_fl.learning.settings import TaskSettings
+from aoi_fl.config.keys import TaskSettings
+from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import ConfigErrors
-from aoi_fl.server.config import RunConfig
 from tests.refusals import refused
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -47,7 +47,7 @@ def test_auto_and_zero_are_the_data_sets_own():
     ("values", "key", "value", "allowed"),
     [
         ({"policy": "fairest"}, "policy", "fairest", "random"),
-        ({"policy": "random", "wire": "reserve"}, "wire", "reserve", "left out"),
+        ({"policy": "random", "coordination": "reserve"}, "coordination", "reserve", "left out"),
         ({"policy": "wics", "jitter": 0.2}, "jitter", 0.2, "left out"),
         ({"policy": "systematic", "max-age": 3}, "max-age", 3, "left out"),
         ({"policy": "abs", "ageing": "root"}, "ageing", "root", "left out"),
@@ -78,7 +78,7 @@ def test_auto_and_zero_are_the_data_sets_own():
         ({"jitter": 1.5}, "jitter", 1.5, "from 0 to 1"),
         ({"dataset": "cifar"}, "dataset", "cifar", "cifar100"),
         ({"polcy": "random"}, "polcy", None, "run key"),
-        ({"wire": "pigeon"}, "wire", "pigeon", "reserve"),
+        ({"coordination": "pigeon"}, "coordination", "pigeon", "reserve"),
         ({"model": "vgg"}, "model", "vgg", "cnn"),
         ({"partition": "sorted"}, "partition", "sorted", "iid"),
         ({"device": "tpu"}, "device", "tpu", "cuda"),

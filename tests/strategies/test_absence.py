@@ -8,12 +8,12 @@ import pytest
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science import draws
 from aoi_fl.science.participation import MarkovRule, SystematicRule
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
-from aoi_fl.server.config import RunConfig
 from aoi_fl.strategies import MarkovParticipation, RoundOptions, SystematicParticipation
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.policy import ClientOutcome, Plan, RoundOutcome
@@ -82,7 +82,7 @@ def trained(record):
 MAKERS = {
     "markov": lambda **s: MarkovParticipation.optimal(N, K, 10, absence="learned", **s),
     "markov-size": lambda **s: MarkovParticipation.optimal(N, K, 10, rates=[0.2] * N, absence="learned", **s),
-    "reserve": lambda **s: MarkovParticipation.optimal(N, K, 10, absence="learned", wire="reserve", **s),
+    "reserve": lambda **s: MarkovParticipation.optimal(N, K, 10, absence="learned", coordination="reserve", **s),
     "systematic": lambda **s: SystematicParticipation(N, K, absence="learned", **s),
 }
 
@@ -105,7 +105,7 @@ def test_reservations_that_fall_into_absence_are_renewed_and_rates_achieved(tmp_
     """Clients that are there 40 % of the time still take part every fifth round; by the papers' table they do not."""
     achieved = []
     for absence in ("learned", "ignored"):
-        make = lambda **s: MarkovParticipation.optimal(N, K, 10, absence=absence, wire="reserve", **s)  # noqa: B023, E731
+        make = lambda **s: MarkovParticipation.optimal(N, K, 10, absence=absence, coordination="reserve", **s)  # noqa: B023, E731
         notes, _ = play(tmp_path / absence, make, 120)
         late = [client for record in notes.rounds[20:] for client in trained(record)]
         achieved.append(np.isin(late, [5, 6, 7, 8]).sum() / 4 / 100)

@@ -31,9 +31,9 @@ NOT_WAITED = "no reply, like the last time, so it was not waited for as long"
 LOST, HUNG = math.inf, -1  # a reply that never comes, and a client that does nothing at all
 POLICY = MarkovPolicy.increasing(N, 2, 4)
 POLICIES = {
-    "poll": lambda **settings: MarkovParticipation(POLICY, wire="poll", **settings),
-    "broadcast": lambda **settings: MarkovParticipation(POLICY, wire="broadcast", **settings),
-    "reserve": lambda **settings: MarkovParticipation(POLICY, wire="reserve", **settings),
+    "poll": lambda **settings: MarkovParticipation(POLICY, coordination="poll", **settings),
+    "broadcast": lambda **settings: MarkovParticipation(POLICY, coordination="broadcast", **settings),
+    "reserve": lambda **settings: MarkovParticipation(POLICY, coordination="reserve", **settings),
     "systematic": lambda **settings: SystematicParticipation(N, 2, **settings),
     "random": lambda **settings: RandomSelection(3, **settings),
     "oldest-age": lambda **settings: OldestAge(3, **settings),
@@ -219,7 +219,7 @@ def test_ten_rounds_with_one_that_is_mute_in_training_take_one_deadline(tmp_path
 def test_who_is_mute_in_training_is_sent_the_model_with_growing_pauses_and_delays_no_round(policy, tmp_path):
     make = {
         "random": lambda **settings: RandomSelection(N, **settings),
-        "broadcast": lambda **settings: MarkovParticipation.optimal(N, N, 0, wire="broadcast", **settings),
+        "broadcast": lambda **settings: MarkovParticipation.optimal(N, N, 0, coordination="broadcast", **settings),
     }[policy]
     notes, (grid,) = play(make, tmp_path, scripted(c2=(TRAIN, 1, 99, HUNG)), 9, train_timeout=1.0, evaluate_clients=N)
     assert [round_ for kind, round_, client in grid.pushed if (kind, client) == (TRAIN, 2)] == [1, 2, 4, 8]
@@ -262,7 +262,7 @@ def test_who_is_mute_in_training_is_not_forced_while_others_answer(wire, tmp_pat
     lonely = MarkovPolicy.optimal(N, 1, 0)  # everyone with probability 1/6: many a round is empty
 
     def make(**settings):
-        return MarkovParticipation(lonely, wire=wire, **settings)
+        return MarkovParticipation(lonely, coordination=wire, **settings)
 
     notes, _ = play(make, tmp_path, scripted(c0=(TRAIN, 1, 99, HUNG), c1=(TRAIN, 1, 99, HUNG)), 40)
     silent: set[int] = set()
@@ -351,7 +351,7 @@ def test_nobody_is_excused_from_training_by_saying_that_it_sleeps(wire, no, tmp_
                         reply.content["aoi"] = ConfigRecord({**reply.content["aoi"], **said, **lie})
                 return replies
 
-        make = partial(MarkovParticipation, POLICY, wire=wire, round_seconds=0.01)
+        make = partial(MarkovParticipation, POLICY, coordination=wire, round_seconds=0.01)
         _, (grid,) = play(make, folder, scripted(c1=(TRAIN, 1, 20, HUNG)), 20, kind=Liar, ask_timeout=1.0)
         return [round_ for kind, round_, client in grid.pushed if (kind, client) == (TRAIN, 1)]
 
@@ -380,8 +380,8 @@ EVERY_OTHER = {
 def test_who_answers_now_and_then_costs_few_deadlines(pattern, wire, tmp_path):
     make = {
         "random": lambda **settings: RandomSelection(N, **settings),
-        "broadcast": lambda **settings: MarkovParticipation.optimal(N, N, 0, wire="broadcast", **settings),
-        "poll": lambda **settings: MarkovParticipation.optimal(N, N, 0, wire="poll", **settings),
+        "broadcast": lambda **settings: MarkovParticipation.optimal(N, N, 0, coordination="broadcast", **settings),
+        "poll": lambda **settings: MarkovParticipation.optimal(N, N, 0, coordination="poll", **settings),
     }[wire]
     turns = itertools.cycle(pattern)
 

@@ -11,6 +11,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from aoi_fl.client import ClientApp
 from aoi_fl.client.app import app as digits_app
 from aoi_fl.client.compression import Residuals
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.flower.sizes import bytes_of, travelled
@@ -18,7 +19,6 @@ from aoi_fl.protocol import ParticipationReply
 from aoi_fl.protocol.arrays import to_record
 from aoi_fl.protocol.coding import expand
 from aoi_fl.server.app import app as server_app
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
@@ -147,7 +147,7 @@ def test_the_residuals_of_three_participations_are_kept_and_no_more(tmp_path):
 @pytest.mark.parametrize("wire", ["poll", "broadcast", "reserve"])
 def test_clients_that_decide_for_themselves_compress_too(wire, tmp_path):
     def make(nodes, **settings):
-        return MarkovParticipation.increasing(nodes, 2, 3, wire=wire, **settings)
+        return MarkovParticipation.increasing(nodes, 2, 3, coordination=wire, **settings)
 
     notes, grid = play(tmp_path, "int8", rounds=10, make=make)
     assert all(r.dropped == 0 and r.trained >= 1 for r in notes.rounds)

@@ -8,12 +8,12 @@ import pytest
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science import draws
 from aoi_fl.science.dropout import DropoutEstimate, achieved, largest_dropout, reissued
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies import MarkovParticipation, RoundOptions
 from aoi_fl.strategies.plan import Resume
@@ -69,7 +69,7 @@ def play(
         n,
         k,
         M,
-        wire=wire,
+        coordination=wire,
         adaptive_dropout=adaptive,
         rates=rates,
         weights=weights,

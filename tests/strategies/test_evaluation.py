@@ -63,7 +63,7 @@ def play(folder, evaluate_clients, *, spoil=None, wire="poll", make=MarkovPartic
     notes = Notes()
     options = RoundOptions(run="r", seed=SEED, deterministic=True, join_timeout=0.2, evaluate_clients=evaluate_clients)
     if make is MarkovParticipation:
-        settings = {"policy": POLICY, "wire": wire} | settings
+        settings = {"policy": POLICY, "coordination": wire} | settings
     strategy = make(**settings, options=options, observer=notes)
     grid = Counting(App(spoil) if spoil else App(), {"runs-dir": str(folder), "seed": SEED}, N)
     strategy.start(grid, ArrayRecord({"w": Array(np.zeros(3, np.float32))}), rounds)
@@ -155,6 +155,6 @@ def test_an_answer_that_nobody_asked_for_counts_for_nothing(tmp_path):
 
 @pytest.mark.parametrize("wire", ["broadcast", "reserve", "central"])
 def test_other_modes_ask_nothing_ahead(wire, tmp_path):
-    settings = {"make": RandomSelection, "per_round": 4} if wire == "central" else {"wire": wire}
+    settings = {"make": RandomSelection, "per_round": 4} if wire == "central" else {"coordination": wire}
     rounds, grid = play(tmp_path, 3, rounds=4, **settings)
     assert not any(grid.asked_ahead(t) for t in range(1, 5)) and all(r.client_loss == 1.0 for r in rounds)

@@ -56,7 +56,7 @@ def play(make, folder, seed, *, app=None, rounds=ROUNDS, nodes=N, grid=LocalGrid
 
 
 def markov(wire, policy=None):
-    return lambda **settings: MarkovParticipation(policy or POLICY, wire=wire, **settings)
+    return lambda **settings: MarkovParticipation(policy or POLICY, coordination=wire, **settings)
 
 
 def trained(notes) -> list[list[int]]:
@@ -303,5 +303,5 @@ def test_who_was_slow_once_is_heard_afterwards_and_takes_part_again(tmp_path, se
 
 
 def test_an_unknown_wire_mode_is_refused():
-    with refused("wire", "pigeon"):
-        MarkovParticipation.optimal(4, 2, wire="pigeon")
+    with refused("coordination", "pigeon"):
+        MarkovParticipation.optimal(4, 2, coordination="pigeon")

@@ -5,8 +5,8 @@ import pytest
 from flwr.app import MetricRecord
 from flwr.serverapp.strategy import FedAvg
 
+from aoi_fl.config.run import RunConfig
 from aoi_fl.report.measure import ACCURACY
-from aoi_fl.server.config import RunConfig
 from aoi_fl.strategies import RandomSelection
 from aoi_fl.strategies.measures import as_share, evaluation_loss, measured, training_loss
 from aoi_fl.strategies.registry import REGISTRY

@@ -7,12 +7,12 @@ import pytest
 
 from aoi_fl.client.app import app as client_app
 from aoi_fl.client.deciding import make_decider
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.experiments.studies.entrants import own_keys
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.app import app as server_app
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.strategies import RoundOptions
@@ -124,7 +124,7 @@ def test_selector_of_ones_own_enters_the_arena():
 
 def test_row_of_ones_own_is_not_listed():
     name = "python:mine:Lowest"
-    assert REGISTRY[name].keys == {"wire", "round-seconds"} and name not in set(REGISTRY)
+    assert REGISTRY[name].keys == {"coordination", "round-seconds"} and name not in set(REGISTRY)
     with pytest.raises(KeyError):
         REGISTRY["python:mine"]
 
@@ -207,7 +207,7 @@ def trained(folder, rounds):
 def test_rule_of_ones_own_decides_as_simulated(wire, lay, aoi, tmp_path):
     """The simulator knows no forced client: up to there they agree, whatever the coordination."""
     name, rounds = lay(RULE, "Impatient", f"own_rule_{wire}"), 8
-    more = {"num-clients": 8, "clients-per-round": 4, "num-server-rounds": rounds, "wire": wire}
+    more = {"num-clients": 8, "clients-per-round": 4, "num-server-rounds": rounds, "coordination": wire}
     values = BASE | more | {"policy": name, "model-dir": str(tmp_path), "runs-dir": str(tmp_path), "run-name": "r"}
     run_local(server_app, client_app, RunConfig.parse(values).flat(), nodes=8)
     shape = f"--clients 8 --per-round 4 --rounds {rounds} --seed 3 --trace --json --weights unbiased".split()
@@ -244,8 +244,8 @@ def test_rule_that_cannot_decide_is_refused_before_the_run(body, words, lay, tmp
 
 def test_coordination_of_a_selector_is_refused(lay, tmp_path):
     name = lay(SELECTOR, "Lowest", "own_lowest_w")
-    keys = RunConfig.parse(BASE | {"policy": name, "model-dir": str(tmp_path), "wire": "reserve"}).flat()
-    with refused("wire", "reserve"):
+    keys = RunConfig.parse(BASE | {"policy": name, "model-dir": str(tmp_path), "coordination": "reserve"}).flat()
+    with refused("coordination", "reserve"):
         REGISTRY[name].make(keys, options=RoundOptions())
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from flwr.serverapp.strategy import Strategy
 
+from aoi_fl.config.run import RunConfig
 from aoi_fl.science.selection import evenly
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies import (
     AgeAwareStrategy,
@@ -125,7 +125,7 @@ def test_former_central_selection_warns_and_works(tmp_path):
 def test_policy_observes_a_round_once_where_a_client_is_forced(far, tmp_path):
     """In broadcast all decline, and one of them then trains: one outcome, in which it is forced."""
     outcomes = []
-    strategy = MarkovParticipation.optimal(4, 1, 30, wire="broadcast", options=RoundOptions(seed=3))
+    strategy = MarkovParticipation.optimal(4, 1, 30, coordination="broadcast", options=RoundOptions(seed=3))
     policy, observe = strategy.policy, strategy.policy.observe
     policy.observe = lambda outcome: outcomes.append(outcome) or observe(outcome)
     notes, _, _ = play(strategy_of(policy), honest_app(), tmp_path, rounds=12)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from aoi_fl.config.policies import BUDGETED, KEYS, POLICIES, users_of
+from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.registry import REGISTRY

@@ -9,8 +9,8 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from flwr.serverapp.strategy import FedAvg
 
 from aoi_fl.client import ClientApp
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.server.config import RunConfig
 from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, RoundOptions
 from aoi_fl.strategies.registry import REGISTRY
 from tests.refusals import refused

@@ -6,6 +6,7 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
 from aoi_fl.client.app import app as client_app
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.protocol.clients import read_clients_file, section5_instance
@@ -13,7 +14,6 @@ from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.estimate import SlopeEstimate
 from aoi_fl.science.selection import Population
 from aoi_fl.server.app import app as server_app
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.strategies import BudgetedRefresh
 from tests.refusals import refused

@@ -5,9 +5,9 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints
-from aoi_fl.server.config import RunConfig
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies import RandomSelection, RoundOptions
 from aoi_fl.strategies.plan import Resume

@@ -9,13 +9,13 @@ import pytest
 from flwr.app import ConfigRecord
 from flwr.serverapp.strategy import FedAvg
 
+from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.clocked_grid import ClockedGrid
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.availability import Availability, always
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.devices import DeviceTrace
 from aoi_fl.science.selection import RandomSelector
-from aoi_fl.server.config import RunConfig
 from aoi_fl.strategies import (
     AgeAwareStrategy,
     BudgetedRefresh,

@@ -87,7 +87,7 @@ def simulated(policy, rounds=ROUNDS) -> list[list[int]]:
 @pytest.mark.parametrize("phases", ["spread", "random"])
 @pytest.mark.parametrize("jitter", [0.0, 0.4])
 def test_real_clients_take_part_when_the_simulator_says(wire, phases, jitter, tmp_path):
-    notes, _ = play(systematic(wire=wire, phases=phases, jitter=jitter), tmp_path)
+    notes, _ = play(systematic(coordination=wire, phases=phases, jitter=jitter), tmp_path)
     wanted = simulated(SystematicPolicy.equal(N, K, phases, jitter, SEED))
     found = trained(notes)
     # In a round without anybody the server forces one, which the simulator does not; it changes nothing afterwards.
@@ -106,9 +106,9 @@ def test_in_reserve_mode_only_newcomers_are_asked(tmp_path):
     "wire", ["reserve", *(pytest.param(w, marks=pytest.mark.slow) for w in WIRES if w != "reserve")]
 )
 def test_rates_by_size_are_kept(policy, wire, tmp_path):
-    make = systematic(wire=wire, rates="size")
+    make = systematic(coordination=wire, rates="size")
     if policy == "markov":
-        make = lambda **settings: MarkovParticipation.optimal(N, K, wire=wire, rates="size", **settings)  # noqa: E731
+        make = lambda **settings: MarkovParticipation.optimal(N, K, coordination=wire, rates="size", **settings)  # noqa: E731
     notes, strategy = play(make, tmp_path, rounds=300)
     rates, _ = size_rates(SIZES, K)
     np.testing.assert_allclose(strategy.plan.rates, rates)
@@ -194,7 +194,7 @@ def test_a_resumed_run_is_the_run(tmp_path):
     [
         ({"jitter": 1.5}, "jitter"),
         ({"phases": "full"}, "phases"),
-        ({"wire": "pigeon"}, "wire"),
+        ({"coordination": "pigeon"}, "coordination"),
     ],
 )
 def test_terms_out_of_range_are_refused_when_they_are_set(how, words):
@@ -240,7 +240,7 @@ class Halved(LocalGrid):
 @pytest.mark.parametrize("wire", WIRES)
 def test_where_k_is_shared_out_anew_nobody_takes_part_twice_for_one_stride(wire, tmp_path):
     n, k = 40, 4
-    notes, _ = play(partial(SystematicParticipation, n, k, wire=wire), tmp_path, 90, nodes=n, grid=Halved)
+    notes, _ = play(partial(SystematicParticipation, n, k, coordination=wire), tmp_path, 90, nodes=n, grid=Halved)
     counts = [len(clients) for clients in trained(notes)]
     late = 1 if wire == "reserve" else 0  # who has reserved a round hears of its new rate in that round
     assert counts[:20] == [k] * 20 and max(counts[20:]) <= (2 + late) * k
@@ -331,7 +331,7 @@ def test_who_comes_while_the_others_wait_for_a_round_has_a_rate_in_it(policy, wi
             return list(self._contexts)[: None if now[0] > 35 else -1]
 
     def make(**settings):
-        strategy = policy(N, K, rates="size", wire=wire, **settings)
+        strategy = policy(N, K, rates="size", coordination=wire, **settings)
         strategy._run.timer = RoundTimer(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
         return strategy
 

@@ -5,8 +5,8 @@ import json
 from flwr.serverapp import ServerApp
 
 from aoi_fl.client.app import app as client_app
+from aoi_fl.config.run import RunConfig
 from aoi_fl.server.app import play
-from aoi_fl.server.config import RunConfig
 
 __all__ = ["client_app", "server_app"]
 

@@ -1,12 +1,24 @@
-"""The run keys that describe the task, shared by server and clients.
+"""All keys of a run, and those of the task that server and clients share.
 
-Flower's configuration is flat, its keys are in kebab case, and every key needs a value: ``auto`` or 0 stands for the
-data set's own default, which :meth:`TaskSettings.resolved` fills in.
+Flower's configuration is flat and needs a value for every key: ``auto`` or 0 stands for the data set's own default,
+which :meth:`TaskSettings.resolved` fills in.
 """
 
+import math
 from typing import Any, Self
 
-from aoi_fl.config.groups import CROP_FLIP, Task, Training
+from aoi_fl.config.groups import (
+    CROP_FLIP,
+    Budget,
+    Clock,
+    Coordination,
+    Output,
+    Privacy,
+    Round,
+    Selection,
+    Task,
+    Training,
+)
 from aoi_fl.science.errors import ConfigError
 
 # Model, learning rate, its decay a round, batch size, local epochs. The setting of Javani & Wang 2024, Section IV,
@@ -48,3 +60,31 @@ class TaskSettings(Task, Training):
     def rate(self, round_: int) -> float:
         """Return the learning rate of a round, decayed once a round from round 2 on."""
         return self.learning_rate * self.learning_rate_decay ** (round_ - 1)
+
+
+class RunKeys(TaskSettings, Selection, Coordination, Round, Privacy, Budget, Clock, Output, extra="forbid"):
+    """Every key of a run: the groups of :mod:`aoi_fl.config.groups` together."""
+
+    @property
+    def sent(self) -> int:
+        """How many clients are sent the model in a round, over-selection included."""
+        return over_selected(self.clients_per_round, self.over_selection)
+
+    @property
+    def sent_as(self) -> str:
+        """What messages call that number."""
+        return "clients-per-round" + (" times over-selection" if self.over_selection > 1 else "")
+
+    @property
+    def trackers(self) -> list[str]:
+        """The trackers that ``track`` names."""
+        return self.track.split(",") if self.track else []
+
+
+def over_selected(per_round: int, factor: float) -> int:
+    """Return how many clients are sent the model where a round wants so many updates and takes the first of them.
+
+    >>> over_selected(15, 1.3), over_selected(10, 1.1)
+    (20, 11)
+    """
+    return math.ceil(per_round * factor - 1e-9)

@@ -6,9 +6,9 @@ from typing import Any, Self
 from pydantic import ValidationError, model_validator
 
 from aoi_fl.config.fields import allowed, kebab, variable
+from aoi_fl.config.keys import RunKeys
+from aoi_fl.config.rules import conflicts
 from aoi_fl.science.errors import ConfigError, ConfigErrors, did_you_mean
-from aoi_fl.server.keys import RunKeys
-from aoi_fl.server.rules import conflicts
 
 
 class RunConfig(RunKeys):

@@ -1,0 +1,85 @@
+"""The object of a policy without Flower: a selector, or the rule by which clients decide.
+
+The simulator, ``aoi policy``, the figures and the theory page build policies here, by :meth:`PolicyRow.build`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi_fl.science.budget import BudgetedSelector
+from aoi_fl.science.f3ast import F3ast
+from aoi_fl.science.fedcs import FedCS
+from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.markov_rates import RatedMarkovPolicy
+from aoi_fl.science.names import Index
+from aoi_fl.science.oort import OortSelector
+from aoi_fl.science.participation import MarkovRule, SystematicRule
+from aoi_fl.science.power_of_choice import PowerOfChoice
+from aoi_fl.science.rates import equal_rates
+from aoi_fl.science.refl import Refl
+from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector
+from aoi_fl.science.systematic import SystematicPolicy
+from aoi_fl.science.total_budget import BoundedSelector
+
+Keys: TypeAlias = Mapping[str, Any]
+Rates: TypeAlias = NDArray[np.float64]
+
+
+def markov_optimal(keys: Keys, rates: Rates | None, dropout: float) -> MarkovPolicy | RatedMarkovPolicy | MarkovRule:
+    """Return the optimal table, or one table for each client that has its own rate."""
+    n, k = keys["num-clients"], keys["clients-per-round"]
+    if keys["absence"] == "learned":
+        return MarkovRule.learning(equal_rates(n, k) if rates is None else rates)
+    if rates is not None:
+        return RatedMarkovPolicy(rates, dropout=dropout)
+    return MarkovPolicy.optimal(n, k, keys["max-age"], dropout)
+
+
+def systematic(keys: Keys, rates: Rates | None) -> SystematicPolicy | SystematicRule:
+    """Return systematic participation."""
+    rates = equal_rates(keys["num-clients"], keys["clients-per-round"]) if rates is None else rates
+    if keys["absence"] == "learned":
+        return SystematicRule.learning(rates, keys["seed"])
+    return SystematicPolicy.rated(rates, keys["phases"], keys["jitter"], keys["seed"])
+
+
+def budgeted(keys: Keys, index: Index, *, strict: bool = False, stop_at_first: bool = False) -> BoundedSelector:
+    """Return a selector that spends a budget in each round.
+
+    Parameters
+    ----------
+    keys : the run keys
+    index : the order in which clients are paid
+    strict : spend less than the budget, the literal condition of Xu et al. (2024)
+    stop_at_first : stop at the first client that the rest of the budget cannot pay
+    """
+    chooser = BudgetedSelector(keys["budget"], index, keys["seed"], strict, stop_at_first, keys["ageing"])
+    return BoundedSelector(chooser, keys["total-budget"] or np.inf)
+
+
+def _central(selector: Callable[[int, int], Any]) -> Callable[[Keys], Any]:
+    return lambda keys: selector(keys["clients-per-round"], keys["seed"])
+
+
+def _candidates(keys: Keys) -> int:
+    return int(keys["candidates"] or 2 * keys["clients-per-round"])
+
+
+CENTRAL: Mapping[str, Callable[[Keys], Any]] = {
+    "random": _central(RandomSelector),
+    "proportional": _central(ProportionalSelector),
+    "oldest-age": _central(OldestAgeSelector),
+    "oort": _central(OortSelector),
+    "refl": _central(Refl),
+    "f3ast": _central(F3ast),
+    "pow-d": lambda keys: PowerOfChoice(keys["clients-per-round"], keys["seed"], _candidates(keys)),
+    "rpow-d": lambda keys: PowerOfChoice(keys["clients-per-round"], keys["seed"], _candidates(keys)),
+    "fedcs": lambda keys: FedCS(keys["clients-per-round"], keys["seed"], _candidates(keys), keys["train-timeout"]),
+    "markov-increasing": lambda keys: MarkovPolicy.increasing(
+        keys["num-clients"], keys["clients-per-round"], keys["max-age"], keys["exponent"]
+    ),
+}
+"""The builders of policies that need run keys only."""

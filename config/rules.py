@@ -1,0 +1,313 @@
+"""Combinations of run keys that are not possible, all of them here; each value by itself is in its range."""
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from aoi_fl.config.fields import kebab
+from aoi_fl.config.groups import OWN_DATA
+from aoi_fl.config.keys import RunKeys, over_selected
+from aoi_fl.config.policies import BUDGETED, KEYS, ROWS, row_of, users_of
+from aoi_fl.science.errors import ConfigError
+
+# Keys that belong to a value of another one.
+_BELONGS = (
+    ("alpha", "partition", "dirichlet"),
+    ("mislabel-rate", "staleness", "mislabelled"),
+    ("mislabel-cap", "staleness", "mislabelled"),
+)
+
+
+def conflicts(config: RunKeys) -> Iterator[ConfigError]:
+    """Yield an error for each combination that is not possible; each value by itself is in its range.
+
+    Raises
+    ------
+    ConfigError
+        Over-selection is the conflict.
+    """
+
+    def refuse(key: str, allowed: str | Collection[str], remedy: str) -> ConfigError:
+        return ConfigError(key, _value(config, key), allowed, remedy)
+
+    row, budgeted = row_of(config.policy), config.policy in BUDGETED
+    if not budgeted and config.clients_per_round > config.num_clients:
+        yield refuse(
+            "clients-per-round", f"at most num-clients, {config.num_clients}", "Lower it, or raise num-clients."
+        )
+    if not config.resume:  # a run that goes on may have been begun by a version that let it pass
+        yield from without_effect(config)
+    if (config.rates == "given") != bool(config.clients_file) and not budgeted:
+        other = "given with a clients-file" if config.clients_file else "equal or size without a clients-file"
+        yield refuse("rates", other, "Set rates=given and a clients-file with a column rate together.")
+    yield from _data(config)
+    if config.round_seconds and config.clock:
+        yield refuse("round-seconds", f"0 with clock={config.clock}, a simulated time", "Leave one of them out.")
+    if config.staleness_rates == "own" and config.staleness != "mislabelled":
+        remedy = "Set staleness to mislabelled, or staleness-rates to equal."
+        yield refuse("staleness-rates", f"equal with staleness={config.staleness}", remedy)
+    if config.sensitivities in ("staleness", "bound") and config.staleness == "none":
+        remedy = "Set staleness to mislabelled, or sensitivities to declared."
+        yield refuse("sensitivities", "declared or estimated with staleness=none", remedy)
+    if config.sensitivities == "bound" and not config.local_steps:
+        remedy = "Set local-steps, or sensitivities to staleness."
+        yield refuse("sensitivities", "another with local-steps=0: eq. (10) needs equal numbers of steps", remedy)
+    if budgeted:
+        how = (config.ageing, config.index_source, config.trains, config.sensitivities)
+        yield from opposed(BUDGETED[config.policy], *how, begins=not config.resume)
+    if config.candidates and not config.sent <= config.candidates <= config.num_clients:
+        most = f"from {config.sent_as}, {config.sent}, to num-clients, {config.num_clients}"
+        yield refuse("candidates", most, f"Set 0 for twice {config.sent_as}.")
+    if config.absence == "learned" and config.adaptive_dropout:
+        yield refuse("absence", "ignored with adaptive-dropout=true", "Set one of them back.")
+    if config.absence == "learned" and (config.jitter or config.phases != "spread"):
+        allowed = f"ignored with jitter={config.jitter:g} and phases={config.phases}"
+        yield refuse("absence", allowed, "Set jitter to 0 and phases to spread, or absence to ignored.")
+    for key in ("clock-start", "until", "foresight"):
+        if _value(config, key) and not config.clock:
+            yield refuse(key, f"{_shown(_default(key))} without a clock, which simulates time", "Set clock.")
+    weights = row.weight if config.weights == "auto" else config.weights
+    if weights == "unbiased" and not (row.foreseen or row.weight == weights):
+        why = "the rates are unknown"
+        if row.weight == "times drawn":
+            why = "draws with replacement are unbiased by the times drawn"
+        foreseen = ", ".join(other.name for other in ROWS.values() if other.foreseen)
+        allowed = f"auto, equal or size under policy {row.name}, because {why}"
+        yield ConfigError("weights", weights, allowed, f"Leave it out, or choose one of the policies {foreseen}.")
+    if config.late_rounds and (budgeted or weights == "unbiased"):
+        other = f"policy {config.policy}, which has a budget" if budgeted else "unbiased weights"
+        yield refuse("late-rounds", f"0 with {other}", "Leave one of them out.")
+    if config.server_momentum and (weights == "unbiased" or config.late_rounds):
+        why = "weights=unbiased, which need not sum to 1"
+        if weights != "unbiased":
+            why = f"late-rounds={config.late_rounds}, which needs the weighted mean"
+        yield refuse("server-momentum", f"0 with {why}", "Set one of them back.")
+    if config.spare_shares and (budgeted or config.clients_file or config.client or config.privacy != "none"):
+        other = "privacy" if config.privacy != "none" else "a budget, a clients-file or the key client"
+        yield refuse("spare-shares", f"0 with {other}, which fixes the clients", "Leave one of them out.")
+    yield from private_conflicts(config)
+    if config.over_selection > 1:
+        if budgeted:
+            yield refuse("over-selection", f"1 with policy {config.policy}, which has a budget", "Leave it out.")
+        learned = weights == row.weight  # where its own are unbiased, by rates of what counted
+        check_over_selection(
+            config.over_selection, config.clients_per_round, config.num_clients, "auto" if learned else weights
+        )
+    if config.resume and not config.run_name:
+        yield refuse("run-name", "set with resume=true", "Set it to the name of the run to continue.")
+
+
+def _data(config: RunKeys) -> Iterator[ConfigError]:
+    """Yield an error where the columns of your own data are missing, or have no effect."""
+    tabular, own = config.dataset.startswith(("csv:", "parquet:")), config.dataset.startswith(OWN_DATA)
+    if tabular != bool(config.target):
+        allowed = "a column of the file" if tabular else f"left out with dataset={config.dataset}"
+        yield ConfigError("target", config.target, allowed, "Name the column to predict: -c target=COLUMN.")
+    if config.client:
+        why = "" if own else f"dataset={config.dataset} names no clients"
+        why = f"policy {config.policy} sets each client's data" if config.policy in BUDGETED else why
+        if why:
+            yield ConfigError("client", config.client, f"left out: {why}", "Leave it out.")
+        for key in ("partition", "sizes"):
+            if _value(config, key) != _default(key):
+                allowed = "left out with a column of clients, which divides the rows"
+                yield ConfigError(key, _value(config, key), allowed, "Leave it out, or leave out client.")
+
+
+def check_effect(config: RunKeys, typed: Collection[str]) -> None:
+    """Refuse a key that a user has typed and that has no effect, even at its default.
+
+    Raises
+    ------
+    ConfigError
+        Naming the key, its value and the policies that use it.
+    """
+    if not config.resume and (error := next(without_effect(config, typed), None)) is not None:
+        raise error
+
+
+def without_effect(config: RunKeys, typed: Collection[str] = ()) -> Iterator[ConfigError]:
+    """Yield an error for each key that is set, or was typed, and has no effect."""
+
+    def refuse(key: str, why: str, remedy: str = "Leave it out.") -> ConfigError:
+        return ConfigError(key, _value(config, key), f"left out: {why}", remedy)
+
+    def is_set(key: str) -> bool:
+        return key in typed or _value(config, key) != _default(key)
+
+    policy, budgeted = config.policy, config.policy in BUDGETED
+    for key in filter(is_set, sorted(KEYS - row_of(policy).keys)):
+        remedy = f"Leave it out, or choose one of the policies that use it: {', '.join(users_of(key))}."
+        yield refuse(key, f"policy {policy} does not use it", remedy)
+    if budgeted and "clients-per-round" in typed:  # a cluster sets it under every policy
+        why = f"policy {policy} selects as many clients as its budget pays"
+        yield refuse("clients-per-round", why, "Leave it out, or change budget.")
+    for key, other, wanted in _BELONGS:
+        if _value(config, key) != _default(key) and _value(config, other) != wanted:
+            why = f"{other} is {_value(config, other)}, which does not use it"
+            yield refuse(key, why, f"Leave it out, or set {other} to {wanted}.")
+    if config.discount and (config.staleness == "none" or not budgeted):
+        why = "data do not age" if config.staleness == "none" else f"policy {policy} refreshes no data"
+        remedy = "Leave it out, or set staleness to mislabelled under a budgeted policy."
+        yield refuse("discount", f"{why}, so nothing is replaced", remedy)
+    if budgeted and (config.partition != "iid" or config.sizes != "equal"):
+        why = f"under policy {policy} clients-file or the drawn instance sets each client's images"
+        yield refuse("sizes" if config.partition == "iid" else "partition", why)
+    if (config.rates != "equal" or config.absence == "learned") and is_set("max-age"):
+        why = f"with rates={config.rates} and absence={config.absence} each client has a table of its own length"
+        yield refuse("max-age", why)
+
+
+def _value(config: RunKeys, key: str) -> Any:
+    return getattr(config, key.replace("-", "_"))
+
+
+def _default(key: str) -> Any:
+    return RunKeys.model_fields[key.replace("-", "_")].default
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
+
+
+# Over-selection
+
+
+def check_over_selection(factor: float, per_round: int, clients: int, weights: str) -> None:
+    """Raise ConfigError where a factor above 1 does not go with the weights, or takes more clients than there are."""
+    sent = over_selected(per_round, factor)
+    if weights == "unbiased":
+        raise ConfigError(
+            "over-selection",
+            factor,
+            "1 with weights=unbiased, because fast clients would count too much",
+            "Leave over-selection or weights out.",
+        )
+    if sent > clients:
+        raise ConfigError(
+            "over-selection",
+            factor,
+            f"smaller: it makes {sent} of {per_round} clients a round, and num-clients is {clients}",
+            "Lower it.",
+        )
+
+
+# A budget
+
+
+def check_settings(index: str, ageing: str, source: str, trains: str, sensitivities: str, *, begins: bool) -> None:
+    """Refuse settings that there are not, or that do not go together.
+
+    A run that ``begins`` is refused what an earlier version let pass; one that goes on is not.
+
+    Raises
+    ------
+    ConfigError
+        Naming the setting, its value and what to set.
+    """
+    for key, value, allowed in (
+        ("index-source", source, ("server", "bid")),
+        ("trains", trains, ("selected", "all")),
+        ("sensitivities", sensitivities, ("declared", "estimated")),
+    ):
+        if value not in allowed:
+            raise ConfigError(key, value, allowed, "Choose one of these.")
+    if (error := next(opposed(index, ageing, source, trains, sensitivities, begins=begins), None)) is not None:
+        raise error
+
+
+def opposed(
+    index: str, ageing: str, source: str, trains: str, sensitivities: str, *, begins: bool
+) -> Iterator[ConfigError]:
+    """Yield an error for each pair that is not possible; some only where a run ``begins``: earlier versions took it."""
+    estimated, bid, linear = sensitivities == "estimated", source == "bid", ageing == "linear"
+    if estimated and trains == "selected" and begins:
+        allowed = "declared with trains=selected, because losses on fresh data show no sensitivity"
+        yield ConfigError("sensitivities", sensitivities, allowed, "Set trains to all, or sensitivities to declared.")
+    if estimated and bid:
+        allowed = "declared with index-source=bid, because the server estimates and the clients bid"
+        yield ConfigError("sensitivities", sensitivities, allowed, "Set index-source to server.")
+    if bid and not linear:
+        allowed = "linear with index-source=bid, because clients bid for a linear cost"
+        yield ConfigError("ageing", ageing, allowed, "Set index-source to server.")
+    if estimated and not linear:
+        allowed = "linear with sensitivities=estimated, the slope of a loss that grows linearly with age"
+        yield ConfigError("ageing", ageing, allowed, "Set sensitivities to declared.")
+    if bid and index == "random":
+        yield ConfigError("index-source", source, "server, because the random policy has no index", "Set it to server.")
+
+
+# Privacy
+
+_PRIVATE = ("clip", "noise_multiplier", "bands", "delta", "max_epsilon")
+_SEPARATED = ("markov-optimal", "systematic", "oldest-age")
+# Policies that choose by what clients report of their data, which no noise of the model hides.
+_BY_DATA = ("pow-d", "rpow-d", "oort", "fedcs", "refl", "f3ast")
+
+
+def separation(config: RunKeys) -> int:
+    """Return b of a run's policy, the least number of rounds between two participations; 1 for none."""
+    # Imported here, since a check of keys alone needs no NumPy.
+    from aoi_fl.science.markov import MarkovPolicy
+    from aoi_fl.science.privacy.bounds import bounds
+    from aoi_fl.science.selection import OldestAgeSelector
+    from aoi_fl.science.systematic import SystematicPolicy
+
+    n, k, rounds = config.num_clients, config.clients_per_round, config.num_server_rounds
+    if config.rates != "equal" or config.absence == "learned" or config.adaptive_dropout or k > n:
+        return 1
+    match config.policy:
+        case "markov-optimal":
+            return bounds(MarkovPolicy.optimal(n, k, config.max_age), rounds).min_separation
+        case "systematic":
+            policy = SystematicPolicy.equal(n, k, config.phases, config.jitter, config.seed)
+            return bounds(policy, rounds).min_separation
+        case "oldest-age":
+            return bounds(OldestAgeSelector(k, config.seed), rounds, n).min_separation
+        case _:
+            return 1
+
+
+def bands(config: RunKeys) -> int:
+    """Return the number of bands that a run's noise has."""
+    return (config.bands or min(separation(config), config.num_server_rounds)) if config.privacy == "banded" else 1
+
+
+def private_conflicts(config: RunKeys) -> Iterator[ConfigError]:
+    """Yield an error for each combination that is not possible with the privacy of a run."""
+    privacy = config.privacy
+    if privacy == "none":
+        for name in _PRIVATE:
+            if (value := getattr(config, name)) != RunKeys.model_fields[name].default:
+                allowed = "left out: privacy is none, which does not use it"
+                yield ConfigError(kebab(name), value, allowed, "Leave it out, or set privacy to white or banded.")
+        return
+    if config.weights not in ("auto", "equal"):
+        allowed = f"auto or equal with privacy={privacy}, where every client weighs the same"
+        yield ConfigError("weights", config.weights, allowed, "Leave it out.")
+    if config.late_rounds:
+        allowed = f"0 with privacy={privacy}: a late update would bring two participations of a client closer together"
+        yield ConfigError("late-rounds", config.late_rounds, allowed, "Leave it out.")
+    if config.policy in _BY_DATA or config.sensitivities == "estimated":
+        allowed = f"none, because policy {config.policy} selects by reports about data, which no noise hides"
+        yield ConfigError("privacy", privacy, allowed, "Choose another policy, for instance markov-optimal.")
+    if config.delta * config.num_clients >= 1:
+        allowed = f"below 1/num-clients, {1 / config.num_clients:.3g}"
+        yield ConfigError("delta", config.delta, allowed, "Lower it.")
+    if privacy == "white" and config.bands > 1:
+        yield ConfigError("bands", config.bands, "1 with privacy=white", "Leave bands out, or set privacy to banded.")
+    if privacy == "banded":
+        apart = separation(config)
+        if apart == 1:
+            why = f"policy {config.policy}"
+            why += " with learned absence or dropout" if config.absence == "learned" or config.adaptive_dropout else ""
+            why += f" with rates {config.rates}" if config.rates != "equal" else ""
+            why += f" with jitter {config.jitter:g}" if config.jitter else ""
+            remedy = (
+                f"Set privacy to white, or choose one of the policies {', '.join(_SEPARATED)} with equal rates and at "
+                "most half of the clients a round."
+            )
+            allowed = f"white, because {why} lets a client take part in two consecutive rounds"
+            yield ConfigError("privacy", privacy, allowed, remedy)
+        elif config.bands > apart:
+            allowed = f"at most {apart}, the fewest rounds between two participations under policy {config.policy}"
+            yield ConfigError("bands", config.bands, allowed, f"Set bands to at most {apart}.")
