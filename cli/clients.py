@@ -29,12 +29,11 @@ def clients(
     folder = find(run).resolve()
     with legible(folder / LEDGER):
         state, rows = look(folder), ledger.accounts(folder / LEDGER)
-        nodes = ledger.read_run(folder / LEDGER).get("nodes")
+        refused = ledger.refused_clients(ledger.read_run(folder / LEDGER))
         rounds = ledger.read(folder / LEDGER, "rounds")
         check("clients", rows)
         check("rounds", rounds)
         ended = {row["round"]: row["started"] + row["seconds"] for row in rounds}
-    refused = nodes.get("refused", []) if isinstance(nodes, dict) else []
     if as_json:
         facts = {"run": folder.name, "state": state.name, "rounds": len(ended)}
         print_json({**facts, "clients": rows, "refused": refused})
@@ -57,7 +56,7 @@ def clients(
         ),
     )
     for why in refused:
-        print(printable(str(why)))
+        print(printable(why))
 
 
 def _when(round_: int | None, ended: dict[int, float]) -> Any:

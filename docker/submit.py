@@ -31,7 +31,7 @@ from aoi_fl.docker.runs import COMMAND, CURRENT, RUNS, Runs, Ticket, about, note
 from aoi_fl.flower.control import RunState
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server.folder import LEDGER, run_folder
-from aoi_fl.server.ledger import last_rounds, read
+from aoi_fl.server.ledger import last_rounds, read, refused_clients
 from aoi_fl.server.observe import progress_line, seconds_left
 from aoi_fl.strategies.records import Participation, RoundRecord
 
@@ -88,7 +88,7 @@ def follow(control: Control, run_id: int, folder: Path) -> RunState:
             rounds = int(about(folder)["config"]["num-server-rounds"])
             seconds.append(record.seconds)
             say(progress_line(record, rounds, seconds_left(seconds, rounds - last)))
-        for why in (about(folder).get("nodes") or {}).get("refused", []):
+        for why in refused_clients(about(folder)):
             if why not in refused:
                 say(why)
                 refused.add(why)

@@ -77,7 +77,7 @@ class _Run(Collector):
         if (rounds_planned := ledger.planned(config)) is not None:
             yield _gauge("aoi_rounds_planned", "How many rounds the run has.", rounds_planned)
         if isinstance(nodes := about.get("nodes"), dict):
-            yield from _of_nodes(nodes, config)
+            yield from _of_nodes(nodes, ledger.refused_clients(about), config)
         met, reached = sums["clients"], sums["reached"]
         yield _gauge("aoi_clients", "Clients that the run has met.", met)
         yield _gauge("aoi_clients_never_reached", "Of these, the ones that have trained in no round.", met - reached)
@@ -95,8 +95,7 @@ def _state(name: str) -> Metric:
     return family
 
 
-def _of_nodes(nodes: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[Metric]:
-    refused = [str(why) for why in nodes.get("refused") or ()]
+def _of_nodes(nodes: Mapping[str, Any], refused: list[str], config: Mapping[str, Any]) -> Iterator[Metric]:
     yield _gauge("aoi_clients_connected", "Nodes connected at the last roll call.", nodes.get("connected") or 0)
     yield _gauge("aoi_clients_expected", "Clients that the run waits for at its start.", config.get("num-clients") or 0)
     yield _gauge("aoi_clients_refused", "Of the connected, the ones that cannot join.", len(refused))

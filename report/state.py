@@ -94,11 +94,8 @@ def tell(folder: Path, about: Mapping[str, Any], rounds: Sequence[Mapping[str, A
     name = status(folder, about)
     if name != "running":
         return State(name, str(about.get("reason") or ""))
-    state, nodes = judge(rounds[-_USUAL:], about.get("since"), time.time()), about.get("nodes")
-    refused = nodes.get("refused") if isinstance(nodes, dict) else None
-    if not refused:
-        return state
-    shown = [textwrap.shorten(str(why), _LONGEST, placeholder=" …") for why in refused[:_SHOWN]]
+    state = judge(rounds[-_USUAL:], about.get("since"), time.time())
+    shown = [textwrap.shorten(why, _LONGEST, placeholder=" …") for why in ledger.refused_clients(about)[:_SHOWN]]
     return replace(state, detail="; ".join((state.detail, *shown)))
 
 

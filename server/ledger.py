@@ -97,6 +97,13 @@ def planned(config: Mapping[str, Any]) -> int | None:
     return None if config.get("until") else config.get("num-server-rounds")
 
 
+def refused_clients(about: Mapping[str, Any]) -> list[str]:
+    """Return why connected clients cannot join, from the ledger's ``run`` table; nothing where it does not say."""
+    nodes = about.get("nodes")
+    refused = nodes.get("refused") if isinstance(nodes, dict) else None
+    return [str(why) for why in refused] if isinstance(refused, list) else []
+
+
 def resume_command(folder: Path) -> str:
     """Return the command that goes on with the run in a folder, as it is to be typed here."""
     here = folder.resolve().parent == Path("runs").resolve()

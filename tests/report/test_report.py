@@ -448,7 +448,7 @@ def test_load_comes_first_and_lines_differ_without_colour(tmp_path: Path) -> Non
 
 def large_run(label: str, each: int = 2, n: int = 3000) -> Run:
     rounds = [
-        {"round": t} | dict.fromkeys(RoundRecord(t).__dict__.keys() - {"round", "participations"})
+        {"round": t} | dict.fromkeys(RoundRecord(t).__dict__.keys() - {"round", "participations", "nodes"})
         for t in range(1, 1201)
     ]
     parts = [

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from aoi_fl.science.errors import StorageError
-from aoi_fl.server.ledger import Ledger, read, read_run
-from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
+from aoi_fl.server.ledger import Ledger, read, read_run, refused_clients
+from aoi_fl.strategies.records import ClientRecord, Nodes, Participation, RoundRecord
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
@@ -59,14 +59,15 @@ def test_what_is_written_is_read(ledger, path):
     clients = [ClientRecord(1, "client-1", 1, 10, 2.5, 1.5, 4), ClientRecord(0, "pi-3", 2)]
     ledger.add_clients(clients)
     ledger.add_round(round_of(1))
-    ledger.add_round(RoundRecord(2, empty=True, forced=True))
+    ledger.add_round(RoundRecord(2, empty=True, forced=True, nodes=Nodes(3, ("node 5 cannot join",))))
     about = read_run(path)
     assert (about["run"], about["status"]) == ("r", "completed")
     assert about["config"] == {"alpha": 0.6, "deterministic": True} and about["policy"] == {"probabilities": [0, 1]}
     assert read(path, "clients") == [dataclasses.asdict(c) for c in reversed(clients)]
     one, two = read(path, "rounds")
-    assert one == {k: v for k, v in dataclasses.asdict(round_of(1)).items() if k != "participations"}
+    assert one == {k: v for k, v in dataclasses.asdict(round_of(1)).items() if k not in ("participations", "nodes")}
     assert (two["round"], two["empty"], two["forced"], two["test_accuracy"]) == (2, 1, 1, None)
+    assert about["nodes"]["connected"] == 3 and refused_clients(about) == ["node 5 cannot join"]
     parts = read(path, "participations")
     assert [(p["round"], p["client"]) for p in parts] == [(1, 1), (1, 3), (1, 7)]
     assert parts[1] == {"round": 1} | dataclasses.asdict(round_of(1).participations[0])
