@@ -61,6 +61,7 @@ def experiments() -> dict[str, Experiment]:
 def others() -> dict[str, Experiment]:
     """Return what is no figure of the papers', and is not played with ``all``."""
     from aoi_fl.experiments.studies.arena import ARENAS, Arena
+    from aoi_fl.experiments.studies.client_accuracy import ClientAccuracy
     from aoi_fl.experiments.studies.cohorts import Cohorts
     from aoi_fl.experiments.studies.equal_work import EqualWork
     from aoi_fl.experiments.studies.fair_arena import FairArena
@@ -76,6 +77,7 @@ def others() -> dict[str, Experiment]:
         Arena(),
         *ARENAS,
         RareClasses(),
+        ClientAccuracy(),
         EqualWork(),
         Natural(),
         Headline(),

@@ -11,11 +11,22 @@ from typing import Any, TypeAlias
 import numpy as np
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.harness.base import Claim, Conclusion, Experiment, Options, Row, Table, Unit, Verdict, seeds
+from aoi_fl.experiments.harness.base import (
+    OURS,
+    Claim,
+    Conclusion,
+    Experiment,
+    Options,
+    Row,
+    Table,
+    Unit,
+    Verdict,
+    seeds,
+)
 from aoi_fl.experiments.harness.drawing import COLOURS, SIZE
 from aoi_fl.experiments.harness.stats import Interval, interval
 from aoi_fl.experiments.harness.times import NOT_BY_ALL
-from aoi_fl.experiments.harness.verdicts import side
+from aoi_fl.experiments.harness.verdicts import elsewhere, side
 
 _LINE = 0.34  # inches of the picture for each policy
 _MARGIN = 1.5  # inches for titles and axis labels
@@ -67,10 +78,20 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A claim of this project and the contrasts that decide it."""
+    """A claim and the contrasts that decide it.
+
+    Attributes
+    ----------
+    text, contrasts : the claim, and what decides it
+    source, theirs : a paper and its figure; by default the claim is this project's
+    setting : the model of the measurement, where it is not the paper's
+    """
 
     text: str
     contrasts: tuple[Contrast, ...]
+    source: str = OURS
+    theirs: str = "–"
+    setting: str = ""
 
 
 class Study(Experiment):
@@ -98,7 +119,10 @@ class Study(Experiment):
     @property
     def claims(self) -> tuple[Claim, ...]:  # type: ignore[override]
         """The hypotheses as claims that are not judged yet."""
-        return tuple(Claim(h.text, "Ours", "–", "no seed is complete", "not run", _behind(h)) for h in self.hypotheses)
+        return tuple(
+            Claim(h.text, h.source, h.theirs, "no seed is complete", "not run", _behind(h), h.setting)
+            for h in self.hypotheses
+        )
 
     @property
     def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
@@ -201,7 +225,8 @@ class Study(Experiment):
         if not decided:
             why: dict[Verdict, str] = {"undecided": "not all planned runs are complete, or reach the level"}
             return replace(claim, ours="; ".join(shown), verdict="undecided", reasons=why)
-        return replace(claim, ours="; ".join(shown), verdict=side(found, 1))
+        verdict = side(found, 1)
+        return replace(claim, ours="; ".join(shown), verdict=elsewhere(verdict) if claim.setting else verdict)
 
     def _progress(self, rows: Sequence[Row]) -> str:
         """Say how far an unfinished experiment is."""
