@@ -2,7 +2,9 @@
 
 import logging
 import math
+import statistics
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
@@ -11,6 +13,7 @@ from flwr.serverapp import Grid
 
 from aoi_fl import protocol
 from aoi_fl.flower.errors import FORMER_APP, NO_HELLO, NODE_UNAVAILABLE
+from aoi_fl.flower.grids import uploads
 from aoi_fl.protocol import (
     FORMER_CLIENT,
     LEAST,
@@ -215,6 +218,7 @@ def _checked(who: Introduction) -> Introduction:
 
 
 _REPEATED_ROLLS = 2  # at most, before the first round: a client that dies again and again does not hold up the others
+_REMEMBERED = 5  # calls to the SuperLink
 _STRANGER = 5.0  # seconds that a round waits for nodes not met before, where there are clients enough without them
 
 
@@ -232,6 +236,12 @@ class Joining:
     def __init__(self, roster: Roster, options: RoundOptions, needs: int, first: int) -> None:
         self._roster, self._options, self._needs, self.first = roster, options, needs, first
         self._roll = RollCall(roster)
+        self._latencies: deque[float] = deque(maxlen=_REMEMBERED)
+
+    @property
+    def latency(self) -> float | None:
+        """Median seconds of the last calls that listed nodes; None: no SuperLink was asked."""
+        return statistics.median(self._latencies) if self._latencies else None
 
     @property
     def answers(self) -> dict[int, ParticipationReply]:
@@ -306,6 +316,13 @@ class Joining:
         """
         deadline, turned_away = time.monotonic() + self._options.join_timeout, self._roll.turned_away
         waits = Waits()
-        while (found := len(set(grid.get_node_ids()) - turned_away)) < wanted and time.monotonic() < deadline:
+        while (found := len(self._nodes(grid) - turned_away)) < wanted and time.monotonic() < deadline:
             waits.pause(deadline)
         return found
+
+    def _nodes(self, grid: Grid) -> set[int]:
+        begun = time.perf_counter()
+        nodes = set(grid.get_node_ids())
+        if uploads(grid):
+            self._latencies.append(time.perf_counter() - begun)
+        return nodes

@@ -165,7 +165,8 @@ class Run:
 
     def request(self, round_: int) -> ParticipationRequest:
         """Return what every message of a round says to clients that decide."""
-        looks = between_looks(max(self.needs, len(self.roster)))
+        latency = None if self.joining is None else self.joining.latency
+        looks = between_looks(max(self.needs, len(self.roster)), latency)
         request = ParticipationRequest(
             self.options.run, round_, looks=looks, token=self.options.token, pace=self.round_duration
         )

@@ -4,9 +4,10 @@ A client that wakes up too late holds up the round, one that wakes up too early 
 is told is what a round takes at least: were it the mean, each round would wait for whoever was told most, and the next
 clients would be told more still.
 
-A look that finds nothing costs a SuperLink 3 ms, and four times as much when it is busy: two hundred clients that look
-every three seconds leave it no time for anything else, not even for the heartbeats of a ServerApp, which it then gives
-up. So where clients are many, they are told to look less often.
+A look that finds nothing costs Flower's SuperLink 3 ms, ours half a millisecond, and each four times as much when it
+is busy. Two hundred clients that look every three seconds leave Flower's no time for anything else, not even for the
+heartbeats of a ServerApp, which it then gives up. So where clients are many, they are told to look less often: looks
+take a share of the SuperLink's time, by the seconds that it takes to answer the ServerApp.
 """
 
 import logging
@@ -26,7 +27,8 @@ _ENOUGH = 3  # rounds before anything is told
 _USUAL = 8  # rounds before it is said that they take longer than they should
 _LONGER = 1.1  # times what is set, which is worth saying
 _SHARE = 0.25  # of the remembered rounds that were shorter than what is told
-_LOOKS = 15.0  # a second, of all clients together
+_LOOKS, _MOST_LOOKS = 15.0, 60.0  # a second, of all clients together: at least, and at most
+_LOOK_SHARE = 0.15  # of the SuperLink's time, for looks
 _FEW = 0.5  # seconds between two looks, up to which nothing needs to be told
 
 
@@ -93,7 +95,11 @@ class RoundTimer:
             )  # fmt: skip
 
 
-def between_looks(clients: int) -> float | None:
-    """Return the seconds between two looks for a message that so many clients are told; None where they are few."""
-    seconds = clients / _LOOKS
+def between_looks(clients: int, latency: float | None = None) -> float | None:
+    """Return the seconds between two looks for a message that so many clients are told; None where they are few.
+
+    ``latency`` is the seconds of a small call to the SuperLink; None: unknown.
+    """
+    looks = _LOOKS if not latency else min(_MOST_LOOKS, max(_LOOKS, _LOOK_SHARE / latency))
+    seconds = clients / looks
     return seconds if seconds > _FEW else None

@@ -230,6 +230,8 @@ def test_a_client_of_many_looks_as_often_as_it_is_told_until_its_round_is_due():
 
 def test_clients_are_told_how_often_to_look_where_they_are_many():
     assert [between_looks(n) for n in (4, 25, 200, 10_000)] == [None, 25 / 15, 200 / 15, 10_000 / 15]
+    latencies = (0.0001, 0.0025, 0.005, 0.01, 1.0)  # of a SuperLink that is faster than ours, and of one that is busy
+    assert [between_looks(600, latency) for latency in latencies] == pytest.approx([10, 10, 20, 40, 40])
 
 
 def test_a_setting_that_is_none_is_named():
