@@ -49,10 +49,10 @@ def _reserve() -> Iterator[Row]:
 
 def _poll() -> Iterator[Row]:
     """Play poll, and again as it was: nodes that look as often as they like, replies asked for one by one."""
-    wire = {"clients": MANY, "per_round": PER_ROUND, "wire": "poll", "timeout": 300.0}
-    ours = found(**wire, rounds=2, seconds=600.0)
+    poll = {"clients": MANY, "per_round": PER_ROUND, "coordination": "poll", "timeout": 300.0}
+    ours = found(**poll, rounds=2, seconds=600.0)
     yield from rows(ours, first=60.0)
-    former = found(**wire, rounds=2, seconds=500.0, behaviour="former")
+    former = found(**poll, rounds=2, seconds=500.0, behaviour="former")
     yield from rows(former)
     yield from against(ours, former)
 
@@ -88,7 +88,7 @@ def found(**settings: Any) -> dict[str, Any]:
 def rows(found: dict[str, Any], **limits: float) -> Iterator[Row]:
     """Return the lines of a play; ``limits`` of ``first``, ``round``, ``between`` and ``memory``."""
     scenario = found["scenario"]
-    who = f"{scenario['clients']} {_TOLD[scenario['behaviour']]}, {scenario['wire']}"
+    who = f"{scenario['clients']} {_TOLD[scenario['behaviour']]}, {scenario['coordination']}"
     if found["first"] is None:
         yield Row(f"{who}: the first round", "–", limits.get("first"), found["unfinished"], "s",
                   note="not complete by then", details=found)  # fmt: skip

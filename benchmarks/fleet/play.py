@@ -76,7 +76,7 @@ class Play:
         await self._connect()
         settings = {
             "what": "fleet", "clients": self.scenario.clients, "per-round": self.scenario.per_round,
-            "wire": self.scenario.wire, "rounds": self.scenario.all_rounds, "out": str(self._notes),
+            "coordination": self.scenario.coordination, "rounds": self.scenario.all_rounds, "out": str(self._notes),
             "timeout": self.scenario.timeout, "round-seconds": self.scenario.round_seconds,
             "late-rounds": self.scenario.late_rounds, "model": self.scenario.model, "packing": self.scenario.packing,
             "former": self.scenario.behaviour == "former", "least": self.scenario.joining or self.scenario.clients,

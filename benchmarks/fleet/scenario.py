@@ -13,7 +13,7 @@ class Scenario:
     Attributes
     ----------
     clients, per_round : n and k
-    wire : by which decisions travel
+    coordination : by which decisions travel
     behaviour : of every node: "stock", "ours" or "asleep"; or "former", of ServerApp and nodes before they were many
     rounds : how many quiet ones
     killing : whether, after the quiet rounds, all that :mod:`benchmarks.fleet.kills` knows is tried, two rounds each
@@ -32,7 +32,7 @@ class Scenario:
 
     clients: int
     per_round: int
-    wire: str = "reserve"
+    coordination: str = "reserve"
     behaviour: str = "ours"
     rounds: int = 6
     killing: bool = False

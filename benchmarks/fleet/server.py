@@ -83,9 +83,9 @@ def play(grid: Grid, config: Mapping[str, Any]) -> None:
         min_clients=int(config["least"]) or None,
     )
     n, k = int(config["clients"]), int(config["per-round"])
-    wire, seconds = str(config["wire"]), float(config["round-seconds"])
+    coordination, seconds = str(config["coordination"]), float(config["round-seconds"])
     strategy = MarkovParticipation.optimal(
-        n, k, coordination=wire, options=options, observer=notes, configure=lambda round_: {OWN: True}
+        n, k, coordination=coordination, options=options, observer=notes, configure=lambda round_: {OWN: True}
     )
     strategy._run.timer = RoundTimer(seconds, sleep=notes.sleep)
     if config["former"]:
