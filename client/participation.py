@@ -22,7 +22,7 @@ from aoi_fl.client.envelope import opened
 from aoi_fl.client.member import MakeSource, Member
 from aoi_fl.protocol import FORMER_CLIENT, Introduction, ParticipationReply, ParticipationRequest, packing
 from aoi_fl.protocol.arrays import config_key
-from aoi_fl.science.errors import AoiError, ConfigError
+from aoi_fl.science.errors import ConfigError
 
 Introduce: TypeAlias = Callable[[Context, ParticipationRequest], Mapping[str, bool | float | int | str]]
 TrainMany: TypeAlias = Callable[[Sequence[Message], Sequence[Context]], Sequence[Message | None]]
@@ -189,8 +189,8 @@ class ClientApp(flwr.clientapp.ClientApp):
     def _introduction(self, context: Context, member: Member) -> Introduction:
         try:
             about = context.node_config if self._introduce is None else self._introduce(context, member.ask)
-        except AoiError as error:
-            raise AoiError(f"client {member.who.name}: {error}") from error
+        except ConfigError as error:
+            raise error.within(f"client {member.who.name}") from error
         known = {k: about[k] for k in ("num-examples", "payment", "sensitivity") if k in about}
         return Introduction.read({**known, **member.introduction(), "packing": packing.FORM})
 

@@ -194,7 +194,7 @@ class RollCall:
 
 
 def _said_by_ours(reason: Refused) -> str:
-    return str(reason).removeprefix("error: AoiError: ")
+    return str(reason).removeprefix("error: ConfigError: ")
 
 
 def _order(reply: _Reply) -> tuple[bool, int, str]:

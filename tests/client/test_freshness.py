@@ -278,7 +278,8 @@ def test_a_client_with_a_folder_says_how_much_it_has_and_trains_on_it(tmp_path, 
     }
     send = folder_client(tmp_path, **node)
     hello = dict(send("query.hello").content["aoi"])
-    assert hello == {"name": "pi", "num-examples": 3, "payment": 2.0, "sensitivity": 0.5, "data-age": 5}
+    own = {"payment": 2.0, "sensitivity": 0.5, "data-age": 5}
+    assert hello == {"name": "pi", "num-examples": 3, "packing": 1, **own}
     reply = send("train", refresh=True)
     assert reply.content["metrics"]["num-examples"] == 3
     assert isinstance(reply.content["arrays"], ArrayRecord)
