@@ -69,7 +69,7 @@ def test_a_misspelt_variable_is_named() -> None:
         settings.from_environment({"AOI_POLCY": "random"}, {"policy": "random"})
 
 
-def test_nothing_is_published_beyond_this_machine_and_nobody_is_root() -> None:
+def test_no_port_is_published_beyond_this_machine_and_no_root() -> None:
     for name, service in COMPOSE["services"].items():
         assert all(str(port).startswith("127.0.0.1:") for port in service.get("ports", [])), name
         assert service["cap_drop"] == ["ALL"] and "user" not in service and "privileged" not in service
@@ -122,7 +122,7 @@ class Asked:
         return True
 
 
-def test_certificates_are_made_once_and_renewed_when_names_change_or_time_runs_out(tmp_path: Path) -> None:
+def test_certificates_are_made_once_and_renewed_when_needed(tmp_path: Path) -> None:
     assert len(pki.make_all(tmp_path)) == 3
     assert pki.make_all(tmp_path) == []
     authority = (tmp_path / "trust" / "ca.crt").read_bytes()
@@ -157,7 +157,7 @@ def test_the_certificate_holds_before_openssl_at_its_strictest(tmp_path: Path) -
     assert ours.getpeercert()
 
 
-def test_a_client_key_is_made_once_and_its_public_half_is_that_of_it(tmp_path: Path) -> None:
+def test_a_client_key_is_made_once_and_its_public_half_fits(tmp_path: Path) -> None:
     private, public = tmp_path / "key", tmp_path / "client-0.pub"
     pki.make_client_key(private, public)
     first = private.read_bytes()
@@ -177,7 +177,7 @@ time.sleep(60)
 """
 
 
-def test_replicas_take_the_lowest_free_slots_and_a_killed_one_frees_its_own(tmp_path: Path) -> None:
+def test_replicas_take_the_lowest_slots_and_death_frees_one(tmp_path: Path) -> None:
     def replica() -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-c", HOLD, str(tmp_path)],
@@ -309,7 +309,7 @@ def test_a_key_of_no_use_is_named_once_and_holds_up_nobody(
         arrivals.enrol(control, folder)
 
 
-def test_nothing_that_a_client_lays_down_is_followed_or_waited_for(
+def test_links_and_pipes_in_the_enrolment_are_not_followed(
     superlink: tuple[grpc.Server, Control], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, ledger = tmp_path / "enrolment", tmp_path / "ledger.sqlite"
@@ -331,7 +331,7 @@ def test_nothing_that_a_client_lays_down_is_followed_or_waited_for(
     assert (folder / "a.registered").read_bytes() == (folder / "a.pub").read_bytes()
 
 
-def test_keys_that_the_superlink_has_lost_are_registered_again_but_for_those_taken_back(
+def test_lost_keys_are_registered_again_but_no_revoked_one(
     superlink: tuple[grpc.Server, Control], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, (_, control) = tmp_path / "enrolment", superlink
@@ -440,7 +440,7 @@ def test_a_superlink_that_is_being_restarted_is_waited_for(monkeypatch: pytest.M
         arrivals.await_superlink(Absent(10**9), 0.1)
 
 
-def test_a_run_that_begins_waits_for_all_and_one_that_goes_on_does_with_those_who_are_there(
+def test_a_new_run_waits_for_all_and_a_resumed_one_for_some(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(arrivals, "LOOK", 0.01)

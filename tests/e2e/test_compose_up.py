@@ -49,7 +49,7 @@ def test_memory_limits_hold_and_nothing_runs_as_root(cluster: Cluster) -> None:
     assert cluster.docker("exec", name, "id", "-u").strip() == "49999"
 
 
-def test_every_overlay_is_valid_and_the_gpu_one_gives_each_client_its_devices(cluster: Cluster) -> None:
+def test_overlays_are_valid_and_the_gpu_one_reserves_devices(cluster: Cluster) -> None:
     for overlay in ("docker/gpu.yaml", "docker/hosts.yaml"):
         text = cluster.compose("-f", "compose.yaml", "-f", overlay, "config", "--format", "json")
         services = json.loads(text)["services"]

@@ -87,12 +87,10 @@ def test_a_lie_is_dropped_and_named_with_the_reason(ledger: dict[str, Any], turn
     assert part["outcome"] == "refused" and LIES[lie].format(other=other) in part["reason"]
 
 
-def test_the_run_goes_on_with_the_others_and_takes_the_liars_when_they_behave(ledger: dict[str, Any]) -> None:
+def test_the_run_continues_and_takes_the_liars_when_they_behave(ledger: dict[str, Any]) -> None:
     assert [row["trained"] for row in ledger["rounds"]] == [2] * (ROUNDS - 1) + [4]
     assert ledger["run"]["status"] == "completed"
 
 
-def test_the_servers_memory_limits_hold_under_an_array_far_larger_than_the_model(
-    cluster: Cluster, ledger: dict[str, Any]
-) -> None:
+def test_the_servers_memory_limits_hold_under_a_huge_array(cluster: Cluster, ledger: dict[str, Any]) -> None:
     assert ledger and all(cluster.unharmed(cluster.container(service)) for service in ("superlink", "superexec"))

@@ -57,12 +57,12 @@ def killed(cluster: Cluster) -> Killed:
     return Killed(at, status, cluster.logs("submit"), cluster.ledger(RUN), cluster.ledger("whole"), models)
 
 
-def test_a_run_whose_server_app_was_killed_ends_as_failed_and_resumes(killed: Killed) -> None:
+def test_a_killed_server_app_fails_the_run_and_it_resumes(killed: Killed) -> None:
     assert killed.status[0] == 1 and killed.at[0] < killed.at[1]
     assert [row["round"] for row in killed.ledger["rounds"]] == list(range(1, ROUNDS + 1))
 
 
-def test_after_everything_was_killed_the_run_resumes_and_equals_one_that_was_not(killed: Killed) -> None:
+def test_a_run_resumed_after_a_total_crash_equals_a_whole_one(killed: Killed) -> None:
     assert killed.at[1] < ROUNDS and killed.status[1] == 0, killed.log
     assert [p for p in killed.ledger["participations"] if p["outcome"] != "trained"] == [], killed.log
     assert _selections(killed.ledger) == _selections(killed.whole)

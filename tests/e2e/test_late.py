@@ -7,7 +7,7 @@ from tests.e2e.cluster import Cluster, start
 RUN, ROUNDS = "late", 12
 
 
-def test_an_update_that_comes_rounds_late_counts_and_nobody_waits_for_it(cluster: Cluster) -> None:
+def test_a_late_update_counts_and_no_round_waits_for_it(cluster: Cluster) -> None:
     start(
         cluster,
         RUN,

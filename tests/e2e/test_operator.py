@@ -126,7 +126,7 @@ def test_a_stopped_run_gives_way_to_the_queue_and_resumes(operated: Operated) ->
     assert operated.resumed_round > max(row["round"] for row in operated.stopped["rounds"])
 
 
-def test_the_log_of_the_superexec_has_the_servers_lines_with_times(operated: Operated) -> None:
+def test_the_superexec_logs_the_servers_lines_with_times(operated: Operated) -> None:
     stamped = re.findall(
         r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+ +round +(\d+)", operated.server_log, re.MULTILINE
     )

@@ -41,7 +41,7 @@ def cases(policies: Sequence[Policy]) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.parametrize("keys", cases(list(REGISTRY.values())), ids=lambda keys: "-".join(keys.values()))
-def test_a_cluster_selects_by_each_policy_whom_one_process_selects(
+def test_a_cluster_selects_the_clients_that_one_process_selects(
     cluster: Cluster, aoi: Command, keys: dict[str, str]
 ) -> None:
     run = "-".join(keys.values())

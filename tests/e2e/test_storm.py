@@ -123,20 +123,18 @@ def test_a_client_killed_mid_train_is_back_and_its_age_goes_on(storm: Storm) -> 
     assert storm.went_on(MID_TRAIN)
 
 
-def test_a_client_killed_mid_write_of_its_state_is_back_and_its_age_goes_on(storm: Storm) -> None:
+def test_a_client_killed_mid_write_returns_and_its_age_goes_on(storm: Storm) -> None:
     assert storm.rows(MID_WRITE, "trained", after=storm.at["all back"]), storm.log
     assert storm.went_on(MID_WRITE) and "is corrupt" not in storm.clients_log
 
 
-def test_a_client_killed_between_rounds_is_back_and_its_age_goes_on(storm: Storm) -> None:
+def test_a_client_killed_idle_returns_and_its_age_goes_on(storm: Storm) -> None:
     assert storm.rows(IDLE, "trained", after=storm.at["all back"]), storm.log
     assert storm.went_on(IDLE)
 
 
 @pytest.mark.parametrize("event", ["stopped", "cut off"])
-def test_a_round_closes_at_its_deadline_without_a_client_that_is_away_and_it_is_back_later(
-    storm: Storm, event: str
-) -> None:
+def test_a_round_closes_without_an_absent_client_that_returns(storm: Storm, event: str) -> None:
     late = [row["round"] for row in storm.rows(ABSENT, "late", after=storm.at[event])]
     assert late and late[0] <= storm.at[event] + 2, storm.log
     (closed,) = (row for row in storm.ledger["rounds"] if row["round"] == late[0])
@@ -150,7 +148,7 @@ def test_the_run_outlives_the_superlink(storm: Storm) -> None:
     assert len([r for r in storm.ledger["rounds"] if r["round"] > at]) == ROUNDS - at
 
 
-def test_after_all_that_the_run_completes_without_a_gap_and_no_round_twice(storm: Storm) -> None:
+def test_the_run_completes_without_a_gap_or_a_repeated_round(storm: Storm) -> None:
     assert storm.status == 0, storm.log
     assert [r["round"] for r in storm.ledger["rounds"]] == list(range(1, ROUNDS + 1))
     once = Counter((r["round"], r["client"]) for r in storm.ledger["participations"])
