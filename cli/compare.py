@@ -92,9 +92,9 @@ def write(runs: Sequence[Run], result: Comparison, folders: Sequence[Path]) -> t
 
     names = "\n".join(sorted({folder.name.rpartition("-s")[0] or folder.name for folder in folders}))
     stem = f"compare-{hashlib.blake2b(names.encode(), digest_size=4).hexdigest()}"
-    columns = ["against", "setting", "seeds", *(f.quantity for f in result.pairs[0].findings)]
+    columns = ["setting", "against", "seeds", *(f.quantity for f in result.pairs[0].findings)]
     rows = [
-        [p.first, p.second, str(len(p.seeds)), *(str(f).removeprefix(f.quantity).strip() for f in p.findings)]
+        [p.second, p.first, str(len(p.seeds)), *(f"{f.conclusion}: {f.shown}".replace("-", "−") for f in p.findings)]
         for p in result.pairs
     ]
     place = folders[0].parent

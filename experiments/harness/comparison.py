@@ -38,6 +38,7 @@ class Finding:
     margin : the differences within ± this count as equal
     word : the conclusion on the second setting
     note : what a reader must know besides
+    points : whether people read the difference in hundredths, as that of two accuracies
     """
 
     quantity: str
@@ -45,16 +46,29 @@ class Finding:
     margin: float
     word: Word
     note: str = ""
+    points: bool = False
 
     def __str__(self) -> str:
         """Write quantity, difference, interval and word."""
+        return f"{self.quantity} {self.shown}: {self.conclusion}"
+
+    @property
+    def shown(self) -> str:
+        """The difference and its interval, or the note where there is none."""
         if self.difference is None:
-            return f"{self.quantity} {self.note}: {self.word}"
-        shown = f"{self.difference.mean:+.3g}"
+            return self.note
+        factor, unit = (100, " points") if self.points else (1, "")
+        ends = ""
         if math.isfinite(self.difference.half):
-            shown += f" [{self.difference.low:.3g}, {self.difference.high:.3g}]"
-        word = f"equal within ±{self.margin:.3g}" if self.word == "equal" else self.word
-        return f"{self.quantity} {shown}: {word}"
+            ends = f" [{factor * self.difference.low:.3g}, {factor * self.difference.high:.3g}]"
+        return f"{factor * self.difference.mean:+.3g}{unit}{ends}"
+
+    @property
+    def conclusion(self) -> str:
+        """The word, with the margin where it says equal."""
+        if self.word != "equal":
+            return self.word
+        return f"equal within ±{100 * self.margin:.3g} points" if self.points else f"equal within ±{self.margin:.3g}"
 
 
 @dataclass(frozen=True)
@@ -229,7 +243,8 @@ def _pair(first: Setting, second: Setting, level: float) -> Pair:
         name = f"{quantity.split()[0]} to {main.show(level, 0)}" if timed else quantity
         name = f"{main.name} {END}" if quantity == END else name
         less = quantity in _LESS or (quantity == END and main.least)
-        findings.append(_finding(name, a, b, margin, less, step**2 * _ROUNDING if timed else 0.0))
+        finding = _finding(name, a, b, margin, less, step**2 * _ROUNDING if timed else 0.0)
+        findings.append(replace(finding, points=quantity == END and not main.least))
     return Pair(first.label, second.label, seeds, tuple(findings))
 
 
