@@ -20,15 +20,18 @@ if TYPE_CHECKING:
     from aoi_fl.report.runs import Run
 
 
+KEYS = ("num-clients", "clients-per-round", "num-server-rounds", "clock", "until")
+
+
 def compare(
     context: typer.Context,
     policies: Annotated[str | None, typer.Argument(metavar="[A,B,…]", hidden=True)] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each setting, seeds 1 to this.")] = 5,
-    workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes that play runs.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes that run in parallel.")] = 1,
     target: Annotated[
         float | None, typer.Option(help="Accuracy, 0 to 1, or RMSE; else the best that every run reaches.")
     ] = None,
-    runs: Annotated[str | None, typer.Option(metavar="GLOB", help="Compare these recorded runs; play none.")] = None,
+    runs: Annotated[str | None, typer.Option(metavar="GLOB", help="Compare these recorded runs; start none.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Compare policies in pairs of equal seeds.
@@ -36,7 +39,8 @@ def compare(
     Runs what is missing. Writes a page and a table, and prints a line of conclusion for each pair. A key with several
     values, -c KEY=A,B, makes a sweep. A policy may have keys of its own: systematic:weights=size.
 
-    With --clock TRACE the time to the target is simulated minutes; aoi arena is such a comparison of ten policies.
+    With --clock TRACE, time is simulated, and the time to the target is in minutes. Without policies, --clock compares
+    those of aoi arena on 300 devices that learn MNIST for an hour.
     """
     try:
         from aoi_fl.experiments import comparing
@@ -50,6 +54,8 @@ def compare(
             "target", target, "an accuracy above 0 and at most 1, or an RMSE above 0", "Give --target 0.95."
         )
     keys = typed(context)
+    if runs is None and policies is None and keys.get("clock"):
+        policies, keys = comparing.arena(keys)
     if (runs is None) == (policies is None):
         raise ConfigError(
             "policies", policies, "given, or else --runs GLOB", "Give one of the two, for instance random,systematic."

@@ -10,11 +10,14 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+from aoi_fl.config.fields import snake
 from aoi_fl.config.groups import MILLION, OWN_DATA
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.machine import check as check_workers
 from aoi_fl.engine.parent import leave_with_parent
+from aoi_fl.experiments.harness.base import Options
 from aoi_fl.experiments.harness.federation import complete_run
+from aoi_fl.experiments.studies.arena import Arena
 from aoi_fl.experiments.studies.entrants import own_keys
 from aoi_fl.learning.data import named_clients
 from aoi_fl.protocol.own_code import source_digest
@@ -45,7 +48,7 @@ def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, A
     names = [name.strip() for name in policies.split(",")]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError("policies", twice, "named once", "Leave one out.")
-    own = {name: own_keys(name, keys) if "=" in name else {"policy": name} for name in names}
+    own = {name: own_keys(name, ()) if "=" in name else {"policy": name} for name in names}
     users = [keys_["policy"] for keys_ in own.values() if is_policy(keys_["policy"])]
     for key in KEYS & keys.keys():
         if users and not any(key in REGISTRY[name].keys for name in users):
@@ -75,6 +78,13 @@ def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, A
     if len({digest(config) for config in found.values()}) < 2:
         raise ConfigError("policies", policies, "two settings or more", "Name two policies, or give a key two values.")
     return list(found.values())
+
+
+def arena(keys: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Return the policies of the arena, and its run keys with these in their place: a comparison in simulated time."""
+    game, options = Arena(), Options(clock=keys["clock"])
+    preset = {k: str(v) for k, v in game.settings(options).items() if snake(k) in RunConfig.model_fields}
+    return ",".join(game.entrants(options)), preset | dict(keys)
 
 
 def digest(config: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ CLOCK = "minutes to target"  # in place of TIME where time is simulated
 _LESS = (LOAD, TIME, CLOCK)  # quantities of which less is better
 _SHARE = 0.05  # margin of the variance, relative to random selection, and of the time, relative to the run
 _JAIN, _ACCURACY = 0.01, 0.005
+_MOST = 6  # settings that are all compared with one another
 _ROUNDING = 1 / 6  # variance of the difference of two times that are rounded up to whole rounds
 _AGREED = ("dataset", "target", "client", "clock", "num-server-rounds", "until", "evaluate-every")
 
@@ -99,7 +100,8 @@ class Comparison:
 def compare(runs: Sequence[Run], target: float | None = None) -> Comparison:
     """Compare the settings of complete runs in pairs of equal seeds.
 
-    Two settings form a pair if they differ in one thing; if no two do, all form pairs.
+    Two settings form a pair if they differ in one thing; if no two do, all form pairs. Of more than six settings, each
+    forms a pair with the first.
 
     Parameters
     ----------
@@ -115,12 +117,13 @@ def compare(runs: Sequence[Run], target: float | None = None) -> Comparison:
     groups = named(runs)
     level = common_level(runs) if target is None else target
     factors = _factors(groups)
-    pairs = list(itertools.combinations(groups, 2))
+    pairs = list(itertools.combinations(groups, 2)) if len(groups) <= _MOST else [(groups[0], g) for g in groups[1:]]
     near = [
         pair for pair in pairs if sum(pair[0].first.config.get(k) != pair[1].first.config.get(k) for k in factors) == 1
     ]
     rows = tuple(row for group in groups for row in _rows(group, level))
-    return Comparison(level, rows, tuple(_pair(a, b, level) for a, b in near or pairs))
+    chosen = near if near and len(groups) <= _MOST else pairs
+    return Comparison(level, rows, tuple(_pair(a, b, level) for a, b in chosen))
 
 
 def check(runs: Sequence[Run]) -> None:

@@ -148,10 +148,25 @@ def test_the_command_plays_what_is_missing_and_compares(aoi, tmp_path):
 
 
 def test_a_policy_may_have_keys_of_its_own():
-    plan = comparing.plan("random,systematic:weights=size", 1, {"local-epochs": "1"})
-    assert {(c["policy"], c["weights"]) for c in plan} == {("random", "auto"), ("systematic", "size")}
-    with refused("policies", "systematic:local-epochs=2"):
-        comparing.plan("random,systematic:local-epochs=2", 1, {"local-epochs": "1"})
+    plan = comparing.plan("random,systematic:weights=size", 1, {"local-epochs": "1", "weights": "equal"})
+    assert {(c["policy"], c["weights"]) for c in plan} == {("random", "equal"), ("systematic", "size")}
+    with refused("policies", "random:x=1:weights"):
+        comparing.plan("random:x=1:weights,systematic", 1, {})
+
+
+def test_a_clock_alone_compares_the_arenas_policies():
+    policies, keys = comparing.arena({"clock": "always", "num-clients": "50", "dataset": "digits", "model": "lr"})
+    plan = comparing.plan(policies, 1, keys)
+    assert {c["policy"] for c in plan} >= {"random", "oort", "markov-optimal", "fedcs"} and len(plan) > 12
+    assert {(c["num-clients"], c["until"], c["clock"], c["num-server-rounds"]) for c in plan} == {
+        (50, 3600.0, "always", 1_000_000)
+    }
+
+
+def test_many_settings_are_compared_with_the_first():
+    groups = [run(f"p{i}", 1, BASE[0], [0, 1, 0, 1]) for i in range(8)]
+    pairs = compare(groups).pairs
+    assert [(pair.first, pair.second) for pair in pairs] == [("p0", f"p{i}") for i in range(1, 8)]
 
 
 def test_simulated_time_is_compared_in_minutes():
