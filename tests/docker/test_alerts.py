@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from fastapi.testclient import TestClient
 
+from aoi_fl.report import site
 from aoi_fl.report.metrics import exposition
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import Ledger
@@ -39,6 +41,17 @@ def test_the_page_counts_connected_expected_and_refused(tmp_path: Path) -> None:
     values = dict(re.findall(r"^aoi_clients_(connected|expected|refused) (\S+)$", text, re.MULTILINE))
     assert {name: float(value) for name, value in values.items()} == {"connected": 4, "expected": 2, "refused": 1}
     assert re.search(r'^aoi_client_refused{reason="[^"]*client-3[^"]*"} 1.0$', text, re.MULTILINE)
+
+
+def test_a_cluster_page_has_health_and_the_newest_runs_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "new").mkdir(parents=True)
+    page = TestClient(site.application(None))
+    assert page.get("/healthz").status_code == 200
+    (tmp_path / "runs" / ".current").symlink_to("new")
+    assert 'aoi_run_state{state="waiting"} 1.0' in page.get("/metrics").text
+    run_of_newcomers(tmp_path / "runs" / "new")
+    assert "aoi_clients_refused 1.0" in page.get("/metrics").text
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool, of the package prometheus, is not installed")
