@@ -163,6 +163,8 @@ def test_opened_from_the_disk_it_fits_and_is_searched(site, width, scheme):
         for name in ("index", "choosing", "how", "configuration", "results/index", "reference/science/markov"):
             page.goto((site / f"{name}.html").as_uri())
             assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
+            if width == 1440 and name == "results/index":
+                assert page.evaluate("document.documentElement.scrollHeight") <= 3 * 900
         dark = page.evaluate("document.body.dataset.mdColorScheme") == "slate"
         page.keyboard.press("/")
         page.wait_for_selector(".md-search__input:focus")

@@ -122,8 +122,8 @@ class Learning(Experiment):
         model = "" if settings["model"] == "cnn" else "the model is the 2NN, "
         paragraph = (
             f"{settings['dataset']}, {settings['model']}, {settings['num-server-rounds']} rounds, n=100, k=15, m=10, "
-            "5 local epochs. Pairs share first model, partition and order of batches; later means rounds by which the "
-            f"same level of test accuracy is reached later, the mean over levels fixed {self._fixed}. Weights are the "
+            "5 local epochs. Pairs share first model, partition and order of batches; *later* is the number of rounds "
+            f"by which a level of test accuracy is late, the mean over levels fixed {self._fixed}. Weights are the "
             "papers': by size under random selection, by draws under proportional, equal for the policies by age. "
             "Under IID the sizes are equal, and random selection's weights are 1/k, too. "
             f"Other than in the papers, {model}ages start from the stationary law, and the p_a of markov-increasing, "

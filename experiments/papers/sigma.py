@@ -77,7 +77,7 @@ class Sigma(Experiment):
         claim = self.claims[0]
         return Conclusion(
             f"40 quadratics on the line of equal sizes, k=6, K=2 steps; {seeds:,} seeds, in batches of "
-            f"{settings['seeds a batch']} whose means are compared in pairs. Equal sizes give proportional and the "
+            f"{settings['seeds a batch']} compared in pairs by their means. Equal sizes give proportional and the "
             "Markov policies a larger Σ than random selection; the learning rates are the theorem's, and that divided "
             "by K, as in its proof. Ages start from the stationary law, and the increasing policy's p_a is ours, since "
             "none is printed.",

@@ -277,7 +277,7 @@ class WicsAges(Experiment):
             "Lagrangian floor of as many rounds. φ is drawn from U(0, 1) unless said otherwise. WICS "
             "minimises P2, which weights ages by φ; Fig. 10 weights them by data size, and with payments in proportion "
             "to size the index of that objective is MaxPack's. Sizes are "
-            "whole numbers drawn from 500 to 1500, which the paper does not state, payments 5 to 15 in proportion."
+            "whole numbers drawn from 500 to 1500, not stated in the paper, payments 5 to 15 in proportion."
         )
         costs = [
             [f"{ageing}, f(j) = {formula}", sums(rows, ageing, "linear", ageing).percent()]

@@ -100,13 +100,13 @@ class WicsBudget(Experiment):
         )
         paragraph = (
             f"Loss at the end of {settings['rounds']} rounds, the mean of the last {_LAST} evaluations on test data; "
-            "the paper shows the training loss. All clients train here, as in the paper's Section 2, those who are "
-            "not selected on data of which 5 % more are mislabelled with each round of age; its Section 5 lets only "
-            "the selected take part, whose data are fresh, and that was not played at other budgets than 40. φ is "
+            "the paper shows the training loss. All clients train here, as in the paper's Section 2. The others "
+            "train on data with 5 % more wrong labels for each round of age. Section 5 lets only the selected clients "
+            "train, on fresh data; that was run at the budget of 40 alone. φ is "
             "drawn from U(0, 1) as in the paper and the staleness is the same for all, so φ is noise. The runs at B=40 "
-            "are those of the page [wics-learning](wics-learning.md) in which all train. One instance a seed: ten "
+            "are on the page [wics-learning](wics-learning.md), with all clients training. One instance a seed: ten "
             "clients of 500 to 1500 images, payments in proportion. At B=55 and 70 nearly every round can "
-            "pay whoever is not fresh, and the fresh have index 0 under both ABS and MaxPack: most of the time they "
+            "pay all clients without fresh data. Fresh data have index 0 under both ABS and MaxPack, so they mostly "
             "choose the same clients."
         )
         for model, (panels, why) in _PANELS.items():

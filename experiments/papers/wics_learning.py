@@ -176,10 +176,10 @@ class WicsLearning(Experiment):
             )
         paragraph = (
             f"N=10, B=40, {settings['rounds']} rounds, batch 16, 10 local steps, 5 % of the labels wrong for each "
-            "round of age, which the paper does not state. Its Section 2 lets all clients train, the selected on fresh "
-            "data; its Section 5 the selected alone, so that mislabelling never shows. Loss is that on test data, the "
-            "paper's that of training. φ is drawn from U(0, 1) as in the paper, the staleness is the same for all, so "
-            "φ means nothing to the data. LR and SVM start at ω=0; the CNN, whose gradients vanish there, from the "
+            "round of age, not stated in the paper. Its Section 2 lets all clients train, the selected on fresh "
+            "data; its Section 5 the selected alone, so that mislabelling never shows. The loss is on test data, "
+            "in the paper on training data. φ is drawn from U(0, 1) as in the paper, the staleness is the same for "
+            "all, so φ means nothing to the data. LR and SVM start at ω=0; the CNN, without a gradient there, from the "
             "seed. One instance a seed: sizes from [500, 1500], payments in proportion within [5, 15]. "
             f"{_counted(rows)}"
         )

@@ -100,7 +100,7 @@ class WicsPacking(Experiment):
         return Conclusion(
             f"{len({r['seed'] for r in rows})} instances of Section 5.1 for each B, {settings['rounds']} rounds; the "
             "ages start at 0, so a finite run can be below a bound on the long run. Sizes are drawn from 500 to 1500, "
-            "which the paper does not state, payments 5 to 15 in proportion. The packing bound is "
+            "not stated in the paper, payments 5 to 15 in proportion. The packing bound is "
             f"{floor.show(2)} times the Lagrangian floor. Algorithm 1 prints <, its constraint ≤.",
             (
                 Claim(

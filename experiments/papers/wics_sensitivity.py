@@ -140,9 +140,9 @@ class WicsSensitivity(Experiment):
             "wrong by 5 % for each round of age times a rate of its own, drawn from U(0, 2). *Known*: φ is the "
             "client's share of the data times that rate; *by eq. (10)*: for the most part the square of that share "
             "times that rate; *estimated*: the server starts from the shares and learns the rates from the losses "
-            "that clients report; *noise*: φ from U(0, 1), as in the paper. Loss is that on test data, the paper's "
-            "that of training. The margins within which WICS counts as equivalent to ABS were set after the data had "
-            "been seen. That the selected alone train, as in Section 5, is not played: they train on fresh "
+            "that clients report; *noise*: φ from U(0, 1), as in the paper. The loss is on test data, in the paper "
+            "on training data. The margins for an equivalence of WICS and ABS were set after the data had "
+            "been seen. The setting of Section 5, with the selected clients alone, was not run: they train on fresh "
             "data, so that wrong labels never show."
         )
         head = (

@@ -214,11 +214,11 @@ class Arena(Experiment):
             "Intervals are t-intervals over pairs of runs of one seed; p is of the paired test of times, censored "
             "where a level was not reached. Where one seed is far off, they may disagree. Each is a comparison by "
             "itself.",
-            "In vain is the work of devices whose update was lost, late or not waited for, that in the last round "
-            "included; Var[X] and E[X] are of the rounds between two updates that counted, both within the time.",
-            f"The server chooses {sent} of those who are there, or as many as an entrant's own keys say; where clients "
-            f"decide, each takes part at a rate of {sent} in {settings['num-clients']}, if it is there, so that fewer "
-            "train.",
+            "Work is in vain if its update was lost, late or not awaited, also in the last round. Var[X] and E[X] "
+            "are of the rounds between two used updates, both within the time.",
+            f"The server selects {sent} of the available clients, or as many as an entrant's own keys set. Where "
+            f"clients decide, each takes part at a rate of {sent} in {settings['num-clients']} while available, so "
+            "fewer train.",
             within_reach(rows, sent),
             "The learning rate falls from round to round, so that a policy with short rounds ends with a lower one. "
             "The accuracy after the hour therefore compares runs at different rates.",

@@ -72,7 +72,7 @@ class Churn(Experiment):
 
     name = "churn"
     title = "Share of the clients present that take part, with clients joining and leaving"
-    source = "Not in the papers, whose clients stay"
+    source = "Not in the papers: their clients stay"
     minutes = 1.2
 
     def settings(self, options: Options) -> Mapping[str, Any]:
@@ -125,7 +125,7 @@ class Churn(Experiment):
             "return with grown ages, or have a round to make up for, raise it. The increasing policy's p_a is ours, "
             "since none is printed."
         )
-        head = ("policy", "who comes", *(f"{x:g}" for x in _LEAVING), f"clients a round, SD, at {_SPREAD_AT:g}")
+        head = ("policy", "newcomers", *(f"{x:g}" for x in _LEAVING), f"clients a round, SD, at {_SPREAD_AT:g}")
         return Conclusion(
             paragraph,
             (),

@@ -26,7 +26,7 @@ class Compression(Experiment):
     """What the papers leave out: how large an update has to be."""
 
     title = "Accuracy and bytes of compressed updates"
-    source = "Not in the papers, whose updates travel whole"
+    source = "Not in the papers: their updates travel whole"
 
     def __init__(self, name: str, dataset: str, rounds: int, seeds: int, minutes: float) -> None:
         self.name, self.minutes = name, minutes

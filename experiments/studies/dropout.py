@@ -39,7 +39,7 @@ class Dropout(Experiment):
 
     name = "dropout"
     title = "Rounds between participations that count, with willing clients lost"
-    source = "Not in the papers, whose clients always answer"
+    source = "Not in the papers: their clients always answer"
     minutes = 1.0
 
     def settings(self, options: Options) -> Mapping[str, Any]:
@@ -100,7 +100,7 @@ class Dropout(Experiment):
         estimate = interval(_values(rows, "adaptive", _SHOWN, "estimate"))
         paragraph = (
             f"n/k is {setting.CLIENTS / setting.PER_ROUND:.3f}. The adaptive run's mean estimate of d is "
-            f"{estimate.show(3)}; its theory is that of the table made for d. Measured means and variances of the "
+            f"{estimate.show(3)}; its theory is of the table made for d. Measured means and variances of the "
             f"other two and the theory of the chain with hazards (1−d)p {met}. A lost client of the papers' table is "
             "certain to try again in the next round, so d costs d/(1−d) rounds in the mean."
         )

@@ -71,7 +71,7 @@ class Modes(Experiment):
 
     name = "modes"
     title = "Messages and bytes a round of the three wire modes against n"
-    source = "Not in the papers, which do not say how a decision travels"
+    source = "Not in the papers: they do not specify the messages of a decision"
     minutes = 2
     whole_seeds = True
 
@@ -142,18 +142,18 @@ class Modes(Experiment):
         head = ("wire", "clients n", "messages a round", "by the protocol", "bytes", "messages with the model")
         paragraph = (
             f"About {_PER_ROUND} clients take part; a message with the model takes {_with_unit(_model_bytes(rows))}. "
-            "By the protocol: poll 2n + 2k messages of which 2k carry the model, broadcast 2n of which n + k, reserve "
-            "2k. "
+            "By the protocol: poll 2n + 2k messages, 2k of them with the model; broadcast 2n, n + k of them with it; "
+            "reserve 2k, all with it. "
             "Means over the rounds from 2 on, the first having the roll call and, in reserve mode, the newcomers' "
             "first ask. Bytes are those of Flower's objects and protobuf envelopes, without gRPC framing and TLS; the "
-            "model is that of the digits, and its share of the bytes grows with its size."
+            "model is the digits', and its share of the bytes grows with its size."
         )
         first, last = numbers[0], numbers[-1]
         grows = {w: interval(_growth(rows, w, first, last)) for w in _WIRES}
         overhead = {
             "poll": "asks every client in every round",
             "broadcast": "sends the model to every client in every round",
-            "reserve": "asks nobody who has a reservation",
+            "reserve": "asks no client that has a reservation",
         }
         claims = tuple(
             Claim(

@@ -149,7 +149,7 @@ class RareClasses(MnistStudy):
         return (
             f"Each of {settings['num-clients']} clients is available with the probability of its most frequent label, "
             f"{_LOW} to {_HIGH} in equal steps; the order of the labels is drawn by seed. "
-            f"The server takes {settings['clients-per-round']} clients a round, which train for one local epoch, and "
+            f"The server takes {settings['clients-per-round']} clients a round. They train for one local epoch, and "
             "accuracies are means over the last quarter of "
             f"{settings['num-server-rounds']} rounds. "
             "Weights are by size, but F3AST has its own; clients that decide alone aim at the same rate for all."

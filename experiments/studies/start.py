@@ -42,7 +42,7 @@ class Start(Experiment):
 
     name = "start"
     title = "Clients a round after a start from age 0 and from the stationary law"
-    source = "Not in the papers, which start all ages at 0 and do not show what that does"
+    source = "Not in the papers: they start all ages at 0 and do not show the effect"
     minutes = 0.2
     whole_seeds = True
 

@@ -228,7 +228,7 @@ _HEAD = (
     "policy and weights",
     "seeds",
     "rounds later than random at 94.0 % to 96.9 %",
-    "data a round (1: that of 15 average clients)",
+    "data a round (1: 15 average clients')",
     "rounds' data later (1: as before)",
     "rounds to 97 % beside random's",
     "accuracy at the end above random",
@@ -266,13 +266,13 @@ def concluded(
         "*Size*, *equal* and *unbiased* are weights at one rate for all, d_i/Σ_S d_j, 1/|S| and q_i/r_i on updates; "
         "*rates* are in proportion to size, capped at 1, with unbiased weights; *jitter* is systematic size put off by "
         "up to 0.2 strides. *Markov* is Markov optimal, with equal weights in the papers.",
-        "Trained along the selections that the simulator makes, which are those of a real run with the same seed; its "
+        "The runs train along the selections of the simulator. A real run with the same seed has the same ones; its "
         "losses differ by rounding. Ages start from the stationary law, not at 0 as in the papers.",
-        "At rates by size those train more often who have more data, so that a round is more work: therefore the "
+        "At rates by size clients with more data train more often, so a round is more work. Hence the "
         "comparison after as much data, in rounds of 15 average clients.",
         "Var[X] is of all clients' intervals together, by the policy's law.",
-        "The pilot also suggested in which direction each claim goes. The wording of the claims came after the data, "
-        "except that of *random equal*, a control with weights 1/k, which was added with its claim before its runs. "
+        "The pilot also suggested the direction of each claim. The wording of the claims came after the data, except "
+        "for *random equal*, a control with weights 1/k: its claim came before its runs. "
         "Its committed runs are of another processor than those of *markov equal*, so that rounding differs in a pair.",
         "Random selection, proportional selection and Markov optimal with equal weights are the runs of the pages "
         "[mnist-dirichlet](mnist-dirichlet.md) and [mnist-iid](mnist-iid.md) where the seeds are the same; a row there "
