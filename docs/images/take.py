@@ -42,13 +42,13 @@ def main() -> None:
         with serving(home) as address, play(home, "markov-optimal") as run:
             while glance(home / "runs" / "markov-optimal").round < SEEN_AFTER:
                 time.sleep(0.2)
-            take(browser, f"{address}/", output / "list.png", height=250)
+            take(browser, f"{address}/", output / "list.png", height=240)
             take(browser, f"{address}/run/markov-optimal/wall", output / "wall.png", width=1920, height=1080, scale=0.5)
-            take(browser, f"{address}/run/markov-optimal/", output / "live.png", upto="#test-loss")
+            take(browser, f"{address}/run/markov-optimal/", output / "live.png", upto="#participation-0")
             run.wait()
         names = [str(home / "runs" / name) for name in ("markov-optimal", "random")]
         shown = page.write(names, home / "report.html")
-        take(browser, shown.as_uri(), output / "report.png", upto="#deviation")
+        take(browser, shown.as_uri(), output / "report.png", upto="#participation-1")
         browser.close()
 
 
