@@ -142,11 +142,11 @@ def await_clients(control: Control, wanted: int, least: int, seconds: float) -> 
     """
     end, told = time.monotonic() + seconds, -1
     while True:
-        try:
+        names = set[str]()
+        with suppress(grpc.RpcError):  # the SuperLink is being restarted
             enrol(control)
-            found = len(connected(control))
-        except grpc.RpcError:  # the SuperLink is being restarted
-            found = 0
+            names = connected(control)
+        found = len(names)
         if found != told:
             say(f"{found} of {wanted} clients are connected")
             told = found
@@ -155,8 +155,10 @@ def await_clients(control: Control, wanted: int, least: int, seconds: float) -> 
         if time.monotonic() > end:
             if found >= least:
                 return
+            missing = ", ".join(sorted({public.stem for public in ENROLMENT.glob("*.pub")} - names)) or "none"
             raise NodesError(
-                f"{found} of {wanted} clients are connected after {seconds:g} s (AOI_JOIN_TIMEOUT). See what they say "
-                "with `docker compose logs client`, start more (`--scale client=N`), or lower AOI_NUM_CLIENTS."
+                f"{found} of {wanted} clients are connected after {seconds:g} s (AOI_JOIN_TIMEOUT). Enrolled, but not "
+                f"connected: {missing}. See `docker compose logs client`, start more (`--scale client=N`), or lower "
+                "AOI_NUM_CLIENTS."
             )
         time.sleep(LOOK)
