@@ -81,7 +81,7 @@ def keyed(
                 remedy = did_you_mean(key, options).strip() or "Choose one of these keys."
                 allowed = f"a run key of this command: {', '.join(sorted(keys))}"
                 raise ConfigError(f"-c {key}", said[key], allowed, remedy)
-            if required and required not in said:
+            if required and not ctx.resilient_parsing and required not in said:
                 raise click.MissingParameter(ctx=ctx, param_hint=f"--{required}", param_type="option")
             ctx.obj = (said, {name.replace("_", "-"): value for name, value in defaults.items()})
             return rest
