@@ -1,6 +1,7 @@
 """Private runs by their run keys: what is refused before anything starts, and what a run leaves behind."""
 
 import json
+import logging
 import stat
 
 import pytest
@@ -88,8 +89,10 @@ def play(folder, **keys):
     return folder / "private"
 
 
-def test_a_private_run_records_epsilon_and_keeps_its_secret(tmp_path):
-    folder = play(tmp_path)
+def test_a_private_run_records_epsilon_and_keeps_its_secret(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
+    with caplog.at_level("DEBUG", logger="flwr"):
+        folder = play(tmp_path)
     rounds = read(folder / "ledger.sqlite", "rounds")
     account = Account(ParticipationBounds(4, 2), 6, 0.8, 4)
     expected = [account.epsilon(1e-2, -(-t // 4)) for t in range(1, 7)]
@@ -100,6 +103,7 @@ def test_a_private_run_records_epsilon_and_keeps_its_secret(tmp_path):
     page = tmp_path / "page.html"
     write([str(folder)], page)
     assert f"{expected[-1]:.4g}" in page.read_text()
+    assert "private mean" in caplog.text and key not in caplog.text
     others = [path for path in tmp_path.rglob("*") if path.is_file() and path != secret]
     assert not any(key.encode() in path.read_bytes() or bytes.fromhex(key) in path.read_bytes() for path in others)
 
