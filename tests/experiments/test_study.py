@@ -87,6 +87,16 @@ def test_a_hypothesis_needs_every_contrast(contrasts, gains, jain, verdict):
     assert interval(gains).show(1) in claim.ours
 
 
+@pytest.mark.parametrize(
+    ("gains", "verdict"), [((-3, -2, -3, -2), "direction reproduced"), ((3, 2, 3, 2), "not reproduced")]
+)
+def test_a_papers_claim_in_another_setting_is_judged_as_such(gains, verdict):
+    study = Pairs()
+    study.hypotheses = (Hypothesis("ours is sooner", (SOONER,), "A paper, Fig. 1", "a curve", "2NN"),)
+    (claim,) = study.conclude(pairs(gains), {}).claims
+    assert (claim.verdict, claim.source, claim.theirs, claim.is_ours) == (verdict, "A paper, Fig. 1", "a curve", False)
+
+
 def test_unfinished_hypotheses_are_undecided():
     (claim,) = Pairs(SOONER).conclude(pairs((-3, -2, -3)), {}).claims
     assert claim.verdict == "undecided" and "3 of 4 planned seeds" in claim.ours
