@@ -1,141 +1,127 @@
-"""How a client decides whether it takes part: by a table, by a stride, or by a rule of its owner's own code.
+"""How a client decides whether it takes part: by the rule whose terms came with a message.
 
-A decider is a function of the terms that came with a message, and of the client's seed and number. What the client
-remembers is its :class:`aoi_fl.science.age.ClientAge`, and the number of its last participation where that is counted.
+The rule is the object that the simulator calls with n clients; here n is 1. What the client remembers is its
+:class:`aoi_fl.science.age.ClientAge`, and the number of its last participation under a rule that counts them.
 """
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.draws import uniform
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.phases import PHASE
-from aoi_fl.science.strides import ClientStride
+from aoi_fl.science.rule import Clocks, ParticipationRule, Terms
 
-_LONGEST = 10_000  # rounds in which a rule of one's own has to take part once
+_LONGEST = 10_000  # rounds in which a rule of your own has to take part once
 
 
-class Decider(Protocol):
-    """Decides for one client; ``turn`` is the number of its last participation, None where it is not counted."""
+class Decider:
+    """Decides for one client; ``count`` is the number of its last participation, None where it is not counted.
+
+    Parameters
+    ----------
+    rule : of this client alone
+    seed, number : of its draws
+    """
+
+    def __init__(self, rule: ParticipationRule, seed: int, number: int) -> None:
+        self._rule, self._seed, self._number = rule, seed, number
 
     def newcomer(self, round_: int) -> ClientAge:
         """Return the clock of a client that joins in a round."""
+        return ClientAge(last=round_ - 1 - int(self._rule.first_age(round_, self._draw("first-age", round_))[0]))
 
-    def turn(self, clock: ClientAge) -> int | None:
+    def count(self, clock: ClientAge) -> int | None:
         """Return the number of the last participation of a client that has not counted yet."""
+        counts = self._rule.counts(np.array([clock.last]))
+        return None if counts is None else int(counts[0])
 
-    def willing(self, clock: ClientAge, turn: int | None, round_: int) -> bool:
+    def willing(self, clock: ClientAge, count: int | None, round_: int) -> bool:
         """Decide for a round; a repeated round gets the same answer."""
-
-    def reserve(self, clock: ClientAge, turn: int | None, round_: int) -> ClientAge:
-        """Draw the round to take part in next, ``round_`` or later."""
-
-    def after(self, turn: int | None, round_: int, forced: bool) -> int | None:
-        """Return the number of the participation in a round."""
-
-
-class ByTable:
-    """Decides by the probability for its age."""
-
-    def __init__(self, ask: ParticipationRequest, seed: int, number: int) -> None:
-        self._table, self._seed, self._number = ask.table, seed, number
-
-    def newcomer(self, round_: int) -> ClientAge:
-        """Return the clock of a client whose age follows the stationary law."""
-        return ClientAge.newcomer(self._table, round_, self._draw("first-age", round_))
-
-    def turn(self, clock: ClientAge) -> int | None:
-        """Return None: participations are not counted."""
-        return None
-
-    def willing(self, clock: ClientAge, turn: int | None, round_: int) -> bool:
-        """Flip the coin of the client's age."""
-        return clock.willing(self._table, round_, self._draw("participate", round_))
-
-    def reserve(self, clock: ClientAge, turn: int | None, round_: int) -> ClientAge:
-        """Draw the whole wait at once."""
-        return clock.reserve(self._table, round_, self._draw("reserve", round_))
-
-    def after(self, turn: int | None, round_: int, forced: bool) -> int | None:
-        """Return what was known."""
-        return turn
-
-    def _draw(self, purpose: str, round_: int) -> float:
-        return uniform(self._seed, round_, purpose, self._number)
-
-
-class ByStride:
-    """Decides by rate and phase; a phase that it was not given is its own draw."""
-
-    def __init__(self, ask: ParticipationRequest, seed: int, number: int) -> None:
-        phase = uniform(seed, 0, PHASE, number) if ask.phase is None else ask.phase
-        self._stride = _stride(ask.rate or 0.0, phase, ask.jitter or 0.0, seed, number, ask.shift or 0.0)
-
-    def newcomer(self, round_: int) -> ClientAge:
-        """Return the clock of a client that has always been there."""
-        return ClientAge(last=self._stride.last_round(round_))
-
-    def turn(self, clock: ClientAge) -> int | None:
-        """Return the number of the last participation that was due."""
-        return self._stride.count(clock.last)
-
-    def willing(self, clock: ClientAge, turn: int | None, round_: int) -> bool:
-        """Take part if a participation is due that was not taken yet."""
-        if turn is None or (clock.last == round_ and not clock.forced):  # this repeats the round
+        if count is not None and clock.last == round_ and not clock.forced:  # this repeats the round
             return True
-        return self._stride.count(round_) > turn
+        clocks, u = _clocks(clock, count, round_), self._draw("participate", round_)
+        return bool(self._rule.participates(clocks, round_, u)[0])
 
-    def reserve(self, clock: ClientAge, turn: int | None, round_: int) -> ClientAge:
-        """Reserve the round of the next participation."""
-        return replace(clock, reserved=max(round_, self._stride.round_of((turn or 0) + 1)))
+    def reserve(self, clock: ClientAge, count: int | None, round_: int) -> ClientAge:
+        """Draw the round to take part in next, ``round_`` or later."""
+        clocks, u = _clocks(clock, count, round_), self._draw("reserve", round_)
+        return replace(clock, reserved=int(self._rule.next_round(clocks, round_, u)[0]))
 
-    def after(self, turn: int | None, round_: int, forced: bool) -> int | None:
-        """Count a participation; a forced one makes up for none."""
-        return None if turn is None else max(self._stride.count(round_), turn if forced else turn + 1)
+    def after(self, clock: ClientAge, count: int | None, round_: int, forced: bool) -> int | None:
+        """Return the number of the participation in a round, given the clock before it."""
+        if count is None:
+            return None
+        one = np.ones(1, np.bool_)
+        counts = self._rule.advance(_clocks(clock, count, round_), round_, one, one & forced).counts
+        return None if counts is None else int(counts[0])
+
+    def _draw(self, purpose: str, round_: int) -> NDArray[np.float64]:
+        return np.array([uniform(self._seed, round_, purpose, self._number)])
 
 
-_stride = lru_cache(maxsize=4096)(ClientStride)  # a process that holds many clients comes back to each of them
+def _clocks(clock: ClientAge, count: int | None, round_: int) -> Clocks:
+    """Return a client's clock at the start of a round, as an array of one; a repeated round finds its age of then."""
+    return Clocks(np.array([round_ - 1 - clock.age(round_)]), None if count is None else np.array([count]))
 
 
-class ByOwnRule:
-    """Decides by a rule of one's own code, which the client loads itself.
+def make_decider(ask: ParticipationRequest, seed: int, number: int, folder: str) -> Decider:
+    """Return what decides by the terms of a message.
 
-    A round is reserved by the draws that the client would make round by round.
+    Parameters
+    ----------
+    ask : the terms
+    seed, number : of the client's draws
+    folder : where a rule of your own is looked for first
 
     Raises
     ------
     ConfigError
-        The code cannot be used, or is another than the server's.
+        The terms are out of range; or the rule's code cannot be used, or differs from the server's.
     """
+    return Decider(_rule(ask, seed, number, folder), seed, number)
 
-    def __init__(self, ask: ParticipationRequest, seed: int, number: int, folder: str) -> None:
-        self._seed, self._number = seed, number
-        self._rule = _own_rule(ask.rule or "", ask.rule_source or "", folder, ask.clients or 1, ask.per_round or 1)
 
-    def newcomer(self, round_: int) -> ClientAge:
-        """Return the clock of a client with the rule's first age."""
-        first = self._rule.first_age(round_, np.array([self._draw("first-age", round_)]))
-        return ClientAge(last=round_ - 1 - int(first[0]))
+def _rule(ask: ParticipationRequest, seed: int, number: int, folder: str) -> ParticipationRule:
+    if ask.rule is not None:
+        rule = _own_rule(ask.rule, ask.rule_source or "", folder, ask.clients or 1, ask.per_round or 1)
+        return _OneOfOwn(rule, seed, number)
+    if ask.rate is None:
+        return _by_table(ask.table)
+    return _by_stride(Terms((), ask.rate, ask.phase, ask.jitter, ask.shift), seed, number)
 
-    def turn(self, clock: ClientAge) -> int | None:
-        """Return None: participations are not counted."""
-        return None
 
-    def willing(self, clock: ClientAge, turn: int | None, round_: int) -> bool:
-        """Ask the rule."""
-        return self._takes_part(clock.age(round_), round_)
+@lru_cache(maxsize=4096)  # a process that holds many clients comes back to each of them
+def _by_stride(terms: Terms, seed: int, number: int) -> ParticipationRule:
+    from aoi_fl.science.systematic import SystematicPolicy
 
-    def reserve(self, clock: ClientAge, turn: int | None, round_: int) -> ClientAge:
-        """Reserve the first round in which the rule takes part."""
-        age = clock.age(round_)
-        for later in range(_LONGEST):
-            if self._takes_part(age + later, round_ + later):
-                return replace(clock, reserved=round_ + later)
+    return SystematicPolicy.from_message(terms, seed, number)
+
+
+@lru_cache(maxsize=64)  # most clients of a process have the same table
+def _by_table(table: tuple[float, ...]) -> ParticipationRule:
+    from aoi_fl.science.markov import MarkovPolicy
+
+    return MarkovPolicy.from_message(Terms(table))
+
+
+class _OneOfOwn(ParticipationRule):
+    """A rule of your own for one client, which reserves by the draws that it would make round by round."""
+
+    def __init__(self, rule: ParticipationRule, seed: int, number: int) -> None:
+        self._rule, self._seed, self._number = rule, seed, number
+        self.first_age, self.participates = rule.first_age, rule.participates  # type: ignore[method-assign]
+
+    def next_round(self, clocks: Clocks, round_: int, u: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the first round in which the rule takes part."""
+        for later in range(round_, round_ + _LONGEST):
+            coin = np.array([uniform(self._seed, later, "participate", self._number)])
+            if self.participates(clocks, later, coin)[0]:
+                return np.array([later])
         raise ConfigError(
             "policy",
             None,
@@ -143,20 +129,9 @@ class ByOwnRule:
             "Raise its probabilities, or choose another coordination than reserve.",
         )
 
-    def after(self, turn: int | None, round_: int, forced: bool) -> int | None:
-        """Return what was known."""
-        return turn
-
-    def _takes_part(self, age: int, round_: int) -> bool:
-        u = np.array([self._draw("participate", round_)])
-        return bool(self._rule.participates(np.array([age], np.int64), round_, u)[0])
-
-    def _draw(self, purpose: str, round_: int) -> float:
-        return uniform(self._seed, round_, purpose, self._number)
-
 
 @lru_cache(maxsize=8)
-def _own_rule(name: str, source: str, folder: str, clients: int, per_round: int) -> Any:
+def _own_rule(name: str, source: str, folder: str, clients: int, per_round: int) -> ParticipationRule:
     from aoi_fl.protocol.own_code import source_digest
     from aoi_fl.protocol.own_rule import make_rule
 
@@ -168,17 +143,3 @@ def _own_rule(name: str, source: str, folder: str, clients: int, per_round: int)
             "Copy the server's file.",
         )
     return make_rule(name, folder, clients, per_round)
-
-
-def make_decider(ask: ParticipationRequest, seed: int, number: int, folder: str) -> Decider:
-    """Return what decides by the terms of a message.
-
-    Parameters
-    ----------
-    ask : the terms
-    seed, number : of the client's draws
-    folder : where a rule of one's own is looked for first
-    """
-    if ask.rule is not None:
-        return ByOwnRule(ask, seed, number, folder)
-    return ByTable(ask, seed, number) if ask.rate is None else ByStride(ask, seed, number)

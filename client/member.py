@@ -86,7 +86,7 @@ class Member:
 
     def _turn(self, clock: ClientAge) -> int | None:
         """Return the number of its last participation, where they are counted."""
-        return self._decider.turn(clock) if self.state.turn is None else self.state.turn
+        return self._decider.count(clock) if self.state.turn is None else self.state.turn
 
     def residuals(self) -> Residuals:
         """Return what compression has left unsaid up to now."""
@@ -192,7 +192,7 @@ class Member:
         before, round_ = self._clock(), self.ask.round
         clock, turn = before.took_part(round_, self.ask.forced), self._turn(before)
         if clock != before:
-            turn = self._decider.after(turn, round_, self.ask.forced)
+            turn = self._decider.after(before, turn, round_, self.ask.forced)
         if self.ask.wire == protocol.RESERVE:
             clock = self._decider.reserve(clock, turn, round_ + 1)
         self._keep(replace(self.state, age=clock, turn=turn))

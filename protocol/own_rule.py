@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.protocol.own_code import FAULTS, brief, load, looking_in, said, unusable
+from aoi_fl.science.rule import Clocks, ParticipationRule
 
 _HOW = "it is called with those of clients, per_round and seed that it takes"
 
@@ -37,7 +38,7 @@ def make_object(name: str, folder: str, given: Mapping[str, int]) -> Any:
             raise unusable("policy", name, f"calling it raised {said(error)}", _HOW) from error
 
 
-class OwnRule:
+class OwnRule(ParticipationRule):
     """A rule of one's own, its answers checked.
 
     Parameters
@@ -47,32 +48,31 @@ class OwnRule:
     clients, per_round : n and k
     """
 
-    dropout = 0.0
-
     def __init__(self, rule: Any, name: str, clients: int, per_round: int) -> None:
-        self._rule, self.name, self.clients, self.per_round = rule, name, clients, per_round
+        self._rule, self.name, self.per_round, self._clients = rule, name, per_round, clients
 
-    def participates(self, ages: NDArray[np.int64], round_: int, uniforms: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return (n,) which clients of these ages take part in a round.
+    @property
+    def clients(self) -> int:
+        """Return n."""
+        return self._clients
+
+    def participates(self, clocks: Clocks, round_: int, u: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return (n,) which clients take part in a round.
 
         Raises
         ------
         ConfigError
             The rule fails, or returns something else.
         """
-        return self._called("participates", "b", ages, round_, uniforms)
+        return self._called("participates", "b", clocks.ages(round_), round_, u)
 
-    def first_age(self, round_: int, uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
+    def first_age(self, round_: int, u: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return (n,) the ages of clients that join in a round; raises ConfigError as :meth:`participates`."""
         if not hasattr(self._rule, "first_age"):
-            return np.zeros(len(uniforms), np.int64)
-        return self._called("first_age", "iu", round_, uniforms)
+            return np.zeros(len(u), np.int64)
+        return self._called("first_age", "iu", round_, u)
 
-    def first_ages(self, uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return (n,) ages before round 1."""
-        return self.first_age(1, uniforms)
-
-    def rates(self) -> NDArray[np.float64] | None:
+    def long_run_rates(self) -> NDArray[np.float64] | None:
         """Return (n,) participations a round of each client; None where the rule does not say."""
         if not hasattr(self._rule, "rates"):
             return None
@@ -84,8 +84,8 @@ class OwnRule:
     def check(self) -> None:
         """Try the rule on all clients; raises ConfigError as :meth:`participates`."""
         halves = np.full(self.clients, 0.5)
-        self.participates(self.first_age(1, halves), 1, halves)
-        self.rates()
+        self.participates(Clocks(-self.first_age(1, halves)), 1, halves)
+        self.long_run_rates()
 
     def _called(self, method: str, kinds: str, *arguments: Any) -> NDArray[Any]:
         length = len(arguments[-1])

@@ -11,6 +11,7 @@ from aoi_fl.report.chart import Chart, colour, curve, layout, numbers, plain, th
 from aoi_fl.report.participation import refreshes
 from aoi_fl.report.seeds import Setting
 from aoi_fl.science import load
+from aoi_fl.science.interval_law import window_deviation
 
 _MOST_BINS = 60
 _DOTTED = " The dotted line is the theory."
@@ -100,7 +101,7 @@ def deviation(settings: Sequence[Setting]) -> Chart | None:
         if (policy := theory.law(setting.first)) is not None:
             theories += 1
             windows = list(measured[0])
-            expected = theory.window_deviation(policy, windows)
+            expected = window_deviation(policy, windows)
             name = "theory" if alone else f"{setting.label}, theory"
             data.append(theory_line(i, name, windows, expected, "%{x} rounds: %{text}"))
             table |= numbers(f"{setting.label}: theory", [(windows, expected)])

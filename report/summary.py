@@ -136,7 +136,7 @@ def _interval(moment: str) -> Callable[[Run], str]:
         policy = theory.law(run)
         if not measured or policy is None:
             return measured
-        short = ", of a longer run" if len(run.rounds) < 4 * theory.longest_wait(policy) else ""
+        short = ", of a longer run" if len(run.rounds) < 4 * policy.longest_mean else ""
         return f"{measured} (theory {_number(getattr(policy, moment))}{short})"
 
     return cell

@@ -43,6 +43,7 @@ class F3ast(LearningSelector):
         code takes q_i, or 1/n), and the others make room for them
     """
 
+    shares = False  # weights are not shares of a round
     step: float = STEP
     wanted: int = field(default=0, kw_only=True)
     rates: Floats = field(default_factory=lambda: np.zeros(0), init=False)

@@ -10,20 +10,23 @@ References
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from numbers import Integral
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science import age, mixing, tables
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.rule import AgeRule, Clocks, Terms, reserved
 
 
 @dataclass(frozen=True)
-class MarkovPolicy:
+class MarkovPolicy(AgeRule):
     """A table of participation probabilities, and what it does to a client.
 
     With a ``dropout`` d > 0 the client's own decision follows ``probabilities``, but it only counts when the client
@@ -117,9 +120,26 @@ class MarkovPolicy:
         """Return the probability with which clients of these ages take part, if they can be reached."""
         return age.hazards(self.probabilities, ages)
 
-    def first_ages(self, uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
+    def first_age(self, round_: int, u: NDArray[np.float64]) -> NDArray[np.int64]:
         """Turn uniform numbers into ages of the stationary law: :func:`aoi_fl.science.age.first_age`."""
-        return age.first_age(self.hazards, uniforms)
+        return age.first_age(self.hazards, u)
+
+    def next_round(self, clocks: Clocks, round_: int, u: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Draw (n,) the rounds, this one or later, that clients take part in next."""
+        return reserved(self.probabilities, clocks, round_, u)
+
+    @classmethod
+    def from_message(cls, terms: Terms) -> Self:
+        """Return the rule of one client with these terms."""
+        return cls(terms.table, 1, 1, "own")
+
+    def long_run_rates(self) -> NDArray[np.float64]:
+        """Return (n,) participations a round, 1/E[X]."""
+        return np.full(self.clients, 1 / self.interval_mean)
+
+    def law(self, client: int | None = None) -> "MarkovPolicy":
+        """Return the law of X, which is the same for all clients."""
+        return self
 
     @cached_property
     def survival(self) -> NDArray[np.float64]:
@@ -167,6 +187,25 @@ class MarkovPolicy:
         for h in range(1, rounds + 1):
             again[h] = pmf[:h] @ again[:h][::-1]
         return again
+
+    def window_variances(self, windows: Sequence[int]) -> list[float]:
+        """Return Var(Y) of the participations in T rounds for each T, in the steady state.
+
+        Participations form a stationary renewal process. With rate r = 1/E[X], and u_h the probability of taking part h
+        rounds after doing so, Var(Y) = T r(1-r) + 2 Σ_{h=1}^{T-1} (T-h) r (u_h - r).
+        """
+        rate, again = 1 / self.interval_mean, self.renewals(max(windows, default=0))
+        found = []
+        for window in windows:
+            lags = np.arange(1, window)
+            variance = window * rate * (1 - rate) + 2 * rate * float((window - lags) @ (again[1:window] - rate))
+            found.append(max(variance, 0.0))
+        return found
+
+    @property
+    def longest_mean(self) -> float:
+        """E[X] of the client that takes part least, in rounds."""
+        return self.interval_mean
 
     def sample_intervals(self, generator: np.random.Generator, size: int) -> NDArray[np.int64]:
         """Draw (size,) independent waits X, in rounds."""

@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 
 from aoi_fl.science import tables
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.interval_law import MixedLaw
+from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import Floats, check_rates, exact
+from aoi_fl.science.rule import AgeRule, IntervalLaw
 
 LONGEST = 10**6  # ages in a table
 
@@ -55,7 +58,7 @@ def largest_rate(dropout: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class RatedMarkovPolicy:
+class RatedMarkovPolicy(AgeRule):
     """The optimal Markov tables of n clients with rates of their own.
 
     Attributes
@@ -109,15 +112,26 @@ class RatedMarkovPolicy:
         first, at, later = self._steps
         return np.where(ages < first, 0.0, np.where(ages == first, at, later))
 
-    def first_ages(self, uniforms: Floats) -> NDArray[np.int64]:
+    def first_age(self, round_: int, u: Floats) -> NDArray[np.int64]:
         """Turn (n,) uniform numbers in [0, 1) into ages of each client's stationary law P(A = a) = P(X > a)/E[X]."""
         first, at, later = self._hazards
-        level = uniforms * self.interval_means()
+        level = u * self.interval_means()
         beyond = level - (first + 1)  # the law is flat up to age j, and geometric after it
         left = np.clip(1 - beyond * later / np.where(at < 1, 1 - at, 1.0), 1e-300, 1.0)
         with np.errstate(divide="ignore"):
             tail = np.floor(np.log(left) / np.log1p(-later))
         return np.where(beyond < 0, np.floor(level), first + 1 + tail).astype(np.int64)
+
+    def long_run_rates(self) -> Floats:
+        """Return (n,) participations a round."""
+        return self.rates
+
+    def law(self, client: int | None = None) -> IntervalLaw:
+        """Return the law of X of a client; None: of all clients' intervals together."""
+        return MixedLaw(self.rates, self._law_of) if client is None else self._law_of(float(self.rates[client]))
+
+    def _law_of(self, rate: float) -> IntervalLaw:
+        return MarkovPolicy(own_table(rate, self.max_age, self.dropout), 1, 1, "own", self.dropout)
 
     def interval_means(self) -> Floats:
         """Return (n,) E[X_i] = 1/r_i, in rounds."""

@@ -1,19 +1,16 @@
-"""Rules by which clients decide whether they take part: what the server sends, and what the simulator plays.
+"""Rules as the server issues them: the terms of n clients, and what is learned of their availability.
 
 A rule knows the terms of n clients. It is reissued when their rates change: a client keeps what it has accrued. With a
 :class:`aoi_fl.science.presence.Presence` it learns how often each client is available, and makes up for it.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science.absence import EVERY, absent_steps, absent_table, achievable, retold, told_rates
-from aoi_fl.science.client_stats import Mask
 from aoi_fl.science.dropout import reissued
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.markov_rates import RatedMarkovPolicy, own_table
@@ -21,50 +18,13 @@ from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.phases import make_phases, newcomer_phase
 from aoi_fl.science.presence import Presence
 from aoi_fl.science.rates import Floats, check_rates
-from aoi_fl.science.strides import Rounds, Strides, check_jitter
+from aoi_fl.science.rule import AgeRule, Clocks, Mask, ParticipationRule, Terms
+from aoi_fl.science.strides import Rounds, check_jitter
 from aoi_fl.science.systematic import SystematicPolicy
-from aoi_fl.science.tables import Probabilities
-
-
-class FreeRule(Protocol):
-    """A rule that is a function of age, round and a client's own draw; (n,) arrays, n is 1 on a client."""
-
-    @property
-    def clients(self) -> int:
-        """Return n."""
-
-    def participates(self, ages: Rounds, round_: int, uniforms: Floats) -> Mask:
-        """Return (n,) which clients of these ages take part in a round."""
-
-    def first_ages(self, uniforms: Floats) -> Rounds:
-        """Return (n,) ages before round 1."""
-
-    def rates(self) -> Floats | None:
-        """Return (n,) participations a round; None where nobody knows."""
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What a client needs to decide.
-
-    Attributes
-    ----------
-    table : p_0 … p_m, the probabilities to take part by age; empty under a rate
-    rate : participations a round, for systematic participation; None: a table decides
-    phase : u in [0, 1); None: the client draws its own
-    jitter : J in [0, 1]; None: 0
-    shift : what a former rate has left over; None: 0
-    """
-
-    table: Probabilities = ()
-    rate: float | None = None
-    phase: float | None = None
-    jitter: float | None = None
-    shift: float | None = None
-
-
-@dataclass(frozen=True)
-class MarkovRule:
+class MarkovRule(AgeRule):
     """Clients take part with a probability that depends on their age.
 
     Attributes
@@ -112,9 +72,9 @@ class MarkovRule:
     def _rated(self) -> RatedMarkovPolicy | None:
         return None if self.rates is None else RatedMarkovPolicy(self.rates, dropout=self.dropout)
 
-    def first_ages(self, uniforms: Floats) -> Rounds:
-        """Turn (n,) uniform numbers in [0, 1) into ages as those of clients that have always been available."""
-        return self.shared.first_ages(uniforms) if self._rated is None else self._rated.first_ages(uniforms)
+    def first_age(self, round_: int, u: Floats) -> Rounds:
+        """Return (n,) ages as those of clients that have always been available."""
+        return (self.shared if self._rated is None else self._rated).first_age(round_, u)
 
     def willingness(self, ages: Rounds) -> Floats:
         """Return (n,) the probability with which each client takes part at its age, if it is available."""
@@ -125,15 +85,16 @@ class MarkovRule:
         first, at = absent_steps(self.rates, self.presence.share, self.presence.returning)
         return np.where(ages < first, 0.0, np.where(ages == first, at, 1.0))
 
-    def note(self, here: Mask) -> None:
+    def observe(self, available: Mask, round_: int) -> Self:
         """Learn from (n,) the clients that were available in a round."""
         if self.presence is not None:
-            self.presence.note(here)
+            self.presence.note(available)
+        return self
 
     def long_run_rates(self) -> Floats:
         """Return (n,) how often each client takes part in a round, in the long run."""
         if self.rates is None:
-            return np.full(self.clients, 1 / self.shared.interval_mean)
+            return self.shared.long_run_rates()
         return self.rates if self.presence is None else achievable(self.rates, self.presence.share)
 
     def to_message(self, client: int | None) -> Terms | None:
@@ -172,7 +133,7 @@ class MarkovRule:
 
 
 @dataclass(frozen=True, eq=False)
-class SystematicRule:
+class SystematicRule(ParticipationRule):
     """Clients take part systematically (:mod:`aoi_fl.science.systematic`): a rate and a phase give every round.
 
     Attributes
@@ -186,6 +147,7 @@ class SystematicRule:
     rates, phases, shifts : (n,) what each client is told
     """
 
+    coins = False
     clients: int
     per_round: int
     phase_rule: PhaseRule = "spread"
@@ -213,24 +175,35 @@ class SystematicRule:
         rule = cls(len(rates), round(rates.sum()), seed=seed, presence=Presence().reach(len(rates)))
         return rule.reissue(rates, 0, np.ones(len(rates), np.bool_))
 
-    @property
-    def first_ages(self) -> Rounds:
-        """Return (n,) ages at the start of round 1."""
-        return SystematicPolicy(self.rates, self.phases, self.jitter, self.seed).first_ages
+    @cached_property
+    def _policy(self) -> SystematicPolicy:
+        return SystematicPolicy(self.rates, self.phases, self.jitter, self.seed, self.shifts)
 
-    def participations(self) -> Iterator[NDArray[np.bool_]]:
-        """Yield (n,) whose strides begin in round 1, 2, 3, … by what has been noted of the rounds before."""
-        rule, strides, round_ = self, Strides(self.rates, self.phases), 0
-        while True:
-            round_ += 1
-            yield strides.begin(round_)
-            if (after := rule.retold(round_)) is not rule:
-                rule, strides = after, Strides(after.rates, after.phases, shift=after.shifts)
+    def first_age(self, round_: int, u: Floats) -> Rounds:
+        """Return (n,) the ages, at the start of a round, of clients that have always been there."""
+        return self._policy.first_age(round_, u)
 
-    def note(self, here: Mask) -> None:
-        """Learn from (n,) the clients that were available in a round."""
+    def counts(self, last: Rounds) -> Rounds:
+        """Return (n,) the numbers of the last participations due by these rounds."""
+        return self._policy.counts(last)
+
+    def participates(self, clocks: Clocks, round_: int, u: Floats) -> Mask:
+        """Return (n,) which clients have a participation due that they have not taken yet."""
+        return self._policy.participates(clocks, round_, u)
+
+    def next_round(self, clocks: Clocks, round_: int, u: Floats) -> Rounds:
+        """Return (n,) the rounds, this one or later, of the next participations."""
+        return self._policy.next_round(clocks, round_, u)
+
+    def advance(self, clocks: Clocks, round_: int, took_part: Mask, forced: Mask | None = None) -> Clocks:
+        """Return the clocks after a round; a forced participation makes up for none."""
+        return self._policy.advance(clocks, round_, took_part, forced)
+
+    def observe(self, available: Mask, round_: int) -> Self:
+        """Learn from (n,) the clients that were available in a round; now and then clients get other rates."""
         if self.presence is not None:
-            self.presence.note(here)
+            self.presence.note(available)
+        return self.retold(round_)
 
     def long_run_rates(self) -> Floats:
         """Return (n,) how often each client takes part in a round, in the long run."""

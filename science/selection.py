@@ -84,6 +84,11 @@ class RandomSelector:
         """Return (n,) how often each client takes part, in participations a round: k shared among those available."""
         return shared_rates(self.per_round, population)
 
+    def long_run_rates(self, population: Population) -> NDArray[np.float64]:
+        """Return (n,) participations a round of each client in the long run, if all are available."""
+        filled = population.sizes > 0  # the others are passed over
+        return np.where(filled, min(self.per_round / max(int(filled.sum()), 1), 1.0), 0.0)
+
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n) time, at most 40 bytes a client at the peak, the selection included."""
         keys = draws.uniforms(self.seed, round_, _PURPOSE, len(population.ages))
@@ -105,6 +110,11 @@ class ProportionalSelector:
 
     def __post_init__(self) -> None:
         check_per_round(self.per_round)
+
+    def long_run_rates(self, population: Population) -> NDArray[np.float64]:
+        """Return (n,) draws a round of each client in the long run, if all are available."""
+        shares: NDArray[np.float64] = population.sizes / population.sizes.sum()
+        return self.per_round * shares
 
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n + k log n) time, at most 20 bytes a client and 32 bytes a draw at the peak."""
@@ -135,6 +145,10 @@ class OldestAgeSelector:
     def rates(self, population: Population) -> NDArray[np.float64]:
         """Return (n,) how often each client takes part, in participations a round: k shared among those available."""
         return shared_rates(self.per_round, population)
+
+    def long_run_rates(self, population: Population) -> NDArray[np.float64]:
+        """Return (n,) participations a round of each client in the long run, if all are available."""
+        return np.full(len(population.ages), min(self.per_round / len(population.ages), 1.0))
 
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n) time, at most 50 bytes a client at the peak, the selection included."""

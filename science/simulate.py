@@ -1,40 +1,30 @@
-"""Selection without learning: plays a policy over many rounds, vectorised over the clients."""
+"""Selection without learning: a policy over many rounds, vectorised over the clients."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count, islice
-from typing import TypeAlias, TypeGuard, cast, get_args
+from typing import TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.science import age, draws
-from aoi_fl.science.client_stats import LearningSelector, Reports, drawn_reports
+from aoi_fl.science import draws
+from aoi_fl.science.client_stats import Reports, drawn_reports
 from aoi_fl.science.clock import RoundClock
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.f3ast import F3ast
 from aoi_fl.science.history import History, Recorder
-from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.markov_rates import RatedMarkovPolicy
 from aoi_fl.science.names import Start, Weighting
-from aoi_fl.science.participation import FreeRule, MarkovRule, SystematicRule
+from aoi_fl.science.rule import Clocks, ParticipationRule, is_decentralised
 from aoi_fl.science.selection import (
-    OldestAgeSelector,
     Population,
-    ProportionalSelector,
-    RandomSelector,
     Selection,
     Selector,
 )
-from aoi_fl.science.systematic import SystematicPolicy
-from aoi_fl.science.total_budget import BoundedSelector
 from aoi_fl.science.weighting import weigh
 
 Mask: TypeAlias = NDArray[np.bool_]
-Rule: TypeAlias = MarkovRule | SystematicRule
-# Policies that clients decide by.
 Arrived: TypeAlias = Callable[[int, Mask], Mask]  # of the chosen of a round, whose work counts
-Decentralised: TypeAlias = MarkovPolicy | RatedMarkovPolicy | SystematicPolicy | Rule | FreeRule
+Decentralised: TypeAlias = ParticipationRule
 
 
 def simulate(
@@ -96,35 +86,27 @@ def simulate(
     there = availability or (lambda round_: population.available) if clock is None else clock.here
     arrived: Arrived = (lambda round_, chosen: chosen & there(round_)) if clock is None else clock.play
 
-    if not is_decentralised(policy):
-        reports = reports or drawn_reports(len(population.ages), seed)
-        first_ages, played = (
-            population.ages,
-            _selections(cast(Selector, policy), population, there, arrived, reports, clock),
-        )
-    else:
-        if len(population.ages) != policy.clients:
+    clients = len(population.ages)
+    played: Iterator[tuple[ParticipationRule | Selector, Selection]]
+    rates = long_run_rates(policy, population) if weighting == "unbiased" else None
+    if is_decentralised(policy):
+        if clients != policy.clients:
             raise ConfigError(
-                "clients",
-                len(population.ages),
-                f"{policy.clients}, as the policy is made for",
-                "Make the two numbers equal.",
+                "clients", clients, f"{policy.clients}, as the policy is made for", "Make the two numbers equal."
             )
         weighting = weighting or "equal"
-        if isinstance(policy, SystematicPolicy | SystematicRule):
-            first_ages, willing = policy.first_ages, _made_up(policy.participations(), arrived)
-        else:
-            first_ages = np.zeros(policy.clients, dtype=np.int64)
-            if start == "stationary":
-                first_ages = policy.first_ages(draws.uniforms(seed, 1, "first-age", policy.clients))
-            willing = _markov(policy, first_ages, seed, there, arrived)
-        played = _decided(willing, there, policy if isinstance(policy, Rule) else None)
-    rates = long_run_rates(policy, population) if weighting == "unbiased" else None
+        u = draws.uniforms(seed, 1, "first-age", clients) if start == "stationary" else np.zeros(clients)
+        first_ages = policy.first_age(1, u)
+        played = _decided(policy, first_ages, seed, there, arrived)
+    else:
+        reports, first_ages = reports or drawn_reports(clients, seed), population.ages
+        selector: Selector = policy
+        played = ((selector, chosen) for chosen in _selections(selector, population, there, arrived, reports, clock))
     recorder = Recorder(len(population.ages), first_ages)
-    for round_, selection in enumerate(islice(played, rounds), 1):
+    for round_, (now, selection) in enumerate(islice(played, rounds), 1):
         if weighting is not None:
-            if rates is not None and isinstance(policy, Rule):
-                rates = long_run_rates(policy, population)  # as far as is known by now
+            if rates is not None and is_decentralised(now):
+                rates = long_run_rates(now, population)  # as far as is known by now
             weights = weigh(weighting, selection.clients, population.sizes, rates, selection.draws)
             selection = replace(selection, weights=weights)
         recorder.append(selection)
@@ -133,12 +115,6 @@ def simulate(
         if clock is not None and clock.now >= clock.until:
             break
     return recorder.history()
-
-
-def is_decentralised(policy: object) -> TypeGuard[Decentralised]:
-    """Tell a policy by which clients decide from a selector."""
-    kinds = MarkovPolicy | RatedMarkovPolicy | SystematicPolicy | Rule
-    return isinstance(policy, kinds) or callable(getattr(policy, "participates", None))
 
 
 def _kept(selection: Selection, arrived: Arrived, round_: int, clients: int, shares: bool) -> Selection:
@@ -157,73 +133,38 @@ def long_run_rates(policy: Decentralised | Selector, population: Population) -> 
 
     Raises ConfigError for a policy whose rates follow from payments and ages rather than from a rule.
     """
-    clients = len(population.ages)
-    match policy:
-        case SystematicPolicy() | RatedMarkovPolicy():
-            return policy.rates
-        case MarkovRule() | SystematicRule():
-            return policy.long_run_rates()
-        case MarkovPolicy():
-            return np.full(clients, 1 / policy.interval_mean)
-        case RandomSelector(per_round=k):
-            filled = population.sizes > 0  # the others are passed over
-            return np.where(filled, min(k / max(int(filled.sum()), 1), 1.0), 0.0)
-        case OldestAgeSelector(per_round=k):
-            return np.full(clients, min(k / clients, 1.0))
-        case ProportionalSelector(per_round=k):
-            shares: NDArray[np.float64] = population.sizes / population.sizes.sum()
-            return k * shares
-        case _:
-            if is_decentralised(policy) and (known := cast(FreeRule, policy).rates()) is not None:
-                return known
-            raise ConfigError(
-                "weights",
-                "unbiased",
-                f"another kind, because {type(policy).__name__} has no rates",
-                "Choose weights equal or size.",
-            )
-
-
-def _markov(
-    policy: MarkovPolicy | RatedMarkovPolicy | MarkovRule | FreeRule,
-    ages: NDArray[np.int64],
-    seed: int,
-    availability: Callable[[int], Mask],
-    arrived: Arrived,
-) -> Iterator[Mask]:
-    """Yield who takes part in round 1, 2, 3, …."""
-    for round_ in count(1):
-        uniforms = draws.uniforms(seed, round_, "participate", policy.clients)
-        if isinstance(policy, MarkovPolicy | RatedMarkovPolicy | MarkovRule):
-            willing, lost = uniforms < policy.willingness(ages), policy.dropout
-        else:
-            willing, lost = policy.participates(ages, round_, uniforms), 0.0
-        willing &= availability(round_)
-        if lost:
-            willing &= draws.uniforms(seed, round_, "dropout", policy.clients) >= lost
-        willing = arrived(round_, willing)
-        yield willing
-        ages = age.next_ages(ages, willing)
-
-
-def _made_up(participations: Iterator[Mask], arrived: Arrived) -> Iterator[Mask]:
-    """Yield who takes part in round 1, 2, 3, …: in its own round, or in the first that it can after missing one."""
-    owing: Mask | None = None
-    for round_, due in enumerate(participations, 1):
-        due = due if owing is None else due | owing
-        came = arrived(round_, due)
-        yield came
-        owing = due & ~came
+    rates = None
+    if is_decentralised(policy):
+        rates = policy.long_run_rates()
+    elif (known := getattr(policy, "long_run_rates", None)) is not None:
+        rates = known(population)
+    if rates is None:
+        raise ConfigError(
+            "weights",
+            "unbiased",
+            f"another kind, because {type(policy).__name__} has no rates",
+            "Choose weights equal or size.",
+        )
+    return rates
 
 
 def _decided(
-    willing: Iterator[Mask], availability: Callable[[int], Mask], learning: Rule | None
-) -> Iterator[Selection]:
-    for round_, taking_part in enumerate(willing, 1):
-        clients = np.flatnonzero(taking_part)
-        yield Selection(clients, np.empty(0), np.ones(len(clients), dtype=np.int64))
-        if learning is not None:
-            learning.note(availability(round_))
+    rule: ParticipationRule, ages: NDArray[np.int64], seed: int, availability: Callable[[int], Mask], arrived: Arrived
+) -> Iterator[tuple[ParticipationRule, Selection]]:
+    """Yield the rule, and the clients that take part by it, in round 1, 2, 3, …."""
+    n, coins = len(ages), np.zeros(0)
+    clocks = Clocks(-ages, rule.counts(-ages))
+    for round_ in count(1):
+        if rule.coins:
+            coins = draws.uniforms(seed, round_, "participate", n)
+        willing = rule.participates(clocks, round_, coins)
+        if rule.dropout:
+            willing = willing & (draws.uniforms(seed, round_, "dropout", n) >= rule.dropout)
+        took_part = arrived(round_, willing)
+        clients = np.flatnonzero(took_part)
+        yield rule, Selection(clients, np.empty(0), np.ones(len(clients), dtype=np.int64))
+        clocks = rule.advance(clocks, round_, took_part)
+        rule = rule.observe(availability(round_), round_)
 
 
 def _selections(
@@ -234,10 +175,10 @@ def _selections(
     reports: Reports,
     clock: RoundClock | None,
 ) -> Iterator[Selection]:
-    ages = population.ages
+    ages, over, learn = population.ages, getattr(selector, "over", None), getattr(selector, "learn", None)
     for round_ in count(1):
         payments = population.payments
-        if isinstance(selector, BoundedSelector) and payments is not None and selector.over(payments):
+        if over is not None and payments is not None and over(payments):
             return
         now = replace(population, ages=ages, available=availability(round_))
         begun = 0.0 if clock is None else clock.now
@@ -245,14 +186,14 @@ def _selections(
             now = replace(now, now=begun)
         chosen = selection = selector.select(round_, now)
         if clock is not None:
-            selection = _kept(chosen, arrived, round_, len(ages), shares=not isinstance(selector, F3ast))
+            selection = _kept(chosen, arrived, round_, len(ages), shares=getattr(selector, "shares", True))
         yield selection
-        if isinstance(selector, LearningSelector):
+        if learn is not None:
             told = reports(round_, selection.clients)
             if clock is not None:
                 late = np.setdiff1d(chosen.clients, selection.clients)
                 waited = np.full(len(late), clock.now - begun)
                 told = replace(told, seconds=clock.seconds[selection.clients], late=late, waited=waited)
-            selector.learn(round_, now, told)
+            learn(round_, now, told)
         ages = ages + 1
         ages[selection.clients] = 0

@@ -5,13 +5,10 @@ by whole numbers and nothing drifts. What it is good for says :mod:`aoi_fl.scien
 """
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rates import Floats, check_rates, exact
 
@@ -65,11 +62,11 @@ class Strides:
         """Return (n,) whose strides begin in a round: who takes part, but for jitter."""
         return self.accrued(round_) < self._a
 
-    def begun(self, round_: int) -> Rounds:
+    def begun(self, round_: int | Rounds) -> Rounds:
         """Return (n,) how many strides have begun by a round, of which 0 are at round 0, but for phase and shift."""
         return self._before + (round_ * self._a + self._tick) // self._b
 
-    def start_of(self, stride: int) -> Rounds:
+    def start_of(self, stride: int | Rounds) -> Rounds:
         """Return (n,) the rounds in which the strides begin that :meth:`begun` counts as this one."""
         return -((self._tick - (stride - self._before) * self._b) // self._a)
 
@@ -85,73 +82,6 @@ class Strides:
         """Return (n,) the rounds of the participations of strides begun in ``starts``, put off by J·w strides."""
         late = np.ceil((self._put_off * uniforms - self.accrued(starts) - self._within) / self._a)
         return starts + np.maximum(late, 0).astype(np.int64)
-
-
-@dataclass(frozen=True)
-class ClientStride:
-    """One client's systematic participation: pure functions of the round.
-
-    Participations are counted, so that a client can tell which one it has taken: one that was missed is made up in the
-    first round that can be, and several missed ones by one. The count goes on when the rate changes, by the shift.
-
-    Attributes
-    ----------
-    rate, phase, jitter : r, u and J
-    seed, number : of the client's draws; only jitter makes any
-    shift : as :class:`Strides` has it
-
-    Examples
-    --------
-    >>> client = ClientStride(rate=0.4, phase=0.5)
-    >>> [t for t in range(1, 11) if client.takes_part(t)]
-    [2, 4, 7, 9]
-    >>> client.next_round(5)
-    7
-    """
-
-    rate: float
-    phase: float
-    jitter: float = 0.0
-    seed: int = 0
-    number: int = 0
-    shift: float = 0.0
-
-    def __post_init__(self) -> None:
-        self._strides  # noqa: B018  refuses what is out of range
-
-    @cached_property
-    def _strides(self) -> Strides:
-        return Strides(np.array([self.rate]), np.array([self.phase]), self.jitter, self.shift)
-
-    def takes_part(self, round_: int) -> bool:
-        """Decide for a round; the same round always gets the same answer."""
-        return self.count(round_) > self.count(round_ - 1)
-
-    def count(self, round_: int) -> int:
-        """Return the number of the last participation that is due by a round.
-
-        >>> client = ClientStride(rate=0.4, phase=0.5)
-        >>> [client.count(t) for t in range(1, 8)]
-        [0, 1, 1, 2, 2, 2, 3]
-        """
-        begun, start = int(self._strides.begun(round_)[0]), int(self._strides.last_start(round_)[0])
-        return begun - (self._due(start) > round_)
-
-    def round_of(self, participation: int) -> int:
-        """Return the round in which a participation is due, by its number."""
-        return self._due(int(self._strides.start_of(participation)[0]))
-
-    def next_round(self, round_: int) -> int:
-        """Return the first round, not before ``round_``, that the client takes part in."""
-        return self.round_of(self.count(round_ - 1) + 1)
-
-    def last_round(self, round_: int) -> int:
-        """Return the last round before ``round_`` that the client takes part in; 0 or less: a virtual one."""
-        return self.round_of(self.count(round_ - 1))
-
-    def _due(self, start: int) -> int:
-        w = draws.uniform(self.seed, max(start, 0), JITTER, self.number) if self.jitter else 0.0
-        return int(self._strides.due(start, w)[0])
 
 
 def check_jitter(jitter: float) -> None:

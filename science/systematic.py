@@ -19,24 +19,26 @@ W. G. Madow & L. H. Madow 1944, On the theory of systematic sampling, Ann. Math.
 C. A. Waldspurger & W. E. Weihl 1995, Stride scheduling, MIT/LCS/TM-528.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.interval_law import MixedLaw, StrideLaw
 from aoi_fl.science.names import PhaseRule
-from aoi_fl.science.phases import make_phases
+from aoi_fl.science.phases import PHASE, make_phases
 from aoi_fl.science.rates import Floats, check_rates, equal_rates
+from aoi_fl.science.rule import Clocks, IntervalLaw, ParticipationRule, Terms
 from aoi_fl.science.stride_laws import interval_variance
-from aoi_fl.science.strides import JITTER, ClientStride, Rounds, Strides
+from aoi_fl.science.strides import JITTER, Rounds, Strides
 
 
 @dataclass(frozen=True, eq=False)
-class SystematicPolicy:
+class SystematicPolicy(ParticipationRule):
     """Systematic participation of n clients, the draws made as each client makes them alone.
 
     Attributes
@@ -44,19 +46,27 @@ class SystematicPolicy:
     rates, phases : (n,) r_i and u_i; see :mod:`aoi_fl.science.rates` and :mod:`aoi_fl.science.phases`
     jitter : J in [0, 1]
     seed : of the jitter
+    shifts : what clients with changed rates had accrued by their former ones
+    number : the client's, where this is the policy of a single one; None: they are numbered from 0
+
+    Participations are counted, so a client knows which one it has taken. It makes up a missed one in the first round
+    that it can; several missed ones count as one.
 
     Examples
     --------
     >>> policy = SystematicPolicy.equal(5, 2)
-    >>> rounds = policy.participations()
-    >>> [int(next(rounds).sum()) for _ in range(10)]
+    >>> [int((policy.count(t) > policy.count(t - 1)).sum()) for t in range(1, 11)]
     [2, 2, 2, 2, 2, 2, 2, 2, 2, 2]
     """
+
+    coins = False
 
     rates: Floats
     phases: Floats
     jitter: float = 0.0
     seed: int = 0
+    shifts: float | Floats = 0.0
+    number: int | None = None
 
     def __post_init__(self) -> None:
         if len(self.rates) != len(self.phases):
@@ -88,36 +98,81 @@ class SystematicPolicy:
         """Return n."""
         return len(self.rates)
 
+    @classmethod
+    def from_message(cls, terms: Terms, seed: int, number: int) -> Self:
+        """Return the rule of one client with these terms; without a phase in them it draws its own."""
+        phase = draws.uniform(seed, 0, PHASE, number) if terms.phase is None else terms.phase
+        rates, phases = np.array([terms.rate or 0.0]), np.array([phase])
+        return cls(rates, phases, terms.jitter or 0.0, seed, terms.shift or 0.0, number)
+
     @cached_property
     def strides(self) -> Strides:
         """The clients' strides."""
-        return Strides(self.rates, self.phases, self.jitter)
+        return Strides(self.rates, self.phases, self.jitter, self.shifts)
 
-    def client(self, number: int) -> ClientStride:
-        """Return what one client plays on its own."""
-        return ClientStride(float(self.rates[number]), float(self.phases[number]), self.jitter, self.seed, number)
+    def client(self, number: int) -> Self:
+        """Return the rule of one client alone, with the same draws."""
+        shift = float(np.broadcast_to(self.shifts, len(self.rates))[number])
+        one = slice(number, number + 1)
+        return type(self)(self.rates[one], self.phases[one], self.jitter, self.seed, shift, number)
 
-    @property
-    def first_ages(self) -> Rounds:
-        """Return (n,) ages at the start of round 1, in rounds missed since the last, virtual participation."""
-        strides = self.strides
-        start, due = self._pending()
-        before = strides.last_start(start - 1)
-        return -np.where(due <= 0, due, strides.due(before, self._uniforms(0)))
+    def count(self, round_: int | Rounds) -> Rounds:
+        """Return (n,) the numbers of the last participations due by a round.
 
-    def participations(self) -> Iterator[NDArray[np.bool_]]:
-        """Yield (n,) who takes part in round 1, 2, 3, … without end; O(n) a round, about 40 bytes a client."""
-        strides = self.strides
-        _, due = self._pending()
-        round_ = 0
-        while True:
-            round_ += 1
-            begins = strides.begin(round_)
-            if self.jitter:
-                due = np.where(begins, strides.due(round_, self._uniforms(round_)), due)
-                yield due == round_
-            else:
-                yield begins
+        >>> client = SystematicPolicy(np.array([0.4]), np.array([0.5]))
+        >>> [int(client.count(t)[0]) for t in range(1, 8)]
+        [0, 1, 1, 2, 2, 2, 3]
+        """
+        known = self._memo.get("count")
+        if known is not None and type(round_) is int and known[0] == round_:
+            found: Rounds = known[1]
+            return found
+        begun = self.strides.begun(round_)
+        counts: Rounds = begun - (self._pending(round_, begun) > round_) if self.jitter else begun
+        if isinstance(round_, int):
+            self._memo["count"] = round_, counts, begun
+        return counts
+
+    def round_of(self, counts: Rounds) -> Rounds:
+        """Return (n,) the rounds in which participations of these numbers are due."""
+        return self._due(self.strides.start_of(counts))
+
+    def first_age(self, round_: int, u: Floats) -> Rounds:
+        """Return (n,) the ages, at the start of a round, of clients that have always been there."""
+        return round_ - 1 - self.round_of(self.count(round_ - 1))
+
+    def counts(self, last: Rounds) -> Rounds:
+        """Return (n,) the numbers of the last participations due by these rounds."""
+        return self.count(last)
+
+    def participates(self, clocks: Clocks, round_: int, u: Floats) -> NDArray[np.bool_]:
+        """Return (n,) which clients have a participation due that they have not taken yet."""
+        due: NDArray[np.bool_] = self.count(round_) > self._counts(clocks)
+        return due
+
+    def next_round(self, clocks: Clocks, round_: int, u: Floats) -> Rounds:
+        """Return (n,) the rounds, this one or later, of the next participations."""
+        return np.maximum(round_, self.round_of(self._counts(clocks) + 1))
+
+    def advance(
+        self, clocks: Clocks, round_: int, took_part: NDArray[np.bool_], forced: NDArray[np.bool_] | None = None
+    ) -> Clocks:
+        """Return the clocks after a round; a forced participation makes up for none."""
+        who, counts, last = np.flatnonzero(took_part), self._counts(clocks).copy(), clocks.last.copy()
+        step = 1 if forced is None else np.where(forced[who], 0, 1)
+        counts[who] = np.maximum(self.count(round_)[who], counts[who] + step)
+        last[who] = round_
+        return Clocks(last, counts)
+
+    def long_run_rates(self) -> Floats:
+        """Return (n,) participations a round."""
+        return self.rates
+
+    def law(self, client: int | None = None) -> IntervalLaw:
+        """Return the law of X of a client; None: of all clients' intervals together."""
+        if client is None:
+            return MixedLaw(self.rates, lambda rate: StrideLaw(rate, self.jitter))
+        return StrideLaw(float(self.rates[client]), self.jitter)
 
     def interval_variances(self) -> Floats:
         """Return (n,) Var[X_i], in rounds²."""
@@ -125,10 +180,38 @@ class SystematicPolicy:
         found: Floats = np.array([interval_variance(rate, self.jitter) for rate in distinct.tolist()])[which]
         return found
 
-    def _pending(self) -> tuple[Rounds, Rounds]:
-        """Return when the strides began that clients are in at the end of round 0, and when they take part in them."""
-        start = self.strides.last_start(0)
-        return start, self.strides.due(start, self._uniforms(0))
+    def _counts(self, clocks: Clocks) -> Rounds:
+        return self.count(clocks.last) if clocks.counts is None else clocks.counts
+
+    def _pending(self, round_: int | Rounds, begun: Rounds) -> Rounds:
+        """Return (n,) the rounds of the participations of the strides that clients are in, of which so many begun.
+
+        From one round to the next only strides that begin in it are drawn.
+        """
+        before, due = self._memo.get("count"), self._memo.get("due")
+        if before is not None and due is not None and isinstance(round_, int) and before[0] == due[0] == round_ - 1:
+            found = np.where(begun > before[2], self.strides.due(round_, self._uniforms(round_)), due[1])
+        else:
+            found = self._due(self.strides.last_start(round_))
+        if isinstance(round_, int):
+            self._memo["due"] = round_, found
+        return found
+
+    def _due(self, starts: Rounds) -> Rounds:
+        """Return (n,) the rounds of the participations of strides that began in these rounds."""
+        if not self.jitter:
+            return self.strides.due(starts, 0.0)
+        drawn, delays = np.maximum(starts, 0), np.zeros(len(starts))  # a stride from before round 1 draws in round 0
+        for round_ in np.unique(drawn).tolist():
+            delays = np.where(drawn == round_, self._uniforms(round_), delays)
+        return self.strides.due(starts, delays)
+
+    @cached_property
+    def _memo(self) -> dict[str, tuple[Any, ...]]:
+        """The last round counted, with its counts and strides; and that of the participations due."""
+        return {}
 
     def _uniforms(self, round_: int) -> Floats:
-        return draws.uniforms(self.seed, round_, JITTER, len(self.rates)) if self.jitter else np.zeros(len(self.rates))
+        if self.number is None:
+            return draws.uniforms(self.seed, round_, JITTER, len(self.rates))
+        return np.array([draws.uniform(self.seed, round_, JITTER, self.number)])

@@ -24,7 +24,7 @@ from aoi_fl.experiments.harness.base import (
 from aoi_fl.experiments.harness.drawing import STYLES, legend_below
 from aoi_fl.experiments.harness.stats import Interval, agreement, interval
 from aoi_fl.experiments.harness.verdicts import joint, side
-from aoi_fl.report.theory import window_deviation as renewal_deviation
+from aoi_fl.science.interval_law import window_deviation as renewal_deviation
 from aoi_fl.science.load import WINDOWS, window_deviation
 from aoi_fl.science.stride_laws import window_variance as stride_variance
 

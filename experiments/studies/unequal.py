@@ -12,9 +12,9 @@ from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row
 from aoi_fl.experiments.harness.replay import dealt
 from aoi_fl.experiments.studies.unequal_pages import CLAIMS, CONTROL, CONTROLLED, concluded, drawn
 from aoi_fl.science.history import History
-from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.markov_rates import RatedMarkovPolicy
 from aoi_fl.science.rates import pooled_variance, size_rates
+from aoi_fl.science.rule import is_decentralised
 from aoi_fl.science.selection import ProportionalSelector, RandomSelector, Selector
 from aoi_fl.science.simulate import Decentralised
 from aoi_fl.science.systematic import SystematicPolicy
@@ -145,10 +145,8 @@ class Unequal(Experiment):
 
 def law_variance(policy: Decentralised | Selector, sizes: Sizes) -> float:
     """Return Var[X] of all clients' intervals together, in rounds², as the policy's law has it over many rounds."""
-    if isinstance(policy, MarkovPolicy):
-        return policy.interval_variance
-    if isinstance(policy, RatedMarkovPolicy | SystematicPolicy):
-        return pooled_variance(policy.rates, policy.interval_variances())
+    if is_decentralised(policy):
+        return policy.law().interval_variance
     drawn_ = isinstance(policy, ProportionalSelector)
     rates = 1 - (1 - sizes / sizes.sum()) ** _PER_ROUND if drawn_ else np.full(len(sizes), _PER_ROUND / len(sizes))
     return pooled_variance(rates, (1 - rates) / rates**2)  # by a coin of its own in every round

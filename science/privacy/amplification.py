@@ -134,7 +134,7 @@ class MarkovAmplification:
 
     def _observe(self, generator: np.random.Generator, samples: int, scale: float) -> Floats:
         """Return (N, T) draws of P with every update scaled."""
-        ages = self.policy.first_ages(generator.random(samples))
+        ages = self.policy.first_age(1, generator.random(samples))
         taken = np.zeros((samples, self.rounds))
         for t in range(self.rounds):
             taken[:, t] = generator.random(samples) < self.policy.willingness(ages)

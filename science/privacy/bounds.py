@@ -25,8 +25,9 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.markov_rates import RatedMarkovPolicy
 from aoi_fl.science.rates import exact
+from aoi_fl.science.rule import is_decentralised
 from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector, Selector
-from aoi_fl.science.simulate import Decentralised, is_decentralised
+from aoi_fl.science.simulate import Decentralised
 from aoi_fl.science.systematic import SystematicPolicy
 
 _ALMOST_ONE = np.nextafter(1.0, 0.0)

@@ -107,7 +107,7 @@ class OwnRulePolicy(RulePolicy):
         n, k = rule.clients, rule.per_round
         terms = _OwnTerms(rule.name, source, n, k)
         super().__init__(terms, n, k, coordination=coordination, shares=None, availability=None)
-        self._rates = rule.rates()
+        self._rates = rule.long_run_rates()
         self.traits = replace(self.traits, rates="unknown" if self._rates is None else "known")
 
     def targets(self, clients: int) -> NDArray[np.float64]:

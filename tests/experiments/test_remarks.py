@@ -56,7 +56,7 @@ def test_the_chance_of_being_heard_is_that_of_simulated_clients(start):
     clients, probabilities = 20_000, np.asarray(table.probabilities)
     ages = np.zeros(clients, np.int64)
     if start == "stationary":
-        ages = table.first_ages(draws.uniforms(1, 1, "first-age", clients))
+        ages = table.first_age(1, draws.uniforms(1, 1, "first-age", clients))
     here, heard = np.ones(clients, bool), np.zeros(clients, bool)
     for t in range(1, 200):
         took = here & (draws.uniforms(1, t, "take", clients) < probabilities[np.minimum(ages, len(probabilities) - 1)])

@@ -63,11 +63,11 @@ def test_first_ages_follow_each_tables_stationary_law(max_age, dropout):
     policy = RatedMarkovPolicy(rates, max_age, dropout)
     steps = (np.arange(20000) + 0.5) / 20000
     for i in range(len(rates)):
-        ages = np.array([policy.first_ages(np.full(len(rates), u))[i] for u in steps[::20]])
+        ages = np.array([policy.first_age(1, np.full(len(rates), u))[i] for u in steps[::20]])
         own = with_table(policy, i)
         seen = np.bincount(np.minimum(ages, own.max_age), minlength=own.max_age + 1) / len(ages)
         assert seen == pytest.approx(own.stationary, abs=2e-3)
-        assert ages.tolist() == own.first_ages(steps[::20]).tolist()
+        assert ages.tolist() == own.first_age(1, steps[::20]).tolist()
 
 
 @pytest.mark.parametrize("max_age", [None, 6])

@@ -1,0 +1,148 @@
+"""The interface of rules by which clients decide, shared by client, simulator, server and theory page."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi_fl.science import age
+
+Mask = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Rounds = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """What n clients remember of their participations; (n,) arrays, n is 1 on a client.
+
+    Attributes
+    ----------
+    last : the last round that each took part in; at first a virtual one, 0 or less
+    counts : the number of that participation, under a rule that counts them; None: it does not
+    """
+
+    last: Rounds
+    counts: Rounds | None = None
+
+    def ages(self, round_: int) -> Rounds:
+        """Return (n,) the rounds missed at the start of a round."""
+        return round_ - 1 - self.last
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a client needs to decide.
+
+    Attributes
+    ----------
+    table : p_0 … p_m, the probabilities to take part by age; empty under a rate
+    rate : participations a round, for systematic participation; None: a table decides
+    phase : u in [0, 1); None: the client draws its own
+    jitter : J in [0, 1]; None: 0
+    shift : what a former rate has left over; None: 0
+    """
+
+    table: tuple[float, ...] = ()
+    rate: float | None = None
+    phase: float | None = None
+    jitter: float | None = None
+    shift: float | None = None
+
+
+class IntervalLaw(Protocol):
+    """The law of the interval X between two participations, of one client or of all together."""
+
+    @property
+    def interval_mean(self) -> float:
+        """E[X], in rounds."""
+
+    @property
+    def interval_variance(self) -> float:
+        """Var[X], in rounds²."""
+
+    @property
+    def longest_mean(self) -> float:
+        """E[X] of the client that takes part least, in rounds."""
+
+    def interval_pmf(self) -> Floats:
+        """Return P(X = x) at position x−1."""
+
+    def window_variances(self, windows: Any) -> list[float]:
+        """Return Var(Y) of the participations in T rounds, for each T."""
+
+
+class ParticipationRule:
+    """A rule that tells n clients when to take part; a subclass needs :meth:`first_age` and :meth:`participates`.
+
+    Every answer is a function of its arguments, so a repeated question gets the same answer.
+
+    Attributes
+    ----------
+    coins : whether decisions use uniform numbers
+    dropout : d, the probability that a willing client's work is lost, for the simulator
+    """
+
+    coins = True
+    dropout: float = 0.0
+
+    if TYPE_CHECKING:  # a field of some rules, for which a property here would be a default
+
+        @property
+        def clients(self) -> int:
+            """Return n."""
+
+    def first_age(self, round_: int, u: Floats) -> Rounds:
+        """Return (n,) the ages of clients that join at the start of a round, given uniform numbers in [0, 1)."""
+        raise NotImplementedError
+
+    def participates(self, clocks: Clocks, round_: int, u: Floats) -> Mask:
+        """Return (n,) which clients take part in a round."""
+        raise NotImplementedError
+
+    def next_round(self, clocks: Clocks, round_: int, u: Floats) -> Rounds:
+        """Return (n,) the rounds, this one or later, that clients take part in next."""
+        raise NotImplementedError
+
+    def counts(self, last: Rounds) -> Rounds | None:
+        """Return (n,) the numbers of the last participations due by these rounds; None: they are not counted."""
+        return None
+
+    def advance(self, clocks: Clocks, round_: int, took_part: Mask, forced: Mask | None = None) -> Clocks:
+        """Return the clocks after a round, given (n,) which clients took part, and which of these were forced."""
+        last = clocks.last.copy()
+        last[took_part] = round_
+        return Clocks(last)
+
+    def observe(self, available: Mask, round_: int) -> Self:
+        """Return the rule after a round in which these (n,) clients were available."""
+        return self
+
+    def long_run_rates(self) -> Floats | None:
+        """Return (n,) participations a round of each client in the long run; None: unknown."""
+        return None
+
+
+def is_decentralised(policy: object) -> TypeGuard[ParticipationRule]:
+    """Tell a rule by which clients decide from a selector."""
+    return callable(getattr(policy, "participates", None))
+
+
+class AgeRule(ParticipationRule):
+    """A rule by which a client takes part with a probability that depends on its age."""
+
+    def willingness(self, ages: Rounds) -> Floats:
+        """Return (n,) the probabilities with which clients of these ages take part, if they can be reached."""
+        raise NotImplementedError
+
+    def participates(self, clocks: Clocks, round_: int, u: Floats) -> Mask:
+        """Flip the coin of each client's age."""
+        willing: Mask = u < self.willingness(clocks.ages(round_))
+        return willing
+
+
+def reserved(table: age.Table, clocks: Clocks, round_: int, u: Floats) -> Rounds:
+    """Return (n,) the rounds that clients with a table reserve: the whole wait is drawn at once."""
+    ages = clocks.ages(round_)
+    return round_ - 1 - ages + age.interval_given_age(table, ages, u)
