@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.protocol import ParticipationRequest
+from aoi_fl.protocol import CENTRAL, ParticipationRequest
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.draws import uniform
 from aoi_fl.science.errors import ConfigError
@@ -90,6 +90,8 @@ def _rule(ask: ParticipationRequest, seed: int, number: int, folder: str) -> Par
     if ask.rule is not None:
         rule = _own_rule(ask.rule, ask.rule_source or "", folder, ask.clients or 1, ask.per_round or 1)
         return _OneOfOwn(rule, seed, number)
+    if ask.wire == CENTRAL:  # the server decides
+        return ParticipationRule()
     if ask.rate is None:
         return _by_table(ask.table)
     return _by_stride(Terms((), ask.rate, ask.phase, ask.jitter, ask.shift), seed, number)

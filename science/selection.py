@@ -199,7 +199,7 @@ def sequential(uniforms: NDArray[np.float64], weights: NDArray[np.float64], coun
     The smallest of −ln(1−u_i)/w_i are as good as draws one after another (Efraimidis & Spirakis 2006). A position of
     weight 0 is never drawn.
 
-    >>> one_by_one(np.array([0.5, 0.5, 0.9]), np.array([1.0, 3.0, 0.0]), 2).tolist()
+    >>> sequential(np.array([0.5, 0.5, 0.9]), np.array([1.0, 3.0, 0.0]), 2).tolist()
     [0, 1]
     """
     eligible = weights > 0

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count, islice
-from typing import TypeAlias, get_args
+from typing import TypeAlias, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +100,7 @@ def simulate(
         played = _decided(policy, first_ages, seed, there, arrived)
     else:
         reports, first_ages = reports or drawn_reports(clients, seed), population.ages
-        selector: Selector = policy
+        selector = cast(Selector, policy)
         played = ((selector, chosen) for chosen in _selections(selector, population, there, arrived, reports, clock))
     recorder = Recorder(len(population.ages), first_ages)
     for round_, (now, selection) in enumerate(islice(played, rounds), 1):

@@ -20,6 +20,7 @@ from aoi_fl.report import page, theory
 from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import Run, load_all
 from aoi_fl.report.summary import key_numbers, sentence
+from aoi_fl.science.interval_law import MixedLaw, window_deviation
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.markov_rates import RatedMarkovPolicy
@@ -123,7 +124,7 @@ def test_random_selection_has_the_geometric_law(tmp_path: Path) -> None:
 def test_window_deviation_equals_the_exact_law_of_the_count(policy: MarkovPolicy) -> None:
     windows = [1, 2, 5, 9]
     m, p = policy.max_age, policy.probabilities
-    for window, deviation in zip(windows, theory.window_deviation(policy, windows), strict=True):
+    for window, deviation in zip(windows, window_deviation(policy, windows), strict=True):
         law = np.zeros((m + 1, window + 1))  # P(age, rounds taken part in so far)
         law[:, 0] = policy.stationary
         for _ in range(window):
@@ -150,9 +151,9 @@ def test_systematic_participation_shows_its_law(tmp_path: Path, jitter: float, r
 
 
 def shows_its_law(
-    policy: SystematicPolicy | RatedMarkovPolicy, promised: MarkovPolicy | theory.MixedLaw | None
+    policy: SystematicPolicy | RatedMarkovPolicy, promised: MarkovPolicy | MixedLaw | None
 ) -> None:
-    assert isinstance(promised, theory.MixedLaw)
+    assert isinstance(promised, MixedLaw)
     everyone = Population(np.zeros(6000, np.int64), np.ones(6000, np.int64), np.ones(6000, np.bool_))
     shown = measure(simulate(policy, everyone, 200, 1))
     count = sum(shown.interval_counts.values())
@@ -160,7 +161,7 @@ def shows_its_law(
         assert shown.interval_counts.get(x, 0) / count == pytest.approx(p, abs=0.01)
     assert shown.interval_mean == pytest.approx(promised.interval_mean, rel=0.01)
     assert shown.interval_variance == pytest.approx(promised.interval_variance, rel=0.03, abs=0.01)
-    for window, deviation in zip([1, 2, 10, 50], theory.window_deviation(promised, [1, 2, 10, 50]), strict=True):
+    for window, deviation in zip([1, 2, 10, 50], window_deviation(promised, [1, 2, 10, 50]), strict=True):
         assert shown.window_deviation[window] == pytest.approx(deviation, abs=0.02 / window**0.5)
 
 

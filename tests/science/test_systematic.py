@@ -2,7 +2,7 @@
 
 import math
 from fractions import Fraction
-from itertools import islice, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from aoi_fl.science.phases import newcomer_phase, spread_phases
 from aoi_fl.science.rates import equal_rates, exact, pooled_variance, size_rates
+from aoi_fl.science.rule import Clocks
 from aoi_fl.science.stride_laws import interval_law, interval_variance, window_variance
-from aoi_fl.science.strides import ClientStride, Strides
+from aoi_fl.science.strides import Strides
 from aoi_fl.science.systematic import SystematicPolicy
 from tests.refusals import refused
 
@@ -21,8 +22,18 @@ UNEQUAL = np.array([0.5, 0.5, 0.25, 0.3, 0.3, 0.3, 1.0, 1 / 7, 0.85, 2 / 3])
 
 
 def played(policy, rounds):
-    """Return (rounds, n) who takes part."""
-    return np.array(list(islice(policy.participations(), rounds)))
+    """Return (rounds, n) the clients that take part, by their counts round after round."""
+    before = policy.count(0)
+    chosen = []
+    for round_ in range(1, rounds + 1):
+        chosen.append((now := policy.count(round_)) > before)
+        before = now
+    return np.array(chosen)
+
+
+def takes_part(client, round_):
+    """Tell whether a participation of one client is due in a round."""
+    return bool((client.count(round_) > client.count(round_ - 1))[0])
 
 
 def by_definition(rate, phase, rounds):
@@ -108,12 +119,13 @@ def test_variance_over_windows_by_enumeration_of_all_phases(n, k, length):
 def test_every_client_alone_plays_its_part(jitter, phases):
     policy = SystematicPolicy.rated(UNEQUAL, phases, jitter, seed=6)
     chosen = played(policy, 150)
-    first_ages = policy.first_ages
+    first_ages = policy.first_age(1, np.zeros(0))
     for i in range(len(UNEQUAL)):
         alone, taken = policy.client(i), np.flatnonzero(chosen[:, i]) + 1
-        assert [alone.takes_part(t) for t in range(1, 151)] == chosen[:, i].tolist()
-        assert [alone.next_round(t) for t in range(1, taken[-1])] == [taken[taken >= t][0] for t in range(1, taken[-1])]
-        before = next(t for t in range(0, -200, -1) if alone.takes_part(t))
+        assert [takes_part(alone, t) for t in range(1, 151)] == chosen[:, i].tolist()
+        following = [int(alone.next_round(Clocks(np.array([t - 1])), t, np.zeros(0))[0]) for t in range(1, taken[-1])]
+        assert following == [taken[taken >= t][0] for t in range(1, taken[-1])]
+        before = next(t for t in range(0, -200, -1) if takes_part(alone, t))
         assert first_ages[i] == -before
 
 
@@ -265,11 +277,12 @@ def test_the_count_of_participations_goes_on_where_a_rate_changes(jitter, spells
     rate, shift, now, due = spells[0][0], 0.0, 0, 0.3
     for new_rate, rounds in spells:
         shift, rate = shift + now * (rate - new_rate), new_rate
-        client = ClientStride(rate, 0.3, jitter, shift=shift)
+        client = SystematicPolicy(np.array([rate]), np.array([0.3]), jitter, shifts=shift, number=0)
         for _ in range(rounds):
             now, due = now + 1, due + rate
-            assert due - 1 - jitter - 1e-6 < client.count(now) < due + 1e-6
-            assert client.round_of(client.count(now)) <= now < client.round_of(client.count(now) + 1)
+            count = client.count(now)
+            assert due - 1 - jitter - 1e-6 < count < due + 1e-6
+            assert client.round_of(count) <= now < client.round_of(count + 1)
 
 
 def test_a_newcomer_gets_the_place_of_who_left():
@@ -295,7 +308,7 @@ def test_a_newcomer_gets_the_place_of_who_left():
 )
 def test_what_is_out_of_range_is_refused(rate, phase, jitter, named):
     with refused(named):
-        ClientStride(rate, phase, jitter)
+        SystematicPolicy(np.array([rate]), np.array([phase]), jitter)
 
 
 def test_unknown_rules_and_missing_phases_are_refused():
