@@ -150,9 +150,7 @@ def test_systematic_participation_shows_its_law(tmp_path: Path, jitter: float, r
     shows_its_law(policy, promised)
 
 
-def shows_its_law(
-    policy: SystematicPolicy | RatedMarkovPolicy, promised: MarkovPolicy | MixedLaw | None
-) -> None:
+def shows_its_law(policy: SystematicPolicy | RatedMarkovPolicy, promised: MarkovPolicy | MixedLaw | None) -> None:
     assert isinstance(promised, MixedLaw)
     everyone = Population(np.zeros(6000, np.int64), np.ones(6000, np.int64), np.ones(6000, np.bool_))
     shown = measure(simulate(policy, everyone, 200, 1))

@@ -1,9 +1,14 @@
 """A policy from the user's own module: in a run, a simulation, the arena and the report; and what is refused."""
 
+import ast
+import dataclasses
+import importlib
 import json
 import shutil
+from pathlib import Path
 
 import pytest
+from flwr.serverapp.strategy import Strategy
 
 from aoi_fl.client.app import app as client_app
 from aoi_fl.client.deciding import make_decider
@@ -15,10 +20,12 @@ from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read, read_run
-from aoi_fl.strategies import RoundOptions
+from aoi_fl.strategies import AgeAwareStrategy, RoundOptions
+from aoi_fl.strategies.records import RoundRecord
 from aoi_fl.strategies.registry import REGISTRY
 from tests.refusals import refused
 
+ROOT = Path(__file__).parents[2]
 SELECTOR = """
 import numpy as np
 from aoi_fl.science.selection import evenly
@@ -262,3 +269,41 @@ def test_rule_of_ones_own_runs_in_flowers_engine_and_is_reported(lay, aoi, tmp_p
     status, _, errors = aoi("report", str(tmp_path / "ray"))
     assert status == 0, errors
     assert name in next((tmp_path / "ray").glob("*.html")).read_text()
+
+
+def test_no_policy_is_deeper_than_two_below_flower():
+    """The class tree: a policy's strategy is Flower's, ours, and perhaps one with constructors alone."""
+    depths = {}
+    for name, row in REGISTRY.items():
+        module, _, path = row.maker.partition(":")
+        made = getattr(importlib.import_module(f"aoi_fl.strategies.selection.{module}"), path.partition(".")[0])
+        if isinstance(made, type):
+            depths[name] = made.__mro__.index(Strategy)
+    assert len(depths) > 10 and max(depths.values()) <= 2
+
+
+def test_policies_have_no_methods_but_constructors():
+    """Selection is the policy object's: no factory overrides what a round does."""
+    steps = {name for name, value in vars(AgeAwareStrategy).items() if callable(value) and not name.startswith("__")}
+    found = {cls.__name__: steps & vars(cls).keys() for cls in AgeAwareStrategy.__subclasses__()
+             if cls.__module__.startswith("aoi_fl.")}  # fmt: skip
+    assert not any(found.values()), found
+
+
+def test_only_the_recorder_writes_the_rounds_record():
+    fields = {field.name for field in dataclasses.fields(RoundRecord)}
+    writers = set()
+    for path in (ROOT / "strategies").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                grows = node.func.attr in ("append", "extend") and ast.unparse(node.func.value).endswith(
+                    "participations"
+                )
+                writers |= {path.name} if grows else set()
+            writers |= {
+                path.name
+                for one in targets
+                if isinstance(one, ast.Attribute) and one.attr in fields and ast.unparse(one.value).endswith("record")
+            }
+    assert writers == {"recorder.py"}
