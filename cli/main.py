@@ -31,6 +31,7 @@ from aoi_fl.cli import (
 )
 from aoi_fl.cli.keys import keyed
 from aoi_fl.config.former import show_former_names
+from aoi_fl.config.presets import PRESET
 from aoi_fl.science.errors import AoiError, install
 
 # What the base installation lacks, by import name, and the extra that brings it.
@@ -66,7 +67,7 @@ def _root(
 app.command("policy", cls=keyed(*policy.KEYS, num_server_rounds=100))(policy.policy)
 app.command("privacy", cls=keyed(*policy.KEYS, num_server_rounds=100))(privacy.privacy)
 app.command("simulate", cls=keyed(*simulate.KEYS, required="policy", num_server_rounds=1000))(simulate.simulate)
-app.command("run", cls=keyed(*run.KEYS, more=True))(run.run)
+app.command("run", cls=keyed(*run.KEYS, more=True, preset=PRESET))(run.run)
 app.command("resume")(resume.resume)
 app.command("report")(report.report)
 app.command("export")(runs.export)

@@ -26,8 +26,8 @@ class Engine(StrEnum):
 
 
 KEYS = (
-    "policy", "num-clients", "clients-per-round", "num-server-rounds", "dataset", "model", "seed", "run-name", "clock",
-    "until",
+    "policy", "preset", "num-clients", "clients-per-round", "num-server-rounds", "dataset", "model", "seed", "run-name",
+    "clock", "until",
 )  # fmt: skip
 _MOST_ROUNDS = 1_000_000  # where simulated time ends the run
 

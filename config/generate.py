@@ -9,6 +9,7 @@ from aoi_fl.config.fields import Group, Value, allowed, extra, variable
 from aoi_fl.config.former import RENAMED
 from aoi_fl.config.groups import GROUPS
 from aoi_fl.config.policies import KEYS, OWN, POLICIES, users_of
+from aoi_fl.config.presets import PRESET
 
 _IMAGE = ("data-dir", "model-dir", "runs-dir")  # folders of the image, which a cluster does not set
 # What a cluster sets where .env says nothing, and why.
@@ -31,7 +32,7 @@ def _keys() -> Iterator[tuple[type[Group], str, Value, str, str, str]]:
             see = extra(field, "see")
             meaning = f"{field.description}; {see}" if see else str(field.description)
             users = ", ".join(f"`{name}`" for name in users_of(key)) if key in KEYS else "all"
-            yield group, key, field.default, values, meaning, users
+            yield group, key, PRESET if key == "preset" else field.default, values, meaning, users
 
 
 def _written(value: Value) -> str:

@@ -8,7 +8,6 @@ from aoi_fl.config.fields import NAME_PATTERN, Group, key, seconds
 from aoi_fl.config.policies import OWN, POLICIES, is_policy
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import AbsenceRule, Ageing, PhaseRule, RateRule, is_well_formed
-from aoi_fl.science.names import Coordination as Travels
 
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10", "cifar100")
 MODELS = ("lr", "svm", "2nn", "cnn")
@@ -105,6 +104,10 @@ class Training(Group):
 class Selection(Group):
     """Which clients take part, and with what weight."""
 
+    preset: Literal["recommended", "papers"] = key(
+        "papers", "what keys at `auto` stand for: `papers` polls clients and gives them equal weights",
+        see="`recommended`: where clients decide, they reserve rounds, and weights follow data sizes",
+    )  # fmt: skip
     policy: str = key(
         "markov-optimal", "selection policy",
         see="[your own policy](adopt.md)",
@@ -113,7 +116,8 @@ class Selection(Group):
         100, "number of clients n that the run waits for", ge=1, le=MILLION, short="clients",
     )  # fmt: skip
     clients_per_round: int = key(
-        15, "clients per round k, on average where clients decide", ge=1, le=MILLION, short="per-round",
+        0, "clients per round k, on average where clients decide; 0: 15 % of `num-clients`", ge=0, le=MILLION,
+        short="per-round",
         see="not under a budget: `aoi run` refuses it there, a cluster and `flwr run` ignore it",
     )  # fmt: skip
     max_age: int = key(
@@ -156,8 +160,8 @@ class Selection(Group):
 class Coordination(Group):
     """How a client's own decision travels."""
 
-    coordination: Travels = key(
-        "poll", "how clients decide: `poll` asks all, `broadcast` sends all the model, `reserve` announces next rounds",
+    coordination: Literal["auto", "poll", "broadcast", "reserve"] = key(
+        "auto", "how clients decide: `poll` asks all, `broadcast` sends all the model, `reserve` announces next rounds",
         see="`systematic` needs the fewest messages with `reserve`",
     )  # fmt: skip
 

@@ -6,13 +6,20 @@ from typing import Any, Self
 from pydantic import ValidationError, model_validator
 
 from aoi_fl.config.fields import allowed, kebab, variable
+from aoi_fl.config.former import present
 from aoi_fl.config.keys import RunKeys
+from aoi_fl.config.presets import expanded
 from aoi_fl.config.rules import conflicts
 from aoi_fl.science.errors import ConfigError, ConfigErrors, did_you_mean
 
 
 class RunConfig(RunKeys):
     """A run's keys, of which it is certain that their values go together."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expanded(cls, values: Any) -> Any:
+        return expanded(present(values)) if isinstance(values, Mapping) else values
 
     @model_validator(mode="after")
     def _feasible(self) -> Self:

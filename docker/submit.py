@@ -23,6 +23,7 @@ import tomli_w
 
 from aoi_fl.cli.output import print_json, print_table
 from aoi_fl.config.former import show_former_names
+from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.docker import nodes, settings
 from aoi_fl.docker.arrivals import AUTHORITY, CONTROL, LOOK, await_clients, await_superlink, enrol, replicas, say
@@ -131,7 +132,7 @@ def wanted_keys(resume: str = "") -> dict[str, str]:
     """Return the run keys that the environment sets; or those that resume a run."""
     if resume:
         return settings.FOLDERS | {"resume": "true", "run-name": resume}
-    keys = settings.run_keys(os.environ)
+    keys = {"preset": PRESET} | settings.run_keys(os.environ)
     if keys.get("num-clients", "0").isdecimal():  # anything else is for RunConfig to complain of
         keys["num-clients"] = str(max(int(keys.get("num-clients", "0")), replicas()))
     if keys.get("resume", "").lower() == "true" and CURRENT.exists():

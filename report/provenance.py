@@ -9,7 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from aoi_fl.config.former import present
 from aoi_fl.config.policies import BUDGETED
+from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.report.runs import Run
 from aoi_fl.science.errors import ConfigError
@@ -31,8 +33,10 @@ def changed(run: Run) -> dict[str, Any] | None:
     Keys that this version does not know make the run a foreign one.
     """
     try:
-        own = RunConfig.parse(run.config)
-        usual = RunConfig.parse({"dataset": own.dataset}).flat()
+        own = RunConfig.parse(present(run.config, warn=False))
+        given = {key: own.flat()[key] for key in ("preset", "policy", "num-clients", "dataset")}
+        defaults = RunConfig().flat() | {"preset": PRESET}
+        usual = RunConfig.parse(given).flat() | {key: defaults[key] for key in given}
     except (ConfigError, ValidationError):
         return None
     if "policy" not in run.config:
@@ -40,8 +44,6 @@ def changed(run: Run) -> dict[str, Any] | None:
     keys = {key: value for key, value in own.flat().items() if value != usual[key] and key not in OF_THE_MACHINE}
     if own.policy in BUDGETED:  # which a cluster sets all the same
         keys.pop("clients-per-round", None)
-    if own.dataset != RunConfig.parse({}).dataset:
-        keys["dataset"] = own.dataset
     return keys
 
 

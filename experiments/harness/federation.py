@@ -81,7 +81,7 @@ def complete_run(values: Mapping[str, Any]) -> Path:
 
     ledger = Path(values["runs-dir"]) / values["run-name"] / LEDGER
     if not _complete(ledger):
-        config = RunConfig.parse({**values, "resume": _begun(ledger)}).flat()
+        config = RunConfig.parse({"preset": "papers", **values, "resume": _begun(ledger)}).flat()
         run_local(server_app, client_app, config, nodes=int(config["num-clients"]))
     status = read_run(ledger).get("status")
     if status != "completed":

@@ -39,8 +39,8 @@ def by_keys(keys: Mapping[str, Any], **settings: Any) -> AgeAwareStrategy:
     if isinstance(made, OwnRule):
         policy: Policy = OwnRulePolicy(made, source_digest("policy", name, folder), keys["coordination"])
         return AgeAwareStrategy(policy, **with_round_seconds({**settings, "round_seconds": keys["round-seconds"]}))
-    for key, usual in (("coordination", protocol.POLL), ("round-seconds", 0.0)):
-        if keys[key] != usual:
+    for key, usual in (("coordination", ("auto", protocol.POLL)), ("round-seconds", (0.0,))):
+        if keys[key] not in usual:
             raise ConfigError(key, keys[key], f"left out: under policy {name} no client decides", "Leave it out.")
     if isinstance(made, Policy):
         return AgeAwareStrategy(made, **settings)

@@ -300,7 +300,6 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ("policy --policy markov-uniform --dropout 0.1", "dropout", 0.1),
         ("simulate --policy best", "policy", "best"),
         ("simulate --policy random --per-round 101", "clients-per-round", 101),
-        ("simulate --policy random --per-round 0", "clients-per-round", "0"),
         ("simulate --policy oldest-age --clients -5", "num-clients", "-5"),
         ("simulate --policy proportional --max-age -1", "max-age", "-1"),
         ("simulate --policy markov-optimal --rounds 0", "num-server-rounds", "0"),

@@ -272,7 +272,7 @@ def test_a_budget_says_how_many_take_part(aoi, keys):
 
 
 def test_a_key_of_other_policies_is_refused_also_where_it_says_the_default(aoi, keys):
-    for key, value in (("budget", RunConfig().budget), ("coordination", RunConfig().coordination)):
+    for key, value in (("budget", RunConfig().budget), ("coordination", "auto")):
         status, _, err = aoi(*command(keys | {"policy": "oldest-age"}), "-c", f"{key}={value}")
         one_paragraph(
             status,

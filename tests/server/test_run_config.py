@@ -6,7 +6,9 @@ from unittest.mock import ANY
 
 import pytest
 
+from aoi_fl.config.fields import kebab
 from aoi_fl.config.keys import TaskSettings
+from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import ConfigErrors
 from tests.refusals import refused
@@ -16,7 +18,7 @@ PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 def test_the_defaults_are_those_that_flower_reads():
     listed = tomllib.loads(PYPROJECT.read_text())["tool"]["flwr"]["app"]["config"]
-    own = RunConfig().flat()
+    own = {kebab(name): field.default for name, field in RunConfig.model_fields.items()} | {"preset": PRESET}
     assert own == listed
     assert {k: type(v) for k, v in own.items()} == {k: type(v) for k, v in listed.items()}
 
@@ -83,8 +85,7 @@ def test_auto_and_zero_are_the_data_sets_own():
         ({"partition": "sorted"}, "partition", "sorted", "iid"),
         ({"device": "tpu"}, "device", "tpu", "cuda"),
         ({"clients-per-round": 16, "num-clients": 15}, "clients-per-round", 16, "at most num-clients, 15"),
-        ({"clients-per-round": -1}, "clients-per-round", -1, "whole number from 1"),
-        ({"clients-per-round": 0}, "clients-per-round", 0, "whole number from 1"),
+        ({"clients-per-round": -1}, "clients-per-round", -1, "whole number from 0"),
         ({"num-clients": 0}, "num-clients", 0, "whole number from 1"),
         ({"num-clients": "many"}, "num-clients", "many", "whole number from 1"),
         ({"num-clients": 2.5}, "num-clients", 2.5, "whole number from 1"),
@@ -124,6 +125,24 @@ def test_every_wrong_key_is_named():
     found = {error.key: error.value for error in errors.value.errors}
     assert found == {"max-age": -1, "alpha": 0, "colour": None}
     assert all(str(error) in str(errors.value) for error in errors.value.errors)
+
+
+def test_presets_set_what_is_left_to_them():
+    keys = {"policy": "systematic", "num-clients": 10}
+    papers, ours = (RunConfig.parse(keys | {"preset": preset}) for preset in ("papers", "recommended"))
+    assert (papers.coordination, papers.weights, papers.clients_per_round) == ("poll", "auto", 2)
+    assert (ours.coordination, ours.weights, ours.clients_per_round) == ("reserve", "size", 2)
+    assert RunConfig.parse(ours.flat()) == ours and RunConfig.parse(keys) == papers
+    own = RunConfig.parse(keys | {"preset": "recommended", "coordination": "poll", "weights": "equal"})
+    assert (own.coordination, own.weights) == ("poll", "equal")
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{"policy": "random"}, {"policy": "wics"}, {"rates": "size"}, {"privacy": "banded", "max-age": 30, "delta": 1e-3}],
+)
+def test_a_preset_leaves_weights_that_have_a_reason(keys):
+    assert RunConfig.parse(keys | {"preset": "recommended"}).weights == "auto"
 
 
 def test_clients_read_the_task_out_of_the_run_and_ignore_the_rest():

@@ -1,0 +1,35 @@
+"""Presets: values of the keys that are left at ``auto``.
+
+``papers`` is the literal setting of the papers: the server polls all clients, and weights are the policy's own.
+``recommended`` lets clients reserve rounds and weights updates by data size. k is 15 % of n under both.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from aoi_fl.config.policies import POLICIES, is_policy, row_of
+
+PRESET = "recommended"
+"""The preset of ``aoi run``, ``flwr run`` and a cluster. A configuration without a preset is an older one: papers."""
+
+
+def expanded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return run keys in which the preset has set what is left to it.
+
+    >>> expanded({"preset": "recommended", "policy": "systematic", "num-clients": "10"})["clients-per-round"]
+    2
+    """
+    keys = {name.replace("_", "-"): value for name, value in values.items()}
+    policy, recommended = keys.get("policy", "markov-optimal"), keys.get("preset") == "recommended"
+    if str(keys.get("clients-per-round", 0)) == "0" and str(n := keys.get("num-clients", 100)).isdecimal():
+        keys["clients-per-round"] = max(1, math.floor(0.15 * int(n) + 0.5))
+    if not is_policy(str(policy)) or "coordination" not in row_of(policy).keys:
+        return keys
+    recommended = recommended and policy in POLICIES  # your own policy has weights of its own
+    if keys.get("coordination", "auto") == "auto":
+        keys["coordination"] = "reserve" if recommended else "poll"
+    free = keys.get("rates", "equal") == "equal" and keys.get("privacy", "none") == "none"
+    if recommended and free and keys.get("weights", "auto") == "auto":
+        keys["weights"] = "size"
+    return keys
