@@ -46,7 +46,8 @@ def run(data: Path) -> Iterator[Row]:
 
 def _play(cluster: Cluster, name: str, rounds: int, seconds: float = 400, **settings: str) -> list[dict[str, float]]:
     """Play a run to its end and return its rounds."""
-    keys = {"AOI_RUN_NAME": name, "AOI_NUM_SERVER_ROUNDS": str(rounds), "AOI_NUM_CLIENTS": str(CLIENTS)} | settings
+    keys = {"AOI_RUN_NAME": name, "AOI_NUM_SERVER_ROUNDS": str(rounds), "AOI_NUM_CLIENTS": str(CLIENTS)}
+    keys |= {"AOI_PRESET": "papers"} | settings
     cluster.compose("up", "-d", "--no-build", timeout=180, **keys)
     if cluster.await_end(seconds):
         raise Skipped(f"the run {name} failed: {cluster.logs('submit')[-400:]}")

@@ -26,6 +26,8 @@ from aoi_fl.engine.machine import usable_memory
 from aoi_fl.engine.worker_process import Job, Worker
 from aoi_fl.science.errors import AoiError
 
+# pebble.ProcessPool has timeouts and restarts, but no memory cap. Its workers are daemons, which cannot start the
+# children of a DataLoader, and results wait in memory. So the pool stays our own.
 _PATIENCE = 0.5  # seconds that a look for replies may wait for the next one
 _SHARE = 0.8  # of the machine's memory is for the workers, in equal parts
 

@@ -14,7 +14,15 @@ from aoi_fl.server.ledger import read, read_run
 
 ROOT = Path(__file__).parents[2]
 AOI = (sys.executable, "-m", "aoi_fl.cli.start")
-KEYS = ("num-clients=6", "clients-per-round=3", "model=lr", "local-epochs=1", "run-name=mine", "device=cpu")
+KEYS = (
+    "num-clients=6",
+    "clients-per-round=3",
+    "model=lr",
+    "local-epochs=1",
+    "run-name=mine",
+    "device=cpu",
+    "preset=papers",
+)
 
 
 def spawn(folder: Path, command: list[str]) -> "subprocess.Popen[str]":

@@ -43,6 +43,7 @@ def images(tmp_path_factory) -> Path:
 def keys(images) -> dict[str, object]:
     """Return the keys of a run that takes a moment."""
     return {
+        "preset": "papers",
         "dataset": f"npz:{images}", "model": "lr", "num-clients": CLIENTS, "clients-per-round": PER_ROUND,
         "num-server-rounds": ROUNDS, "max-age": 4, "local-epochs": 1, "batch-size": 5, "learning-rate": 0.5, "seed": 4,
     }  # fmt: skip

@@ -52,6 +52,7 @@ def test_a_cluster_selects_the_clients_that_one_process_selects(
     assert {part["outcome"] for part in ledger["participations"]} == {"trained"}, cluster.logs("submit")
 
     told = keys | {"num-server-rounds": str(ROUNDS), "num-clients": "4", "run-name": run}
+    told |= {"preset": "papers"}
     told |= {} if keys["policy"] in BUDGETED else {"clients-per-round": "2"}
     status, _, errors = aoi("run", *(part for key, value in told.items() for part in ("-c", f"{key}={value}")))
     assert status == 0, errors

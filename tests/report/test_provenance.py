@@ -5,6 +5,7 @@ import shlex
 import pytest
 
 from aoi_fl.cli.keys import pairs
+from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.report.provenance import command, provenance, public, without_paths
 from aoi_fl.report.runs import Run
@@ -17,6 +18,7 @@ def run(config, started=1_700_000_000.0):
 
 def test_the_command_gives_the_same_configuration():
     given = {
+        "preset": PRESET,
         "policy": "random",
         "num-clients": 20,
         "clients-per-round": 4,
@@ -29,12 +31,18 @@ def test_the_command_gives_the_same_configuration():
     assert set(words[3::2]) == {
         "policy=random", "num-clients=20", "clients-per-round=4", "deterministic=false", "learning-rate=0.3"
     }  # fmt: skip
-    assert RunConfig.parse(pairs(words[3::2])) == RunConfig.parse(given)
-    assert command(run(RunConfig.parse({}).flat())) == "aoi run"
+    assert RunConfig.parse({"preset": PRESET} | pairs(words[3::2])) == RunConfig.parse(given)
+    assert command(run(RunConfig.parse({"preset": PRESET}).flat())) == "aoi run"
+    assert command(run(RunConfig.parse({"preset": "papers"}).flat())) == "aoi run -c preset=papers"
 
 
 def test_paths_are_not_shown_and_a_foreign_run_has_no_command():
-    given = {"dataset": "npz:/home/me/my data.npz", "clients-file": "/home/me/c.csv", "policy": "wics"}
+    given = {
+        "preset": PRESET,
+        "dataset": "npz:/home/me/my data.npz",
+        "clients-file": "/home/me/c.csv",
+        "policy": "wics",
+    }
     own = RunConfig.parse(given).flat()
     assert command(run(own)) == "aoi run -c clients-file=c.csv -c 'dataset=npz:my data.npz' -c policy=wics"
     assert command(run(own | {"clients-per-round": 2})) == command(run(own))  # of a cluster

@@ -140,6 +140,7 @@ def test_clients_tell_a_run_from_an_earlier_one_of_its_name_also_when_it_is_resu
 
 def arguments_of(values):
     others = KEYS - REGISTRY[values["policy"]].keys  # which are refused
+    values = {"preset": "papers", **values}
     return ["run", *(f"-c{key}={value}" for key, value in values.items() if key not in others)]
 
 

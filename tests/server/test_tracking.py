@@ -14,7 +14,22 @@ from aoi_fl.server.tracking.base import Tracker, numbers
 from aoi_fl.strategies.records import RoundRecord
 from tests.refusals import refused
 
-SMALL = ("--clients", "4", "--per-round", "2", "--rounds", "4", "--run-name", "r", "--model", "lr", "-c", "max-age=3")
+SMALL = (
+    "-c",
+    "preset=papers",
+    "--clients",
+    "4",
+    "--per-round",
+    "2",
+    "--rounds",
+    "4",
+    "--run-name",
+    "r",
+    "--model",
+    "lr",
+    "-c",
+    "max-age=3",
+)
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 

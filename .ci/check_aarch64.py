@@ -1,6 +1,6 @@
 """Show that every package of an edge client has a wheel for 64-bit ARM, and which sets bring CUDA along.
 
-    python docker/check_aarch64.py [--python 3.11]
+    python .ci/check_aarch64.py [--python 3.11]
 
 pip's resolver does the work, for another machine than this one: it takes wheels of that machine only and builds
 nothing. Markers (``platform_machine == "x86_64"``) it would still judge by this machine, so pip is told it runs on
