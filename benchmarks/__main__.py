@@ -17,8 +17,8 @@ from benchmarks.machine import machine, versions
 from benchmarks.table import write_page
 
 NAMES = (
-    "command", "selection", "training", "together", "engines", "aggregation", "privacy", "scale", "client", "deployed",
-    "clock",
+    "command", "selection", "training", "together", "engines", "aggregation", "privacy", "scale", "client", "calls",
+    "deployed", "clock",
 )  # fmt: skip
 # Long, or in need of what is not here: Docker, a GPU, another simulator.
 BY_NAME = ("gpu", "cluster", "fleet", "asleep", "stock", "pfl")

@@ -9,7 +9,7 @@ import hashlib
 import inspect
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import Any
@@ -331,7 +331,7 @@ STATE: tuple[Callable[..., Any], ...] = (
 
 def digest() -> str:
     """Return the digest of Flower's methods, those that are replaced and those that they lean on."""
-    objects, state = _classes()
+    objects, state = classes()
     read = [(objects, f.__name__) for f in OBJECTS] + [(objects, "_mutation_session")]
     read += [(state, f.__name__) for f in STATE]
     read += [(state, name) for name in ("_claim_message_ins_rows", "_claim_pending_object", "_cleanup_push_session")]
@@ -352,7 +352,7 @@ def speak_plainly() -> bool:
         return False
     from flwr.superlink.servicer.runtime import runtime_handlers
 
-    objects, state = _classes()
+    objects, state = classes()
     for kind, functions in ((objects, OBJECTS), (state, STATE)):
         for function in functions:
             setattr(kind, function.__name__, function)
@@ -370,8 +370,35 @@ def speak_plainly() -> bool:
     return True
 
 
-def _classes() -> tuple[Any, Any]:
+def classes() -> tuple[Any, Any]:
+    """Return Flower's classes of objects and of state."""
     from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
     from flwr.supercore.object_store.sql_object_store import SqlObjectStore
 
     return SqlObjectStore, SqlLinkState
+
+
+def open_state(path: str, plainly: bool) -> Any:
+    """Return the state of a SuperLink on a database of its own, with these functions or with Flower's methods."""
+    from flwr.superlink.federation import NoOpFederationManager
+
+    objects, state = classes()
+    if plainly:
+        claim = reading_first(state._claim_message_ins_rows)
+        objects = type("PlainStore", (objects,), {f.__name__: f for f in OBJECTS})
+        state = type("PlainState", (state,), {f.__name__: f for f in STATE} | {"_claim_message_ins_rows": claim})
+    store = objects(path)
+    store.initialize()
+    made = state(path, NoOpFederationManager(), store)
+    made.initialize()
+    return made
+
+
+def announce(state: Any, run_id: int, object_ids: Iterable[str]) -> str:
+    """Announce objects without children, and return the session in which they are to be stored."""
+    from flwr.proto.message_pb2 import ObjectTree
+
+    session: str = state.start_session(run_id)
+    for number in object_ids:
+        state.preregister_object_tree(ObjectTree(object_id=number), session)
+    return session

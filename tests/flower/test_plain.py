@@ -33,34 +33,18 @@ class World:
         from flwr.server.utils import validator
         from flwr.supercore import date
         from flwr.supercore.corestate import sql_corestate
-        from flwr.supercore.object_store.sql_object_store import SqlObjectStore
 
         self.start = self.now = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
         for module in (date, sql_corestate, sql_linkstate, validator, message):
             monkeypatch.setattr(module, "now", clock(self))
         monkeypatch.setattr(sql_corestate, "uuid4", lambda: f"session {self.step}")
-        objects = type("PlainStore", (SqlObjectStore,), {f.__name__: f for f in plain.OBJECTS})
-        state = type("PlainState", (sql_linkstate.SqlLinkState,), {f.__name__: f for f in plain.STATE})
-        state._claim_message_ins_rows = plain.reading_first(sql_linkstate.SqlLinkState._claim_message_ins_rows)
         self.paths = [folder / "flower.db", folder / "plain.db"]
-        flowers = self._opened(self.paths[0], SqlObjectStore, sql_linkstate.SqlLinkState)
+        flowers = plain.open_state(str(self.paths[0]), False)
         self._furnish(flowers)
         shutil.copy(self.paths[0], self.paths[1])
-        self.states = [flowers, self._opened(self.paths[1], objects, state)]
+        self.states = [flowers, plain.open_state(str(self.paths[1]), True)]
         self.tables = self._tables()
         self._first = self._contents(self.paths[0])
-
-    @staticmethod
-    def _opened(path, objects, state):
-        from flwr.superlink.federation import NoOpFederationManager
-
-        store = objects(str(path))
-        store.initialize()
-        made = state(str(path), NoOpFederationManager(), store)
-        made.initialize()
-        with made._engine.connect() as connection:
-            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-        return made
 
     def _furnish(self, state):
         self.runs = [state.create_run("a", "1", "", {}, "@none/default", None, "", "flwr-serverapp") for _ in range(2)]
@@ -273,7 +257,7 @@ def test_methods_that_are_not_flowers_stay(monkeypatch, caplog):
 def test_the_messages_of_a_push_are_one_transaction(world, monkeypatch):
     from flwr.superlink.servicer.runtime import runtime_handlers
 
-    objects, state = plain._classes()
+    objects, state = plain.classes()
     for kind, functions in ((objects, plain.OBJECTS), (state, plain.STATE)):
         for function in functions:
             monkeypatch.setattr(kind, function.__name__, getattr(kind, function.__name__))

@@ -9,30 +9,18 @@ import grpc
 import pytest
 from sqlalchemy import event
 
-from aoi_fl.flower import grids, superlink
+from aoi_fl.flower import grids, plain, superlink
 from aoi_fl.flower.errors import is_busy
 from aoi_fl.flower.seams import ANSWERS, GRPC_GRID, RETRIES
 
 needs_answers = pytest.mark.skipif(not ANSWERS.there, reason=ANSWERS.lost)
 
 
-def make_state(path):
-    from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
-    from flwr.supercore.object_store.sql_object_store import SqlObjectStore
-    from flwr.superlink.federation import NoOpFederationManager
-
-    objects = SqlObjectStore(str(path))
-    objects.initialize()
-    state = SqlLinkState(str(path), NoOpFederationManager(), objects)
-    state.initialize()
-    return state
-
-
 class Asked:
     """A state with a run that is running, and a count of the statements that reach its database."""
 
     def __init__(self, path):
-        self.state, self.count = make_state(path), 0
+        self.state, self.count = plain.open_state(str(path), False), 0
         event.listen(self.state._engine, "before_cursor_execute", self._note)
         self.run_id = self.state.create_run("a", "1", "", {}, "@none/default", None, "", "flwr-serverapp")
         self.task = self.state.get_run_info(run_ids=[self.run_id])[0].primary_task_id
