@@ -168,7 +168,7 @@ def whole(values: ArrayLike) -> dict[str, Any]:
     """
     array = np.asarray(values, dtype=np.float64)
     span = float(np.ptp(array)) if array.size else 0.0
-    return {} if span > 24 else {"tick0": 0, "dtick": 1 if span <= 12 else 2}
+    return {} if span > 24 else {"tick0": 0, "dtick": 1 if span <= 12 else 5}
 
 
 def layout(
