@@ -309,7 +309,7 @@ async def play(link, forms) -> tuple[list[dict], list[str]]:
     lying = asyncio.create_task(live(liar, forms))
     notes = link.folder / "notes"
     settings = {
-        "what": "fleet", "clients": HONEST + 1, "per-round": HONEST + 1, "wire": "broadcast", "rounds": ROUNDS,
+        "what": "fleet", "clients": HONEST + 1, "per-round": HONEST + 1, "coordination": "broadcast", "rounds": ROUNDS,
         "out": str(notes), "timeout": DEADLINE, "least": HONEST + 1,
     }  # fmt: skip
     try:
