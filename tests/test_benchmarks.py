@@ -133,7 +133,7 @@ def test_the_page_tells_the_machine_and_the_total(bench):
     assert "`make bench` took 0 s in all." in page and f"{told['cores']} cores" in page
 
 
-def test_process_times_are_not_compared_where_the_reference_works_elsewhere():
+def test_process_times_need_a_reference_in_the_same_process():
     ours, theirs = Times([1.0], [1.0]), Times([4.0], [2.0])
     assert ratio_row("w", "r", None, ours, theirs).details["process-ratio"] == 0.5
     assert "process-ratio" not in ratio_row("w", "r", None, ours, theirs, elsewhere=True).details

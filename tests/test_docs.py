@@ -10,7 +10,7 @@ import aoi_fl
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def test_changes_and_citation_are_of_this_version_and_cite_the_papers():
+def test_changes_and_citation_match_this_version():
     citation, changes = (ROOT / "CITATION.cff").read_text(), (ROOT / "CHANGELOG.md").read_text()
     assert re.findall(r"^version: (.*)$", citation, re.MULTILINE) == [aoi_fl.__version__]
     assert re.findall(r"^## ([\d.]+)", changes, re.MULTILINE)[0] == aoi_fl.__version__

@@ -103,7 +103,7 @@ def test_a_docstring_is_rewritten_as_its_readers_expect(hook):
     )
 
 
-def test_a_folder_that_cannot_be_written_or_is_somebody_elses_is_refused(hook, tmp_path):
+def test_an_unwritable_or_foreign_folder_is_refused(hook, tmp_path):
     check = hook("folder").check
     check(tmp_path / "new" / "site")
     assert list((tmp_path / "new" / "site").iterdir()) == []
@@ -132,7 +132,7 @@ def site(tmp_path_factory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_site_has_every_page_and_loads_nothing_from_elsewhere(site):
+def test_the_site_has_every_page_and_is_self_contained(site):
     pages = {page.relative_to(site).as_posix(): page.read_text() for page in site.rglob("*.html")}
     assert {"index.html", "adopt.html", "results/index.html", "commands.html", "changes.html"} <= set(pages)
     assert "MarkovParticipation.optimal" in pages["reference/strategies/selection/markov.html"]

@@ -93,7 +93,7 @@ def test_an_evaluation_that_returns_no_record_is_refused(returned):
     assert type(returned).__name__ in found.value.value and "MetricRecord" in found.value.allowed
 
 
-def test_an_evaluation_with_three_arguments_is_refused_before_round_1():
+def test_an_evaluation_with_three_arguments_is_refused():
     def never(message, context):
         raise AssertionError("a client was asked")
 
@@ -115,7 +115,7 @@ def test_a_model_that_is_no_record_is_refused(given):
      "on_fit_config_fn", "on_evaluate_config_fn", "accept_failures", "initial_parameters",
      "fit_metrics_aggregation_fn", "evaluate_metrics_aggregation_fn"],
 )  # fmt: skip
-def test_an_argument_of_the_former_fedavg_is_refused_with_its_successor(name):
+def test_a_former_fedavg_argument_names_its_successor(name):
     with refused(name, allowed="left out: it belongs to Flower's former interface"):
         policy(**{name: None})
 

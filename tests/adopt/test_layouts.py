@@ -86,7 +86,7 @@ def test_a_stock_app_that_never_mentions_us_goes_on_working(installed, layout, r
 
 
 @pytest.mark.parametrize(("installed", "layout"), LAYOUTS)
-def test_it_adopts_and_the_servers_app_and_the_clients_are_still_its_own(installed, layout, request, tmp_path):
+def test_an_adopted_project_keeps_its_apps(installed, layout, request, tmp_path):
     app = App(tmp_path / "app", layout)
     adopt(app.folder, FEDAVG)
     check(app.play(request.getfixturevalue(installed)), "MarkovParticipation", app.folder)

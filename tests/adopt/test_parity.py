@@ -187,7 +187,7 @@ def cast(strategy: Strategy) -> Strategy:
 
 
 @pytest.mark.parametrize("name", PROMOTING)
-def test_a_strategy_that_promotes_leaves_a_float32_model_in_its_type(name, tmp_path):
+def test_a_promoting_strategy_keeps_a_float32_model(name, tmp_path):
     stock = play(cast(PROMOTING[name]()).start, client_app(flwr.clientapp.ClientApp), tmp_path, "float32")
     aggregation = PROMOTING[name]()
     ours = play(RandomSelection(CLIENTS, aggregation=aggregation).start, client_app(), tmp_path, "float32")
@@ -208,7 +208,7 @@ def test_a_wrapper_around_ours_is_the_wrapper_around_fedavg(how, tmp_path):
 
 
 @pytest.mark.parametrize("how", WRAPPERS)
-def test_clients_that_decide_for_themselves_train_within_a_wrapper(how, tmp_path):
+def test_decentralised_clients_train_within_a_wrapper(how, tmp_path):
     wrap, mods = WRAPPERS[how]
     around = wrap(MarkovParticipation.optimal(CLIENTS, 3))
     result = play(around.start, client_app(ClientApp, mods), tmp_path)
@@ -263,7 +263,7 @@ def test_not_even_one_of_a_single_round(driver, tmp_path, caplog):
 
 
 @pytest.mark.parametrize("how", WRAPPERS)
-def test_a_client_that_fails_in_the_first_round_ends_no_wrappers_run(how, tmp_path):
+def test_a_failure_in_round_1_does_not_end_a_wrapped_run(how, tmp_path):
     wrap, mods = WRAPPERS[how]
     result = play(wrap(RandomSelection(CLIENTS)).start, client_app(ClientApp, mods, fails=range(1, 2)), tmp_path)
     assert not same(dict(result.arrays), dict(model("float64")))

@@ -82,7 +82,7 @@ def test_an_installation_shows_one_name(how, request, tmp_path):
 
 
 @pytest.mark.parametrize("first, second", [("aoi-fl", "neighbour"), ("neighbour", "aoi-fl")])
-def test_beside_a_wheel_with_the_names_of_our_rooms_either_can_go(first, second, wheel, tmp_path):
+def test_a_wheel_with_our_room_names_can_coexist(first, second, wheel, tmp_path):
     wheels = {"aoi-fl": wheel, "neighbour": write_wheel(tmp_path, "neighbour", NEIGHBOUR)}
     meet = {"aoi-fl": MEET_US, "neighbour": MEET_NEIGHBOUR}
     environment = Environment(tmp_path / "venv").install(wheels[first]).install(wheels[second])
@@ -93,7 +93,7 @@ def test_beside_a_wheel_with_the_names_of_our_rooms_either_can_go(first, second,
     assert not left & ({"aoi_fl"} if first == "aoi-fl" else {"server", "client", "strategies"})
 
 
-def test_the_command_of_an_installed_wheel_knows_the_wheels_version(from_wheel, tmp_path):
+def test_an_installed_command_knows_its_wheels_version(from_wheel, tmp_path):
     code = "from importlib.metadata import entry_points; (aoi,) = entry_points(group='console_scripts', name='aoi'); "
     code += "import sys, aoi_fl; sys.argv = ['aoi', 'policy', '--clients', '10', '--per-round', '3']; "
     done = from_wheel.run(code + "print(aoi_fl.__version__, aoi_fl.__file__); aoi.load()()", tmp_path)

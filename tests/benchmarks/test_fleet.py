@@ -27,7 +27,7 @@ def test_rounds_go_on_whatever_is_killed_and_no_reply_is_lost():
 
 
 @pytest.mark.alone
-def test_those_that_sleep_are_there_for_their_round_and_hardly_ask_in_between():
+def test_sleepers_take_part_and_rarely_look():
     from benchmarks.fleet.play import play
     from benchmarks.fleet.scenario import Scenario
 
@@ -37,7 +37,7 @@ def test_those_that_sleep_are_there_for_their_round_and_hardly_ask_in_between():
     assert found.between < 40 / 3  # what they would ask if they looked every three seconds; on a quiet machine far less
 
 
-def test_uploads_that_stall_hold_up_neither_the_others_nor_the_next_round():
+def test_stalled_uploads_delay_nothing():
     from benchmarks.fleet.play import play
     from benchmarks.fleet.scenario import Scenario
 

@@ -14,7 +14,7 @@ def _played(behaviour="ours", first=150.0, rounds=(100.0,), **found):
     return Played(scenario, first=first, rounds=list(rounds), **found).as_dict()
 
 
-def test_a_round_is_compared_with_the_same_round_of_the_former_code():
+def test_a_round_equals_the_round_of_the_former_code():
     (over,) = against(_played(), _played("former", first=400.0, rounds=(500.0, 700.0, 600.0)))
     assert (over.what, over.measured) == ("1000 clients, poll, a round after the first", 100 / 600)
     (first,) = against(_played(), _played("former", first=None, rounds=(), unfinished=500.0))

@@ -11,7 +11,7 @@ WRITES = "import itertools, pathlib, sys; [pathlib.Path(sys.argv[1], f'{i}').tou
 ORPHAN = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {WRITES!r}, sys.argv[1]]).pid)"
 
 
-def test_what_a_program_has_left_behind_ends_too_and_writes_no_more():
+def test_leftover_processes_end_and_write_no_more():
     with programs() as running:
         running.start(sys.executable, "-c", ORPHAN, str(running.folder)).wait()
         while not (running.folder / "0").exists():

@@ -46,14 +46,14 @@ def arena(*arguments, cwd):
         (["--clock", "bernoulli:2"], "clock is 'bernoulli:2'"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_played(aoi, arguments, words, tmp_path):
+def test_impossible_settings_are_refused_before_any_run(aoi, arguments, words, tmp_path):
     status, out, err = aoi("arena", "--quick", "--quiet", *arguments)
     assert (status, out) == (2, "")
     assert words in " ".join(err.split())
     assert not list(tmp_path.iterdir())
 
 
-def test_foresight_that_a_trace_does_not_give_is_refused_before_others_play(aoi, tmp_path):
+def test_an_oracle_without_a_trace_is_refused_at_once(aoi, tmp_path):
     told = {i: {"active": [0], "inactive": [50], "finish_time": 100} for i in range(20)}
     (tmp_path / "b.pkl").write_bytes(pickle.dumps(told))
     policies = ["--policies", "random,refl:foresight=true", "--clock", "b.pkl", "-c", "num-clients=20"]
@@ -115,13 +115,13 @@ K4, ALONE = "random:clients-per-round=4", "random:clients-per-round={}:over-sele
         ({"clients-per-round": 3}, [ALONE.format(3), ALONE.format(2)]),
     ],
 )
-def test_of_its_own_entrants_those_play_that_differ_under_the_keys_of_all(keys, few):
+def test_entrants_that_do_not_differ_are_left_out(keys, few):
     found = Arena().entrants(Options(quick=True, keys=tuple(keys.items())))
     assert [entrant for entrant in found if "clients-per-round" in entrant] == few
     assert len({entrant.partition(":")[0] for entrant in found}) == 10
 
 
-def test_run_keys_hold_for_all_and_results_under_others_are_not_mixed(aoi, tmp_path):
+def test_results_of_other_run_keys_are_not_mixed(aoi, tmp_path):
     small = ["-cnum-clients=20", "-cclients-per-round=4", "-cuntil=60", "-clocal-epochs=1"]
     options = ["--quick", "--quiet", "--policies", "systematic:weights=size", "--seeds", "1"]
     found = arena(*options, *small, cwd=tmp_path)
@@ -135,7 +135,7 @@ def test_run_keys_hold_for_all_and_results_under_others_are_not_mixed(aoi, tmp_p
 
 
 @pytest.mark.slow
-def test_policies_are_put_beside_one_another_and_nothing_is_played_twice(tmp_path):
+def test_policies_are_compared_and_no_run_is_repeated(tmp_path):
     options = ["--quick", "--policies", "random,markov-optimal", "--seeds", "1"]
     assert arena(*options, cwd=tmp_path).returncode == 0
     page = (tmp_path / "runs/arena/quick/arena.md").read_text()
@@ -148,7 +148,7 @@ def test_policies_are_put_beside_one_another_and_nothing_is_played_twice(tmp_pat
     assert "going on" not in again.stderr
 
 
-def test_what_is_wrong_with_the_devices_is_said_and_a_run_in_vain_is_named(tmp_path):
+def test_device_errors_and_empty_runs_are_named(tmp_path):
     few = arena("--quick", "--seeds", "1", "--policies", "random", "-c", "clients-per-round=60", "-c", "until=10",
                 "--out", "few", cwd=tmp_path)  # fmt: skip
     assert "a round wants 78 clients, and of 100 there are" in few.stderr

@@ -183,7 +183,7 @@ def test_the_load_that_systematic_participation_promises(aoi):
     assert markov["round_deviation"] > 3
 
 
-def test_options_of_rates_phases_and_weights_reach_the_simulation(aoi):
+def test_rates_phases_and_weights_reach_the_simulation(aoi):
     def play(options):
         return json.loads(aoi(f"simulate --clients 40 --per-round 6 --rounds 200 --json {options}")[1])
 
@@ -249,7 +249,7 @@ def test_a_policy_has_one_name_in_every_command(aoi):
     assert played == pytest.approx(shown, rel=0.1) and evenly == pytest.approx(flat, rel=0.1) and flat > 1.5 * shown
 
 
-def test_time_that_fits_is_not_refused_for_rounds_that_there_are_not(aoi, monkeypatch):
+def test_an_estimate_ignores_rounds_beyond_the_end(aoi, monkeypatch):
     monkeypatch.setattr("aoi_fl.engine.machine.usable_memory", lambda: 500_000.0)
     line = "simulate --policy random --clients 20 --per-round 5 --clock always --json"
     status, shown, err = aoi(f"{line} --until 1h")  # rounds of 11 s and not of 1 s
@@ -413,7 +413,7 @@ assert not heavy, heavy
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
 
 
-def test_clients_that_come_and_go_achieve_their_rate_where_absence_is_learned(aoi):
+def test_learned_availability_achieves_the_rates(aoi):
     for policy in ("markov-optimal", "systematic"):
         line = f"simulate --policy {policy} --clients 40 --per-round 6 --rounds 600 --there 0.3 --json --absence"
         ignored, learned = (json.loads(aoi(f"{line} {rule}")[1])["round_mean"] for rule in ("ignored", "learned"))

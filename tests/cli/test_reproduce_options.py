@@ -31,5 +31,5 @@ def test_what_an_experiment_would_ignore_is_refused(aoi, line, said):
         ("wics-learning", {"model": "lr"}),
     ],
 )
-def test_what_an_experiment_plays_by_itself_or_otherwise_may_be_given(name, given):
+def test_an_experiment_accepts_only_its_own_options(name, given):
     reject_unused(find(name), Options(**given))

@@ -250,7 +250,7 @@ def test_tables_of_clients_are_read_before_any_engine_starts(aoi, keys, tmp_path
 
 
 @pytest.mark.parametrize("absence", ["ignored", "learned"])
-def test_a_rate_too_small_for_a_table_is_refused_before_there_is_a_folder(aoi, keys, tmp_path, absence):
+def test_a_rate_too_small_for_a_table_is_refused_early(aoi, keys, tmp_path, absence):
     """What the message asks for, a millionth or no table, is accepted."""
     two = {k: v for k, v in keys.items() if k != "max-age"} | RATES
     two |= {"num-clients": 2, "clients-per-round": 1, "num-server-rounds": 1, "absence": absence}
@@ -272,7 +272,7 @@ def test_a_budget_says_how_many_take_part(aoi, keys):
     one_paragraph(status, err, [f"clients-per-round is {PER_ROUND}", "policy wics", "its budget", "Leave it out"])
 
 
-def test_a_key_of_other_policies_is_refused_also_where_it_says_the_default(aoi, keys):
+def test_a_key_of_another_policy_is_refused_at_its_default(aoi, keys):
     for key, value in (("budget", RunConfig().budget), ("coordination", "auto")):
         status, _, err = aoi(*command(keys | {"policy": "oldest-age"}), "-c", f"{key}={value}")
         one_paragraph(
@@ -329,7 +329,7 @@ def test_a_run_is_never_written_over(aoi, keys, tmp_path):
     assert (tmp_path / "runs" / "r" / "ledger.sqlite").read_bytes() == before
 
 
-def test_from_the_shell_too_a_mistake_ends_with_status_2_and_no_traceback(keys, tmp_path):
+def test_a_mistake_in_the_shell_ends_with_status_2(keys, tmp_path):
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 no archive")
     done = subprocess.run(
         [*AOI, *command(keys | {"dataset": f"npz:{tmp_path / 'bad.npz'}"})],
@@ -350,7 +350,7 @@ def test_fewer_nodes_than_the_run_needs(keys, tmp_path, capfd):
     assert read_run(tmp_path / "r" / "ledger.sqlite")["status"] == "completed"
 
 
-def test_clients_that_cannot_train_make_empty_rounds_and_the_model_stays(keys, tmp_path, monkeypatch):
+def test_rounds_without_training_keep_the_model(keys, tmp_path, monkeypatch):
     """A data folder that a client cannot use, say: every failure is named, and the run does not pass for a success."""
     values = RunConfig.parse(keys | {"runs-dir": str(tmp_path), "run-name": "r"}).flat()
 

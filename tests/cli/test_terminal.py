@@ -58,7 +58,7 @@ def test_a_mistyped_command_is_answered_once(aoi):
         ("psutil", ["run", "--engine=ray"], "sim"),
     ],
 )
-def test_what_the_base_installation_lacks_is_named_with_its_extra(lacking, command, extra, tmp_path):
+def test_a_missing_package_is_named_with_its_extra(lacking, command, extra, tmp_path):
     code = f"import sys; sys.modules[{lacking!r}] = None; from aoi_fl.cli.main import main; main()"
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
@@ -75,7 +75,7 @@ def test_an_extra_brings_what_is_said_to_be_in_it():
 
 
 @pytest.mark.parametrize("command", ["resume", "report", "clients"])
-def test_a_run_that_there_is_not_is_answered_with_what_the_command_takes(aoi, command):
+def test_an_unknown_run_is_answered_with_the_usage(aoi, command):
     status, out, err = aoi(command, "nope")
     assert (status, out) == (2, "") and "run is " in err and "nope" in err
     assert "the folder of a run" in err and "the name of a run under runs/" in err
@@ -131,7 +131,7 @@ def test_a_port_that_is_none_is_refused(aoi):
     assert status == 2 and "99999" in err and "65535" in err
 
 
-def test_a_page_that_waits_for_a_run_says_so_and_what_there_is_like_it(tmp_path):
+def test_a_waiting_page_names_similar_runs(tmp_path):
     (tmp_path / "runs/markov").mkdir(parents=True)
     (tmp_path / "runs/markov/ledger.sqlite").write_bytes(b"")
     command = [sys.executable, "-m", "aoi_fl.cli.start", "serve", "markof", "--port", "0"]

@@ -105,7 +105,7 @@ def test_it_bids_and_introduces_itself_as_it_is_told(tmp_path):
     assert [len(parts) for _, _, _, parts, _ in found] == [2] * ROUNDS  # 2 × 2 ≤ 5
 
 
-def test_what_is_registered_later_and_questions_of_others_reach_the_app_itself(tmp_path):
+def test_later_registrations_reach_the_app(tmp_path):
     app = attach(flwr.clientapp.ClientApp())
 
     @app.train()
@@ -126,7 +126,7 @@ def test_what_is_registered_later_and_questions_of_others_reach_the_app_itself(t
     assert StateFile(tmp_path / "r" / "clients", "client-0").load(0).age.last == 4
 
 
-def test_one_of_ours_is_left_as_it_is_and_what_is_no_app_is_refused():
+def test_adopting_our_own_app_changes_nothing():
     app = ClientApp()
     assert attach(app) is app
     with refused("app"):

@@ -122,7 +122,7 @@ for trial in range(25):
 """
 
 
-def test_kill_9_in_the_middle_of_saving_leaves_the_old_or_the_new_state(tmp_path):
+def test_kill_9_leaves_the_old_or_the_new_state(tmp_path):
     done = subprocess.run([sys.executable, "-c", SAVER, str(tmp_path)], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and "corrupt" not in done.stderr, done.stderr
     reached = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]

@@ -77,7 +77,7 @@ def test_the_model_is_found_under_whatever_key_it_has(sent, replied, coded, tmp_
     assert {"metrics", "more"} <= set(reply.content)
 
 
-def test_the_ages_of_data_are_noted_in_the_configuration_whatever_its_key(tmp_path):
+def test_data_ages_reach_the_configuration_under_any_key(tmp_path):
     source = Fixed(np.arange(3), first_age=4)
 
     def configs(folder, *keys, **more):
@@ -92,7 +92,7 @@ def test_the_ages_of_data_are_noted_in_the_configuration_whatever_its_key(tmp_pa
     assert found == {"config": {"server-round": 1, "data-age": 5}, "other": {"x": 1}}
 
 
-def test_a_reply_of_another_floating_type_is_coded_for_the_models_own(tmp_path):
+def test_a_reply_of_another_float_type_is_coded_for_the_model(tmp_path):
     message = message_under("arrays", "config", arrays=ArrayRecord({"w": Array(np.zeros(2))}))
     reply = answering("arrays")(message, context_of(tmp_path))  # float32
     del reply.content["more"]
@@ -177,7 +177,7 @@ def test_a_lost_residual_counts_as_zero(how, tmp_path, caplog):
     assert ("cannot be read" in caplog.text) == (how in ("emptied", "cut", "one bit", "zeros"))
 
 
-def test_what_is_written_together_is_found_before_and_lost_without(tmp_path):
+def test_files_written_together_are_found_together(tmp_path):
     one = [update(tmp_path / "alone", t) for t in (1, 2, 3)]
     with written_together() as write:
         assert same(update(tmp_path / "a", 1), one[0])
@@ -211,7 +211,7 @@ module.update(folder, 3)
 
 
 @pytest.mark.parametrize("point", ["3.npz", "client-2.json"])
-def test_kill_9_before_or_between_the_two_writes_plays_the_round_again(point, tmp_path):
+def test_kill_9_around_the_two_writes_repeats_the_round(point, tmp_path):
     script = KILLED.format(tests=str(Path(__file__).parent))
     done = subprocess.run([sys.executable, "-c", script, point, str(tmp_path / "cut")], cwd=ROOT, capture_output=True)
     assert done.returncode == -9, done.stderr.decode()
@@ -261,7 +261,7 @@ for trial in range(20):
 """
 
 
-def test_kill_9_in_the_middle_of_saving_leaves_the_old_or_the_new_residual(tmp_path):
+def test_kill_9_leaves_the_old_or_the_new_residual(tmp_path):
     done = subprocess.run([sys.executable, "-c", SAVER, str(tmp_path)], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and "cannot be read" not in done.stderr, done.stderr
     reached = [int(line) for line in done.stdout.splitlines()]

@@ -69,7 +69,7 @@ def test_flower_reads_both_halves_of_the_key(ca: Path, tmp_path: Path, monkeypat
     assert config.node_config["state-dir"] == "/var/lib/aoi/pi-3"
 
 
-def test_the_node_configuration_holds_no_key_that_the_client_does_not_know(ca: Path, tmp_path: Path) -> None:
+def test_the_client_knows_every_key_of_a_node_configuration(ca: Path, tmp_path: Path) -> None:
     made = enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3")
     text = (made.folder / "node.toml").read_text()
     everything = "\n".join(line.removeprefix("# ") if " = " in line else "" for line in text.splitlines())
@@ -107,7 +107,7 @@ def cut_off(ca: Path, folder: Path, calls: int) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
 
-def test_an_enrolment_that_is_cut_off_anywhere_is_repeated_or_is_done(ca: Path, tmp_path: Path) -> None:
+def test_an_enrolment_cut_anywhere_is_repeated_or_complete(ca: Path, tmp_path: Path) -> None:
     calls = 1
     while cut_off(ca, folder := tmp_path / str(calls), calls):
         key = folder / "client.key"
@@ -135,7 +135,7 @@ def test_systemd_takes_the_unit(ca: Path, tmp_path: Path) -> None:
     )
 
 
-def test_a_timer_starts_the_unit_when_the_client_is_to_be_back_and_not_before(ca: Path, tmp_path: Path) -> None:
+def test_a_timer_starts_the_unit_at_the_clients_return(ca: Path, tmp_path: Path) -> None:
     made = enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3", timed=True)
     service, timer = made.units
     assert "--leave" in command(service) and "Restart=on-failure" in service.read_text()

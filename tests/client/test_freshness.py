@@ -56,7 +56,7 @@ def wrong(source, round_, age):
 
 
 @pytest.mark.parametrize(("rate", "cap", "n"), [(0.05, 0.9, 200), (0.03, 0.5, 97), (1.0, 1.0, 10), (0.4, 0.9, 7)])
-def test_the_share_of_wrong_labels_is_the_smaller_of_cap_and_rate_times_age(rate, cap, n):
+def test_the_share_of_wrong_labels_grows_with_age_to_a_cap(rate, cap, n):
     source = Mislabelled(INDICES[:n], number=3, seed=1, rate=rate, cap=cap)
     before, earlier = set(), LABELS
     for age in range(30):
@@ -70,7 +70,7 @@ def test_the_share_of_wrong_labels_is_the_smaller_of_cap_and_rate_times_age(rate
     assert wrong(source, 50, 0)[0] == set()
 
 
-def test_wrong_labels_are_a_function_of_client_seed_and_round_of_the_refresh():
+def test_wrong_labels_depend_on_client_seed_and_refresh():
     def labels(round_=20, age=8, **changes):
         return wrong(Mislabelled(**({"indices": INDICES, "number": 3, "seed": 1} | changes)), round_, age)[1].tolist()
 
@@ -234,7 +234,7 @@ def test_a_discount_keeps_old_data_at_less_weight():
 
 
 @pytest.mark.parametrize("source", [Fixed(INDICES), "folder"], ids=["fixed", "folder"])
-def test_what_does_not_keep_its_old_data_never_blends_in_the_same_ones_again(source, tmp_path, file):
+def test_dropped_data_never_return(source, tmp_path, file):
     if source == "folder":
         source = Folder(file, str(script(tmp_path, "")))
     member(tmp_path, 2, source, refresh=True).data_ages()
@@ -266,7 +266,7 @@ def folder_client(tmp_path, **node):
     return send
 
 
-def test_a_client_with_a_folder_says_how_much_it_has_and_trains_on_it(tmp_path, file):
+def test_a_client_reports_and_trains_on_its_own_folder(tmp_path, file):
     aged(file, 300)
     program = script(tmp_path, f"import os; os.utime({str(file)!r})")
     node = {

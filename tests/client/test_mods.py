@@ -117,7 +117,7 @@ def test_a_function_sees_what_fedavg_would_have_sent_it(play, tmp_path):
     assert {content["config"]["server-round"] for content in seen} == {1, 2}
 
 
-def test_an_echo_of_the_message_is_a_reply_and_the_server_hears_the_clients_answer(play):
+def test_an_echoed_message_is_a_valid_reply(play):
     def echo(message, context):
         message.content["metrics"] = MetricRecord({"num-examples": 1})
         return Message(message.content, reply_to=message)
@@ -127,7 +127,7 @@ def test_an_echo_of_the_message_is_a_reply_and_the_server_hears_the_clients_answ
     np.testing.assert_array_equal(notes.models, np.zeros((2, 2)))
 
 
-def test_a_mod_that_turns_a_message_down_ends_in_the_clients_own_error(tmp_path):
+def test_a_mod_that_rejects_a_message_gives_the_clients_error(tmp_path):
     app, notes = ClientApp(mods=[fixedclipping_mod]), Notes()
     app.train()(learn)
     options = RoundOptions(run="r", join_timeout=0.2, max_empty_rounds=1, evaluate_clients=0)
@@ -138,7 +138,7 @@ def test_a_mod_that_turns_a_message_down_ends_in_the_clients_own_error(tmp_path)
     assert [state.age.last for state in states] == [0] * 3  # nobody's age was reset
 
 
-def test_the_ask_is_there_for_whom_it_concerns_and_only_while_a_message_is_answered(play):
+def test_the_request_is_visible_only_during_its_message(play):
     asks = []
 
     def train(message, context):
@@ -170,7 +170,7 @@ def test_each_of_many_trained_together_has_its_own_ask(tmp_path):
     assert seen == [(["arrays", "config"], 1)] * 3 and notes.rounds[0].trained == 3
 
 
-def test_an_evaluation_hides_the_record_too_and_answers_the_question_that_came_with_it(tmp_path):
+def test_an_evaluation_answers_the_question_it_carries(tmp_path):
     app, seen, notes = ClientApp(mods=[message_size_mod]), [], Notes()
     app.train()(learn)
 

@@ -94,7 +94,7 @@ def test_hello_says_who_it_is(app, tmp_path):
 
 
 @pytest.mark.parametrize("wire", protocol.WIRES)
-def test_a_run_that_takes_an_earlier_ones_name_finds_no_client_in_the_earlier_ones_state(app, tmp_path, wire):
+def test_a_reused_run_name_finds_fresh_client_states(app, tmp_path, wire):
     before, new, anew = (
         context_of(tmp_path),
         ParticipationRequest("r", 1, wire, TABLE, token="b"),
@@ -111,7 +111,7 @@ def test_a_run_that_takes_an_earlier_ones_name_finds_no_client_in_the_earlier_on
     assert 1 <= last(before) == last(anew) < 20
 
 
-def test_a_run_without_a_token_goes_on_with_the_state_that_there_is(app, tmp_path):
+def test_a_run_without_a_token_keeps_the_client_state(app, tmp_path):
     context = context_of(tmp_path)
     ask(app, context, "train", ParticipationRequest("r", 3, token="a"))
     assert ask(app, context, "train", ParticipationRequest("r", 6)).age == 2 and last(context) == 6
@@ -152,7 +152,7 @@ def test_its_first_age_is_the_stationary_draw_of_its_number(app, tmp_path):
 
 
 @pytest.mark.parametrize("wire", ["poll", "broadcast", "reserve"])
-def test_the_same_question_gets_the_same_answer_before_and_after_training(app, tmp_path, wire):
+def test_a_repeated_question_gets_the_same_answer(app, tmp_path, wire):
     context = context_of(tmp_path)
     took = 0
     for round_ in range(1, 40):
@@ -176,7 +176,7 @@ def test_the_same_question_gets_the_same_answer_before_and_after_training(app, t
 
 
 @pytest.mark.parametrize("wire", ["poll", "reserve"])
-def test_age_is_derived_so_missed_rounds_and_old_messages_do_no_harm(app, tmp_path, wire):
+def test_missed_rounds_and_old_messages_do_not_change_ages(app, tmp_path, wire):
     context = context_of(tmp_path)
     forced = ParticipationRequest("r", 10, wire, LAZY, forced=True)
     assert ask(app, context, "train", forced).takes_part
@@ -190,7 +190,7 @@ def test_age_is_derived_so_missed_rounds_and_old_messages_do_no_harm(app, tmp_pa
 
 
 @pytest.mark.parametrize("wire", protocol.WIRES)
-def test_a_message_with_an_action_of_its_own_is_decided_upon_like_any_other(app, tmp_path, wire):
+def test_a_message_with_its_own_action_is_decided_as_usual(app, tmp_path, wire):
     app.train("personal")(lambda message, context: Message(RecordDict(), reply_to=message))
     app.evaluate("personal")(lambda message, context: Message(RecordDict(), reply_to=message))
     context, twin = context_of(tmp_path / "personal"), context_of(tmp_path / "twin")
@@ -207,7 +207,7 @@ def test_a_message_with_an_action_of_its_own_is_decided_upon_like_any_other(app,
     assert 0 < took < 19 and last(context) == last(twin)
 
 
-def test_an_evaluation_may_ask_about_the_next_round_and_changes_nothing(app, tmp_path):
+def test_a_question_on_an_evaluation_changes_nothing(app, tmp_path):
     @app.evaluate()
     def evaluate(message, context):
         return Message(RecordDict({"metrics": MetricRecord({"num-examples": 5})}), reply_to=message)
@@ -247,7 +247,7 @@ def test_the_age_resets_with_the_update_not_with_the_yes(app, tmp_path):
     assert last(context) == 5
 
 
-def test_a_reservation_is_kept_announced_and_made_anew_when_missed(app, tmp_path):
+def test_a_reservation_is_kept_and_renewed_when_missed(app, tmp_path):
     context = context_of(tmp_path)
     trained = ask(app, context, "train", ParticipationRequest("r", 1, "reserve", LAZY, forced=True))
     booked = trained.next_round
@@ -261,9 +261,7 @@ def test_a_reservation_is_kept_announced_and_made_anew_when_missed(app, tmp_path
 
 
 @pytest.mark.parametrize("wire", protocol.WIRES)
-def test_a_client_that_was_forced_declines_again_when_the_round_is_repeated_so_it_is_forced_and_not_a_volunteer(
-    wire, app, tmp_path
-):
+def test_a_forced_client_declines_again_in_a_repeated_round(wire, app, tmp_path):
     forced = 0
     for number in range(20):
         context = context_of(tmp_path / str(number), seed=number)
@@ -300,7 +298,7 @@ def test_without_a_seed_a_client_draws_its_own_and_keeps_it(app, tmp_path):
     assert len(answers) == 6
 
 
-def test_central_policies_are_obeyed_and_declining_is_not_on_offer(app, tmp_path):
+def test_clients_obey_central_policies(app, tmp_path):
     context = context_of(tmp_path)
     answer = ask(app, context, "train", ParticipationRequest("r", 3))
     assert (answer.takes_part, answer.age, answer.next_round) == (True, 2, None)
@@ -356,7 +354,7 @@ assert not HEAVY & set(sys.modules), HEAVY & set(sys.modules)
 """
 
 
-def test_the_ask_path_imports_neither_torch_nor_anything_else_heavy(tmp_path):
+def test_the_ask_path_imports_nothing_heavy(tmp_path):
     done = subprocess.run([sys.executable, "-c", ASK, str(tmp_path)], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     hello, answer = done.stdout.splitlines()

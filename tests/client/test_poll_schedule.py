@@ -124,7 +124,7 @@ def play(
     return day
 
 
-def test_a_day_of_sleep_is_the_day_of_those_who_stay_awake_with_a_quarter_of_the_looks(tmp_path):
+def test_a_day_of_sleep_needs_a_quarter_of_the_looks(tmp_path):
     awake, asleep = (play(tmp_path / str(sleeps), sleeps) for sleeps in (False, True))
     both = min(len(awake.rounds), len(asleep.rounds))
     assert asleep.rounds[:both] == awake.rounds[:both]  # whoever was to train did
@@ -136,20 +136,20 @@ def test_a_day_of_sleep_is_the_day_of_those_who_stay_awake_with_a_quarter_of_the
 
 
 @pytest.mark.parametrize(("training", "round_seconds"), [(1.0, 120.0), (60.0, 120.0), (90.0, 180.0)])
-def test_a_client_that_has_trained_for_long_is_awake_when_its_round_begins(training, round_seconds, tmp_path):
+def test_a_client_is_awake_for_its_round_after_long_training(training, round_seconds, tmp_path):
     day = play(tmp_path, True, seconds=DAY / 4, training=training, round_seconds=round_seconds)
     assert any(looked.looks < 200 for looked in day.devices)  # who trains seldom sleeps
     assert max(day.late) < 2 * poll_schedule.LONGEST_LOOK
 
 
-def test_a_client_that_sleeps_past_its_round_is_asked_again_and_goes_on(tmp_path):
+def test_a_client_that_oversleeps_is_asked_again(tmp_path):
     day = play(tmp_path, True, {4: (10_000.0, 30_000.0)}, 45_000.0)
     took_part = [i for i, who in enumerate(day.rounds) if 4 in who]
     share = len(day.rounds) * 30 / 45
     assert any(i > share for i in took_part) and not any(share * 0.45 < i < share * 0.9 for i in took_part)
 
 
-def test_the_longest_nap_needs_a_heartbeat_only_as_often_as_a_superlink_takes_one():
+def test_the_longest_nap_needs_few_heartbeats():
     nap = 10 * 3600.0
     client = PollSchedule(0.0)
     client.answered(0.0, NextMessage(nap, ASLEEP))
@@ -162,7 +162,7 @@ def test_the_longest_nap_needs_a_heartbeat_only_as_often_as_a_superlink_takes_on
     assert client.wait(nap - 100) == 100 and client.wait(nap + 1) <= poll_schedule.LONGEST_LOOK
 
 
-def test_a_client_asleep_for_one_run_looks_for_another_at_each_long_heartbeat_and_then_is_awake():
+def test_a_sleeping_client_looks_for_other_runs_at_heartbeats():
     client = PollSchedule(0.0)
     client.answered(0.0, NextMessage(10 * 3600.0, ASLEEP))
     assert client.wait(100.0) == poll_schedule.LONGEST_SILENCE == client.heartbeat(100.0)[1]
@@ -189,7 +189,7 @@ def test_a_client_sleeps_where_it_knows_how_long_and_may(pace, next_round, node,
     assert not told.asleep or told.nap == pytest.approx(wanted)
 
 
-def test_a_client_of_many_looks_as_often_as_it_is_told_until_its_round_is_due():
+def test_a_client_polls_at_the_given_rate_until_its_round():
     client = PollSchedule(0.0)
     assert client.wait(0.1, took=0.05) == poll_schedule.LONGEST_LOOK  # nobody has told it how many others there are
     assert client.heartbeat(0.1)[0] == poll_schedule.HEARTBEAT
@@ -288,7 +288,7 @@ def test_that_rounds_take_longer_than_they_should_is_said_once(caplog):
     assert "Rounds take 10.2 s, longer than round-seconds=8" in said and "set round-seconds=12" in said
 
 
-def test_who_has_woken_up_long_before_its_round_looks_less_and_less():
+def test_an_early_riser_looks_less_and_less():
     client = PollSchedule(0.0)
     client.answered(0.0, NextMessage(2000.0, ASLEEP))
     assert [client.wait(2000.0 + early) for early in (0.0, 60.0, 100.0, 9000.0)] == [3.0, 3.0, 5.0, 60.0]

@@ -85,7 +85,7 @@ def test_asked_twice_in_a_round_it_trains_once(server):
 
 
 @pytest.mark.parametrize("lie", range(5))
-def test_whatever_rounds_a_server_claims_it_gets_at_most_k_updates(server, lie):
+def test_a_lying_server_gets_at_most_k_updates(server, lie):
     rng = random.Random(lie)
     claims = [rng.randint(-3, 3 * ROUNDS) for _ in range(300)] + list(range(ROUNDS, 0, -1)) * 2
     for round_ in claims:

@@ -79,7 +79,7 @@ def test_a_pause_ends_when_it_says(pause):
 
 
 @pytest.mark.parametrize(("metered", "rule"), [(True, "only-unmetered"), (False, None), (None, "only-unmetered")])
-def test_power_and_network_are_asked_only_where_a_rule_is_about_them(metered, rule):
+def test_power_and_network_are_read_only_for_their_rules(metered, rule):
     def never():
         raise AssertionError("nobody asked")
 
@@ -188,7 +188,7 @@ def client(tmp_path):
 
 @pytest.mark.parametrize("wire", ["central", *protocol.WIRES])
 @pytest.mark.parametrize("forced", [False, True])
-def test_a_no_by_rule_trains_nothing_is_named_and_leaves_the_age_going_on(wire, forced, client, at):
+def test_a_refusal_by_rule_is_named_and_lets_the_age_grow(wire, forced, client, at):
     terms = ParticipationRequest("r", 5, wire, (1.0,), forced=forced)
     at(MIDNIGHT)
     assert client("train", terms, **NIGHT).takes_part
@@ -265,7 +265,7 @@ def test_a_day_of_rounds_with_a_client_that_works_at_night(tmp_path, at):
 
 
 @pytest.mark.parametrize("wire", ["central", *protocol.WIRES])
-def test_server_and_ledger_name_who_declined_by_rule_and_the_round_goes_on(wire, tmp_path):
+def test_a_refusal_by_rule_is_named_in_log_and_ledger(wire, tmp_path):
     def train(message, context):
         metrics = MetricRecord({"num-examples": 1})
         return Message(RecordDict({"arrays": message.content["arrays"], "metrics": metrics}), reply_to=message)
@@ -299,7 +299,7 @@ def enrolled(tmp_path):
     return folder
 
 
-def test_status_tells_what_the_client_has_done_and_whether_it_may_now(enrolled, client, at):
+def test_status_shows_history_and_permission(enrolled, client, at):
     assert list(status(enrolled, NOON)) == [
         f"pi-3 does not take part now, by its owner's rule: hours in {enrolled / 'node.toml'}",
         f"it has not run yet: there is no {enrolled.parent / 'state'}",
@@ -352,7 +352,7 @@ def test_a_key_or_value_that_is_none_is_named_to_the_owner(enrolled, line, said)
         list(status(enrolled, NOON))
 
 
-def test_the_keys_are_those_of_the_table_and_what_enroll_writes_is_accepted(enrolled):
+def test_keys_match_the_table_and_enrolled_files_are_accepted(enrolled):
     table = (Path(__file__).parents[2] / "docs" / "edge.md").read_text().split("### `node.toml`")[1].split("\n\n")[0]
     listed = {key for line in table.splitlines() for key in re.findall("`([^`]+)`", line.split(" | ")[0])}
     assert listed - {"node.toml"} == {*node.KEYS} - {"num-partitions"}

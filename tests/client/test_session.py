@@ -54,7 +54,7 @@ def left(path) -> list[float]:
     return [float(word) for word in path.read_text().split()]
 
 
-def test_whoever_comes_next_ends_the_session_of_whoever_was_there(path):
+def test_a_new_session_ends_the_former_one(path):
     fleet = Fleet()
     first = Session(path)
     first.end_former(fleet)
@@ -92,7 +92,7 @@ def test_a_file_that_a_power_cut_has_torn_is_none(path, text):
         (6 * 3600.0, [NOW + LONGEST_SILENCE - LEAD, NOW + 6 * 3600, 7]),  # to say that it lives
     ],
 )
-def test_it_leaves_for_as_long_as_it_may_and_counts_as_connected_until_it_is_back(path, nap, wanted):
+def test_a_sleeping_node_counts_as_connected(path, nap, wanted):
     fleet, found = Fleet(), Session(path)
     found.connected(7)
     assert found.leave(fleet, NOW + nap) == (wanted is not None)
@@ -104,7 +104,7 @@ def test_it_leaves_for_as_long_as_it_may_and_counts_as_connected_until_it_is_bac
         assert Session(path).until == NOW + nap  # what the next one goes by
 
 
-def test_it_stays_where_the_superlink_does_not_hear_it_or_its_number_is_unknown(path):
+def test_a_node_stays_awake_without_a_heard_heartbeat(path):
     fleet, found = Fleet(), Session(path)
     assert not found.leave(fleet, NOW + 3600)
     found.connected(7)
@@ -115,7 +115,7 @@ def test_it_stays_where_the_superlink_does_not_hear_it_or_its_number_is_unknown(
 @pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.skipif(not (BEATS.there and CONTROL.there), reason=BEATS.lost)
-def test_real_ones_end_between_their_rounds_count_as_connected_and_are_let_in_at_once_after_a_power_cut(tmp_path):
+def test_sleeping_clients_rejoin_at_once_after_a_power_cut(tmp_path):
     with superlink() as link:
         control, nodes, starts = registered(link, tmp_path, CLIENTS), [None] * CLIENTS, [0] * CLIENTS
 

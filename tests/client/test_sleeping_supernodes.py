@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 
-def test_they_are_there_for_their_rounds_and_do_not_look_in_between(tmp_path):
+def test_sleepers_wake_for_their_rounds_only(tmp_path):
     with superlink() as link, ExitStack() as running:
         control = registered(link, tmp_path, CLIENTS)
         for i, port in enumerate(free_ports(CLIENTS)):

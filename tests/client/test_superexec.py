@@ -90,7 +90,7 @@ def told(tmp_path_factory):
         return submit(app, "")
 
 
-def test_every_message_has_a_process_of_its_own_with_torch_loaded_and_the_apps_own_modules(told):
+def test_every_message_has_its_own_process_with_torch_loaded(told):
     first, _, third = told
     assert first["process"] != third["process"] and first["parent"] == third["parent"] != first["process"]
     assert first["torch"] and third["torch"]
@@ -104,7 +104,7 @@ def test_a_process_that_raises_leaves_the_next_message_alone(told):
 
 
 @pytest.mark.parametrize("broken", ["raise OSError('libtorch.so is missing')", "import os; os.abort()"])
-def test_a_torch_that_is_there_and_broken_does_not_silence_the_client(tmp_path, broken):
+def test_a_broken_torch_does_not_silence_the_client(tmp_path, broken):
     """The process to fork from dies of it; messages that need no torch are answered nevertheless."""
     (tmp_path / "torch.py").write_text(broken)
     code = f"""

@@ -75,7 +75,7 @@ def test_a_call_over_a_dead_connection_fails(proxy):
     assert raised.value.code() is grpc.StatusCode.UNAVAILABLE  # not DEADLINE_EXCEEDED: gRPC gave the connection up
 
 
-def test_the_wait_for_a_message_grows_with_the_silence_and_is_longer_than_flowers_only_asleep(tmp_path, monkeypatch):
+def test_the_wait_grows_with_the_silence_of_a_run(tmp_path, monkeypatch):
     now, slept, nap = [100.0], [], tmp_path / "nap"
     monkeypatch.setenv(NAP_FILE, str(nap))
 

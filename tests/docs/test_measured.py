@@ -59,7 +59,7 @@ _PLAYED = (  # a command, the number that it prints, and its place in choosing.m
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", dict.fromkeys(command for command, _, _ in _PLAYED))
-def test_numbers_that_choosing_gives_with_a_command_are_what_it_prints(command):
+def test_the_numbers_in_choosing_match_their_commands(command):
     typed = [sys.executable, "-m", "aoi_fl.cli.main", *command.split(), "--json"]
     found = json.loads(subprocess.run(typed, capture_output=True, text=True, check=True).stdout)
     text = " ".join((ROOT / "docs/choosing.md").read_text(encoding="utf-8").split())

@@ -102,7 +102,7 @@ def test_the_federation_chooses_what_the_simulator_chooses(keys, tmp_path):
 
 
 @pytest.mark.parametrize("keys", [{}, {"index_source": "bid"}, {"policy": "random-budget", "trains": "all"}])
-def test_a_total_budget_completes_the_run_once_it_pays_nobody_more(keys, tmp_path, caplog):
+def test_a_spent_total_budget_completes_the_run(keys, tmp_path, caplog):
     caplog.set_level(logging.INFO, "flwr")
     keys = {"policy": "wics", "total_budget": 105.0, "evaluate_every": ROUNDS} | keys
     folder = play(tmp_path, **keys)
@@ -157,7 +157,7 @@ def clients_file(path, rows, header="name,size,payment,sensitivity,age"):
 
 
 @pytest.mark.parametrize("source", ["server", "bid"])
-def test_a_clients_file_with_ages_and_what_the_report_makes_of_it(source, tmp_path, capsys):
+def test_the_report_reads_a_clients_file_with_ages(source, tmp_path, capsys):
     rows = [("north", 30, 7, 0.5, 4), ("south", 90, 9, 0.1, 0), ("east", 60, 5, 0.4, 12), ("west", 120, 6, 0.2, 1)]
     keys = {
         "policy": "wics", "budget": 12.0, "num_clients": 4, "index_source": source, "trains": "all",
@@ -183,7 +183,7 @@ def test_a_clients_file_with_ages_and_what_the_report_makes_of_it(source, tmp_pa
     assert not any("Σ" in row[0] for row in key_numbers([run])[1])  # of refreshed clients only, they would mislead
 
 
-def test_the_ledger_holds_the_estimates_that_clients_were_ranked_by(tmp_path):
+def test_the_ledger_holds_the_estimates_of_the_ranking(tmp_path):
     folder = play(
         tmp_path, policy="wics", trains="all", staleness="mislabelled", staleness_rates="own", sensitivities="estimated"
     )

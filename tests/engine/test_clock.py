@@ -94,7 +94,7 @@ def test_a_round_ends_when_enough_have_come(grid, ran):
     assert grid.clock.simulated == 60.0
 
 
-def test_nodes_are_those_that_are_there_and_with_nobody_time_passes(grid):
+def test_time_passes_without_available_nodes(grid):
     nodes = list(grid.get_node_ids())
     assert len(nodes) == 4, "the roll is called before the clock starts"
     send(grid, [0], 1.0)
@@ -148,7 +148,7 @@ def send_only(grid, clients, round_=""):
     return [Message(content, nodes[client], "train", group_id=round_) for client in clients]
 
 
-def test_who_was_not_waited_for_is_forgotten_when_the_next_round_begins(grid, ran):
+def test_surplus_clients_are_forgotten_in_the_next_round(grid, ran):
     late = list(grid.push_messages(send_only(grid, [3], "1")))
     grid.clock.wait(late, 1, 0.0, 20.0)
     assert list(grid.pull_messages(late)) == []
@@ -225,7 +225,7 @@ def digest(folder):
 @pytest.mark.parametrize(
     "policy", [{"policy": "random"}, {"policy": "markov-optimal", "sizes": "zipf:1.5", "evaluate-clients": 2}]
 )
-def test_with_everybody_there_and_equally_fast_the_model_is_the_one_without_a_clock(policy, tmp_path):
+def test_equal_clients_give_the_model_of_a_run_without_a_clock(policy, tmp_path):
     plain, clocked = play(tmp_path, "plain", **policy), play(tmp_path, "clocked", clock="always", **policy)
     assert digest(plain) == digest(clocked)
     times = [row["clock"] for row in read(clocked / LEDGER, "rounds")]
@@ -233,7 +233,7 @@ def test_with_everybody_there_and_equally_fast_the_model_is_the_one_without_a_cl
     assert {row["clock"] for row in read(plain / LEDGER, "rounds")} == {None}
 
 
-def test_a_run_in_simulated_time_is_a_function_of_its_seed_and_ends_in_time(tmp_path):
+def test_a_simulated_run_depends_on_its_seed_and_ends_in_time(tmp_path):
     how = {"policy": "random", "clock": "generated", "num-clients": 60, "over-selection": 1.25, "train-timeout": 25.0}
     how |= {"until": 120.0, "num-server-rounds": 1000}
     one, two = play(tmp_path, "one", **how), play(tmp_path, "two", **how)
@@ -271,7 +271,7 @@ def test_where_time_ends_a_run_its_last_round_is_evaluated(tmp_path):
     assert [row["round"] for row in rounds if row["test_accuracy"] is not None] == [4, 6] and len(rounds) == 6
 
 
-def test_a_run_may_begin_anywhere_in_a_trace_and_goes_on_with_that_trace_alone(tmp_path):
+def test_a_run_begins_anywhere_and_keeps_its_trace(tmp_path):
     trace = tmp_path / "trace.npz"
 
     def write(training):
@@ -327,7 +327,7 @@ def test_a_run_that_nobody_finishes_in_time_says_what_to_raise(tmp_path):
         play(tmp_path, "slow", policy="random", clock="always", **{"train-timeout": 1.5, "num-server-rounds": 1})
 
 
-def test_who_was_late_is_known_to_take_as_long_as_it_was_waited_for(tmp_path):
+def test_a_late_client_counts_its_waiting_time(tmp_path):
     folder = play(tmp_path, "late", policy="oort", clock="generated", **{"train-timeout": 10.0, "over-selection": 1.5})
     rows = read(folder / LEDGER, "participations")
     late = [row for row in rows if row["outcome"] == "late"]

@@ -87,9 +87,7 @@ def strategy_of(policy):
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_a_client_that_is_never_in_time_costs_one_deadline_and_then_doubles_a_round_now_and_then(
-    deterministic, tmp_path
-):
+def test_a_client_that_is_always_late_costs_few_deadlines(deterministic, tmp_path):
     """The others answer after 10 s, the last would after 1000: sent the model in rounds 1, 2, 4 and 8."""
     ends, parts = play(tmp_path, [9, 9, 9, 999], deterministic=deterministic)
     assert ends == [100, 120, 130, 150, 160, 170, 180, 200, 210]
@@ -98,7 +96,7 @@ def test_a_client_that_is_never_in_time_costs_one_deadline_and_then_doubles_a_ro
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_one_that_left_once_and_is_slower_than_the_others_is_waited_for_again(deterministic, tmp_path):
+def test_a_slow_client_that_returned_gets_time(deterministic, tmp_path):
     """It needs 50 s, and leaves at second 20 of the first round.
 
     In round 2, from 100 on, the others have answered after 10 s: it is given 10 more. But it would have answered by the
@@ -119,7 +117,7 @@ class Alone(Policy):
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_one_that_was_silent_and_is_alone_is_given_what_others_took_the_last_time(killed, tmp_path):
+def test_a_lone_silent_client_gets_the_former_time(killed, tmp_path):
     ends, _ = play(tmp_path, [9, 9, 9, 999], rounds=6, make=strategy_of(Alone), killed=killed)
     assert ends == [10, 110, 120, 130, 140, 150]
 
@@ -129,18 +127,18 @@ def test_who_comes_after_enough_have_come_is_not_mute(tmp_path):
     assert ends == [10, 20, 30, 40] and all(part[3] == "late" for part in parts)
 
 
-def test_where_more_are_wanted_than_come_the_silent_are_given_as_long_again(tmp_path):
+def test_silent_clients_get_more_time_if_needed(tmp_path):
     """Four are wanted of four: two answer after 10 s, one after 15, and one never."""
     ends, parts = play(tmp_path, [9, 14, 9, 999], rounds=4, enough=4)
     assert ends == [100, 130, 145, 175] and [len(part) for part in parts] == [4, 4, 3, 4]
 
 
-def test_an_update_that_is_refused_takes_no_place_of_one_that_can_be_used(tmp_path):
+def test_a_refused_update_takes_no_place(tmp_path):
     ends, parts = play(tmp_path, [9, 19, 29, 39], rounds=2, enough=2, broken=[0])
     assert parts == [{0: "refused", 1: "trained", 2: "trained", 3: "late"}] * 2 and ends == [30, 60]
 
 
-def test_what_clients_have_come_to_is_written_down_before_a_round_is_where_more_come_at_once_than_are_wanted(tmp_path):
+def test_client_results_are_stored_before_the_round(tmp_path):
     """All answer in the same second, and two of them are fetched."""
     written, notes = [], Notes(False)
     notes.round_done = lambda record, arrays, memory: notes.rounds.append((record.trained, record.clock == written[-1]))
@@ -152,7 +150,7 @@ def test_what_clients_have_come_to_is_written_down_before_a_round_is_where_more_
 
 @pytest.mark.parametrize("wire", ["poll", "broadcast", "reserve"])
 @pytest.mark.parametrize("seconds", [[9, 14, 19, 999], [9, 14, 9, 49]])
-def test_a_run_that_is_killed_after_each_round_takes_the_same_time_and_tries_the_same(wire, seconds, tmp_path):
+def test_kills_change_neither_simulated_time_nor_retries(wire, seconds, tmp_path):
     def make(clients, **settings):
         return MarkovParticipation.optimal(clients, 3, 2, coordination=wire, **settings)
 
@@ -162,7 +160,7 @@ def test_a_run_that_is_killed_after_each_round_takes_the_same_time_and_tries_the
     assert "late" in {part.get(3) for part in whole[1]}
 
 
-def test_who_declines_a_broadcast_model_does_not_hold_up_the_round(tmp_path):
+def test_a_declined_broadcast_does_not_delay_the_round(tmp_path):
     """The same clients take part as under poll, and only its question, a second of each round, is saved."""
 
     def make(wire):
@@ -178,7 +176,7 @@ def test_who_declines_a_broadcast_model_does_not_hold_up_the_round(tmp_path):
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_who_is_foreseen_to_send_for_too_long_is_chosen_once_before_the_models_size_is_known(killed, tmp_path):
+def test_slow_senders_are_chosen_once_at_unknown_model_size(killed, tmp_path):
     def fedcs(n, **settings):
         return FedCSSelection(n, DEADLINE, n, **settings)
 
@@ -188,7 +186,7 @@ def test_who_is_foreseen_to_send_for_too_long_is_chosen_once_before_the_models_s
 
 
 @pytest.mark.parametrize("loop", [OortSelection.start, Strategy.start], ids=["ours", "Flower's"])
-def test_whoever_plays_the_rounds_seconds_count_from_when_the_model_was_sent(loop, tmp_path):
+def test_seconds_count_from_the_sending_of_the_model(loop, tmp_path):
     notes = Notes(False)
     options = RoundOptions(run="r", seed=5, train_timeout=DEADLINE, ask_timeout=30.0, evaluate_clients=0)
     strategy = OortSelection(N, options=options, observer=notes)
@@ -204,7 +202,7 @@ def test_nobody_is_told_to_raise_a_deadline_that_most_have_kept(tmp_path, caplog
     assert not [record for record in caplog.records if "Nobody who was sent the model" in record.getMessage()]
 
 
-def test_of_those_who_are_enough_the_first_count_and_a_lot_decides_between_equals(tmp_path):
+def test_the_first_updates_count_and_lots_break_ties(tmp_path):
     _, parts = play(tmp_path / "fast", (9.0, 9.0, 9.0, 2.0), rounds=12, enough=2)
     assert all(part[3] == "trained" for part in parts)  # it comes seven seconds before the others
     assert {client for part in parts for client in part if part[client] == "trained"} == {0, 1, 2, 3}
@@ -213,7 +211,7 @@ def test_of_those_who_are_enough_the_first_count_and_a_lot_decides_between_equal
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_a_mute_one_that_is_alone_gets_as_long_again_as_the_others_took(deterministic, tmp_path):
+def test_a_lone_silent_client_gets_the_others_time_again(deterministic, tmp_path):
     """Also where replies are handed out in order, for which the deadline of the mute one is waited for."""
 
     class Alone(Policy):

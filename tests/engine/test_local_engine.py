@@ -91,7 +91,7 @@ def test_what_a_client_writes_into_its_message_stays_with_it(grid):
     assert arrays["w"].numpy().tolist() == [0.0, 0.0] and config["rate"] == 0.5
 
 
-def test_neither_end_finds_in_its_own_what_the_other_wrote_into_what_was_sent(app):
+def test_sender_and_receiver_share_no_record(app):
     @app.train("kept")
     def train(message, context):
         context.state.setdefault("mine", MetricRecord({"n": 1, "each": [1, 2]}))
@@ -150,7 +150,7 @@ def test_send_and_receive_stops_at_its_timeout(app):
     assert len(list(grid.send_and_receive(messages(grid, "query.slow")[:3]))) == 3
 
 
-def test_a_server_app_runs_to_its_end_and_its_errors_come_through(app):
+def test_a_server_app_completes_and_its_errors_arrive(app):
     server = ServerApp()
     found: list[object] = []
 

@@ -245,7 +245,7 @@ def test_pickles_of_the_oldest_protocol_are_read(tmp_path):
         read_trace(path)
 
 
-def test_what_a_trace_has_for_a_round_is_told_with_the_key_and_where_clients_decide(tmp_path):
+def test_a_trace_is_shown_to_policies_with_the_key(tmp_path):
     day = [[(0.0, 50.0)], [(0.0, 100.0)], [(0.0, 30.0)]]
     trace = alike(Availability.from_spells(day, 100.0))
     assert too_few(trace, 1) is None and too_few_decide(steady(3), 3) is None
@@ -277,7 +277,7 @@ def test_a_run_with_more_clients_than_the_trace_is_refused(tmp_path):
         make_trace(str(changes(tmp_path)), 3, 1)
 
 
-def test_the_generator_is_a_function_of_its_seed_and_like_the_phones():
+def test_the_generator_resembles_the_phones_of_the_trace():
     trace = make_trace("generated", 400, 3)
     again, other = PhoneAvailability().trace(400, 3), PhoneAvailability().trace(400, 4)
     assert np.array_equal(trace.availability.begins, again.availability.begins)

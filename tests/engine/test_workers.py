@@ -140,7 +140,7 @@ def test_later_rounds_have_all_clients_and_all_workers(unruly):
     assert unruly["worked"] == set(unruly["pids"]) and len(unruly["worked"]) == 2
 
 
-def test_what_a_client_remembers_follows_it_to_any_worker_and_survives_lost_ones(unruly):
+def test_client_state_follows_to_any_worker(unruly):
     counted = {c: [p["examples"] for p in unruly["parts"] if p["client"] == c and p["examples"]] for c in range(4)}
     assert counted == {
         0: [*range(1, LAST - len(unruly["misdeeds"]) + 1)],
@@ -172,7 +172,7 @@ with Workers("unruly:app", 1) as workers:
 """
 
 
-def test_workers_do_not_outlive_a_server_that_is_killed_even_if_they_hang(tmp_path):
+def test_hanging_workers_end_with_a_killed_server(tmp_path):
     code = SERVER.format(root=str(ROOT), unruly=str(UNRULY), notes=str(tmp_path))
     with subprocess.Popen([sys.executable, "-c", code], env=os.environ | {"TMPDIR": str(tmp_path)}) as server:
         assert wait_until((tmp_path / "misdeed").exists, 60)
@@ -189,7 +189,7 @@ def test_a_client_app_that_workers_cannot_import_is_said_at_once():
             workers.take([], time.monotonic() + 1)
 
 
-def test_more_workers_or_threads_than_cores_are_refused_before_anything_starts(aoi, tmp_path):
+def test_more_workers_or_threads_than_cores_are_refused(aoi, tmp_path):
     cores = usable_cores()
     several = max(2, cores)
     for arguments, words in [
@@ -204,7 +204,7 @@ def test_more_workers_or_threads_than_cores_are_refused_before_anything_starts(a
     assert not list(tmp_path.iterdir())
 
 
-def test_a_control_groups_quota_counts_like_cores_that_are_not_there(tmp_path, monkeypatch):
+def test_the_quota_of_a_control_group_limits_the_cores(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
     for text, cores in [
         ("max 100000", 8), ("300000 100000", 3), ("250000 100000", 2), ("50000 100000", 1), ("1600000 100000", 8),
@@ -228,7 +228,7 @@ def test_a_control_groups_quota_counts_like_cores_that_are_not_there(tmp_path, m
         (ValueError("CUDA out of memory is a phrase"), ""),
     ],
 )
-def test_a_worker_that_ran_out_of_memory_is_spent_whichever_memory_it_was(tmp_path, error, words):
+def test_a_worker_without_memory_is_replaced(tmp_path, error, words):
     app = flwr.clientapp.ClientApp()
 
     @app.train()
@@ -272,7 +272,7 @@ POLICIES = {
 @pytest.mark.slow
 @pytest.mark.skipif(usable_cores() < 2, reason="two workers need two cores")
 @pytest.mark.parametrize("more", POLICIES.values(), ids=POLICIES)
-def test_begun_by_workers_and_ended_without_a_run_equals_one_of_one_process(aoi, more, tmp_path):
+def test_a_run_begun_by_workers_equals_a_single_process(aoi, more, tmp_path):
     command = ["run", *[part for key in [*KEYS, *more] for part in ("-c", key)]]
     status, _, err = aoi(*command, "-c", "run-name=one")
     assert status == 0, err

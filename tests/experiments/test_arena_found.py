@@ -36,7 +36,7 @@ def _cells(rows):
     return {row[0]: list(row[1:4]) for row in tables_of(rows, LEVELS, 100)[0].rows}
 
 
-def test_runs_that_never_get_there_are_no_part_of_a_mean_but_of_a_test():
+def test_censored_runs_enter_the_test_and_not_the_mean():
     found = _cells(_rows(random=[30.0, None, 31, 32, 33, 34], oort=[5.0, 6, 7, 8, None, 9], f3ast=[None] * 6))
     assert found["random"] == ["5 of 6, median 32.5", "–", "5 of 6, median 32.5"]  # of six, the sixth infinite
     # Of the pairs' ranks, 5, 9.5, 4, 4, -2.5 and 5 apart: four of 2⁶ signs give a sum of 25 or more.
@@ -63,7 +63,7 @@ def test_where_all_get_there_their_means_stand():
     ]  # of one seed no test
 
 
-def test_the_headline_names_no_minutes_that_are_a_mean_of_survivors():
+def test_the_headline_has_no_mean_of_survivors():
     rows = _rows(
         **{
             "random": [3.0, 4.0],
@@ -95,7 +95,7 @@ def test_the_picture_has_each_policys_mean_in_sight_and_names_it():
     assert len(curves.get_lines()) == 4 + len(LEVELS) and len(work.patches) == 2 * 4
 
 
-def test_of_many_policies_those_that_tell_most_have_curves_and_a_colour_of_their_own():
+def test_the_most_telling_policies_have_their_own_colour():
     names = {policy: [5.0, 6.0 + place] for place, policy in enumerate(ENTRANTS)}
     figure = Figure()
     draw(_rows(**names), LEVELS, figure)
@@ -107,7 +107,7 @@ def test_of_many_policies_those_that_tell_most_have_curves_and_a_colour_of_their
     assert [text.get_text() for text in curves.texts] == ["90 %", "95 %"]
 
 
-def test_arenas_side_by_side_have_who_tells_most_and_a_dash_for_who_did_not_play():
+def test_arenas_side_by_side_mark_missing_entrants():
     one = _rows(random=[5.0, 6.0], oort=[4.0, 5.0], **{"markov-optimal": [7.0, 9.0]})
     other = _rows(random=[5.0, 6.0], **{"random:late-rounds=5": [4.0, None]})
     found = side_by_side({"here": one, "there": other})
@@ -120,7 +120,7 @@ def test_arenas_side_by_side_have_who_tells_most_and_a_dash_for_who_did_not_play
     ]
 
 
-def test_one_run_that_is_far_later_hides_from_an_interval_and_not_from_the_test():
+def test_the_test_sees_one_run_that_is_far_later():
     rows = _rows(random=[5.0] * 10, f3ast=[6.6, 7.0, 8.0, 9.0, 7.5, 8.5, 9.5, 6.8, 7.2, 49.3])
     minutes, later, _ = _cells(rows)["f3ast"]
     assert minutes.startswith("11.9 [2.5, ") and later.startswith("6.9 [-2.5, ") and later.endswith(", p = 0.002")
@@ -153,7 +153,7 @@ def test_final_accuracies_are_compared_in_pairs():
     ]  # fmt: skip
 
 
-def test_refl_is_put_beside_random_selection_that_has_late_updates_too():
+def test_refl_is_compared_with_random_with_late_updates():
     rows = _rows(**{"random": [9.0, 9.0], "random:late-rounds=5": [3.0, 4.0], "refl:late-rounds=5": [4.0, 5.0]})
     assert beside_refl(rows).endswith("REFL is later by 1.0 [1.0, 1.0] minutes, p = 0.5.")
     assert beside_refl(_rows(random=[9.0])) == ""

@@ -116,7 +116,7 @@ def test_beyond_chance_is_a_t_test_at_a_share_of_five_percent(seed):
     assert not interval([3.0]).beyond(1)
 
 
-def test_one_small_success_among_many_comparisons_is_no_part_that_holds():
+def test_one_success_among_many_comparisons_does_not_hold():
     lucky, against = interval([1.0, 1.1, 1.3, 1.9]), interval([-1.0, -2.0, 0.5, -3.0])
     assert lucky.low > 0 and side([lucky, against], 1) == "holds weakly"
     assert side([lucky, *[against] * 11], 1) == "undecided"
@@ -288,7 +288,7 @@ def _budgets(model, leads):
     ]
 
 
-def test_a_lead_at_other_budgets_is_lrs_and_counted_where_its_intervals_are_clear_of_0():
+def test_a_lead_at_other_budgets_needs_intervals_clear_of_0():
     cnn = _budgets("cnn", (-1.0, -1.01, -1.02))
     for leads, verdict, lower in (
         ((1.0, 1.01, 1.02), "direction reproduced", 9),
@@ -386,7 +386,7 @@ def test_printed_rounds_beyond_the_axis_are_written_at_its_edge():
     assert f"printed in {JOURNAL}" in labels and f"printed in {GLOBECOM}" not in labels
 
 
-def test_what_goes_on_beyond_the_picture_has_an_arrow_and_one_seed_no_interval():
+def test_values_beyond_the_picture_have_an_arrow():
     rows = _learned({"random": 20, "markov-optimal": 3}, seeds=1)
     early = [row | {"accuracy": 0.9} if row["round"] <= 4 and row["policy"] == "random" else row for row in rows]
     figure = Figure()
@@ -456,7 +456,7 @@ def test_the_headline_is_a_share_of_the_rounds(there, verdict):
     assert claim.verdict == verdict and "by 7.5 % to 20 %" in claim.claim
 
 
-def test_the_headline_is_open_where_the_target_was_not_always_reached():
+def test_a_target_not_always_reached_leaves_the_headline_open():
     said = PaperClaim(None, "markov-optimal", "p", "t", 0.80, judged=0.75, kind="headline")
     found = _claimed(said, _learned({"random": None, "markov-optimal": 20}, seeds=6))
     assert found.verdict == "undecided" and "with 6 of 6 seeds, random with 0 of 6" in found.ours

@@ -103,7 +103,7 @@ def test_renewals_of_a_geometric_wait_are_its_rate():
     assert MarkovPolicy.uniform(10, 3, 2).renewals(4).tolist() == pytest.approx([1, 0.3, 0.3, 0.3, 0.3])
 
 
-def test_expected_intervals_add_up_to_all_participations_but_each_clients_last():
+def test_expected_intervals_sum_to_all_but_last_participations():
     # n R k/n participations, of which those that no other follows begin no interval.
     rounds = 4000
     total = intervals.expected_counts("markov-optimal", rounds).sum()
@@ -122,7 +122,7 @@ def test_without_churn_the_rate_is_the_promised_one(kind):
 
 
 @pytest.mark.parametrize("leaving", [0.01, 0.2, 0.7])
-def test_a_systematic_client_that_comes_and_goes_makes_up_for_the_round_it_missed(leaving):
+def test_a_systematic_client_catches_up_after_an_absence(leaving):
     # Every state and its probability: ticks accrued (3 more of 20 a round), whether a round is owed, whether present.
     law = dict.fromkeys(itertools.product(range(20), (False, True), (False, True)), 1 / 80)
     for _ in range(4000):
@@ -207,7 +207,7 @@ def test_marks_keep_the_end_and_the_means(rounds, kept):
     assert run_means(run, "policy", ("wics",), "loss")["wics"] == pytest.approx(of_marks["wics"], abs=1e-15)
 
 
-def test_a_store_of_other_settings_is_refused_and_the_difference_named(tmp_path):
+def test_a_store_of_other_settings_names_the_difference(tmp_path):
     Store(tmp_path, "x", {"rounds": 5, "k": 1}, "").add({"seed": 1}, [{"v": 1}], 0)
     with refused("--out"):
         Store(tmp_path, "x", {"rounds": 6, "k": 1}, "")
@@ -311,7 +311,7 @@ def test_a_missing_data_set_is_named_with_the_remedy(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_goes_on_and_equals_an_uninterrupted_one(tmp_path):
+def test_a_killed_run_resumes_as_an_uninterrupted_one(tmp_path):
     whole = play_run("x", TINY, Options(work=tmp_path / "whole"))
     script = (
         "from aoi_fl.experiments.harness.base import Options; from aoi_fl.experiments.harness.federation import *; "

@@ -119,7 +119,7 @@ def only_mnist(tmp_path):
     return str(tmp_path / "data")
 
 
-def test_all_leaves_out_what_has_no_data_before_playing_any_of_it(aoi, tmp_path, monkeypatch, only_mnist):
+def test_all_skips_experiments_without_data_before_the_start(aoi, tmp_path, monkeypatch, only_mnist):
     few = {name: find(name) for name in ("wics-budget", "start")}
     monkeypatch.setattr(registry, "experiments", lambda: few)
     status, output, errors = aoi(
@@ -145,7 +145,7 @@ def test_every_data_set_of_a_unit_is_named(name):
 # What is said meanwhile
 
 
-def test_time_left_is_first_as_expected_then_at_the_pace_of_the_rounds(monkeypatch, capsys):
+def test_the_time_left_follows_the_pace_of_the_rounds(monkeypatch, capsys):
     now = 1000.0
     monkeypatch.setattr("aoi_fl.experiments.harness.progress.time.monotonic", lambda: now)
     progress = Progress("x", 1, 3, expected=600.0, every=20)
@@ -164,7 +164,7 @@ def test_time_left_is_first_as_expected_then_at_the_pace_of_the_rounds(monkeypat
     ]
 
 
-def test_hours_are_told_in_advance_of_what_an_experiment_accounts_for():
+def test_the_hours_of_an_experiment_are_printed_in_advance():
     learning = find("wics-learning")
     assert expected_seconds(learning, Options(), 1) == 60 * learning.minutes / len(learning.units(Options()))
     assert expected_seconds(learning, Options(), 2) == expected_seconds(learning, Options(model="lr"), 1) / 2
@@ -262,7 +262,7 @@ def test_the_command_is_the_one_that_plays_the_units(tmp_path):
 
 
 @pytest.mark.slow
-def test_committed_pages_say_what_the_committed_results_show_and_what_plays_them(tmp_path):
+def test_committed_pages_match_committed_results(tmp_path):
     results = ROOT / "docs/results"
     for recorded in results.glob("*.json"):
         store, experiment = Store.recorded(results, recorded.stem), find(recorded.stem)
@@ -282,7 +282,7 @@ def test_a_page_of_a_part_of_the_units_says_so(tmp_path):
     assert "`aoi reproduce fashion` · 72 of 75 units · seeds: 6 to 10 · " in behind(find("fashion"), store, "")
 
 
-def test_the_share_that_is_there_is_of_the_plan_and_what_goes_beyond_it_is_added(tmp_path):
+def test_examples_beyond_the_planned_share_are_added(tmp_path):
     learning = find("mnist-iid")  # 50 units: 10 seeds of 5 policies
     for case, options, few, shown in (
         ("fewer", Options(seeds=1), lambda unit: True, "mnist-iid --seeds 1` · 5 of 50 units · seeds: 6 · "),
@@ -296,7 +296,7 @@ def test_the_share_that_is_there_is_of_the_plan_and_what_goes_beyond_it_is_added
     assert "--model cnn` · 8 of 288 units · " in behind(find("wics-sensitivity"), cnn, "")
 
 
-def test_results_of_other_settings_than_the_command_s_name_what_is_new(tmp_path):
+def test_results_of_other_settings_name_the_change(tmp_path):
     experiment = find("arena-trace-iid")
     settings = {key: value for key, value in experiment.settings(Options()).items() if key != "clock-start"}
     store = Store(tmp_path, experiment.name, settings, "two cores")
@@ -304,7 +304,7 @@ def test_results_of_other_settings_than_the_command_s_name_what_is_new(tmp_path)
     assert "`aoi reproduce arena-trace-iid` (these are of an earlier version, without clock-start) · " in shown
 
 
-def test_more_seeds_of_one_model_have_a_command_that_plays_nothing_else(tmp_path):
+def test_more_seeds_of_one_model_have_their_own_command(tmp_path):
     experiment = find("wics-learning")
     usual = [key_of(unit) for unit in experiment.units(Options())]
     store = _recorded(
@@ -343,7 +343,7 @@ def test_a_claim_is_one_line_whatever_its_text(tmp_path, monkeypatch):
     assert lines.count("</details>") == sum("<details" in line for line in lines) and "- a paper: a | b" in lines
 
 
-def test_a_seed_of_which_a_part_is_played_tells_nothing_yet_and_breaks_no_page(tmp_path):
+def test_an_incomplete_seed_is_left_out_of_a_page(tmp_path):
     experiment = find("load-variance")
     policies = experiment.policies
     for played, seeds in (("random", 0), (policies[-1], 1)):  # the first seed in part, or whole

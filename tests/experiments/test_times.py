@@ -53,7 +53,7 @@ def test_a_level_that_is_not_reached_leaves_no_shift():
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("censored", [False, True])
-def test_the_censored_test_is_a_permutation_test_of_gehans_scores(seed, censored):
+def test_the_censored_test_permutes_gehans_scores(seed, censored):
     """Gehan's score counts, pair by pair of all runs, which certainly ended later; scipy permutes within the pairs."""
     rng = np.random.default_rng(seed)
     ours, base = rng.integers(10, 30, (2, 7)).astype(float)
@@ -94,7 +94,7 @@ def test_many_pairs_take_the_normal_approximation():
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_fiellers_interval_is_where_a_t_test_of_the_difference_turns(seed):
+def test_fiellers_interval_inverts_the_t_test(seed):
     rng = np.random.default_rng(seed)
     below = rng.uniform(30, 60, 8)
     above = 1.2 * below + rng.normal(0, 4, 8)

@@ -47,7 +47,7 @@ def test_weights_that_need_not_sum_to_one_act_on_updates():
 
 
 @pytest.mark.parametrize("policy", list(POLICIES))
-def test_every_policy_plays_and_its_loads_are_those_of_its_history(policy):
+def test_every_policy_runs_and_its_loads_match_its_history(policy):
     unit = {"seed": 6, "split": "iid", "policy": policy}
     rows = Unequal().play(unit, replace(QUICK, rounds=3))
     there = dealt("digits", "data", "2nn", 6, 100, kind="iid")
@@ -130,7 +130,7 @@ def test_the_variance_is_that_of_a_long_play(name):
     )
 
 
-def test_near_to_the_goal_are_who_is_earlier_wherever_data_are_unequal_and_who_is_never_later_at_the_least_variance():
+def test_the_policies_near_the_goal_are_listed():
     """As even as another to two digits, it is the earlier of the two; with less variance, but once later, it is not."""
     settings = Unequal().settings(Options())
 

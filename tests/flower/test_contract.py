@@ -40,7 +40,7 @@ def test_a_seam_is_given_up_only_where_flower_has_no_such_thing(seam):
     assert seam.missing(), f"Flower {FLOWER} has all that {seam.name} needs: mend its versions ({seam.versions})"
 
 
-def test_every_seam_says_what_is_lost_but_one_that_older_versions_do_without():
+def test_every_seam_says_what_is_lost_without_it():
     for seam in SEAMS:
         assert seam.lost or seam.since != "1.32" or seam.before is not None, seam.name
 
@@ -57,7 +57,7 @@ def test_a_message_gets_what_flower_would_write_into_it():
     assert reply.error.code == CLIENT_APP_RAISED != NODE_UNAVAILABLE and "no power" in reply.error.reason
 
 
-def test_an_app_of_flowers_own_knows_no_hello_and_says_so_in_these_words():
+def test_a_plain_flower_app_rejects_hello_in_these_words():
     hello = messages.send(Message(RecordDict(), 7, HELLO), "m")
     with pytest.raises(ValueError, match=NO_HELLO):
         flwr.clientapp.ClientApp()(hello, messages.context(1, 7, {}))
@@ -138,7 +138,7 @@ def test_a_supernodes_loop_uses_the_names_that_are_replaced():
 
 
 @pytest.mark.skipif(not WARM.there, reason=f"Flower {FLOWER}: {WARM.lost}")
-def test_the_superexec_is_where_an_executor_and_its_waits_are_put():
+def test_the_superexec_hosts_an_executor_and_its_waits():
     from flwr.supercore.superexec import run_superexec
 
     source = inspect.getsource(run_superexec)
@@ -147,7 +147,7 @@ def test_the_superexec_is_where_an_executor_and_its_waits_are_put():
 
 
 @pytest.mark.parametrize(("loop", "warm"), [(True, True), (True, False), (False, False)])
-def test_a_supernode_goes_the_plain_way_where_flower_is_another_and_says_so_once(monkeypatch, caplog, loop, warm):
+def test_a_supernode_on_another_flower_says_so_once(monkeypatch, caplog, loop, warm):
     from flwr.supernode import cli, start_client_internal
 
     calls, beats = [], BEATS.there
@@ -173,9 +173,7 @@ def test_a_supernode_goes_the_plain_way_where_flower_is_another_and_says_so_once
 
 
 @pytest.mark.skipif(not BEATS.there, reason=f"Flower {FLOWER} has another connection")
-def test_heartbeats_name_the_interval_that_they_are_given_and_one_that_is_refused_is_not_named_again(
-    monkeypatch, caplog
-):
+def test_a_refused_heartbeat_interval_is_not_sent_again(monkeypatch, caplog):
     from flwr.client.grpc_rere_client import connection
     from flwr.common import constant
 
@@ -213,7 +211,7 @@ class Odd(grpc.RpcError, grpc.Call):
 
 
 @pytest.mark.skipif(not BEATS.there, reason=f"Flower {FLOWER} has another connection")
-def test_heartbeats_outlive_any_status_and_whatever_else_ends_them_is_said(monkeypatch, caplog):
+def test_heartbeats_survive_any_status(monkeypatch, caplog):
     monkeypatch.setattr(supernode, "_FIRST_RETRY", 0.01)
     outcomes = iter([True, Odd(), Odd(), True])
     why, ended = [], threading.Event()
@@ -233,7 +231,7 @@ def test_heartbeats_outlive_any_status_and_whatever_else_ends_them_is_said(monke
     assert caplog.messages == ["a heartbeat has failed (StatusCode.INTERNAL), and is tried again"]
 
 
-def test_bytes_of_a_message_are_those_of_its_arrays_and_a_little_more_whatever_its_ids():
+def test_a_message_is_little_larger_than_its_arrays():
     arrays = ArrayRecord({"w": Array(np.zeros(1000, np.float32))})
     message, other = (Message(RecordDict({"arrays": arrays}), node, "train") for node in (2, 2**63))
     assert 4000 < bytes_of(message) == bytes_of(other) < 5000

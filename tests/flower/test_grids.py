@@ -42,7 +42,7 @@ def call():
     return make
 
 
-def test_what_a_superlink_breaks_off_is_tried_again_but_not_for_ever(call):
+def test_interrupted_calls_are_retried_for_a_while(call):
     assert call(0) == 1
     assert [call(12), call(12)] == [13, 13]  # a success in between: they are not in a row
     assert call(1000) == -20

@@ -239,7 +239,7 @@ def test_a_large_reply_is_fetched_last_and_until_the_deadline():
     assert replies.fetch(ids[1]).has_content()
 
 
-def test_a_model_as_large_as_the_one_sent_is_fetched_after_the_deadline():
+def test_a_model_of_full_size_is_fetched_after_the_deadline():
     stub, honest = Stub(), asked(HONEST)
     reply = reply_to(honest, **TREES["arrays"](600))
     stub.upload(reply)

@@ -33,7 +33,7 @@ def test_two_rounds_with_our_supernode_and_flowers_own(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_serverapp_that_fails_is_noticed_by_flowers_own_list_of_runs(tmp_path):
+def test_flowers_list_of_runs_shows_a_failed_serverapp(tmp_path):
     app = copytree(APP, tmp_path / "app")
     server = "from flwr.serverapp import ServerApp\n\napp = ServerApp()\n\n\n@app.main()\ndef main(grid, context):\n"
     (app / "deployed_app" / "server.py").write_text(f'{server}    raise RuntimeError("out of luck")\n')

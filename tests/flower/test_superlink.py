@@ -14,7 +14,7 @@ from aoi_fl.flower.superlink import connect_once, refuse_strange_replies
 
 
 @pytest.mark.skipif(not DATABASE.there, reason=DATABASE.lost)
-def test_a_second_call_waits_until_the_first_one_has_done_with_the_database(tmp_path, monkeypatch):
+def test_a_second_call_waits_for_the_database(tmp_path, monkeypatch):
     from flwr.supercore import sql_mixin
     from sqlalchemy.pool import StaticPool
 

@@ -160,7 +160,7 @@ def test_what_can_be_stacked():
     assert not stacked.supports(nn.Linear(3, 3), (3,))
 
 
-def test_ones_own_sequence_is_stacked_where_that_does_what_it_does_alone():
+def test_an_own_sequence_is_stacked_if_the_result_is_equal():
     inner = nn.Linear(3, 3)
     frozen = nn.Linear(3, 3).requires_grad_(False)
 

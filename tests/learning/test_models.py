@@ -27,7 +27,7 @@ def test_has_the_published_number_of_parameters_and_runs(name, shape, parameters
     assert model(torch.zeros(2, *shape)).shape == (2, 10)
 
 
-def test_initial_values_follow_the_seed_and_leave_the_global_state_alone():
+def test_initial_values_follow_the_seed_alone():
     before = torch.get_rng_state()
     first, again, other = (models.to_arrays(models.build("2nn", Form((1, 8, 8), 10), seed=s)) for s in (1, 1, 2))
     assert torch.equal(before, torch.get_rng_state())

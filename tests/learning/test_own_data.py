@@ -107,7 +107,7 @@ def test_what_is_wrong_with_a_clients_own_table(path, arrays, match):
         read_examples(path, (5,), 0)
 
 
-def test_a_device_needs_its_own_file_only_and_not_the_runs_data_set(path, tmp_path):
+def test_a_device_needs_only_its_own_file(path, tmp_path):
     np.savez(path, x=X[:9], y=Y[:9])
     task = Task(f"npz:{tmp_path}/not-there.npz", "unused", "lr", "cpu", told=Form((5,), 0))
     examples = task.examples_from(str(path))
@@ -119,7 +119,7 @@ def test_a_device_needs_its_own_file_only_and_not_the_runs_data_set(path, tmp_pa
     assert rmse < 0.02
 
 
-def test_the_error_is_the_root_of_the_mean_squared_error_and_the_loss_its_square(path):
+def test_the_rmse_squared_is_the_loss(path):
     task = Task(save(path), "unused", "2nn", "cpu", seed=3)
     arrays = task.initial_arrays()
     model = task._loaded(arrays)

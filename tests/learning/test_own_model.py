@@ -44,7 +44,7 @@ def checked(model, folder, form=FORM):
     own_model.check(model, str(folder), form, torch.ones(2, *form.shape), seed=1)
 
 
-def test_its_weights_are_a_function_of_the_seed_and_the_global_state_stays(lay, tmp_path):
+def test_its_weights_are_a_function_of_the_seed(lay, tmp_path):
     model = lay(GOOD)
     before, path = torch.get_rng_state(), list(sys.path)
     checked(model, tmp_path)
@@ -56,7 +56,7 @@ def test_its_weights_are_a_function_of_the_seed_and_the_global_state_stays(lay, 
     assert not np.array_equal(first["5.weight"], other["5.weight"])
 
 
-def test_it_may_lie_in_a_package_and_import_its_neighbours_when_called(lay, tmp_path):
+def test_an_own_model_may_import_its_package(lay, tmp_path):
     lay("WIDTH = 7", "parts")
     source = """def make(shape, outputs):
         from parts import WIDTH
@@ -142,7 +142,7 @@ def test_a_name_that_python_has_given_away_is_told(lay, tmp_path):
         checked(lay(GOOD, "json"), tmp_path)
 
 
-def test_training_is_a_function_of_seed_round_and_client_where_layers_draw(lay, tmp_path):
+def test_training_is_a_function_of_seed_round_and_client(lay, tmp_path):
     task = Task("digits", "unused", lay(GOOD), "cpu", seed=3, model_dir=str(tmp_path))
     arrays, examples = task.initial_arrays(), task.examples(np.arange(30))
     how = {"learning_rate": 0.1, "batch_size": 10, "seed": 1, "epochs": 2}

@@ -18,7 +18,7 @@ def task():
     return Task("digits", "data", "lr", "cpu", seed=3)
 
 
-def test_examples_are_the_data_sets_images_in_the_order_asked_for(task):
+def test_examples_are_the_images_in_the_requested_order(task):
     found = task.examples(INDICES)
     np.testing.assert_array_equal(found.x.numpy(), task.data.train_x[INDICES])
     assert found.y.tolist() == task.data.train_y[INDICES].tolist()

@@ -44,7 +44,7 @@ def test_clients_never_chosen_are_named_at_the_start():
             check_clients([1], [1], budget, "a")
 
 
-def test_a_payment_is_compared_with_the_budget_as_a_choice_compares_them():
+def test_a_payment_is_compared_as_a_choice_compares_it():
     nearly = 0.1 + 0.2  # above 0.3 in binary
     assert check_clients([nearly], [1], 0.3, "a") == check_clients([nearly], [1], 9.0, "a", total=0.3) == []
     for price, strict in ((nearly, True), (math.nextafter(0.3, 0), True), (0.3 + 1e-14, False)):

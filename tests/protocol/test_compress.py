@@ -58,7 +58,7 @@ def test_arrays_that_are_not_floating_travel_whole(kind):
 
 @pytest.mark.parametrize("kind", CODES)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_what_arrives_is_what_was_meant_but_for_the_last_residual(kind, dtype):
+def test_sent_updates_sum_up_to_the_last_residual(kind, dtype):
     rng = np.random.default_rng(5)
     model = {"a": np.zeros((20, 30), dtype), "b": np.zeros(7, dtype), "none": np.zeros((0, 3), dtype)}
     said = {k: np.zeros(v.shape) for k, v in model.items()}
@@ -81,7 +81,7 @@ def test_what_arrives_is_what_was_meant_but_for_the_last_residual(kind, dtype):
 @pytest.mark.parametrize("kind", CODES)
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i8", "u1", "?"])
 @pytest.mark.parametrize("shape", [(), (0,), (0, 3), (1,)], ids=str)
-def test_arrays_without_axes_or_without_elements_are_arrays_all_the_way(kind, dtype, shape):
+def test_zero_dimensional_and_empty_arrays_survive(kind, dtype, shape):
     model, trained = {"w": np.zeros(shape, dtype)}, {"w": np.ones(shape, dtype)}
     residual = None
     for _ in range(3):
@@ -96,7 +96,7 @@ def test_arrays_without_axes_or_without_elements_are_arrays_all_the_way(kind, dt
 @pytest.mark.parametrize("kind", CODES)
 @pytest.mark.parametrize("shape", [(), (0,), (3,)], ids=str)
 @pytest.mark.parametrize(("before", "after"), [("f8", "f4"), ("f4", "f8"), ("f4", "f2"), ("f2", "f8")])
-def test_an_update_of_another_floating_type_is_coded_for_the_models(kind, shape, before, after):
+def test_an_update_of_another_float_type_is_coded_for_the_model(kind, shape, before, after):
     model, trained = {"w": np.full(shape, 100.25, before)}, {"w": np.full(shape, 101.25, after)}
     coded = compress(model, trained, None, kind)
     back = expand(model, coded.codes, coded.scales)["w"]

@@ -72,7 +72,7 @@ def test_any_model_comes_back_bit_for_bit(forms):
     assert form(unpack(pack(content))) == form(content)
 
 
-def test_messages_of_one_model_share_its_bytes_and_stay_as_they_were():
+def test_messages_of_one_model_share_its_bytes():
     model = to_record(ODD)
     messages = [Message(content_of(arrays=model), node, "train") for node in (1, 2, 3)]
     before = [message.content for message in messages]

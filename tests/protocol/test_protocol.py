@@ -25,12 +25,12 @@ def test_a_record_survives_flowers_own_record(record):
     assert type(record).read(ConfigRecord(record.write())) == record
 
 
-def test_keys_are_in_kebab_case_and_what_is_not_there_stays_at_home():
+def test_records_use_kebab_case_and_omit_missing_values():
     assert ParticipationReply("a", True, 2).write() == {"name": "a", "takes-part": True, "age": 2}
     assert "table" not in ParticipationRequest("r", 1).write()
 
 
-def test_whole_numbers_are_taken_for_real_ones_and_unknown_keys_ignored():
+def test_integers_pass_as_floats_and_unknown_keys_are_ignored():
     bid = Bid.read({"name": "a", "bid": 1, "payment": 2, "age": 0, "colour": "red"})
     assert (bid.bid, type(bid.bid)) == (1.0, float)
 

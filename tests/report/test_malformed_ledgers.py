@@ -278,7 +278,7 @@ def test_a_run_that_ended_is_one_file_that_anybody_may_read(place):
     assert read_by_another(folder) == "completed 4"
 
 
-def test_a_ledger_in_wal_mode_is_read_where_nothing_can_be_written(place):
+def test_a_ledger_in_wal_mode_is_read_from_a_read_only_folder(place):
     folder = play(place / "run")
     with closing(sqlite3.connect(folder / "ledger.sqlite")) as db:
         db.execute("PRAGMA journal_mode=WAL")

@@ -7,7 +7,7 @@ from plotly.offline import get_plotlyjs
 from aoi_fl.report import plotly
 
 
-def test_what_is_left_is_less_than_half_and_registers_what_is_drawn():
+def test_the_client_image_is_small_and_registers_its_mods():
     whole, cut = get_plotlyjs(), plotly.script()
     assert len(cut) < len(whole) / 2
     (registered,) = re.findall(r"\.register\(\[((?:[\w$]+\(\),?)+)\]\)", cut)

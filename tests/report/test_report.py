@@ -316,7 +316,7 @@ def test_budget_ages_and_objective(tmp_path: Path) -> None:
     assert charts["participation-0"].rows[0] == [1, "1, 2", "0"]
 
 
-def test_sensitivities_that_the_server_estimates_are_shown_and_p2_goes_by_them(tmp_path: Path) -> None:
+def test_estimated_sensitivities_are_shown_and_enter_p2(tmp_path: Path) -> None:
     """By hand: the sums of ages after rounds 1 to 4 are 2, 2 and 10, so that P2 is (0.1·2 + 0.3·2 + 0.6·10) / 12."""
     estimates = [[0.2, 0.3, 0.5], [0.2, 0.3, 0.5], [0.15, 0.25, 0.6], [0.1, 0.3, 0.6]]
     folder = budgeted_run(tmp_path / "e", trains="all", estimates=estimates, sensitivities="estimated")
@@ -387,7 +387,7 @@ def test_summary_sentence_says_what_ran(tmp_path: Path) -> None:
     assert f"pairs of clients that have trained together{len(met) / (N * (N - 1) / 2):.1%}" in "".join(said.split("\n"))
 
 
-def test_pairs_of_those_who_refresh_are_none_that_train_together_where_all_train(tmp_path: Path) -> None:
+def test_refresh_pairs_are_not_training_pairs(tmp_path: Path) -> None:
     runs = load_all([str(budgeted_run(tmp_path / trains, trains)) for trains in ("all", "selected")])
     (row,) = [row for row in key_numbers(runs)[1] if row[0].startswith("pairs of clients")]
     assert row[1] == "" and row[2].endswith("%")
@@ -495,7 +495,7 @@ def test_the_page_lands_in_the_first_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert sorted(path.name for path in (tmp_path / "deep").iterdir()) == ["page.html"]
 
 
-def test_two_runs_of_one_name_are_told_apart_and_one_given_twice_is_shown_once(tmp_path: Path) -> None:
+def test_runs_of_one_name_are_distinguished(tmp_path: Path) -> None:
     for place in "xy":
         play(tmp_path / place / "a", rounds=1)
     folders = [str(tmp_path / place / "a") for place in "xyx"]

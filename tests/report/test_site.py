@@ -77,7 +77,7 @@ def test_the_wall_says_how_far_and_who(tmp_path):
     assert 'data-state="interrupted"' in client.get("/wall/content").text
 
 
-def test_runs_are_listed_with_their_state_and_lead_to_their_pages(tmp_path, monkeypatch):
+def test_runs_are_listed_with_state_and_link(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     client = TestClient(site.application(None))
     assert "no run yet" in client.get("/list").text
@@ -112,7 +112,7 @@ def test_only_runs_of_the_folder_are_opened(tmp_path, monkeypatch):
     assert client.get("/compare").status_code == client.get("/compare?" + "run=a&" * 51).status_code == 422
 
 
-def test_a_run_that_goes_on_is_looked_at_anew_and_one_that_ended_is_not(tmp_path, monkeypatch):
+def test_a_live_run_is_read_again_and_an_ended_one_is_not(tmp_path, monkeypatch):
     play(tmp_path / "a")
     runs = site.Runs(tmp_path)
     looked: list[str] = []
@@ -128,7 +128,7 @@ def test_a_run_that_goes_on_is_looked_at_anew_and_one_that_ended_is_not(tmp_path
 @pytest.mark.parametrize(
     ("content", "state"), [(None, "waiting"), (b"", "waiting"), (b"no database" * 99, "unreadable")]
 )
-def test_a_run_without_a_ledger_or_with_a_damaged_one_is_seen_too(tmp_path, content, state):
+def test_a_run_with_a_missing_or_damaged_ledger_is_listed(tmp_path, content, state):
     (tmp_path / "a").mkdir()
     if content is not None:
         (tmp_path / "a" / "ledger.sqlite").write_bytes(content)

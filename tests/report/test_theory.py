@@ -59,7 +59,7 @@ def test_the_error_on_quadratics_is_the_difference_of_losses():
     assert quadratic.excess(grid, a, c, q) == pytest.approx(losses - losses.min(), abs=1e-7)
 
 
-def test_one_round_of_federated_averaging_is_gradient_descent_on_average():
+def test_one_round_is_gradient_descent_on_average():
     rows = quadratic.federated_averaging(range(1, 101), (1,))
     delay = 4 * 2 * 3 * 2
     theta, local = 4.0, np.full(40, 4.0)

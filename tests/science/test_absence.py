@@ -75,7 +75,7 @@ def test_a_table_achieves_its_rate_or_all_that_presence_allows(rate, share, retu
 
 
 @pytest.mark.parametrize("rate", RATES)
-def test_without_memory_it_is_the_table_for_that_dropout_and_without_absence_the_papers(rate):
+def test_limits_are_the_dropout_table_and_the_papers_table(rate):
     for share in (0.95, 0.5, 0.3):
         if rate < share:
             first, at = absent_steps(np.array([rate]), np.array([share]), np.array([share]))
@@ -138,7 +138,7 @@ def played(policy, share, returning, rounds, seed=3):
 
 @pytest.mark.parametrize("make", [MarkovRule, SystematicRule], ids=["markov", "systematic"])
 @pytest.mark.parametrize(("share", "returning"), [(0.4, 0.4), (0.5, 0.05)])
-def test_rates_are_achieved_by_what_is_learned_and_are_not_without(make, share, returning):
+def test_rates_are_achieved_only_with_learning(make, share, returning):
     targets = np.repeat([0.1, 0.25, 0.8], 100)
     found, _ = played(make.learning(targets), share, returning, 1600)
     means = found.reshape(3, -1).mean(axis=1)

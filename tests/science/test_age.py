@@ -202,7 +202,7 @@ def test_late_messages_change_nothing_and_no_age_is_negative():
     assert ClientAge(last=7).age(7) == 0
 
 
-def test_a_missed_reservation_is_drawn_again_from_the_age_reached():
+def test_a_missed_reservation_is_redrawn_from_the_current_age():
     state = ClientAge(last=0).reserve([0.0, 1.0], 1, 0.4)
     assert state.reserved == 2
     again = state.reserve([0.0, 1.0], 3, 0.4)  # it could not be reached in round 2

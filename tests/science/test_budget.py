@@ -58,7 +58,7 @@ def test_choice_equals_the_plain_loop(clients, budget, variant):
     st.sampled_from([(5, 2), (5, 0), (40, 0)]),
 )
 @settings(max_examples=400, deadline=None)
-def test_choice_equals_the_plain_loop_when_it_goes_by_groups_and_chunks(clients, budget, variant, limits):
+def test_a_choice_by_chunks_equals_the_plain_loop(clients, budget, variant, limits):
     with pytest.MonkeyPatch.context() as patch:
         # Small enough that forty clients take the path of a million.
         for name, value in zip(("_CHUNK", "_PASSES"), limits, strict=True):
@@ -137,7 +137,7 @@ def test_sorting_the_head_gives_what_sorting_all_gives(seed, n, levels, prices, 
     assert np.array_equal(found, sorted_in_full(index, payments, budget, *variant))
 
 
-def test_payments_that_shrink_with_what_is_left_do_not_take_a_pass_each():
+def test_shrinking_payments_need_few_passes():
     n = 60_000
     payments = np.ones(n)
     payments[1::2] = n - np.arange(n // 2)
@@ -177,7 +177,7 @@ def test_a_single_payment_is_judged_as_a_sum_is(stop_at_first):
 
 
 @pytest.mark.parametrize("stop_at_first", [False, True])
-def test_a_number_near_the_largest_is_but_a_payment_that_is_too_large(stop_at_first):
+def test_a_huge_payment_is_only_too_large(stop_at_first):
     payments = np.array([1.0, 1.7e308])
     assert choose(np.array([2.0, 1.0]), payments, 4.0, False, stop_at_first).tolist() == [0]
 

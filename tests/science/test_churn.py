@@ -35,7 +35,7 @@ def population():
 
 
 @pytest.mark.parametrize("index", ["whittle", "abs", "maxpack", "random"])
-def test_a_budget_goes_to_those_who_are_there_and_none_is_left_unspent(population, index):
+def test_the_budget_pays_available_clients_and_is_spent(population, index):
     selector = BudgetedSelector(BUDGET, index, seed=1)
     history = simulate(selector, population, ROUNDS, 1, availability=comings_and_goings)
     for t in range(1, ROUNDS + 1):
@@ -82,7 +82,7 @@ def test_a_systematic_client_makes_up_what_it_missed(population, jitter):
             taken = client.count(t) if takes_part else taken
 
 
-def test_systematic_clients_keep_their_rate_when_they_are_often_out_of_reach():
+def test_systematic_clients_keep_their_rate_when_often_away():
     n, k, d = 200, 20, 0.2
 
     def reachable(round_):

@@ -75,7 +75,7 @@ def test_with_nobody_there_a_round_begins_when_somebody_comes():
 
 
 @pytest.mark.parametrize("policy", [RandomSelector(2, 1), MarkovPolicy.uniform(2, 1, 0), F3ast(1, 1)])
-def test_no_round_is_played_after_the_last_spell_of_a_trace_that_does_not_recur(policy):
+def test_no_round_runs_after_the_end_of_a_finite_trace(policy):
     once = RoundClock(alike(Availability.from_spells([[(0, 25)], [(40, 58)]]), 5.0).devices(1.0), np.ones(2), 9.0)
     history = simulate(policy, equals(2), 100, 1, clock=once)
     assert history.rounds == len(once.ends) < 20 and 58 <= once.now <= 58 + 9

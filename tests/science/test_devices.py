@@ -42,7 +42,7 @@ def test_a_run_that_begins_later_in_a_trace_sees_what_comes_then(origin):
     assert endless.here(0.0).tolist() == [True, True, False] and endless.until(0.0).tolist() == [10.0, math.inf, 0.0]
 
 
-def test_whoever_comes_next_in_a_trace_that_was_begun_later_is_there_then():
+def test_the_next_arrival_of_a_shifted_trace_is_available():
     rng = np.random.default_rng(2)
     for _ in range(1000):
         edges = np.sort(rng.uniform(0, 7200, 4))
@@ -119,7 +119,7 @@ def test_bad_changes_and_speeds_are_named():
         bernoulli(3, 1.5, seed=1)
 
 
-def test_work_takes_loading_and_training_and_is_lost_with_its_device():
+def test_work_takes_time_and_is_lost_with_its_device():
     trace = DeviceTrace(BY_HAND, np.array([0.1, 0.2, 0.1, 0.1]), "example", np.full(4, 1000.0), np.full(4, 500.0))
     devices = trace.devices(work=1.0, round_trip=1.0)
     who = np.array([0, 1, 2, 3])

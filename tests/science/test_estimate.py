@@ -48,7 +48,7 @@ def test_without_noise_the_slopes_are_found():
 
 
 @pytest.mark.parametrize(("noise", "gained"), [(0.05, 0.7), (0.2, 0.3)])
-def test_wics_with_estimated_sensitivities_nears_wics_that_knows_them(noise, gained):
+def test_wics_with_estimates_approaches_wics_with_knowledge(noise, gained):
     """The noise is that of two and a half, or ten, rounds of age."""
     known, sizes, found = (
         np.mean([weighted_age(seed, noise, sensitivities)[0] for seed in range(3)])
@@ -67,7 +67,7 @@ def test_slopes_that_change_are_followed():
     assert np.corrcoef(estimate.slopes, stream.slopes)[0, 1] > 0.95
 
 
-def test_moments_of_one_client_are_those_of_a_weighted_regression():
+def test_the_moments_equal_a_weighted_regression():
     rng = np.random.default_rng(2)
     ages, losses = rng.integers(0, 9, 60), rng.random(60)
     estimate = SlopeEstimate.of(1)
@@ -93,7 +93,7 @@ def test_it_starts_from_the_sizes_and_stays_there_without_news():
     assert estimate.sensitivities(sizes).tolist() == [0.5, 0.75, 1.75]
 
 
-def test_newcomers_count_as_the_mean_and_what_is_not_finite_is_left_out():
+def test_newcomers_count_as_the_mean_of_finite_values():
     _, estimate, stream = weighted_age(4, 0.02, "sizes", 150)
     more = estimate.joined(2)
     assert more.slopes[:N] == pytest.approx(estimate.slopes)

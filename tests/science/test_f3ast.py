@@ -25,7 +25,7 @@ def test_the_algorithm_one_client_at_a_time():
         assert selection.weights == pytest.approx([shares[i] / rates[i] for i in chosen])
 
 
-def test_rates_approach_the_least_variance_that_availability_allows():
+def test_rates_approach_the_least_possible_variance():
     """Two of four clients a round, one of them there a third of the time: H is least on a polytope of rates."""
     sizes, there, rounds = np.array([4, 3, 2, 1]), np.array([1.0, 1 / 3, 1.0, 1.0]), 8000
     coins = np.random.default_rng(2).random((rounds, 4)) < there
@@ -76,7 +76,7 @@ def test_who_came_first_is_not_passed_over_for_having_come_alone():
     assert taken[:k].mean() == pytest.approx(taken[k:].mean(), rel=0.1)
 
 
-def test_rates_begin_with_the_updates_that_count_and_not_with_all_that_are_sent():
+def test_rates_start_with_the_updates_that_count():
     sent = F3ast(20, 1, wanted=15)
     sent.select(1, population(np.ones(300, int)))
     assert sent.rates.tolist() == [15 / 300] * 300

@@ -69,7 +69,7 @@ def test_what_was_seen_decides_where_nobody_foresees():
     assert selector.select(2, population(5, [True, False, False, False, False])).clients.size == 0  # too slow
 
 
-def test_who_was_waited_for_in_vain_comes_last_and_is_not_given_up():
+def test_silent_clients_come_last_and_stay_members():
     selector, everybody = FedCS(2, 1, 4, 5.0), population(4)
     ends = {"late": np.array([2, 3]), "waited": np.array([5.0, 9.0])}
     selector.learn(1, everybody, Report(np.arange(2), np.ones(2), np.array([1.0, 4.0]), **ends))

@@ -45,7 +45,7 @@ def test_no_table_of_the_rate_has_less_variance(rate, max_age):
     assert policy.interval_variances()[0] == pytest.approx(least, rel=1e-6, abs=1e-6)
 
 
-def test_a_table_as_large_as_it_needs_has_the_least_variance_of_whole_numbers():
+def test_a_large_enough_table_has_the_least_variance():
     rest = np.array([float(1 / Fraction(r).limit_denominator(1000) % 1) for r in RATES.tolist()])
     assert RatedMarkovPolicy(RATES).interval_variances() == pytest.approx(rest * (1 - rest), abs=1e-9)
 
@@ -117,7 +117,7 @@ def test_a_dropout_beyond_what_a_table_makes_up_for_is_cut():
             assert own.interval_mean == pytest.approx(1 / rate, rel=1e-9)
 
 
-def test_a_table_has_a_million_ages_at_most_and_the_remedy_is_one_that_its_caller_has():
+def test_a_table_has_at_most_a_million_ages():
     with refused("rate", 1e-08):
         own_table(1e-8)
     with refused("rate", 0.5):

@@ -60,7 +60,7 @@ def test_packing_bound_is_met_where_clients_are_alike():
         assert packing_bound(5 * ones, ones, 9.99) == pytest.approx((clients - 1) / 2, abs=1e-9)
 
 
-def test_packing_bound_follows_a_weight_far_smaller_than_the_rest():
+def test_the_packing_bound_follows_a_very_small_weight():
     # Two clients, one a round. Refreshing the light one once in X rounds costs 1·(1/X) + φ(X−1)/2 a round.
     for sensitivity in (1e-1, 1e-3, 1e-5):
         spells = np.arange(2, 4000)
@@ -68,7 +68,7 @@ def test_packing_bound_follows_a_weight_far_smaller_than_the_rest():
         assert packing_bound(np.array([5.0, 5.0]), np.array([1.0, sensitivity]), 5.0) == pytest.approx(best, rel=1e-7)
 
 
-def test_floor_of_a_finite_run_holds_for_every_schedule_and_tends_to_the_long_run():
+def test_the_floor_of_a_finite_run_tends_to_the_long_run():
     # Two clients, one a round, T = 7: all 2^7 schedules.
     payments, sensitivities = np.array([5.0, 7.0]), np.array([0.9, 0.4])
     least = np.inf

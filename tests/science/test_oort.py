@@ -79,7 +79,7 @@ def test_who_missed_the_end_of_its_round_was_tried_and_is_slow():
     assert selector.select(1, everybody).clients.tolist() == [2]  # the only one not tried yet
 
 
-def test_exploitation_draws_in_proportion_to_utility_among_those_within_the_cut_off():
+def test_exploitation_draws_by_utility_within_the_cut_off():
     settings = replace(NONE_NEW, cut_off=0.5, clip=1.0, most=10**6)
     selector, everybody, rounds = OortSelector(2, 5, settings), population([1] * 5), 3000
     selector.learn(1, everybody, told(range(5), [8.0, 6.0, 4.0, 3.0, 0.5], [1.0] * 5))
@@ -97,7 +97,7 @@ def test_exploitation_draws_in_proportion_to_utility_among_those_within_the_cut_
     assert np.abs(often / rounds - wanted).max() < 4 * np.sqrt(0.25 / rounds)
 
 
-def test_exploration_fades_and_prefers_the_fast_where_speed_is_foreseen():
+def test_exploration_fades_and_prefers_fast_clients():
     everybody, selector = population([3] * 100), OortSelector(10, 2)
     selector.learn(1, everybody, told(range(50), [1.0] * 50, [1.0] * 50))
     for round_, new in ((1, 9), (20, 6), (200, 2)):  # 10ε
@@ -110,7 +110,7 @@ def test_exploration_fades_and_prefers_the_fast_where_speed_is_foreseen():
 
 
 @pytest.mark.parametrize("k", [1, 2])
-def test_however_few_are_chosen_one_of_them_is_new_as_long_as_somebody_is(k):
+def test_one_choice_explores_while_new_clients_exist(k):
     everybody, report = population([3] * 12), told(range(6), [1.0] * 6, [1.0] * 6)
     selector, exploiting = OortSelector(k, 1), OortSelector(k, 1, NONE_NEW)
     for learning in (selector, exploiting):
@@ -120,7 +120,7 @@ def test_however_few_are_chosen_one_of_them_is_new_as_long_as_somebody_is(k):
     assert len(selector.select(200, population([3] * 12, np.arange(12) < 6)).clients) == k
 
 
-def test_without_new_clients_all_are_exploited_and_absence_leaves_fewer():
+def test_without_new_clients_all_are_exploited():
     everybody, selector = population([3] * 12), OortSelector(5, 2)
     selector.learn(1, everybody, told(range(12), [1.0] * 12, [1.0] * 12))
     assert len(selector.select(2, everybody).clients) == 5
@@ -150,7 +150,7 @@ def test_who_is_passed_over_makes_up_the_number_the_busiest_last():
     assert sorted(selector.select(5, population([1] * 5, here & [True, True, True, False, False])).clients) == [0, 1, 2]
 
 
-def test_unless_told_otherwise_it_chooses_as_many_as_are_there_however_often_they_came():
+def test_by_default_all_available_clients_are_chosen():
     here = np.arange(300) < 20  # of many clients few are ever there
     few, selector = population([1] * 300, here), OortSelector(15, 1)
     for round_ in range(1, 60):

@@ -94,7 +94,7 @@ def test_who_trains_and_tells_no_loss_has_the_mean_of_those_told():
     assert [selector.select(t, everybody).clients.tolist() for t in range(2, 5)] == [[0, 4]] * 3
 
 
-def test_where_nobody_tells_a_loss_everybody_is_tried_and_then_chosen_at_random():
+def test_without_losses_clients_are_chosen_at_random():
     silent, n = PowerOfChoice(2, 3, 8), 8
     history = simulate(
         silent, population([5] * n), 400, 3, reports=lambda _, who: Report(who, np.full(2, np.nan), np.ones(2))

@@ -39,7 +39,7 @@ def test_rates_in_proportion_to_size(sizes, most, data):
     assert math.fsum(rates) == pytest.approx(k, rel=1e-12)
 
 
-def test_rates_of_the_load_figures_are_the_fractions_they_stand_for():
+def test_the_rates_of_the_load_figures_are_exact_fractions():
     sizes = make_sizes("zipf:2.0", 100, 1)
     rates, capped = size_rates(sizes, 15)
     wanted, _ = filled(sizes.tolist(), 15, 1)
@@ -98,7 +98,7 @@ def test_bad_rates_name_client_and_value(values, named):
         given_rates(values, 1, ["a", "b", "c"])
 
 
-def test_rates_written_in_decimals_may_be_off_by_their_last_digit():
+def test_decimal_rates_may_be_off_by_their_last_digit():
     assert given_rates([0.3333333, 0.3333333, 0.3333333], 1, ["a", "b", "c"]).sum() == pytest.approx(1)
 
 

@@ -22,7 +22,7 @@ def nothing(clients=()):
     return Report(np.array(clients, np.int64), np.full(len(clients), np.nan), np.full(len(clients), np.nan))
 
 
-def test_foreseen_absence_in_the_slot_from_one_to_two_mean_rounds_from_now():
+def test_absence_is_forecast_one_to_two_rounds_ahead():
     spells = [[(0, 100)], [(0, 19)], [(0, 31)], [(0, 5), (19, 50)], [(0, 5), (22, 50)]]
     foreseen = Foresight(Availability.from_spells(spells, 200.0), np.full(5, 10.0), np.zeros(5))
     now = replace(population(5), now=10.0, foresight=foreseen)
@@ -65,7 +65,7 @@ def test_who_is_busy_or_rests_is_there_all_the_same():
     assert refl.forecast(seen)[0] == 1.0 > refl.forecast(seen)[1]
 
 
-def test_clients_that_are_rarely_there_come_more_often_than_by_chance():
+def test_rarely_available_clients_are_preferred():
     n, k, rounds = 10_000, 200, 100
     rng = np.random.default_rng(6)
     share = rng.uniform(0.05, 0.9, n)

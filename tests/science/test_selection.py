@@ -65,7 +65,7 @@ def test_oldest_age_and_random_against_a_full_sort(who, k, round_):
 
 @given(seed=st.integers(0, 999), k=st.integers(1, 400), ages=st.integers(1, 30), away=st.sampled_from([0.0, 0.3]))
 @settings(max_examples=80, deadline=None)
-def test_oldest_age_chooses_among_many_of_equal_age_as_a_full_sort_does(seed, k, ages, away):
+def test_oldest_age_equals_a_full_sort(seed, k, ages, away):
     rng = np.random.default_rng(seed)
     who = population(rng.integers(0, ages, 500), available=rng.random(500) >= away)
     u = draws.uniforms(3, 2, "select", 500)
@@ -112,7 +112,7 @@ def test_equal_clients_are_chosen_equally_often_and_in_all_pairs(make):
     assert np.abs(pairs[np.triu_indices(n, 1)] / rounds - pair).max() < error(pair)
 
 
-def test_proportional_weights_have_the_mean_and_variance_of_theorem_4():
+def test_proportional_weights_follow_theorem_4():
     sizes, k, rounds = np.array([1, 2, 3, 10, 24]), 4, 6000
     q = sizes / sizes.sum()
     weights = np.zeros((rounds, len(sizes)))

@@ -114,7 +114,7 @@ def test_only_the_available_take_part():
         assert set(history.members.tolist()) == set(range(0, 20, 2))
 
 
-def test_a_policy_that_expects_dropout_still_gives_k_clients_a_round():
+def test_expected_dropout_still_gives_k_clients_a_round():
     history = simulate(MarkovPolicy.optimal(N, K, M, 0.3), population(), 1000, seed=4)
     m = measure(history)
     assert m.interval_mean == pytest.approx(N / K, rel=0.01)

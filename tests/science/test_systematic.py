@@ -52,7 +52,7 @@ def test_participation_follows_its_definition(n, k, phases):
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("phases", ["spread", "random"])
-def test_rates_of_one_s_own_follow_their_definition_and_their_law_a_whole_cycle_long(phases, seed):
+def test_given_rates_follow_their_law_for_a_whole_cycle(phases, seed):
     """A client of rate a/b has taken part a times after b rounds, from there on as before; k = Σ a/b of n."""
     rng = np.random.default_rng(seed)
     rates, _ = size_rates(rng.integers(1, 12, 9), int(rng.integers(1, 9)))
@@ -204,7 +204,7 @@ def test_variance_over_windows_under_jitter_by_integration(rate, jitter, rounds)
 
 
 @pytest.mark.parametrize("rate", [0.15, 0.5, 1 / 3, 0.9, 1 / 93, 92 / 93, 1.0, 1e-9, 0.123456789])
-def test_the_latest_participation_is_still_before_the_next_stride(rate):
+def test_the_latest_participation_precedes_the_next_stride(rate):
     ticks = np.unique(np.linspace(0, exact(rate).denominator - 1, 500).astype(int))
     phases = (ticks + 1e-9) / exact(rate).denominator
     strides = Strides(np.full(len(ticks), rate), phases, jitter=1.0)
@@ -225,7 +225,7 @@ def test_laws_under_jitter_are_those_of_a_long_run(jitter):
     assert abs(centred.mean() - policy.interval_variances()[0]) < 4 * error
 
 
-def test_a_jitter_of_less_than_a_round_is_free_where_strides_are_no_whole_rounds():
+def test_a_jitter_below_one_round_keeps_fractional_strides():
     assert interval_variance(0.15, 0.05) == pytest.approx(2 / 9)  # 1/r = 20/3, c = 1/3
     assert interval_variance(0.15, 0.06) > 2 / 9 + 1e-6
     assert interval_variance(0.2, 0.01) == pytest.approx(1 / 60)  # 1/r = 5: c/3
@@ -254,7 +254,7 @@ def test_rates_that_fit_each_other_give_exactly_k():
         assert np.ptp(played(SystematicPolicy.rated(np.array(rates)), 200).sum(axis=1)) == 0
 
 
-def test_no_phases_give_one_client_a_round_at_rates_of_a_half_a_third_and_a_sixth():
+def test_no_phases_fit_the_rates_1_2_and_1_3_and_1_6():
     rates = np.array([1 / 2, 1 / 3, 1 / 6])
     for ticks in product(range(2), range(3), range(6)):
         strides = Strides(rates, (np.array(ticks) + 0.5) * rates)
@@ -272,7 +272,7 @@ def test_spread_phases_are_shuffled_by_the_seed_and_nothing_else():
 @given(st.lists(st.tuples(st.sampled_from([0.1, 0.15, 0.5, 1 / 3, 0.99]), st.integers(1, 40)), min_size=1, max_size=9))
 @settings(max_examples=60, deadline=None)
 @pytest.mark.parametrize("jitter", [0.0, 0.3])
-def test_the_count_of_participations_goes_on_where_a_rate_changes(jitter, spells):
+def test_the_count_of_participations_survives_a_new_rate(jitter, spells):
     """By the shift: so nobody takes what came before the change a second time, however often rates change."""
     rate, shift, now, due = spells[0][0], 0.0, 0, 0.3
     for new_rate, rounds in spells:

@@ -46,7 +46,7 @@ def test_unbiased_under_random_selection(k):
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
-def test_unbiased_under_random_selection_where_some_have_no_examples(k):
+def test_unbiased_weights_allow_clients_without_examples(k):
     sizes = np.array([4, 0, 7, 0, 5])
     rates = long_run_rates(RandomSelector(k, 1), population(sizes))
     assert rates[[1, 3]].tolist() == [0, 0]
@@ -80,7 +80,7 @@ def test_unbiased_under_stationary_markov_clients(dropout):
     assert spread == pytest.approx(unbiased_weight_variance(SIZES, RATES), rel=1e-10)
 
 
-def test_unbiased_under_draws_in_proportion_are_the_policys_own_weights():
+def test_unbiased_weights_of_proportional_draws_are_its_own():
     selector = ProportionalSelector(4, 2)
     own, unbiased_ = (simulate(selector, population(SIZES), 50, 2, weighting=w).weights for w in (None, "unbiased"))
     assert unbiased_ == pytest.approx(own)
@@ -92,7 +92,7 @@ def test_weights_act_on_updates():
     assert old + weights @ (models - old) == pytest.approx((1 - weights.sum()) * old + weights @ models)
 
 
-def test_spread_of_unbiased_weights_on_the_sizes_of_the_load_figures():
+def test_unbiased_weights_spread_on_the_load_figures():
     sizes = setting.sizes()
     rates, _ = size_rates(sizes, 15)
     assert unbiased_weight_variance(sizes, rates) == pytest.approx(0.0238, abs=5e-5)

@@ -72,7 +72,7 @@ AGES = np.arange(51)
 
 
 @pytest.mark.parametrize("timing", ["before", "after"])
-def test_index_is_the_charge_at_which_the_single_client_is_indifferent(timing):
+def test_the_index_makes_a_single_client_indifferent(timing):
     # A charge's problem scales with the cost, so one bisection at cost 1 serves the grid's scales Bφ/p; the second,
     # at one of the grid's own, checks that it does.
     unit = indifferent_charge(1.0, AGES, timing)
@@ -93,7 +93,7 @@ def stepwise(ages):
 
 @pytest.mark.parametrize("ageing", [*AGEING.values(), saturating, stepwise])
 @pytest.mark.parametrize("timing", ["before", "after"])
-def test_index_for_any_ageing_cost_is_the_charge_at_which_the_client_is_indifferent(ageing, timing):
+def test_the_index_of_any_cost_makes_a_client_indifferent(ageing, timing):
     scale = 40.0 * 0.9 / 13.7
     index = ageing_index(AGES, np.full(51, 13.7), np.full(51, 0.9), 40.0, ageing)
     np.testing.assert_allclose(indifferent_charge(scale, AGES, timing, ageing), index, rtol=1e-8, atol=1e-8)

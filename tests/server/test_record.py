@@ -45,7 +45,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_one_line_gives_ledger_and_page_with_theory_where_it_is_known(aoi, tmp_path):
+def test_one_line_gives_a_ledger_and_a_page(aoi, tmp_path):
     play(RandomSelection(2, observer=record("random")))
     play(MarkovParticipation.optimal(NODES, 2, observer=record("markov")))
     play(OldestAge(2, observer=record("oldest")))

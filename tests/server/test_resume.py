@@ -121,7 +121,7 @@ class Deployed(LocalGrid):
 
 
 @pytest.mark.parametrize("policy", ["poll", "reserve"])
-def test_clients_tell_a_run_from_an_earlier_one_of_its_name_also_when_it_is_resumed(policy, tmp_path, monkeypatch):
+def test_clients_distinguish_runs_of_one_name(policy, tmp_path, monkeypatch):
     monkeypatch.setattr("aoi_fl.server.app.uploads", lambda grid: True)
     values = configuration(policy, tmp_path, "r", **{"evaluate-clients": 0})
     ledger = play(Deployed(values, tmp_path), RunConfig.parse(values)) / LEDGER
@@ -287,7 +287,7 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(policy, start, whole, t
 
 
 @pytest.mark.slow
-def test_without_deterministic_the_model_is_the_same_up_to_rounding(whole, tmp_path):
+def test_arrival_order_changes_the_model_by_rounding_only(whole, tmp_path):
     """The processes of this test share nothing with others, as a person would start them."""
     folder = tmp_path / "cut"
     arguments = arguments_of(configuration("reserve", tmp_path, "cut", deterministic=False))
@@ -386,7 +386,7 @@ def test_flowers_own_command_must_tell_the_clients_the_same(copy):
         ({"policy": "wics", "trains": "all", "sensitivities": "estimated"}, {"trains": "selected"}),
     ],
 )
-def test_what_an_earlier_version_let_pass_does_not_keep_a_run_from_going_on(begun, recorded, tmp_path, monkeypatch):
+def test_a_run_of_an_earlier_version_resumes(begun, recorded, tmp_path, monkeypatch):
     values = RunConfig.parse(BASE | begun | {"runs-dir": str(tmp_path), "run-name": "old"}).flat()
     with refused("sensitivities" if "trains" in recorded else next(iter(recorded))):
         RunConfig.parse(values | recorded)
@@ -425,7 +425,7 @@ def test_a_complete_run_stays_as_it_is(start, whole):
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_run_that_ends_while_somebody_waits_to_resume_it_stays_complete(whole, tmp_path):
+def test_a_run_that_ends_before_its_resume_stays_complete(whole, tmp_path):
     folder = shutil.copytree(whole("poll"), tmp_path / "whole")
     noted, held = [status_of(folder, "running")], threading.Event()
 
@@ -473,7 +473,7 @@ def test_a_ledger_that_was_cut_off_or_damaged_is_no_traceback(content, tmp_path)
         assert len(read(run_here(values) / LEDGER, "rounds")) == 1
 
 
-def test_a_run_interrupted_between_its_last_round_and_its_end_is_only_finished(copy, whole, monkeypatch):
+def test_a_run_cut_after_its_last_round_is_only_finished(copy, whole, monkeypatch):
     monkeypatch.setattr("aoi_fl.server.app.keep", broken_off)  # what writes the final model
     with pytest.raises(KeyboardInterrupt):
         resume_here(copy)
@@ -504,7 +504,7 @@ def fill(disk):
 
 
 @pytest.mark.parametrize("what", ["checkpoints", "everything"])
-def test_a_full_disk_ends_the_run_with_a_reason_and_what_is_complete_is_kept(what, start, whole, disk, tmp_path):
+def test_a_full_disk_ends_the_run_and_keeps_complete_rounds(what, start, whole, disk, tmp_path):
     folder = (tmp_path if what == "checkpoints" else disk) / "full"
     folder.mkdir()
     if what == "checkpoints":  # they alone lie on the disk that fills up
@@ -532,7 +532,7 @@ def test_a_full_disk_ends_the_run_with_a_reason_and_what_is_complete_is_kept(wha
     assert_same(folder, whole("poll"))
 
 
-def test_a_ledger_on_a_full_disk_keeps_its_rounds_and_takes_the_next_when_there_is_room(disk):
+def test_a_full_disk_keeps_the_rounds_of_a_ledger(disk):
     ledger = Ledger(disk / LEDGER)
     parts = [Participation(i, f"client-{i}", "trained") for i in range(200)]
     ledger.add_round(RoundRecord(1, participations=parts))

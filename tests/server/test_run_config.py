@@ -23,7 +23,7 @@ def test_the_defaults_are_those_that_flower_reads():
     assert {k: type(v) for k, v in own.items()} == {k: type(v) for k, v in listed.items()}
 
 
-def test_a_configuration_survives_the_way_through_flower_and_the_command_line():
+def test_a_configuration_survives_flower_and_the_command_line():
     config = RunConfig.parse({"policy": "random", "learning-rate": 0.25, "deterministic": False, "num-clients": 30})
     assert RunConfig.parse(config.flat()) == config
     assert RunConfig.parse({k: str(v) for k, v in config.flat().items()}) == config
@@ -145,7 +145,7 @@ def test_a_preset_leaves_weights_that_have_a_reason(keys):
     assert RunConfig.parse(keys | {"preset": "recommended"}).weights == "auto"
 
 
-def test_clients_read_the_task_out_of_the_run_and_ignore_the_rest():
+def test_clients_read_the_task_from_the_run_configuration():
     config = RunConfig.parse({"dataset": "mnist", "model": "lr", "policy": "oldest-age"})
     task = TaskSettings.model_validate(config.flat())
     assert (task.dataset, task.model, task.batch_size) == ("mnist", "lr", config.batch_size)

@@ -168,9 +168,7 @@ def test_a_run_whose_files_have_changed_is_not_resumed(words, change, name, inte
 
 
 @pytest.mark.parametrize("words", [OWN, (*mnist("mnist"),), (*OWN, "-c", "clock=clock.npz")])
-def test_a_run_is_resumed_from_another_folder_with_files_of_the_same_names(
-    words, interrupted, aoi, tmp_path, monkeypatch
-):
+def test_a_run_resumes_from_another_folder(words, interrupted, aoi, tmp_path, monkeypatch):
     table(tmp_path / "own.npz")
     published(tmp_path / "sets", "MNIST")
     np.savez(tmp_path / "clock.npz", **CLOCK, training_seconds=[3.0] * 6)

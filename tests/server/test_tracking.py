@@ -86,7 +86,7 @@ READERS = {"tensorboard": of_tensorboard, "mlflow": of_mlflow, "wandb": of_wandb
     "name",
     ["tensorboard", pytest.param("mlflow", marks=pytest.mark.slow), pytest.param("wandb", marks=pytest.mark.slow)],
 )
-def test_a_run_that_is_cut_and_resumed_is_one_run_of_the_tool_without_a_gap(aoi, tmp_path, monkeypatch, name):
+def test_a_resumed_run_is_one_run_of_the_tracker(aoi, tmp_path, monkeypatch, name):
     """It is cut after round 2 is in the ledger and before the tool has heard of it."""
     pytest.importorskip(name)
     from aoi_fl.server.ledger import read

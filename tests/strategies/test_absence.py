@@ -101,7 +101,7 @@ def test_real_clients_take_part_when_the_simulator_says(name, policy, tmp_path):
 
 
 @pytest.mark.slow
-def test_reservations_that_fall_into_absence_are_renewed_and_rates_achieved(tmp_path):
+def test_reservations_in_an_absence_are_renewed(tmp_path):
     """Clients that are there 40 % of the time still take part every fifth round; by the papers' table they do not."""
     achieved = []
     for absence in ("learned", "ignored"):
@@ -117,7 +117,7 @@ def test_reservations_that_fall_into_absence_are_renewed_and_rates_achieved(tmp_
     assert achieved[0] == pytest.approx(0.2, abs=0.02) and achieved[1] < 0.175
 
 
-def test_what_is_out_of_reach_is_said_and_weights_go_by_what_is_achieved(tmp_path, caplog):
+def test_unreachable_rates_are_reported(tmp_path, caplog):
     make = lambda **s: MarkovParticipation.optimal(N, 6, 10, absence="learned", weights="unbiased", **s)  # noqa: E731
     with caplog.at_level(logging.WARNING, "flwr"):
         notes, strategy = play(tmp_path, make, 30)

@@ -61,7 +61,7 @@ def bits(arrays: ArrayRecord) -> dict:
     return {k: (a.dtype, a.numpy().tobytes()) for k, a in arrays.items()}
 
 
-def test_the_strategy_sees_the_chosen_nodes_its_configuration_and_the_weight(tmp_path):
+def test_the_strategy_sees_nodes_configuration_and_weight(tmp_path):
     seen = []
 
     class Spy(flower.FedAvg):
@@ -89,7 +89,7 @@ def test_the_strategy_sees_the_chosen_nodes_its_configuration_and_the_weight(tmp
     ],
     ids=["fixed", "adaptive"],
 )
-def test_differential_privacy_as_aggregation_changes_nothing_without_noise_and_clipping(private, tmp_path):
+def test_privacy_without_noise_and_clipping_changes_nothing(private, tmp_path):
     wanted = RandomSelection(N).start(grid(tmp_path / "plain"), model(), 3).arrays
     found = RandomSelection(N, aggregation=private()).start(grid(tmp_path / "dp"), model(), 3).arrays
     for name, array in wanted.items():
@@ -130,7 +130,7 @@ def test_a_start_of_ones_own_plays_the_same_rounds(tmp_path):
     assert losses == pytest.approx([result.evaluate_metrics_clientapp[r]["loss"] for r in (1, 2, 3)])
 
 
-def test_a_start_of_ones_own_that_has_trained_nobody_is_no_success(tmp_path):
+def test_an_own_start_that_trains_no_client_is_no_success(tmp_path):
     app = ClientApp()
 
     @app.train()
@@ -253,7 +253,7 @@ def test_more_nodes_than_the_table_is_made_for_is_said_once(tmp_path, caplog):
     ]
 
 
-def test_a_function_for_metrics_sees_the_clients_own_records_but_no_arrays(tmp_path):
+def test_a_metrics_function_sees_records_without_arrays(tmp_path):
     app, seen = ClientApp(), []
 
     @app.train()
@@ -270,7 +270,7 @@ def test_a_function_for_metrics_sees_the_clients_own_records_but_no_arrays(tmp_p
     assert seen == [["mine", "notes"]] * N
 
 
-def test_updates_of_which_the_aggregation_makes_no_model_are_no_success(tmp_path):
+def test_updates_without_a_new_model_are_no_success(tmp_path):
     class Undecided(flower.FedAvg):
         def aggregate_train(self, server_round, replies):
             return None, None
@@ -286,7 +286,7 @@ def test_a_strategy_plays_one_run(tmp_path):
         strategy.start(grid(tmp_path), model(), 1)
 
 
-def test_a_second_strategy_of_an_app_finds_clients_as_the_first_found_them(tmp_path):
+def test_a_second_strategy_finds_unchanged_clients(tmp_path):
     """Clients keep their ages by the run's name, and Flower's run id is the same for both."""
     both, trained = LocalGrid(app_of((10,) * 20), {"runs-dir": str(tmp_path), "seed": 1}, 20), []
     for _ in range(2):
@@ -328,7 +328,7 @@ class HalvingChoice(Halving, RandomSelection):
 
 @pytest.mark.parametrize("make", [lambda: HalvingChoice(N), lambda: RandomSelection(N, aggregation=HalvingAverage())])
 @pytest.mark.parametrize("given", [None, ConfigRecord(), ConfigRecord({"lr": 8.0})])
-def test_what_a_strategy_writes_into_the_configuration_is_there_a_round_later(make, given, tmp_path):
+def test_a_strategys_configuration_persists_to_the_next_round(make, given, tmp_path):
     app, seen = app_of(), {"train": [], "evaluate": []}
 
     class Spy(ClientApp):
@@ -344,7 +344,7 @@ def test_what_a_strategy_writes_into_the_configuration_is_there_a_round_later(ma
     assert seen["evaluate"] == ([4.0, 2.0, 1.0] if given else [2.0, 1.0, 0.5])
 
 
-def test_a_standing_configuration_takes_what_is_given_anew_and_is_the_same_when_a_round_is_configured_twice():
+def test_a_persistent_configuration_updates_once_a_round():
     standing = PersistentConfig()
     for _ in range(2):
         record = standing.in_round(1, ConfigRecord({"lr": 8.0, "warm": True}))
@@ -370,7 +370,7 @@ class Personal(flower.FedAvg):
         return [Message(m.content, m.metadata.dst_node_id, kind) for m in messages]
 
 
-def test_the_strategys_types_of_messages_reach_the_clients_functions(tmp_path):
+def test_message_types_of_a_strategy_reach_the_client(tmp_path):
     app, seen = app_of(), []
 
     @app.train("personal")
@@ -431,7 +431,7 @@ def with_control(spoil=lambda partition, content: None):
     return app
 
 
-def test_the_clients_other_records_reach_the_strategy_by_their_own_names(tmp_path):
+def test_other_records_reach_the_strategy_by_name(tmp_path):
     strategy = Scaffold()
     result = RandomSelection(N, aggregation=strategy, fraction_evaluate=0.0).start(
         grid(tmp_path, with_control()), model(), 3
@@ -441,7 +441,7 @@ def test_the_clients_other_records_reach_the_strategy_by_their_own_names(tmp_pat
     np.testing.assert_allclose(result.arrays["w"].numpy(), MODEL["w"] + 3, rtol=1e-6)
 
 
-def test_a_record_or_metric_of_one_client_or_under_another_name_does_not_end_the_run(tmp_path, caplog):
+def test_a_deviating_record_or_metric_does_not_end_the_run(tmp_path, caplog):
     def spoil(partition, content):
         if partition == 0:
             content["extra"] = ArrayRecord({"x": Array(np.zeros(2))})
@@ -469,7 +469,7 @@ class SaveTheBest(Strategy):
     configure_train = aggregate_train = configure_evaluate = aggregate_evaluate = summary = None
 
 
-def test_a_wrapper_of_ones_own_is_seen_through_whatever_it_calls_what_it_wraps(tmp_path):
+def test_any_attribute_of_a_wrapper_may_hold_the_strategy(tmp_path):
     inner = flower.FedAdam(eta=0.1)
     assert [type(one) for one in chain_of(SaveTheBest(inner))] == [
         SaveTheBest,
@@ -510,7 +510,7 @@ def test_replies_are_read_as_often_as_a_subclass_likes(tmp_path):
     assert seen == [2] and bits(result.arrays) != bits(model())
 
 
-def test_whom_only_a_subclass_has_written_to_is_named_and_ends_nothing(tmp_path, caplog):
+def test_messages_to_unknown_nodes_are_named(tmp_path, caplog):
     class Eager(RandomSelection):
         def configure_train(self, server_round, arrays, config, grid):
             messages = super().configure_train(server_round, arrays, config, grid)

@@ -90,7 +90,7 @@ class Noisy(flower.FedAvg):
         return ArrayRecord({k: Array(v.numpy() + drawn) for k, v in arrays.items()}), metrics
 
 
-def test_generators_queues_sets_and_what_they_hold_outlive_a_break(tmp_path, caplog):
+def test_generators_queues_and_sets_survive_a_resume(tmp_path, caplog):
     whole = play(Noisy, tmp_path / "whole", 5)
     np.testing.assert_array_equal(interrupted(Noisy, tmp_path / "cut", 2, 5), whole)
     assert "checkpoint" not in caplog.text
@@ -133,7 +133,7 @@ class Foreign(flower.FedAvg):
         return super().aggregate_train(server_round, replies)
 
 
-def test_what_cannot_be_kept_is_said_once_when_it_is_not_and_once_when_it_is_missed(tmp_path, caplog):
+def test_unsaved_state_is_reported_once_at_save_and_at_load(tmp_path, caplog):
     kept = Kept(tmp_path / "checkpoints")
     play(Foreign, tmp_path, 2, observer=kept)
     said = [r.getMessage() for r in caplog.records if "is not in the checkpoint" in r.getMessage()]
@@ -203,7 +203,7 @@ def same(found, wanted) -> None:
         assert found == wanted
 
 
-def test_what_is_held_in_two_places_is_so_again_and_what_holds_itself_is_said():
+def test_shared_objects_stay_shared_after_a_resume():
     strategy, other = flower.FedAvg(), flower.FedAvg()
     strategy.one = strategy.two = [1]
     strategy.ring = [0]

@@ -186,7 +186,7 @@ SCRIPTS = {
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_run_killed_after_every_round_chooses_as_one_that_was_not(policy, script, tmp_path):
+def test_a_run_killed_after_every_round_chooses_the_same(policy, script, tmp_path):
     whole, grids = play(POLICIES[policy], tmp_path / "whole", script)
     cut, pieces = play(POLICIES[policy], tmp_path / "cut", script, killed=True)
     for one, other in zip(whole.rounds, cut.rounds, strict=True):
@@ -208,7 +208,7 @@ def nobody_is_passed_over(grid):
         assert not 0 < round_ <= last or (TRAIN, round_, client) in grid.pushed
 
 
-def test_ten_rounds_with_one_that_is_mute_in_training_take_one_deadline(tmp_path):
+def test_a_silent_trainer_costs_one_deadline_in_ten_rounds(tmp_path):
     script = scripted(c2=(TRAIN, 1, 99, HUNG))
     notes, (grid,) = play(lambda **settings: RandomSelection(N, **settings), tmp_path, script, 10, train_timeout=1.0)
     assert [record.trained for record in notes.rounds] == [N - 1] * 10
@@ -216,7 +216,7 @@ def test_ten_rounds_with_one_that_is_mute_in_training_take_one_deadline(tmp_path
 
 
 @pytest.mark.parametrize("policy", ["random", "broadcast"])
-def test_who_is_mute_in_training_is_sent_the_model_with_growing_pauses_and_delays_no_round(policy, tmp_path):
+def test_a_silent_trainer_is_retried_with_growing_pauses(policy, tmp_path):
     make = {
         "random": lambda **settings: RandomSelection(N, **settings),
         "broadcast": lambda **settings: MarkovParticipation.optimal(N, N, 0, coordination="broadcast", **settings),
@@ -233,7 +233,7 @@ def test_who_is_mute_in_training_is_sent_the_model_with_growing_pauses_and_delay
     assert evaluating == {8 + 1} & evaluating  # it rests from that too, while it rests
 
 
-def test_who_is_mute_in_evaluation_alone_delays_no_round_and_goes_on_training(tmp_path):
+def test_silence_in_evaluation_delays_no_training(tmp_path):
     notes, (grid,) = play(
         POLICIES["poll"], tmp_path, scripted(c2=(EVALUATE, 1, 99, HUNG)), 9, evaluate_timeout=1.0, evaluate_clients=N
     )
@@ -243,7 +243,7 @@ def test_who_is_mute_in_evaluation_alone_delays_no_round_and_goes_on_training(tm
 
 
 @pytest.mark.parametrize("delay", [1, LOST])
-def test_who_has_answered_too_late_is_tried_at_once_and_waited_for(delay, tmp_path):
+def test_a_late_client_is_tried_again_at_once(delay, tmp_path):
     """Its third answer in a row comes during the next round; it would rest for three."""
     script = scripted(c2=(TRAIN, 1, 4, LOST)) if delay == LOST else lambda *about: _late(about)
     _, (grid,) = play(lambda **settings: RandomSelection(N, **settings), tmp_path, script, 9, evaluate_clients=N)
@@ -258,7 +258,7 @@ def _late(about):
 
 
 @pytest.mark.parametrize("wire", ["poll", "reserve"])
-def test_who_is_mute_in_training_is_not_forced_while_others_answer(wire, tmp_path):
+def test_a_silent_trainer_is_not_forced(wire, tmp_path):
     lonely = MarkovPolicy.optimal(N, 1, 0)  # everyone with probability 1/6: many a round is empty
 
     def make(**settings):
@@ -273,7 +273,7 @@ def test_who_is_mute_in_training_is_not_forced_while_others_answer(wire, tmp_pat
     assert silent == {0, 1} and sum(record.forced for record in notes.rounds) > 5
 
 
-def test_one_whose_update_came_too_late_is_waited_for_the_next_time(tmp_path):
+def test_a_late_client_gets_more_time_next_round(tmp_path):
     """The others take no time at all, so it is only worth its deadline once it has been heard."""
     heard = play(lambda **settings: RandomSelection(N, **settings), tmp_path / "a", scripted(c2=(TRAIN, 1, 1, 1)), 2)
     assert [record.trained for record in heard[0].rounds] == [N - 1, N]
@@ -304,7 +304,7 @@ def test_one_whose_update_came_too_late_is_waited_for_the_next_time(tmp_path):
     assert [record.trained for record in notes.rounds] == [N]
 
 
-def test_when_all_are_mute_nobody_rests_and_the_rounds_do_not_rush_by(tmp_path):
+def test_rounds_keep_their_length_when_all_are_silent(tmp_path):
     grid = Slow(tmp_path, lambda kind, round_, client: HUNG if kind != HELLO else 0)
     notes = Notes()
     notes.clock = grid.clock
@@ -315,7 +315,7 @@ def test_when_all_are_mute_nobody_rests_and_the_rounds_do_not_rush_by(tmp_path):
     assert all(record.asked == N for record in notes.rounds) and notes.took == pytest.approx(0.2)
 
 
-def test_while_nobody_answers_each_round_takes_its_deadline_and_no_pause_grows(tmp_path):
+def test_no_pause_grows_while_no_client_answers(tmp_path):
     """All are silent in rounds 3 to 7, all but one in round 8: pauses of 1, 2 and 4 rounds, in which all are tried."""
 
     def script(kind, round_, client):
@@ -338,7 +338,7 @@ def test_who_sleeps_by_leave_of_the_policy_is_not_mute(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("wire", "no"), [("poll", False), ("reserve", False), ("reserve", True)], ids=["poll", "reserve", "reserve, no"]
 )
-def test_nobody_is_excused_from_training_by_saying_that_it_sleeps(wire, no, tmp_path):
+def test_a_client_that_sleeps_is_still_sent_its_training(wire, no, tmp_path):
     def pushed(folder, **lie):
         class Liar(Slow):
             def pull_messages(self, ids):
@@ -416,7 +416,7 @@ def test_a_slow_client_that_was_silent_once_is_waited_for_again(tmp_path):
     assert [record.trained for record in notes.rounds][-12:] == [N] * 12
 
 
-def test_a_client_that_was_silent_long_is_forgotten_after_some_answers(tmp_path):
+def test_answers_clear_the_record_of_a_long_silence(tmp_path):
     script = scripted(c2=(TRAIN, 1, 7, HUNG))
     notes, _ = play(lambda **settings: RandomSelection(N, **settings), tmp_path, script, 14, train_timeout=1.0)
     rows = notes.state_dict["silence-training"].reshape(-1, 6)

@@ -170,7 +170,7 @@ def test_a_total_budget_survives_a_break(done, tmp_path):
     assert rest.refreshed() == whole.refreshed()[done:]
 
 
-def test_a_loop_of_somebody_s_own_is_told_that_the_total_is_spent(tmp_path, caplog):
+def test_a_foreign_loop_learns_that_the_total_is_spent(tmp_path, caplog):
     notes = Notes()
     options = RoundOptions(run="r", seed=1, join_timeout=0.1, evaluate_clients=0)
     strategy = BudgetedRefresh(BudgetedSelector(B), 4, options=options, observer=notes, total_budget=25.0)
@@ -181,7 +181,7 @@ def test_a_loop_of_somebody_s_own_is_told_that_the_total_is_spent(tmp_path, capl
     assert [r.spent for r in notes.rounds[2:]] == [8.0, 0.0, 0.0]
 
 
-def test_a_run_that_had_spent_its_total_before_the_break_plays_no_round(tmp_path):
+def test_a_run_with_a_spent_total_resumes_without_a_round(tmp_path):
     whole = run(tmp_path / "a", rounds=9, total_budget=25.0)
     resume = Resume(len(whole.rounds) + 1, whole.clients, whole.memories[-1])
     assert run(tmp_path / "b", rounds=9, total_budget=25.0, resume=resume).rounds == []
@@ -297,7 +297,7 @@ def test_who_comes_later_on_impossible_terms_is_never_chosen(terms, words, how, 
 
 
 @pytest.mark.parametrize("source", ["server", "bid"])
-def test_who_comes_later_starts_with_fresh_data_and_takes_its_turn(source, tmp_path):
+def test_a_newcomer_starts_with_fresh_data(source, tmp_path):
     notes = run_with_absences(tmp_path, {"c3": range(1, 3)}, rounds=7, needs=3, source=source)
     # A client that is met in round 3 has counted from round 1, as the run's data have all been there from the start.
     ages = [0] * 4
@@ -352,7 +352,7 @@ def test_nonsense_in_the_roll_call_keeps_one_client_out(key, value, tmp_path, ca
     assert "cannot join" in caplog.text and f"{key} is" in caplog.text
 
 
-def test_a_client_too_dear_is_named_at_the_start_and_never_chosen(tmp_path, caplog):
+def test_a_client_beyond_the_budget_is_named_and_never_chosen(tmp_path, caplog):
     caplog.set_level(logging.WARNING, "flwr")
     notes = run(tmp_path, budget=5.5, rounds=8)
     assert caplog.text.count("client client-3 can never be chosen: payment 6 > budget 5.5") == 1

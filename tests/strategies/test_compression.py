@@ -109,7 +109,7 @@ def play(folder, compression, rounds=3, app=None, nodes=4, make=RandomSelection,
 
 
 @pytest.mark.parametrize("compression", CODES)
-def test_the_models_are_those_of_plain_updates_but_for_what_the_residuals_hold(compression, tmp_path):
+def test_models_differ_from_plain_ones_by_the_residuals(compression, tmp_path):
     plain, _ = play(tmp_path / "plain", "none", rounds=8)
     notes, grid = play(tmp_path / "coded", compression, rounds=8)
     assert all((r.trained, r.dropped) == (4, 0) for r in notes.rounds)
@@ -137,7 +137,7 @@ def test_without_compression_messages_and_files_are_as_they_were(tmp_path):
     assert sorted(p.name for p in (tmp_path / "r/clients").iterdir()) == [f"client-{i}.json" for i in range(4)]
 
 
-def test_the_residuals_of_three_participations_are_kept_and_no_more(tmp_path):
+def test_the_residuals_of_three_participations_are_kept(tmp_path):
     play(tmp_path, "int8", rounds=6)
     found = sorted(p.relative_to(tmp_path / "r/clients").as_posix() for p in (tmp_path / "r/clients").rglob("*.npz"))
     assert found == [f"client-{i}.residuals/{t}.npz" for i in range(4) for t in (4, 5, 6)]
@@ -154,7 +154,7 @@ def test_clients_that_decide_for_themselves_compress_too(wire, tmp_path):
     assert sum(r.trained for r in notes.rounds) == sum("arrays" in u.content for u in grid.updates)
 
 
-def test_a_client_that_cannot_compress_may_send_its_update_as_it_is(tmp_path):
+def test_a_client_may_send_its_update_uncompressed(tmp_path):
     from flwr.clientapp import ClientApp as Plain
 
     app = Plain()
@@ -170,7 +170,7 @@ def test_a_client_that_cannot_compress_may_send_its_update_as_it_is(tmp_path):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_an_update_that_is_not_finite_is_refused_and_leaves_no_residual(bad, tmp_path):
+def test_an_infinite_update_is_refused_without_a_residual(bad, tmp_path):
     def diverged(message, context):
         reply = honest(message, context)
         if context.node_config["partition-id"] == HOSTILE:
@@ -257,7 +257,7 @@ ADVERSARIES = {
 
 
 @pytest.mark.parametrize(("compression", "spoil", "words"), ADVERSARIES.values(), ids=ADVERSARIES)
-def test_a_malformed_code_is_dropped_and_named_and_the_round_goes_on(compression, spoil, words, tmp_path):
+def test_a_malformed_code_is_dropped_and_named(compression, spoil, words, tmp_path):
     notes, _ = play(tmp_path, compression, app=App(spoil), rounds=2, grid=LocalGrid)
     for record, arrays in zip(notes.rounds, notes.models, strict=True):
         (offender,) = [p for p in record.participations if p.outcome != "trained"]
@@ -288,7 +288,7 @@ def test_an_unknown_compression_never_starts():
 
 
 @pytest.mark.parametrize(("compression", "share"), [("float16", 0.51), ("int8", 0.26)])
-def test_an_update_of_the_2nn_is_that_much_smaller_on_flowers_wire(compression, share, tmp_path):
+def test_a_compressed_2nn_update_is_smaller_in_flower(compression, share, tmp_path):
     rng = np.random.default_rng(1)
     shapes = [(200, 784), (200,), (200, 200), (200,), (10, 200), (10,)]
     first = {f"layer{i}": rng.standard_normal(shape).astype(np.float32) for i, shape in enumerate(shapes)}

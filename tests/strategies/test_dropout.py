@@ -220,7 +220,7 @@ def test_a_resumed_run_keeps_its_estimate(tmp_path):
     ]
 
 
-def test_a_client_that_is_to_take_part_always_stays_one_whatever_gets_lost(tmp_path):
+def test_rate_one_survives_lost_messages(tmp_path):
     rates = [1.0] + [1 / 3] * 9  # more than 1 - d: what is lost of the first cannot be made up for
     notes = play(tmp_path, Failing(D), n=10, k=4, rounds=20, rates=rates)
     assert notes.rounds[-1].dropout > 0.1

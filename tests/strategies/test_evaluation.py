@@ -75,7 +75,7 @@ def trained(rounds):
 
 
 @pytest.mark.parametrize("evaluate_clients", [1, 5, N])
-def test_selections_are_the_simulators_and_two_messages_fewer_for_each_that_was_asked_ahead(evaluate_clients, tmp_path):
+def test_a_question_asked_ahead_saves_two_messages(evaluate_clients, tmp_path):
     rounds, grid = play(tmp_path, evaluate_clients)
     population = Population(np.zeros(N, np.int64), np.full(N, 10), np.ones(N, bool))
     history = simulate(POLICY, population, ROUNDS, SEED)
@@ -120,7 +120,7 @@ def test_a_run_with_riding_questions_is_the_run_without(adaptive, tmp_path):
 @pytest.mark.parametrize(
     "change", [{"name": "client-3"}, {"takes-part": "perhaps"}, {"age": -1}, None], ids=["name", "type", "age", "none"]
 )
-def test_who_gives_no_usable_answer_with_its_evaluation_is_asked_again(change, tmp_path, caplog):
+def test_an_unusable_early_answer_is_asked_again(change, tmp_path, caplog):
     def spoil(kind, round_, partition, reply):
         if kind == "evaluate" and partition == 5 and "aoi" in reply.content:
             if change is None:

@@ -59,7 +59,7 @@ def exchange(grid: Uplink, timeout: float, **how: bool) -> Exchange:
 
 @pytest.mark.parametrize("sequential", [True, False])
 @pytest.mark.parametrize("ordered", [True, False])
-def test_an_upload_that_never_ends_holds_up_neither_the_others_nor_the_deadline(grid, sequential, ordered):
+def test_an_endless_upload_delays_nothing(grid, sequential, ordered):
     next(iter(grid.uploaded.values())).clear()  # the first client died while it uploaded
     begun = time.monotonic()
     under_way = exchange(grid, 3, sequential=sequential, ordered=ordered)
@@ -69,7 +69,7 @@ def test_an_upload_that_never_ends_holds_up_neither_the_others_nor_the_deadline(
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_an_upload_that_is_slow_counts_if_it_ends_by_the_deadline(grid, ordered):
+def test_a_slow_upload_counts_if_it_ends_by_the_deadline(grid, ordered):
     slow = next(iter(grid.uploaded.values()))
     slow.clear()
     timer = threading.Timer(3, slow.set)

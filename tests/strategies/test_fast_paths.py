@@ -107,7 +107,7 @@ def test_nothing_single_values_and_whole_numbers_are_finite(values):
     assert npy.is_finite(values)
 
 
-def test_the_running_mean_of_a_thousand_updates_is_within_its_error_bound():
+def test_the_mean_of_a_thousand_updates_is_within_its_bound():
     """Against correctly rounded sums, coordinate by coordinate.
 
     A float64 sum of k terms is off by less than γ_k·Σ|ω_i x_i|, γ_k = ku/(1−ku), u = 2^-53, and a division adds one u
@@ -161,7 +161,7 @@ def test_states_are_written_together_when_told(tmp_path, clients):
     assert {name: StateFile(tmp_path / "s", name).load(99) for name in states} == states
 
 
-def test_states_that_cannot_be_written_are_named_and_leave_nothing(tmp_path):
+def test_unwritable_states_are_named_and_leave_nothing(tmp_path):
     StateFile(tmp_path / "t", "b").save(ClientState(1))
     file = StateFile(tmp_path / "t", "c")
     with written_together() as write:
@@ -173,7 +173,7 @@ def test_states_that_cannot_be_written_are_named_and_leave_nothing(tmp_path):
     assert [p.name for p in (tmp_path / "u").iterdir()] == ["b.json"]
 
 
-def test_the_local_engine_settles_before_it_hands_out_the_last_reply():
+def test_the_local_engine_settles_before_the_last_reply():
     app, events = ClientApp(), []
 
     @app.train()
@@ -188,7 +188,7 @@ def test_the_local_engine_settles_before_it_hands_out_the_last_reply():
     assert events == [0, 1, 1, 1, 2, "settled", 1]
 
 
-def test_a_client_of_the_local_engine_cannot_change_what_others_are_sent_or_told():
+def test_a_local_client_cannot_change_other_clients_messages():
     app, seen = ClientApp(), []
 
     @app.train()

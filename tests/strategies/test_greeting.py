@@ -101,14 +101,14 @@ def test_newcomers_decide_as_if_they_were_asked_by_themselves(wire, tmp_path, mo
     ],
     ids=["broadcast", "own tables", "systematic", "central"],
 )
-def test_who_has_terms_of_its_own_or_nothing_to_decide_is_greeted_and_no_more(make, tmp_path, monkeypatch):
+def test_clients_with_their_own_terms_are_only_greeted(make, tmp_path, monkeypatch):
     near, local = play(make, tmp_path / "near", False, monkeypatch)
     far, grid = play(make, tmp_path / "far", True, monkeypatch)
     assert grid.sent == local.sent and decisions(far) == decisions(near)
 
 
 @pytest.mark.parametrize("wire", ["poll", "reserve"])
-def test_whom_a_resumed_run_meets_again_is_not_asked_for_a_round_that_it_has_announced(wire, tmp_path, monkeypatch):
+def test_a_resumed_reservation_is_not_asked_again(wire, tmp_path, monkeypatch):
     whole, _ = play(markov, tmp_path / "whole", True, monkeypatch, 7, wire=wire)
     first, _ = play(markov, tmp_path / "cut", True, monkeypatch, 4, wire=wire)
     resume = Resume(5, first.clients, first.state_dict[4])
@@ -118,7 +118,7 @@ def test_whom_a_resumed_run_meets_again_is_not_asked_for_a_round_that_it_has_ann
 
 
 @pytest.mark.parametrize("wire", ["poll", "reserve"])
-def test_who_comes_while_the_others_wait_for_a_round_is_greeted_before_it_begins(wire, tmp_path, monkeypatch):
+def test_a_newcomer_between_rounds_is_greeted_early(wire, tmp_path, monkeypatch):
     now = [0.0]
 
     class Crowd(Joined):

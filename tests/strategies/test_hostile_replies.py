@@ -175,7 +175,7 @@ def test_with_nobody_left_the_round_is_empty_and_the_model_stays(everyones, tmp_
     assert [(r.empty, r.trained, r.dropped, r.forced) for r in notes.rounds] == [(True, 0, 4, False)] * 2
 
 
-def test_a_mean_beyond_its_type_leaves_the_model_as_it_is_and_is_named(tmp_path, caplog):
+def test_a_mean_beyond_its_type_keeps_the_model(tmp_path, caplog):
     largest = with_arrays(lambda a: {**a, "w": np.full((2, 3), 3.4e38, np.float32)})
     make = partial(RandomSelection, 1, weights="unbiased")  # by size and rate, client 2 weighs 1.2 and client 3 1.6
     notes, result, _ = play(make, hostile_app(largest, whom=(2, 3)), tmp_path, rounds=8)

@@ -34,7 +34,7 @@ def test_too_few_nodes_by_the_deadline(tmp_path):
     assert "flwr run . --federation-config 'num-supernodes=4 client-resources-num-cpus=1'" in text
 
 
-def test_clients_whose_app_is_flowers_own_end_the_run_at_once_and_are_told_why(tmp_path):
+def test_plain_flower_clients_end_the_run_with_a_reason(tmp_path):
     begun = time.monotonic()
     with pytest.raises(NodesError, match=r"4 node.s. are connected, and none .* ClientApp is Flower's own"):
         play(everyone, flwr.clientapp.ClientApp(), tmp_path, join_timeout=30)
@@ -86,7 +86,7 @@ class Lost(Restarting):
     away = 10**9
 
 
-def test_clients_that_were_dead_though_connected_are_waited_for_before_the_first_round(tmp_path, caplog):
+def test_round_1_waits_for_connected_but_dead_clients(tmp_path, caplog):
     notes, result, _ = play(everyone, honest_app(), tmp_path, grid=Restarting, join_timeout=30)
     assert [record.trained for record in notes.rounds] == [4, 4]
     assert [(c.client, c.since) for c in notes.clients] == [(i, 1) for i in range(4)]
@@ -94,7 +94,7 @@ def test_clients_that_were_dead_though_connected_are_waited_for_before_the_first
     assert "is gone" in caplog.text and "begins with" not in caplog.text
 
 
-def test_nodes_that_were_turned_away_do_not_pass_for_those_that_are_waited_for(tmp_path):
+def test_refused_nodes_do_not_count_as_joined(tmp_path):
     class OneRestarting(Restarting):
         mortals = 1
         away = 8
@@ -113,13 +113,13 @@ def test_the_wait_for_the_dead_is_not_the_first_rounds(tmp_path):
     assert notes.rounds[0].seconds < time.monotonic() - begun - 1
 
 
-def test_clients_that_were_dead_though_connected_and_stay_away_are_missed(tmp_path):
+def test_connected_but_dead_clients_are_missed(tmp_path):
     with pytest.raises(NodesError, match="2 clients are connected"):
         play(everyone, honest_app(), tmp_path, grid=Lost)
 
 
 @pytest.mark.parametrize("round_", [1, 2])
-def test_a_run_that_goes_on_does_without_the_dead_but_not_before_its_first_round_is_done(round_, tmp_path, caplog):
+def test_a_resumed_run_drops_dead_clients_after_round_1(round_, tmp_path, caplog):
     known = [ClientRecord(i, f"client-{i}", 1, examples=examples_of(i)) for i in range(4)]
     resume = Resume(round_, known if round_ > 1 else [])
     with nullcontext() if round_ > 1 else pytest.raises(NodesError):
@@ -129,7 +129,7 @@ def test_a_run_that_goes_on_does_without_the_dead_but_not_before_its_first_round
 
 
 @pytest.mark.parametrize("returns", [True, False])
-def test_a_client_that_dies_again_and_again_does_not_hold_up_the_others(returns, tmp_path, caplog):
+def test_a_client_that_dies_often_delays_no_other(returns, tmp_path, caplog):
     class Flapping(Restarting):
         deaths = 10**9 if returns else 3
 

@@ -20,7 +20,7 @@ def asked(grid, client):
 
 @pytest.mark.parametrize("wire", ["poll", "reserve"])
 @pytest.mark.parametrize("kind", [ASK, HELLO])
-def test_who_answers_its_first_question_too_late_is_asked_again_by_poll_alone(kind, wire, tmp_path, monkeypatch):
+def test_a_late_first_answer_is_asked_again_under_poll(kind, wire, tmp_path, monkeypatch):
     monkeypatch.setattr(run, "uploads", lambda grid: kind == HELLO)  # then the greeting is the question
     awaited, (prompt,) = play(POLICIES[wire], tmp_path / "in time", scripted(), ROUNDS)
     (client, first) = next((who, when[0]) for who in range(N) if (when := trained(awaited, who)) and when[0] > 1)
@@ -32,7 +32,7 @@ def test_who_answers_its_first_question_too_late_is_asked_again_by_poll_alone(ki
         assert asked(grid, client) == list(range(1 + (kind == HELLO), ROUNDS + 1))
 
 
-def test_who_says_with_an_update_that_comes_too_late_when_its_next_round_is_is_not_asked(tmp_path):
+def test_a_late_update_still_announces_the_next_round(tmp_path):
     awaited, _ = play(POLICIES["reserve"], tmp_path / "in time", scripted(), ROUNDS, evaluate_clients=N)
     client, when = next((who, when) for who in range(N) if len(when := trained(awaited, who)) > 2)
     assert when[1] > when[0] + 1

@@ -99,7 +99,7 @@ def test_asked_candidates_with_the_highest_losses_train(tmp_path):
         value = model
 
 
-def test_a_candidate_that_cannot_evaluate_is_passed_over_and_named(tmp_path):
+def test_a_candidate_that_cannot_evaluate_is_named(tmp_path):
     notes = play(tmp_path, lambda **s: AskedChoice(K, N, **s), App(broken=(7,)), 2)
     first = notes.rounds[0]
     assert trained(first) == [5, 6]

@@ -129,7 +129,7 @@ def test_poll_asks_everyone_and_trains_the_willing(runs):
         assert record.messages == 2 * (N + record.trained) + 2 * N * (record.round == 1)
 
 
-def test_broadcast_sends_the_model_to_everyone_and_takes_declines(runs):
+def test_broadcast_sends_the_model_to_all_and_takes_declines(runs):
     for record in runs["broadcast"][0].rounds:
         assert (record.asked, record.declined) == (N, N - record.trained)
         assert record.messages == 2 * N + 2 * N * (record.round == 1)
@@ -153,7 +153,7 @@ def test_reserve_asks_once_and_then_only_trains_who_announced_it(runs):
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_when_nobody_volunteers_one_is_forced_and_recorded_as_forced(wire, tmp_path):
+def test_an_empty_round_forces_one_client_and_records_it(wire, tmp_path):
     lonely = MarkovPolicy.optimal(3, 1, 0)  # everyone with probability 1/3: a round in three is empty
     notes, _ = play(markov(wire, lonely), tmp_path, 2, rounds=30, nodes=3)
     forced = [r for r in notes.rounds if r.forced]
@@ -193,7 +193,7 @@ def test_a_forced_client_that_fails_leaves_the_round_empty(wire, tmp_path):
     np.testing.assert_array_equal(model, first)
 
 
-def test_a_client_that_does_not_answer_is_not_forced_in_the_same_round(tmp_path):
+def test_a_silent_client_is_not_forced_in_the_same_round(tmp_path):
     def silent(kind, round_, partition):
         if kind == "query.participate" and (partition > 0 or round_ > 10):
             raise OSError("no power")
@@ -256,7 +256,7 @@ def test_a_client_that_missed_its_reservation_is_asked_again(tmp_path, seed, run
     assert before is None or missed[0].age == back - before - 1
 
 
-def test_who_is_mute_is_named_waited_for_once_and_asked_again_with_growing_pauses(tmp_path, seed):
+def test_a_silent_client_is_named_and_retried_with_pauses(tmp_path, seed):
     class Deaf(LocalGrid):
         def pull_messages(self, message_ids):
             first = next(iter(self._contexts))
@@ -276,7 +276,7 @@ def test_who_is_mute_is_named_waited_for_once_and_asked_again_with_growing_pause
     assert notes.rounds[0].seconds >= 2 and all(record.seconds < 1.5 for record in notes.rounds[1:])
 
 
-def test_who_was_slow_once_is_heard_afterwards_and_takes_part_again(tmp_path, seed):
+def test_a_client_that_was_slow_once_takes_part_again(tmp_path, seed):
     """In reserve mode nobody else is asked: with no waiting for it at all, it would never be heard again."""
 
     looks: dict[str, int] = {}

@@ -16,13 +16,13 @@ def tries(seconds_a_round: float, rounds: int) -> list[int]:
     return tried
 
 
-def test_pauses_double_up_to_64_rounds_where_rounds_are_short_or_time_is_simulated():
+def test_pauses_double_up_to_64_short_or_simulated_rounds():
     doubled = [1, 2, 4, 8, 16, 32, 64, 128, 192, 256]
     assert tries(0.5, 300)[:8] == doubled[:8]  # no pause is longer than a minute before the last ones
     assert tries(math.nan, 300) == doubled
 
 
-def test_no_pause_is_longer_than_a_minute_of_rounds_but_four_rounds_it_is():
+def test_a_pause_lasts_a_minute_or_four_rounds():
     assert tries(10.0, 30) == [1, 2, 4, 8, 14, 20, 26]  # a minute is six rounds
     assert tries(600.0, 20) == [1, 2, 4, 8, 12, 16, 20]
 
@@ -39,7 +39,7 @@ def test_what_was_remembered_goes_by_rounds_until_the_next_try():
     assert [r for r in range(17, 24) if 7 not in after.resting(r)] == [20, 21, 22, 23]
 
 
-def test_an_answer_halves_the_count_and_below_one_half_it_is_forgotten():
+def test_an_answer_halves_the_count_of_silences():
     silence = Backoff()
     for round_ in (1, 2, 4):
         silence.note(7, round_)  # three times
@@ -50,7 +50,7 @@ def test_an_answer_halves_the_count_and_below_one_half_it_is_forgotten():
     assert not silence.counted() and not len(silence.state_dict())
 
 
-def test_pauses_of_one_that_answers_every_other_time_grow_to_two_rounds():
+def test_alternating_answers_give_pauses_of_two_rounds():
     silence, silent, pauses = Backoff(), True, []
     for _ in range(8):
         if silent:

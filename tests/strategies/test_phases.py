@@ -76,7 +76,7 @@ def test_each_phase_takes_its_time_and_none_is_counted_twice(start, tmp_path):
                 assert seconds >= TAKES.get(phase, 0) * each, phase
 
 
-def test_who_evaluates_nothing_and_tests_nothing_has_no_such_phases(tmp_path):
+def test_runs_without_evaluation_have_no_such_phases(tmp_path):
     notes = Keeps()
     options = RoundOptions(run="r", seed=1, join_timeout=0.1, evaluate_clients=0)
     strategy = MarkovParticipation.optimal(CLIENTS, CLIENTS, 2, options=options, observer=notes)

@@ -38,7 +38,7 @@ def refused_for_weights(make):
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_unbiased_weights_are_refused_with_the_run_keys_where_the_strategy_would_refuse_them(name):
+def test_run_keys_refuse_impossible_unbiased_weights(name):
     keys = {"policy": name, "num-clients": 10, "clients-per-round": 3}
     flat, options = RunConfig.parse(keys).flat(), RoundOptions(run="r", min_clients=10)
     late = refused_for_weights(lambda: REGISTRY[name].make(flat, options=options, weights="unbiased"))

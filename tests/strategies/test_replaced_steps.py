@@ -296,7 +296,7 @@ def test_a_bad_evaluation_reaches_no_step(kind, tmp_path):
     assert [r.client_loss for r in notes.rounds] == [pytest.approx((0 + 2 + 3) / 3)] * 2
 
 
-def test_clients_that_decide_for_themselves_train_with_a_step_of_ones_own(tmp_path):
+def test_decentralised_clients_train_with_an_own_step(tmp_path):
     make = lambda **s: type("Own", (OwnMean, MarkovParticipation), {}).optimal(N, 2, **s)  # noqa: E731
     plain, _, _ = play(lambda **s: MarkovParticipation.optimal(N, 2, **s), honest_app(), tmp_path / "a", rounds=8)
     notes, _, _ = play(make, honest_app(ClientApp), tmp_path / "b", rounds=8)

@@ -73,7 +73,7 @@ def town(app, folder, nodes, known=(), kind=Town):
     return kind(app, folder, nodes), roster, RollCall(roster)
 
 
-def test_numbers_are_the_announced_ones_and_nobody_is_asked_twice(tmp_path):
+def test_clients_get_their_announced_numbers(tmp_path):
     said = {0: {"num-examples": 30, "payment": 2.5, "sensitivity": 1}}
     grid, roster, roll = town(app_saying(said), tmp_path, 4)
     fresh = call(roll, grid)
@@ -87,7 +87,7 @@ def test_numbers_are_the_announced_ones_and_nobody_is_asked_twice(tmp_path):
     assert call(roll, grid, 2) == [] and grid.greeted == []
 
 
-def test_who_leaves_is_not_available_and_who_returns_is_the_same_client(tmp_path):
+def test_a_returning_client_is_the_same_client(tmp_path):
     grid, roster, roll = town(app_saying({}), tmp_path, 3)
     call(roll, grid)
     grid.away = {1}
@@ -131,7 +131,7 @@ def test_nobody_takes_the_place_of_a_connected_client(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("number", [0, 4, 10**9])
-def test_a_number_that_is_taken_or_too_large_is_replaced_by_a_free_one(tmp_path, number):
+def test_a_taken_or_too_large_number_is_replaced(tmp_path, number):
     grid, roster, roll = town(app_saying({2: {"number": number}, 3: {"number": number}}), tmp_path, 4)
     fresh = call(roll, grid)
     assert sorted(r.client for r in fresh) == [0, 1, 2, 3]
@@ -214,7 +214,7 @@ def test_foreign_messages_do_not_pass_for_introductions(tmp_path, caplog):
     assert call(roll, grid) == [] and "malformed introduction" in caplog.text
 
 
-def test_a_node_that_answers_two_roll_calls_late_is_one_client_and_no_impostor(tmp_path, caplog):
+def test_a_node_late_at_two_roll_calls_is_one_client(tmp_path, caplog):
     class Late(Town):
         late = True
 
@@ -228,7 +228,7 @@ def test_a_node_that_answers_two_roll_calls_late_is_one_client_and_no_impostor(t
     assert roll.turned_away == set() and "claims the name" not in caplog.text
 
 
-def test_whom_a_resumed_run_knows_is_not_there_before_it_has_said_so(tmp_path):
+def test_a_resumed_client_is_absent_until_its_hello(tmp_path):
     """It is waited for as in a new run, where clients that are there are enough without the others."""
 
     class Waking(Town):
@@ -245,7 +245,7 @@ def test_whom_a_resumed_run_knows_is_not_there_before_it_has_said_so(tmp_path):
     assert roster.available.all()
 
 
-def test_who_was_silent_rests_also_when_the_run_goes_on_but_not_once_its_node_is_another(tmp_path):
+def test_pauses_survive_a_resume_but_not_a_new_node(tmp_path):
     known = [ClientRecord(i, f"client-{i}", 1) for i in range(2)]
     grid, roster, roll = town(app_saying({}), tmp_path, 2, known)
     for round_ in (4, 5):

@@ -25,7 +25,7 @@ from tests.strategies.federation import (
 )
 
 
-def test_an_undisturbed_round_is_the_weighted_mean_and_is_recorded(tmp_path):
+def test_an_undisturbed_round_records_the_weighted_mean(tmp_path):
     notes, result, _ = play(everyone, honest_app(), tmp_path, evaluate_clients=4)
     same_model(result.arrays, expected(range(4), 2))
     assert [(c.client, c.name, c.since, c.examples) for c in notes.clients] == [

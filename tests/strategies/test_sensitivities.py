@@ -32,7 +32,7 @@ def play(folder, **keys):
     return folder / "r"
 
 
-def test_the_estimate_is_what_the_ledger_s_losses_give_and_the_server_chooses_by_it(tmp_path):
+def test_the_server_chooses_by_the_ledgers_estimate(tmp_path):
     folder = play(tmp_path, sensitivities="estimated")
     assert read_run(folder / "ledger.sqlite")["policy"]["sensitivities"] == "estimated"
     table = section5_instance(8, RUN["seed"])
@@ -68,7 +68,7 @@ def test_who_has_declared_no_size_counts_as_the_mean(tmp_path):
     assert len(result.train_metrics_clientapp) == 3
 
 
-def test_the_table_says_how_fast_data_go_bad_and_what_that_makes_of_sensitivities(tmp_path):
+def test_the_table_holds_staleness_rates_and_sensitivities(tmp_path):
     drawn = section5_instance(8, RUN["seed"])
     assert 0 < drawn.staleness.min() < drawn.staleness.max() <= 2
     table = read_clients_file(play(tmp_path / "own", sensitivities="staleness") / "clients.csv")
@@ -117,12 +117,12 @@ def test_labels_go_wrong_at_each_client_s_own_rate(tmp_path):
         ({"sensitivities": "estimated", "trains": "all"}, "grows linearly with age"),
     ],
 )
-def test_costs_of_age_that_are_not_linear_do_not_go_with_what_takes_them_to_be_so(how, why):
+def test_a_nonlinear_age_cost_needs_wics(how, why):
     with refused("ageing", "root", why):
         BudgetedRefresh(BudgetedSelector(40.0, ageing="root"), 3, **how)
 
 
-def test_a_table_that_does_not_say_how_fast_data_go_bad_is_refused_where_each_client_s_do(tmp_path):
+def test_a_clients_table_without_staleness_rates_is_refused(tmp_path):
     file = tmp_path / "clients.csv"
     file.write_text("name,size,payment,sensitivity\na,100,20,1\nb,100,20,1\n")
     keys = {"clients-file": str(file), "num-clients": 2, "num-server-rounds": 1}

@@ -47,7 +47,7 @@ def said(caplog):
 
 
 @pytest.mark.parametrize("policy", MAKE)
-def test_who_has_declared_no_size_is_named_once_and_the_mean_is_taken(policy, tmp_path, caplog):
+def test_an_undeclared_size_is_named_once_and_counts_as_mean(policy, tmp_path, caplog):
     play(MAKE[policy], tmp_path)
     (text,) = said(caplog)
     assert text.startswith("No num-examples declared by client-3: for ")
@@ -68,12 +68,12 @@ def test_rates_by_size_take_it_for_one_of_mean_size(tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["proportional", "markov", "systematic"])
-def test_where_nobody_has_declared_a_size_to_go_by_size_is_an_error_before_anybody_trains(policy, tmp_path):
+def test_rates_by_size_without_sizes_are_refused(policy, tmp_path):
     with refused("num-examples"):
         play(MAKE[policy], tmp_path, declaring=())
 
 
-def test_unbiased_weights_count_all_the_same_where_nobody_has_declared_a_size(tmp_path, caplog):
+def test_unbiased_weights_without_sizes_are_equal(tmp_path, caplog):
     _, notes = play(MAKE["unbiased"], tmp_path, declaring=())
     assert {p.weight for record in notes.rounds for p in record.participations} == {0.5}  # q/r = (1/4)/(2/4)
     (text,) = said(caplog)

@@ -81,7 +81,7 @@ def play(app, folder, rounds, after=(), aggregation=None, **options):
 
 
 @pytest.mark.parametrize("after", [(), (2,), (1, 2, 3)])
-def test_clients_that_have_evaluated_before_are_asked_again_whatever_one_round_was_like(after, tmp_path):
+def test_one_bad_round_does_not_end_a_clients_evaluations(after, tmp_path):
     app = Failing({("evaluate", 3)})
     rounds, _ = play(app, tmp_path, 5, after)
     assert app.rounds("evaluate") == [1, 2, 3, 4, 5]
@@ -89,7 +89,7 @@ def test_clients_that_have_evaluated_before_are_asked_again_whatever_one_round_w
 
 
 @pytest.mark.parametrize("after", [(), (1,), (2, 3)])
-def test_clients_whose_app_evaluates_nothing_are_asked_once_in_a_run(after, tmp_path):
+def test_clients_without_evaluation_are_asked_once(after, tmp_path):
     app = Failing(("evaluate", round_) for round_ in range(9))
     play(app, tmp_path, 4, after)
     assert app.rounds("evaluate") == [1]
@@ -102,7 +102,7 @@ def test_rounds_without_an_update_are_counted_across_a_break(after, tmp_path):
     assert (len(rounds), stopped) == (3, "no usable update came in 2 rounds in a row (max-empty-rounds)")
 
 
-def test_clients_that_cannot_evaluate_speak_for_themselves_alone_until_all_have_failed(tmp_path):
+def test_one_failed_evaluation_does_not_end_evaluations(tmp_path):
     class Partly(Failing):
         def __call__(self, message, context):
             self.at = {("evaluate", round_) for round_ in range(99 if context.node_config["partition-id"] < 2 else 0)}
@@ -114,7 +114,7 @@ def test_clients_that_cannot_evaluate_speak_for_themselves_alone_until_all_have_
 
 
 @pytest.mark.parametrize("after", [(), (1,), (2, 3)])
-def test_of_clients_drawn_one_by_one_all_are_asked_before_evaluation_is_given_up(after, tmp_path):
+def test_every_drawn_client_is_asked_before_evaluation_ends(after, tmp_path):
     app = Failing(("evaluate", round_) for round_ in range(99))
     play(app, tmp_path, 30, after, evaluate_clients=1)
     asked = app.rounds("evaluate")
@@ -129,7 +129,7 @@ class Undecided(flower.FedAvg):
 
 
 @pytest.mark.parametrize("after", [(), (1,), (1, 2)])
-def test_updates_of_which_no_model_is_made_are_no_success_after_a_break_either(after, tmp_path):
+def test_unusable_updates_are_no_success_after_a_resume(after, tmp_path):
     with pytest.raises(NothingTrainedError, match="not one update could be used"):
         play(Failing(), tmp_path, 3, after, aggregation=Undecided())
 
@@ -177,7 +177,7 @@ def test_a_loop_that_never_evaluates_fails_if_it_trained_nobody(make, rounds, tm
         make(N).start(LocalGrid(app, {"runs-dir": str(tmp_path)}, N), model(), rounds)
 
 
-def test_how_many_rounds_in_vain_end_a_loop_of_ones_own_can_be_said(tmp_path):
+def test_max_empty_rounds_ends_a_foreign_loop(tmp_path):
     app = Failing(("train", round_) for round_ in range(9))
     strategy = Bare(N, options=RoundOptions(max_empty_rounds=2))
     with pytest.raises(NothingTrainedError, match="not one update could be used in 2 round"):
@@ -185,7 +185,7 @@ def test_how_many_rounds_in_vain_end_a_loop_of_ones_own_can_be_said(tmp_path):
 
 
 @pytest.mark.parametrize("make", LOOPS.values(), ids=LOOPS)
-def test_a_first_round_in_vain_is_a_warning_to_a_loop_of_ones_own_and_ends_nothing(make, tmp_path, caplog):
+def test_an_empty_first_round_only_warns_a_foreign_loop(make, tmp_path, caplog):
     app = Failing({("train", 1)})
     arrays = make(N).start(LocalGrid(app, {"runs-dir": str(tmp_path)}, N), model(), 3)
     np.testing.assert_allclose(arrays["w"].numpy(), [2.0, 2.0], rtol=1e-6)
@@ -195,7 +195,7 @@ def test_a_first_round_in_vain_is_a_warning_to_a_loop_of_ones_own_and_ends_nothi
 
 
 @pytest.mark.parametrize("make", LOOPS.values(), ids=LOOPS)
-def test_a_loop_whose_only_round_trains_nobody_is_a_failure_in_log_and_ledger(make, tmp_path, caplog):
+def test_a_loop_that_trains_no_client_fails_in_the_ledger(make, tmp_path, caplog):
     """Ours is not called again, so nothing can fail the run itself."""
     recording = record("mine", tmp_path / "runs")
     strategy = make(N, observer=recording)

@@ -79,7 +79,7 @@ def dropped(notes):
     ]
 
 
-def test_an_update_that_comes_three_rounds_late_is_added_for_less(tmp_path):
+def test_an_update_three_rounds_late_has_less_weight(tmp_path):
     notes, result, _ = play(everyone, honest_app(), tmp_path, rounds=4, grid=clocked, train_timeout=20.0, late_rounds=3)
     assert [round(record.clock) for record in notes.rounds] == [20, 30, 40, 50]
     assert [record.trained for record in notes.rounds] == [3, 3, 3, 4] and dropped(notes) == []
@@ -91,7 +91,7 @@ def test_an_update_that_comes_three_rounds_late_is_added_for_less(tmp_path):
     same_model(result.arrays, model_after(4, 3))
 
 
-def test_who_is_still_at_work_is_sent_nothing_and_then_takes_part_again(tmp_path):
+def test_a_busy_client_is_sent_nothing(tmp_path):
     notes, *_ = play(everyone, honest_app(), tmp_path, rounds=5, grid=clocked, train_timeout=20.0, late_rounds=3)
     assert [record.messages for record in notes.rounds] == [16, 6, 6, 6, 8]  # the first with the roll call's
 
@@ -111,7 +111,7 @@ def test_who_is_at_work_when_the_run_ends_is_late(tmp_path):
     assert [part[:4] for part in dropped(notes)] == [(2, SLOW, "late", 30.0)]
 
 
-def test_one_whose_training_fails_is_named_at_once_and_tried_again(tmp_path):
+def test_a_failed_training_is_named_and_tried_again(tmp_path):
     app = hostile_app(raises(RuntimeError("no")), whom=(SLOW,))
     notes, *_ = play(everyone, app, tmp_path, rounds=2, grid=clocked, train_timeout=20.0, late_rounds=3)
     assert [part[:3] for part in dropped(notes)] == [(1, SLOW, "failed"), (2, SLOW, "failed")]
@@ -171,7 +171,7 @@ def test_a_late_update_is_not_taken_for_the_forced_one(tmp_path):
     assert forced == {0: True, 1: True, 2: True, SLOW: False}
 
 
-def test_of_many_that_are_late_the_one_that_differs_counts_for_more(tmp_path):
+def test_a_deviating_late_update_has_more_weight(tmp_path):
     grid = partial(clocked, work=[9.0, 9.0, 47.0, 48.0])
     notes, *_ = play(everyone, honest_app(), tmp_path, rounds=4, grid=grid, train_timeout=20.0, late_rounds=3)
     weights = {part.client: part.weight for part in notes.rounds[3].participations}
@@ -207,7 +207,7 @@ def test_a_change_counts_whatever_the_order_of_its_arrays():
     assert list(mean.result()) == list(start)
 
 
-def test_when_everybody_is_still_at_work_the_round_waits_for_the_first_of_them(tmp_path):
+def test_a_round_waits_for_the_first_busy_client(tmp_path):
     """All need 24 s or more of 20: the second round ends with the first two updates, at 25 s, and none is lost."""
     grid = partial(clocked, work=[24.0, 24.0, 30.0, 30.0])
     notes, *_ = play(everyone, honest_app(), tmp_path, rounds=3, grid=grid, train_timeout=20.0, late_rounds=2)
@@ -215,7 +215,7 @@ def test_when_everybody_is_still_at_work_the_round_waits_for_the_first_of_them(t
     assert not [part for part in dropped(notes) if part[0] < 3]
 
 
-def test_a_share_of_a_small_round_counts_like_that_of_a_large_one(tmp_path):
+def test_small_and_large_rounds_have_equal_weight(tmp_path):
     """Alone in the first round, its ω is 1, and that of the three others in the third 1/3 each."""
     there = Availability.from_spells([[(15, 1000)]] * 3 + [[(0, 1000)]], 1000.0)
     grid = partial(clocked, work=[9.0, 9.0, 9.0, 35.0], there=there)

@@ -128,7 +128,7 @@ def test_unbiased_weights_act_on_updates(tmp_path):
     assert weights == pytest.approx({i: q[i] / rates[i] for i in weights})
 
 
-def test_unbiased_weights_of_random_selection_sum_to_the_mean_in_expectation(tmp_path):
+def test_unbiased_weights_give_the_mean_in_expectation(tmp_path):
     notes, _ = play(lambda **s: RandomSelection(K, weights="unbiased", **s), tmp_path, rounds=2)
     q = SIZES / SIZES.sum()
     for record in notes.rounds:
@@ -138,7 +138,7 @@ def test_unbiased_weights_of_random_selection_sum_to_the_mean_in_expectation(tmp
 
 
 @pytest.mark.parametrize("weights", ["equal", "size"])
-def test_who_is_drawn_more_than_once_has_the_weight_that_the_simulator_gives(weights, tmp_path):
+def test_repeated_draws_have_the_simulators_weight(weights, tmp_path):
     notes, _ = play(lambda **s: ProportionalSelection(K, weights=weights, **s), tmp_path, rounds=8)
     everyone = Population(np.zeros(N, np.int64), SIZES, np.ones(N, np.bool_))
     history = simulate(ProportionalSelector(K, SEED), everyone, 8, SEED, weighting=weights)
@@ -160,7 +160,7 @@ class HalfLeave(LocalGrid):
 
 
 @pytest.mark.parametrize("policy", ["systematic", "markov", "random"])
-def test_unbiased_weights_are_shares_of_the_data_of_those_who_have_not_left(policy, tmp_path):
+def test_unbiased_weights_are_shares_of_present_data(policy, tmp_path):
     make = {
         "systematic": partial(SystematicParticipation, N, K),
         "markov": partial(MarkovParticipation.optimal, N, K),
@@ -173,7 +173,7 @@ def test_unbiased_weights_are_shares_of_the_data_of_those_who_have_not_left(poli
     assert [part.weight for part in later] == pytest.approx([q[part.client] / rates[part.client] for part in later])
 
 
-def test_unbiased_weights_of_a_policy_that_knows_no_rates_are_refused(tmp_path):
+def test_unbiased_weights_need_known_rates(tmp_path):
     policy = SelectorPolicy(ProportionalSelector(K, 1), K)
     with refused("weights", "unbiased"):
         AgeAwareStrategy(policy, weights="unbiased")
@@ -238,7 +238,7 @@ class Halved(LocalGrid):
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_where_k_is_shared_out_anew_nobody_takes_part_twice_for_one_stride(wire, tmp_path):
+def test_a_new_share_gives_one_participation_a_stride(wire, tmp_path):
     n, k = 40, 4
     notes, _ = play(partial(SystematicParticipation, n, k, coordination=wire), tmp_path, 90, nodes=n, grid=Halved)
     counts = [len(clients) for clients in trained(notes)]
@@ -278,7 +278,7 @@ class TwoStay(LocalGrid):
         return list(self._contexts)[: 2 if len(self.notes.rounds) >= 5 else N]
 
 
-def test_so_few_that_not_one_can_be_asked_for_each_come_as_often_as_they_can(tmp_path):
+def test_too_few_clients_come_as_often_as_they_can(tmp_path):
     most = 0.3  # of ten rounds seven are lost, and two clients come to no whole participation a round
     policy = MarkovPolicy.optimal(N, K, 10, dropout=1 - most)
     notes, strategy = play(partial(MarkovParticipation, policy, rates="size"), tmp_path, rounds=40, grid=TwoStay)
@@ -286,7 +286,7 @@ def test_so_few_that_not_one_can_be_asked_for_each_come_as_often_as_they_can(tmp
     assert strategy.plan.rates[:2].tolist() == pytest.approx([most, most])
 
 
-def test_a_newcomer_without_a_rate_takes_part_as_often_as_the_others_in_the_mean(tmp_path, caplog):
+def test_a_newcomer_without_a_rate_gets_the_mean_rate(tmp_path, caplog):
     given = [0.6, 0.6, *[0.225] * 8]
     _, strategy = play(systematic(rates=given), tmp_path, rounds=20, nodes=N + 1)
     assert strategy.plan.rates.tolist() == pytest.approx([*given, K / N])
@@ -323,7 +323,7 @@ def test_one_of_the_n_that_comes_late_gets_its_own_rate(policy, rule, tmp_path):
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("policy", [SystematicParticipation, MarkovParticipation.optimal])
-def test_who_comes_while_the_others_wait_for_a_round_has_a_rate_in_it(policy, wire, tmp_path):
+def test_a_newcomer_between_rounds_gets_a_rate(policy, wire, tmp_path):
     now = [0.0]
 
     class Crowd(LocalGrid):
@@ -339,7 +339,7 @@ def test_who_comes_while_the_others_wait_for_a_round_has_a_rate_in_it(policy, wi
     assert len(strategy.plan.rates) == N + 1 and strategy.plan.rates.sum() == pytest.approx(K)
 
 
-def test_unbiased_weights_and_the_first_updates_do_not_go_together():
+def test_unbiased_weights_exclude_over_selection():
     options = RoundOptions(enough=2)
     with refused("enough", 2):
         RandomSelection(4, weights="unbiased", options=options)
@@ -347,7 +347,7 @@ def test_unbiased_weights_and_the_first_updates_do_not_go_together():
 
 
 @pytest.mark.parametrize("policy", [SystematicParticipation, MarkovParticipation.optimal])
-def test_rates_by_size_do_without_a_client_that_has_not_said_who_it_is(policy, tmp_path, caplog):
+def test_rates_by_size_leave_out_an_unknown_client(policy, tmp_path, caplog):
     class Mute(LocalGrid):
         def pull_messages(self, message_ids):
             first = next(iter(self._contexts))

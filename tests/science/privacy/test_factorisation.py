@@ -40,7 +40,7 @@ def test_coefficients_are_those_of_another_library():
     )
 
 
-def test_ten_thousand_draws_have_the_covariance_of_the_factorisation():
+def test_the_noise_has_the_covariance_of_the_factorisation():
     draws, rounds, deviation = 10_000, 12, 1.7
     noise = CorrelatedNoise(KEY, coefficients(4), deviation, draws)
     drawn = np.array([noise.of(t + 1) for t in range(rounds)], dtype=np.float64)
