@@ -27,7 +27,7 @@ class _Listing(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(cls=_Listing, help="List recorded runs, or delete some (aoi runs rm RUN...).")
+app = typer.Typer(cls=_Listing, help="List recorded runs, or delete them: aoi runs rm.")
 
 
 @app.command(_LIST)

@@ -80,7 +80,7 @@ def simulate(
     trace: Annotated[bool, typer.Option("--trace", help="Also show the clients of each round.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Simulate a policy without learning, for the load on the clients."""
+    """Simulate the load of a policy, without learning."""
     import numpy as np
 
     from aoi_fl.science import draws

@@ -23,6 +23,7 @@ CLOCK = "minutes to target"  # in place of TIME where time is simulated
 _LESS = (LOAD, TIME, CLOCK)  # quantities of which less is better
 _SHARE = 0.05  # margin of the variance, relative to random selection, and of the time, relative to the run
 _JAIN, _ACCURACY = 0.01, 0.005
+_FOLLOW_POLICY = ("coordination", "weights", "clients-per-round")  # the preset sets them by the policy
 _MOST = 6  # settings that are all compared with one another
 _ROUNDING = 1 / 6  # variance of the difference of two times that are rounded up to whole rounds
 _AGREED = ("dataset", "target", "client", "clock", "num-server-rounds", "until", "evaluate-every")
@@ -167,8 +168,14 @@ def _factors(groups: Sequence[Setting]) -> list[str]:
 
     keys = sorted(set().union(*(group.first.config for group in groups)), key=lambda key: (key != "policy", key))
     keys = [key for key in keys if key not in (*OF_THE_MACHINE, "seed")]
-    differing = [key for key in keys if len({repr(group.first.config.get(key)) for group in groups}) > 1]
-    return differing or ["policy"]
+    by_policy = [
+        key
+        for key in _FOLLOW_POLICY
+        if len({(group.first.config.get("policy"), repr(group.first.config.get(key))) for group in groups})
+        == len({group.first.config.get("policy") for group in groups})
+    ]
+    values = {key: {repr(group.first.config.get(key)) for group in groups} for key in keys if key not in by_policy}
+    return [key for key in values if len(values[key]) > 1] or ["policy"]
 
 
 def common_level(runs: Sequence[Run]) -> float:

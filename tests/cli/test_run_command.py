@@ -149,7 +149,7 @@ MISTAKES = {
     "data set, mistyped": ({"dataset": "mnits"}, ["Did you mean 'mnist'?"]),
     "key, mistyped": ({"num-client": "4"}, ["num-client must be a run key", "Did you mean 'num-clients'?"]),
     "option for a key": ({"rounds": "4"}, ["-c rounds is '4'", "-c num-server-rounds=4"]),
-    "data set": ({"dataset": "cifar"}, ["dataset is 'cifar'", "cifar10", "npz:PATH"]),
+    "data set": ({"dataset": "cifar"}, ["dataset is 'cifar'", "cifar10", "npz:FILE"]),
     "key": ({"colour": "red"}, ["colour must be a run key", "clients-per-round"]),
     "k above n": ({"clients-per-round": 7}, ["clients-per-round is 7", "num-clients, 6"]),
     "negative k": ({"clients-per-round": -3}, ["clients-per-round is '-3'"]),

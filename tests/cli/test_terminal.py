@@ -77,8 +77,7 @@ def test_an_extra_brings_what_is_said_to_be_in_it():
 @pytest.mark.parametrize("command", ["resume", "report", "clients"])
 def test_an_unknown_run_is_answered_with_the_usage(aoi, command):
     status, out, err = aoi(command, "nope")
-    assert (status, out) == (2, "") and "run is " in err and "nope" in err
-    assert "the folder of a run" in err and "the name of a run under runs/" in err
+    assert (status, out) == (2, "") and "nope" in err and "under runs/" in err
     assert not any(key in err for key in ("runs-dir", "run-name", "-c "))
 
 

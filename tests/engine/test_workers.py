@@ -74,7 +74,8 @@ class Tell(Recorder):
             assert wait_until(lambda: self.workers.pids != self.before, 30)
         self.before = self.workers.pids
         seconds = 3.0 if self.misdeeds.get(record.round + 1) == "hang" else 60.0
-        self.strategy.options = replace(self.strategy.options, train_timeout=seconds)
+        run = self.strategy._run
+        run.options = replace(run.options, train_timeout=seconds)
 
 
 @pytest.fixture(scope="module", params=[FEW, pytest.param(tuple(MISDEEDS), marks=pytest.mark.slow)], ids=["few", "all"])

@@ -140,6 +140,8 @@ def test_clients_distinguish_runs_of_one_name(policy, tmp_path, monkeypatch):
 
 def arguments_of(values):
     others = KEYS - REGISTRY[values["policy"]].keys  # which are refused
+    if "budget" in REGISTRY[values["policy"]].keys:
+        others |= {"clients-per-round"}  # the budget says how many
     values = {"preset": "papers", **values}
     return ["run", *(f"-c{key}={value}" for key, value in values.items() if key not in others)]
 
