@@ -16,6 +16,7 @@ ENROLMENT = Path("/enrolment")
 AUTHORITY = Path("/pki/trust/ca.crt")
 CONTROL = "superlink-control:9093"
 LOOK = 2.0  # seconds between two looks at the SuperLink
+CALM = 8.0  # seconds without a new client container, after which Compose has started them all
 FORMER = ".former"  # the suffix of a file with the keys that a client has replaced, one a line
 _FORMER_KEYS = 40
 
@@ -102,6 +103,15 @@ def replicas() -> int:
         return len({entry[4][0] for entry in socket.getaddrinfo("client", 9092, type=socket.SOCK_STREAM)})
     except socket.gaierror:
         return 0
+
+
+def await_replicas() -> None:
+    """Wait until Compose has started all client containers, which it starts beside this one."""
+    count, since = replicas(), time.monotonic()
+    while time.monotonic() - since < CALM:
+        time.sleep(LOOK / 2)
+        if (now := replicas()) != count:
+            count, since = now, time.monotonic()
 
 
 def await_superlink(control: Control, seconds: float) -> list[RunState]:

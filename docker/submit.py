@@ -26,7 +26,17 @@ from aoi_fl.config.former import show_former_names
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.docker import nodes, settings
-from aoi_fl.docker.arrivals import AUTHORITY, CONTROL, LOOK, await_clients, await_superlink, enrol, replicas, say
+from aoi_fl.docker.arrivals import (
+    AUTHORITY,
+    CONTROL,
+    LOOK,
+    await_clients,
+    await_replicas,
+    await_superlink,
+    enrol,
+    replicas,
+    say,
+)
 from aoi_fl.docker.control import Control
 from aoi_fl.docker.runs import COMMAND, CURRENT, RUNS, Runs, Ticket, about, note_number
 from aoi_fl.flower.control import RunState
@@ -158,6 +168,8 @@ def play(*, queue: bool = False, resume: str = "") -> int:
     queue : wait for the end of the run that is going, and of those in the queue, where this follows it
     resume : a run to continue instead
     """
+    if not resume:
+        await_replicas()
     keys = wanted_keys(resume)
     config = RunConfig.parse(keys)
     control = Control(CONTROL, AUTHORITY)
