@@ -310,7 +310,7 @@ async def play(link, forms) -> tuple[list[dict], list[str]]:
     notes = link.folder / "notes"
     settings = {
         "what": "fleet", "clients": HONEST + 1, "per-round": HONEST + 1, "coordination": "broadcast", "rounds": ROUNDS,
-        "out": str(notes), "timeout": DEADLINE, "least": HONEST + 1,
+        "out": str(notes), "timeout": DEADLINE, "least": HONEST + 1, "packing": "none",  # as its lies are plain arrays
     }  # fmt: skip
     try:
         run_id = await asyncio.to_thread(link.submit, " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items()))
