@@ -14,7 +14,7 @@ from aoi_fl.client.identity import identity
 from aoi_fl.client.state import StateFile, written_together
 from aoi_fl.flower.messages import send
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
-from aoi_fl.science import strides
+from aoi_fl.science import draws
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.bounds import bounds
 from aoi_fl.science.systematic import SystematicPolicy
@@ -210,7 +210,7 @@ def test_a_resume_keeps_b_and_k_on_every_path(tmp_path, monkeypatch, jitter, wir
                 return drawn[round_, purpose]
 
             monkeypatch.setattr(deciding, "uniform", draw)
-            monkeypatch.setattr(strides.draws, "uniform", draw)
+            monkeypatch.setattr(draws, "uniform", draw)
             terms = own if jitter is None else own | {"phase": choose(PHASES)}
             terms |= {"wire": wire, "min_separation": separation, "rounds": separation and rounds}
             broken, undone = choose(range(rounds + 1)), choose([False, True])

@@ -47,7 +47,7 @@ _PLAYED = (  # a command, the number that it prints, and its place in choosing.m
     (f"{_LONG}markov-optimal", "pairs_met 100", "| `markov-optimal` | {:.0%} |"),
     (f"{_LONG}random", "pairs_met 100", "| `random` | {:.0%} |"),
     (f"{_LONG}systematic --jitter 0.2", "pairs_met 100", "| `systematic`, `jitter=0.2` | {:.0%} |"),
-    (f"{_LONG}systematic --jitter 0.2", "interval_variance", "45 % | {:.3f} |"),
+    (f"{_LONG}systematic --jitter 0.2", "interval_variance", "45% | {:.3f} |"),
     (f"{_LONG}systematic --rates size{_ZIPF}", "weight_variance", "rates in proportion to size: Σ {:.4f}"),
     (f"{_LONG}markov-optimal{_ZIPF}", "weight_variance", "on very unequal sizes: Σ {:.3f}"),
     ("policy --max-age 0", "interval_variance", "| 0, memoryless, as random | {:.1f} |"),
