@@ -17,7 +17,7 @@ from aoi_fl.science.markov_rates import RatedMarkovPolicy
 from aoi_fl.science.names import Index
 from aoi_fl.science.oort import OortSelector
 from aoi_fl.science.participation import MarkovRule, SystematicRule
-from aoi_fl.science.power_of_choice import PowerOfChoice
+from aoi_fl.science.power_of_choice import PowerOfChoice, candidate_count
 from aoi_fl.science.rates import equal_rates
 from aoi_fl.science.refl import Refl
 from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector
@@ -65,7 +65,7 @@ def _central(selector: Callable[[int, int], Any]) -> Callable[[Keys], Any]:
 
 
 def _candidates(keys: Keys) -> int:
-    return int(keys["candidates"] or 2 * keys["clients-per-round"])
+    return candidate_count(keys["candidates"], keys["clients-per-round"])
 
 
 CENTRAL: Mapping[str, Callable[[Keys], Any]] = {

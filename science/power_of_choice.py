@@ -25,6 +25,11 @@ from aoi_fl.science.selection import Population, Selection, evenly, sequential
 AskLosses: TypeAlias = Callable[[int, Clients], Floats]
 
 
+def candidate_count(candidates: int, per_round: int) -> int:
+    """Return d, the number of clients drawn first; 0 stands for 2k."""
+    return candidates or 2 * per_round
+
+
 @dataclass(eq=False)
 class PowerOfChoice(LearningSelector):
     """d candidates drawn one after another in proportion to size, of whom the k with the highest losses weigh the same.

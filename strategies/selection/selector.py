@@ -13,7 +13,7 @@ from aoi_fl.science.client_stats import Report
 from aoi_fl.science.f3ast import F3ast
 from aoi_fl.science.fedcs import FedCS
 from aoi_fl.science.oort import OortSelector, OortSettings
-from aoi_fl.science.power_of_choice import PowerOfChoice
+from aoi_fl.science.power_of_choice import PowerOfChoice, candidate_count
 from aoi_fl.science.refl import Refl
 from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector, Selector
 from aoi_fl.strategies.plan import RoundOptions
@@ -218,7 +218,7 @@ class FedCSSelection(AgeAwareStrategy):
     """
 
     def __init__(self, per_round: int, deadline: float, candidates: int = 0, **settings: Any) -> None:
-        selector = FedCS(per_round, seed_of(settings), candidates or 2 * per_round, deadline)
+        selector = FedCS(per_round, seed_of(settings), candidate_count(candidates, per_round), deadline)
         more = {"candidates": selector.candidates, "deadline": selector.deadline}
         super().__init__(_policy(self, selector, more=more), **settings)
 
@@ -274,7 +274,7 @@ def _policy(
 def _power_of_choice(
     strategy: AgeAwareStrategy, per_round: int, candidates: int, settings: Mapping[str, Any], *, evaluates: bool
 ) -> SelectorPolicy:
-    selector = PowerOfChoice(per_round, seed_of(settings), candidates or 2 * per_round)
+    selector = PowerOfChoice(per_round, seed_of(settings), candidate_count(candidates, per_round))
     traits = PolicyTraits(per_round, sizes="optional", sizes_for="the draw of candidates")
     return _policy(strategy, selector, traits, {"candidates": selector.candidates}, evaluates=evaluates)
 

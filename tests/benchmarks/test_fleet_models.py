@@ -40,4 +40,4 @@ def test_a_model_of_122_arrays_costs_a_client_few_calls():
 
     found = play(Scenario(2, 2, "poll", rounds=3, model="narrow", seconds=300.0))
     assert found.complete and found.lost == 0 and found.trained == 2 * 3
-    assert found.client_calls < 60  # two questions and an answer among them; unpacked about 740
+    assert found.client_calls < 50  # two questions and an answer among them; unpacked about 740

@@ -74,10 +74,14 @@ def test_an_extra_brings_what_is_said_to_be_in_it():
         assert any(wanted.replace("-", "_").startswith(package) for wanted in extras[extra])
 
 
-@pytest.mark.parametrize("command", ["resume", "report", "clients"])
-def test_an_unknown_run_is_answered_with_the_usage(aoi, command):
+_ONE = ("run is ", "the folder of a run", "the name of a run under runs/")
+_SEVERAL = ("RUN is ", "a run, a name under runs/", "a glob that matches runs")
+
+
+@pytest.mark.parametrize(("command", "usage"), [("resume", _ONE), ("report", _SEVERAL), ("clients", _ONE)])
+def test_an_unknown_run_is_answered_with_the_usage(aoi, command, usage):
     status, out, err = aoi(command, "nope")
-    assert (status, out) == (2, "") and "nope" in err and "under runs/" in err
+    assert (status, out) == (2, "") and "nope" in err and all(words in err for words in usage)
     assert not any(key in err for key in ("runs-dir", "run-name", "-c "))
 
 
