@@ -44,7 +44,7 @@ def played(
     link: SuperLink, control: Control, clients: int, rounds: int, seconds: float
 ) -> Iterator[list[dict[str, Any]]]:
     """Play a run of one client a round when all are connected; yield its notes twice a second, until it has ended."""
-    while control.online() < clients:
+    while len(control.online()) < clients:
         time.sleep(0.5)
     notes = link.folder / "notes"
     about = {"what": "fleet", "clients": clients, "per-round": 1, "rounds": rounds, "round-seconds": seconds}

@@ -138,7 +138,7 @@ def test_sleeping_clients_rejoin_at_once_after_a_power_cut(tmp_path):
             alone = 0
             for lines in played(link, control, CLIENTS, ROUNDS, SECONDS):
                 look_after()
-                alone += any(node.poll() is not None for node in nodes) and control.online() == CLIENTS
+                alone += any(node.poll() is not None for node in nodes) and len(control.online()) == CLIENTS
                 rounds = [line for line in lines if "round" in line]
             assert sum(line["trained"] for line in rounds) >= 3 and not any(line["dropped"] for line in rounds), rounds
             assert alone and max(starts) > 1  # somebody had ended, and was counted as connected
