@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aoi_fl.report.runs import Run
 
 
-KEYS = ("num-clients", "clients-per-round", "num-server-rounds", "clock", "until")
+KEYS = ("preset", "num-clients", "clients-per-round", "num-server-rounds", "clock", "until")
 
 
 def compare(
@@ -44,10 +44,9 @@ def compare(
     """
     try:
         from aoi_fl.experiments import comparing
-        from aoi_fl.experiments.harness import comparison
     except ImportError as error:
         raise ConfigError(str(error.name), None, "installed", f"For aoi compare, {install('all')}.") from error
-    from aoi_fl.report.runs import load, matching
+    from aoi_fl.report.runs import matching
 
     if target is not None and not 0 < target < math.inf:
         raise ConfigError(
@@ -62,24 +61,41 @@ def compare(
         )
     if runs is not None:
         if keys:
-            raise ConfigError(min(keys), keys[min(keys)], "left out with --runs, which plays nothing", "Leave it out.")
+            raise ConfigError(min(keys), keys[min(keys)], "left out with --runs, which starts no run", "Leave it out.")
         folders = matching([runs], "--runs")
     else:
-        configs = comparing.plan(str(policies), seeds, keys)
-        comparing.check_machine(configs, workers)
-        left = comparing.missing(configs)
-        if left:
-            print(f"aoi: {len(left)} of {len(configs)} runs to play", file=sys.stderr, flush=True)
-        try:
-            for i, folder in enumerate(comparing.play(left, workers), start=1):
+        folders = complete(comparing.plan(str(policies), seeds, keys), workers)
+    show(folders, target, as_json)
+
+
+def complete(configs: Sequence[Mapping[str, Any]], workers: int, *, quiet: bool = False) -> list[Path]:
+    """Run what is missing of these configurations and return the folders of all."""
+    from aoi_fl.experiments import comparing
+
+    comparing.check_machine(configs, workers)
+    for warning in comparing.check_devices(configs):
+        print(f"aoi: {warning}", file=sys.stderr)
+    left = comparing.missing(configs)
+    if left and not quiet:
+        print(f"aoi: {len(left)} of {len(configs)} runs to complete", file=sys.stderr, flush=True)
+    try:
+        for i, folder in enumerate(comparing.play(left, workers), start=1):
+            if not quiet:
                 print(f"aoi: {i} of {len(left)} runs done ({folder.name})", file=sys.stderr, flush=True)
-        except KeyboardInterrupt:
-            print("\naoi: interrupted; the same command goes on from here", file=sys.stderr)
-            sys.exit(130)
-        folders = [comparing.folder(config) for config in configs]
-    found = [load(folder, folder.name) for folder in folders]
-    result = comparison.compare(found, target)
-    page, table = write(found, result, folders)
+    except KeyboardInterrupt:
+        print("\naoi: interrupted; the same command resumes", file=sys.stderr)
+        sys.exit(130)
+    return [comparing.folder(config) for config in configs]
+
+
+def show(folders: Sequence[Path], target: float | None, as_json: bool, out: Path | None = None) -> None:
+    """Compare complete runs, write page and table beside them or in ``out``, and print the conclusions."""
+    from aoi_fl.experiments.harness import comparison
+    from aoi_fl.report.runs import load
+
+    runs = [load(folder, folder.name) for folder in folders]
+    result = comparison.compare(runs, target)
+    page, table = write(runs, result, folders, out)
     if as_json:
         print_json({"page": str(page), "csv": str(table), **plain(result)})
         return
@@ -88,8 +104,10 @@ def compare(
     print(f"\npage: {page}\ncsv:  {table}")
 
 
-def write(runs: Sequence[Run], result: Comparison, folders: Sequence[Path]) -> tuple[Path, Path]:
-    """Write page and table beside the runs and return their paths."""
+def write(
+    runs: Sequence[Run], result: Comparison, folders: Sequence[Path], out: Path | None = None
+) -> tuple[Path, Path]:
+    """Write page and table, beside the runs or in ``out``, and return their paths."""
     import csv
     import io
 
@@ -103,7 +121,7 @@ def write(runs: Sequence[Run], result: Comparison, folders: Sequence[Path]) -> t
         [p.second, p.first, str(len(p.seeds)), *(f"{f.conclusion}: {f.shown}".replace("-", "−") for f in p.findings)]
         for p in result.pairs
     ]
-    place = folders[0].parent
+    place = out or folders[0].parent
     drawn = page.save(place / f"{stem}.html", lambda: page.render(runs, (columns, rows)))
     text = io.StringIO()
     writer = csv.DictWriter(text, list(result.rows[0]), lineterminator="\n")

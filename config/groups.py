@@ -259,7 +259,9 @@ class Clock(Group):
         "", "simulate time: `always`, `bernoulli:SHARE`, `generated` or a trace file; deadlines are then simulated",
         see="[how](clock.md); `aoi run --engine local` only",
     )  # fmt: skip
-    clock_start: float = key(0.0, "second of the trace at which the run starts", ge=0, le=1e9)
+    clock_start: float = key(
+        0.0, "second of the trace at which the run starts; -1: a whole hour drawn by `seed`", ge=-1, le=1e9
+    )  # fmt: skip
     until: float = key(
         0.0, "simulated time after which no round starts: seconds, or 6h, 90min, 3d; 0: no limit", ge=0, le=1e9
     )

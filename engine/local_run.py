@@ -13,7 +13,7 @@ from aoi_fl.config.policies import BUDGETED, users_of
 from aoi_fl.engine.clocked_grid import ClockedGrid
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.machine import check
-from aoi_fl.engine.traces import check_foresight, make_trace, too_few, too_few_decide
+from aoi_fl.engine.traces import check_foresight, drawn_start, make_trace, too_few, too_few_decide
 from aoi_fl.engine.worker_grid import WorkerGrid
 from aoi_fl.engine.worker_pool import Workers
 from aoi_fl.engine.worker_process import load
@@ -55,9 +55,11 @@ def run_local(
     clock = str(run_config.get("clock", ""))
     if clock and workers > 1:
         raise ConfigError("clock", clock, f"run with --workers 1, and --workers is {workers}", "Leave one of them out.")
-    trace = make_trace(clock, nodes, int(run_config.get("seed", 0))) if clock else None
+    seed = int(run_config.get("seed", 0))
+    trace = make_trace(clock, nodes, seed) if clock else None
     if trace is not None:
-        trace = trace.starting(float(run_config.get("clock-start", 0.0)))
+        start = float(run_config.get("clock-start", 0.0))
+        trace = trace.starting(start if start >= 0 else drawn_start(clock, seed))
         policy = str(run_config.get("policy"))
         if run_config.get("foresight"):
             check_foresight(trace, clock, policy)

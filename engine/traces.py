@@ -10,6 +10,7 @@ FedScale (pickle) its ``client_behave_trace``, its ``client_device_capacity``, o
                   ``communication`` (kbit/s)
 """
 
+import math
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ from aoi_fl.config.keys import over_selected
 from aoi_fl.config.policies import users_of
 from aoi_fl.engine import fedscale
 from aoi_fl.protocol import npz
+from aoi_fl.science import draws
 from aoi_fl.science.availability import Availability, bernoulli
 from aoi_fl.science.devices import DeviceTrace, alike, steady
 from aoi_fl.science.errors import ConfigError, did_you_mean
@@ -81,6 +83,13 @@ def make_trace(clock: str, clients: int, seed: int) -> DeviceTrace:
         return trace.first(clients)
     except ConfigError as error:
         raise error.within(clock) from None
+
+
+def drawn_start(clock: str, seed: int) -> float:
+    """Return the second of a trace at which a seed's run starts: a whole hour, drawn; 0 of devices in no file."""
+    files = check_files(clock)
+    hours = read_trace(*files).availability.period / 3600.0 if files else math.inf
+    return 3600.0 * int(draws.uniform(seed, 0, "clock-start", 0) * hours) if math.isfinite(hours) else 0.0
 
 
 def too_few(trace: DeviceTrace, per_round: int, over_selection: float = 1.0) -> str | None:

@@ -10,14 +10,14 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from aoi_fl.config.fields import snake
 from aoi_fl.config.groups import MILLION, OWN_DATA
+from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.machine import check as check_workers
 from aoi_fl.engine.parent import leave_with_parent
-from aoi_fl.experiments.harness.base import Options
+from aoi_fl.engine.traces import check_foresight, in_files, make_trace, too_few
 from aoi_fl.experiments.harness.federation import complete_run
-from aoi_fl.experiments.studies.arena import Arena
+from aoi_fl.experiments.studies.arena import distinct_entrants, federation
 from aoi_fl.experiments.studies.entrants import own_keys
 from aoi_fl.learning.data import named_clients
 from aoi_fl.protocol.own_code import source_digest
@@ -31,6 +31,7 @@ from aoi_fl.strategies.registry import BUDGETED, KEYS, REGISTRY, is_policy
 _WHOLE = ("clock", "track", "dataset", "model", "data-dir", "model-dir", "runs-dir", "clients-file", "target", "client")
 _FIXED = ("dataset", "num-server-rounds", "until", "evaluate-every")  # one value for all runs
 _OURS = {"policy": "the first argument", "seed": "--seeds", "run-name": "no name", "resume": "no key"}
+_COMMON = (*_FIXED, *(key for key in _OURS if key != "policy"), "clock", "clock-start", "data-dir", "runs-dir")
 _PLACES = ("run-name", "runs-dir", "data-dir", "model-dir", "resume", "seed")
 
 
@@ -48,7 +49,7 @@ def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, A
     names = [name.strip() for name in policies.split(",")]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError("policies", twice, "named once", "Leave one out.")
-    own = {name: own_keys(name, ()) if "=" in name else {"policy": name} for name in names}
+    own = {name: own_keys(name, _COMMON) if "=" in name else {"policy": name} for name in names}
     users = [keys_["policy"] for keys_ in own.values() if is_policy(keys_["policy"])]
     for key in KEYS & keys.keys():
         if users and not any(key in REGISTRY[name].keys for name in users):
@@ -61,6 +62,7 @@ def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, A
     if keys.get("until") and "num-server-rounds" not in keys:
         shared["num-server-rounds"] = MILLION  # simulated time ends the run
     found: dict[str, dict[str, Any]] = {}
+    named: dict[str, str] = {}
     for name, values in itertools.product(names, itertools.product(*lists.values())):
         given, policy = shared | dict(zip(lists, values, strict=True)), own[name]["policy"]
         if is_policy(policy):
@@ -69,9 +71,11 @@ def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, A
             if policy in BUDGETED:
                 given.pop("clients-per-round", None)
         for seed in range(1, seeds + 1):
-            config = settled(RunConfig.parse({**given, **own[name], "seed": seed}).flat())
+            config = settled(RunConfig.parse({"preset": PRESET, **given, **own[name], "seed": seed}).flat())
             config["run-name"] = f"compare-{policy.rpartition(':')[2]}-{digest(config)}-s{seed}"
-            found.setdefault(config["run-name"], config)
+            if (other := named.setdefault(config["run-name"], name)) != name:
+                raise ConfigError("policies", name, f"different from {other}, which runs the same", "Leave one out.")
+            found[config["run-name"]] = config
         for key in ("policy", "model"):
             if is_own(config[key]):
                 source_digest(key, config[key], config["model-dir"])  # which names a module that is missing
@@ -80,11 +84,33 @@ def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, A
     return list(found.values())
 
 
-def arena(keys: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Return the policies of the arena, and its run keys with these in their place: a comparison in simulated time."""
-    game, options = Arena(), Options(clock=keys["clock"])
-    preset = {k: str(v) for k, v in game.settings(options).items() if snake(k) in RunConfig.model_fields}
-    return ",".join(game.entrants(options)), preset | dict(keys)
+def arena(keys: Mapping[str, str], *, quick: bool = False) -> tuple[str, dict[str, str]]:
+    """Return the policies of the arena, and its run keys with these in their place: a comparison in simulated time.
+
+    On devices from a file, each seed starts at an hour of its own.
+    """
+    drawn = {"clock-start": -1} if in_files(keys["clock"]) else {}
+    preset = {k: str(v) for k, v in {**federation(quick), **drawn}.items()} | dict(keys)
+    return ",".join(distinct_entrants(preset)), preset
+
+
+def check_devices(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a warning for each setting whose rounds want more clients than the devices of its clock.
+
+    Raises
+    ------
+    ConfigError
+        The clock names no trace, or a policy needs what the trace lacks.
+    """
+    found: dict[str, None] = {}
+    for (clock, n), group in itertools.groupby(configs, lambda config: (config["clock"], config["num-clients"])):
+        trace = make_trace(clock, n, 1) if clock else None
+        for config in group if trace else ():
+            if config["foresight"]:
+                check_foresight(trace, clock, config["policy"])
+            if few := too_few(trace, config["clients-per-round"], config["over-selection"]):
+                found[few] = None
+    return list(found)
 
 
 def digest(config: Mapping[str, Any]) -> str:
@@ -106,7 +132,7 @@ def missing(configs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         about = read_run(ledger) if ledger.is_file() else {}
         if about.get("status") != "completed":
             left.append(config)
-        elif str(config["dataset"]).startswith(OWN_DATA) or is_own(config["policy"]):
+        elif str(config["dataset"]).startswith(OWN_DATA) or is_own(config["policy"]) or config["clock"]:
             check_unchanged(folder(config), about, given_sources(RunConfig.parse(config)), RunConfig.parse(config))
     return left
 

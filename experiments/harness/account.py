@@ -51,9 +51,8 @@ def behind(experiment: Experiment, store: Store, command: str) -> str:
     if not known and (new or store.settings.get("version", 1) < experiment.version):
         lacking = f", without {', '.join(new)}" if new else ""
         shown += f" (these are of an earlier version{lacking})"
-    asked = command.startswith("aoi arena")  # an arena of the user's own is no more than what it was asked for
     fits = plain(experiment.kept_under(Options())) == store.settings
-    own = experiment.units(Options()) if fits and not asked else []
+    own = experiment.units(Options()) if fits else []
     planned = len({key_of(unit) for units in (own, store.units, *known.values()) for unit in units})
     part = f" · {len(store.units)} of {planned} units" if planned > len(store.units) else ""
     found, batch = seeds(telling(experiment, store)), _batch(store)
@@ -69,8 +68,6 @@ def hours(seconds: float) -> str:
 
 def typed(name: str, options: Options) -> str:
     """Return the command that plays an experiment with these options."""
-    if options.typed:
-        return options.typed
     given = {"--seeds": options.seeds, "--rounds": options.rounds, "--model": options.model}
     words = ["aoi reproduce", name, *(f"{key} {value}" for key, value in given.items() if value is not None)]
     return " ".join([*words, "--quick"] if options.quick else words)

@@ -46,7 +46,7 @@ WICS = "Xu et al. 2024"
 
 @dataclass(frozen=True)
 class Options:
-    """What the user of ``aoi reproduce`` or ``aoi arena`` chose.
+    """What the user of ``aoi reproduce`` chose.
 
     Attributes
     ----------
@@ -54,9 +54,6 @@ class Options:
     quick : fewer seeds and rounds, to see that it works
     data_dir : where the data sets lie
     work : where runs are kept while results are put together
-    policies, clock, partition : of the arena: who plays, on which devices, with which data; empty: its own
-    keys : of the arena: run keys of all entrants in place of its own, checked, with their values
-    typed : the command, where it is not ``aoi reproduce``
     quiet : whether nothing is said while it is played
     version : of the experiment that is played
     watch : of the unit that is played, if anybody watches
@@ -68,11 +65,6 @@ class Options:
     quick: bool = False
     data_dir: Path = Path("data")
     work: Path = Path("runs/reproduce")
-    policies: tuple[str, ...] | None = None
-    clock: str = ""
-    partition: str = ""
-    keys: tuple[tuple[str, Any], ...] = ()
-    typed: str = ""
     quiet: bool = field(default=False, compare=False)
     version: int = 1
     watch: "Watch | None" = field(default=None, compare=False)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from aoi_fl.config.policies import KEYS, is_policy, row_of
 from aoi_fl.experiments.harness.stats import Interval, interval
 from aoi_fl.experiments.harness.times import earlier, reached
 from aoi_fl.report.measure import judge
@@ -101,8 +102,8 @@ class Comparison:
 def compare(runs: Sequence[Run], target: float | None = None) -> Comparison:
     """Compare the settings of complete runs in pairs of equal seeds.
 
-    Two settings form a pair if they differ in one thing; if no two do, all form pairs. Of more than six settings, each
-    forms a pair with the first.
+    Two settings form a pair if they differ in one thing. If that leaves a setting out, all form pairs. Of more than
+    six settings, each forms a pair with the first.
 
     Parameters
     ----------
@@ -123,7 +124,8 @@ def compare(runs: Sequence[Run], target: float | None = None) -> Comparison:
         pair for pair in pairs if sum(pair[0].first.config.get(k) != pair[1].first.config.get(k) for k in factors) == 1
     ]
     rows = tuple(row for group in groups for row in _rows(group, level))
-    chosen = near if near and len(groups) <= _MOST else pairs
+    paired = {setting.label for pair in near for setting in pair}
+    chosen = near if len(paired) == len(groups) <= _MOST else pairs
     return Comparison(level, rows, tuple(_pair(a, b, level) for a, b in chosen))
 
 
@@ -157,6 +159,7 @@ def named(runs: Sequence[Run]) -> list[Setting]:
         ", ".join(
             str(public(k, g.first.config.get(k))) if k == "policy" else f"{k} {public(k, g.first.config.get(k))}"
             for k in factors
+            if k not in KEYS or not is_policy(name := str(g.first.config.get("policy"))) or k in row_of(name).keys
         )
         for g in groups
     ]

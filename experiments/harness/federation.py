@@ -28,7 +28,7 @@ def play_run(experiment: str, values: Mapping[str, Any], options: Options) -> li
     return evaluated(played(experiment, values, options))
 
 
-def played(experiment: str, values: Mapping[str, Any], options: Options, files: str = "") -> Path:
+def played(experiment: str, values: Mapping[str, Any], options: Options) -> Path:
     """Play a run, or what is missing of it, and return its ledger.
 
     Runs lie in ``work/experiment/settings' digest``, so that runs under other settings are never taken for these. A
@@ -39,7 +39,6 @@ def played(experiment: str, values: Mapping[str, Any], options: Options, files: 
     experiment : its name
     values : run keys; those of where the data and the run lie are added here
     options : data folder, work folder and the experiment's version
-    files : a digest of files that the values name, if that of the names is not enough
 
     Raises
     ------
@@ -49,7 +48,6 @@ def played(experiment: str, values: Mapping[str, Any], options: Options, files: 
     from aoi_fl.server.folder import LEDGER
 
     kept = {key: value for key, value in values.items() if key not in ("policy", "seed")}
-    kept |= {"files": files} if files else {}
     kept |= {"version": options.version} if options.version > 1 else {}
     digest = hashlib.blake2b(json.dumps(kept, sort_keys=True).encode(), digest_size=4).hexdigest()
     runs = options.work.absolute() / experiment / digest

@@ -1,6 +1,5 @@
 """The arena: policies against one another in simulated time, on devices that come and go."""
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,29 +8,43 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.config.keys import over_selected
-from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.traces import check_files, in_files, make_trace, read_trace
+from aoi_fl.engine.traces import drawn_start, in_files, make_trace
 from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Unit, seeds
 from aoi_fl.experiments.harness.federation import played
 from aoi_fl.experiments.harness.pages import listed
 from aoi_fl.experiments.studies.arena_pages import beside_refl, draw, headline_of, tables_of, within_reach
 from aoi_fl.experiments.studies.entrants import ENTRANTS, called, own_keys
-from aoi_fl.science import draws
 from aoi_fl.science.absence import achievable
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
-from aoi_fl.server.sources import digest_of
 
-# Run keys that have an option of the command, and those that the arena itself decides.
-_OPTIONS = {
-    "policy": "--policies", "seed": "--seeds", "clock": "--clock", "partition": "--partition",
-    "alpha": "--partition dirichlet:ALPHA", "data-dir": "--data-dir", "runs-dir": "--work",
-}  # fmt: skip
-_DECIDED = ("clock-start", "num-server-rounds", "max-empty-rounds", "device", "run-name", "resume")
 _ITS_OWN = {"clients-per-round", "over-selection"}  # what the arena sets for all, and an entrant may set for itself
-_HOUR = 3600.0
 _POINTS = 24  # of a curve
 _REACHED = ("reached_lower", "reached_upper")  # seconds until each level
 _LEVELS = {"digits": (0.8, 0.85), "mnist": (0.9, 0.95)}  # of accuracy
+
+
+def federation(quick: bool = False, model: str | None = None) -> dict[str, Any]:
+    """Return the run keys that all entrants share; ``quick``: digits, twenty minutes of simulated time."""
+    shared = {"train-timeout": 60.0, "over-selection": 1.3}
+    if quick:
+        return shared | {
+            "dataset": "digits", "model": "lr", "num-clients": 100, "clients-per-round": 8, "until": 1200.0,
+            "learning-rate": 0.1, "batch-size": 10, "local-epochs": 2,
+        }  # fmt: skip
+    return shared | {
+        "dataset": "mnist", "model": model or "2nn", "num-clients": 300, "clients-per-round": 15, "until": 3600.0,
+    }  # fmt: skip
+
+
+def distinct_entrants(shared: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the entrants as far as these shared keys leave them apart."""
+    apart: dict[frozenset[tuple[str, str]], str] = {}
+    for entrant in ENTRANTS:  # by the keys alone: a trace need not be there
+        keys = {**shared, **own_keys(entrant, ())}
+        if int(keys["clients-per-round"]) <= int(shared["clients-per-round"]):
+            plays = frozenset((k, f"{float(v):g}" if k in _ITS_OWN else str(v)) for k, v in keys.items())
+            apart.setdefault(plays, entrant)
+    return tuple(apart.values())
 
 
 class Arena(Experiment):
@@ -40,8 +53,8 @@ class Arena(Experiment):
     Parameters
     ----------
     name, title : of the results
-    clock : the devices, unless the options say otherwise: as the run key, or a file in the data folder
-    partition : the clients' data, unless the options say otherwise: ``iid`` or ``dirichlet:ALPHA``
+    clock : the devices: as the run key, or a file in the data folder
+    partition : the clients' data: ``iid`` or ``dirichlet:ALPHA``
     settled : when levels and entrants were
     """
 
@@ -61,17 +74,7 @@ class Arena(Experiment):
 
     def clock(self, options: Options) -> str:
         """Return the run key's value: of a file in the data folder, where it lies."""
-        if options.clock:
-            return options.clock
         return str((options.data_dir / self._clock).absolute()) if self._clock.endswith(".npz") else self._clock
-
-    def starts(self, seed: int, options: Options) -> float:
-        """Return the second of a trace at which a seed's runs begin: a whole hour, drawn, of devices from a file."""
-        files = check_files(self.clock(options))
-        if not files:
-            return 0.0
-        hours = read_trace(*files).availability.period / _HOUR
-        return _HOUR * int(draws.uniform(seed, 0, "clock-start", 0) * hours) if math.isfinite(hours) else 0.0
 
     def datasets(self, options: Options) -> tuple[str, ...]:
         """Return the data set that is learnt."""
@@ -79,37 +82,16 @@ class Arena(Experiment):
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the federation."""
-        digest = digest_of(options.clock or "")  # the user's own files may change; the project's do not
-        shared = {
-            "clock": Path(self.clock(options)).name,
-            **({"clock-start": "an hour drawn by seed"} if in_files(self.clock(options)) else {}),
-            **({"digest": digest[:16]} if digest else {}),
-            "partition": options.partition or self._partition,
-            "train-timeout": 60.0,
-            "over-selection": 1.3,
+        return {
+            "clock": Path(self._clock).name,
+            **({"clock-start": "an hour drawn by seed"} if in_files(self._clock) else {}),
+            "partition": self._partition,
+            **federation(options.quick, options.model),
         }
-        if options.quick:
-            return shared | {
-                "dataset": "digits", "model": "lr", "num-clients": 100, "clients-per-round": 8, "until": 1200.0,
-                "learning-rate": 0.1, "batch-size": 10, "local-epochs": 2, **dict(options.keys),
-            }  # fmt: skip
-        return shared | {
-            "dataset": "mnist", "model": options.model or "2nn", "num-clients": 300, "clients-per-round": 15,
-            "until": 3600.0, **dict(options.keys),
-        }  # fmt: skip
 
     def entrants(self, options: Options) -> tuple[str, ...]:
-        """Return who plays: those that are asked for, else the arena's own, as far as its keys leave them apart."""
-        if options.policies:
-            return options.policies
-        shared = self.settings(options)
-        apart: dict[frozenset[tuple[str, str]], str] = {}
-        for entrant in ENTRANTS:  # by the keys alone: a trace need not be there
-            keys = {**shared, **own_keys(entrant, ())}
-            if int(keys["clients-per-round"]) <= shared["clients-per-round"]:
-                plays = frozenset((k, f"{float(v):g}" if k in _ITS_OWN else str(v)) for k, v in keys.items())
-                apart.setdefault(plays, entrant)
-        return tuple(apart.values())
+        """Return the policies, each with keys of its own."""
+        return distinct_entrants(self.settings(options))
 
     def units(self, options: Options) -> list[Unit]:
         """Return a unit for each seed and policy."""
@@ -124,14 +106,14 @@ class Arena(Experiment):
         settings = self.settings(options)
         keys = self.keys(unit["policy"], unit["seed"], options)
         try:
-            ledger = played(self.name, keys, options, settings.get("digest", ""))
+            ledger = played(self.name, keys, options)
         except NothingTrainedError as error:
             raise ConfigError(
                 called(unit["policy"]),
                 f"seed {unit['seed']}",
                 f"a run that trains: {error}",
                 f"Raise train-timeout ({settings['train-timeout']:g} s of simulated time) or until "
-                f"({settings['until']:g} s), or leave this policy out (--policies).",
+                f"({settings['until']:g} s).",
             ) from error
         found = in_time(read(ledger, "rounds"), read(ledger, "participations"), settings["num-clients"])
         if found is None:
@@ -160,10 +142,9 @@ class Arena(Experiment):
     def keys(self, entrant: str, seed: int, options: Options) -> dict[str, Any]:
         """Return the run keys of an entrant, or raise ConfigError for one that is none."""
         settings = dict(self.settings(options))
-        start = self.starts(seed, options)
-        settings = {key: value for key, value in settings.items() if key not in ("clock-start", "digest")}
+        start = drawn_start(self.clock(options), seed) if settings.pop("clock-start", "") else 0.0
         settings["partition"], _, alpha = settings["partition"].partition(":")
-        values = {
+        return {
             **settings,
             **({"alpha": float(alpha)} if alpha else {}),
             "clock": self.clock(options),
@@ -172,33 +153,8 @@ class Arena(Experiment):
             "max-empty-rounds": 0,
             "device": "cpu",
             "seed": seed,
+            **own_keys(entrant, ()),
         }
-        return values | own_keys(entrant, {*values, *_OPTIONS, *_DECIDED} - _ITS_OWN)
-
-    def shared(self, asked: Mapping[str, str], options: Options) -> tuple[tuple[str, Any], ...]:
-        """Return run keys that are to hold for all entrants, with their values, for the options.
-
-        Raises
-        ------
-        ConfigError
-            A key is none, or has an option, or is the arena's to decide, or its value is out of range.
-        """
-        for key in asked:
-            if key in _OPTIONS:
-                raise ConfigError(f"-c {key}", asked[key], f"given as {_OPTIONS[key]}", f"Use {_OPTIONS[key]}.")
-            if key in _DECIDED:
-                raise ConfigError(
-                    f"-c {key}", asked[key], "left out, because the arena sets it", "Leave it out, or lower until."
-                )
-        first = self.entrants(options)[0]
-        checked = RunConfig.parse(self.keys(first, 1, options) | asked).flat()
-        if not checked["until"] >= 1:
-            raise ConfigError("until", checked["until"], "at least 1 s of simulated time", "Raise it.")
-        if checked["dataset"] not in _LEVELS:
-            raise ConfigError(
-                "dataset", checked["dataset"], tuple(_LEVELS), "Choose one of them: only they have levels of accuracy."
-            )
-        return tuple((key, checked[key]) for key in asked)
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         """Put the policies beside one another, and beside random selection in pairs of equal seed."""

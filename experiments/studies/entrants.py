@@ -2,11 +2,10 @@
 
 from collections.abc import Collection
 
-from aoi_fl.config.policies import BUDGETED, OWN, POLICIES
+from aoi_fl.config.policies import OWN, POLICIES
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import is_own, is_well_formed
 
-PLAYABLE = tuple(policy for policy in POLICIES if policy not in BUDGETED)  # those that go by k, not by a budget
 BOTH = ":server-momentum=0.5:serve-average=0.8"  # a tested setting that helps every policy
 # The entrants of the committed tables: the papers' policy as it stands, and this project's variants.
 # Random selection with late updates shows what REFL gains by them alone. Random selection of few clients shows what the
@@ -35,13 +34,13 @@ def own_keys(entrant: str, shared: Collection[str]) -> dict[str, str]:
     """
     parts = 3 if is_own(entrant) else 1  # python:MODULE:NAME
     policy, own = ":".join(entrant.split(":")[:parts]), entrant.split(":")[parts:]
-    if policy not in PLAYABLE and not is_well_formed(policy):
-        raise ConfigError("policies", policy, (*PLAYABLE, OWN), "Choose some of these policies.")
+    if policy not in POLICIES and not is_well_formed(policy):
+        raise ConfigError("policies", policy, (*POLICIES, OWN), "Choose some of these policies.")
     keys = {"policy": policy}
     for text in own:
         key, equals, value = text.partition("=")
         if not equals or key in {*shared, "policy"}:
-            why = "the arena sets it for all" if equals else "write for instance systematic:weights=size"
+            why = "it holds for all" if equals else "write for instance systematic:weights=size"
             raise ConfigError(
                 "policies",
                 entrant,

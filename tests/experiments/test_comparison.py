@@ -163,6 +163,26 @@ def test_a_clock_alone_compares_the_arenas_policies():
     }
 
 
+def test_the_preset_is_that_of_a_run():
+    plan = comparing.plan("random,systematic", 1, {})
+    assert [(c["preset"], c["coordination"], c["weights"]) for c in plan] == [
+        ("recommended", "auto", "auto"),
+        ("recommended", "reserve", "size"),
+    ]
+    papers = comparing.plan("random,systematic", 1, {"preset": "papers"})
+    assert [c["coordination"] for c in papers] == ["auto", "poll"]
+    both = comparing.plan("systematic", 1, {"preset": "papers,recommended"})
+    assert [c["coordination"] for c in both] == ["poll", "reserve"]
+
+
+def test_no_setting_is_left_without_a_pair():
+    entrants = (("random", "ignored"), ("markov-optimal", "ignored"), ("systematic", "learned"))
+    groups = [run(policy, 1, BASE[0], [0, 1, 0, 1], absence=absence) for policy, absence in entrants]
+    assert {name for pair in compare(groups).pairs for name in (pair.first, pair.second)} == {
+        "random", "markov-optimal, absence ignored", "systematic, absence learned",
+    }  # fmt: skip
+
+
 def test_many_settings_are_compared_with_the_first():
     groups = [run(f"p{i}", 1, BASE[0], [0, 1, 0, 1]) for i in range(8)]
     pairs = compare(groups).pairs
