@@ -16,7 +16,7 @@ export NO_MKDOCS_2_WARNING := 1
 # Processes start by the hundred: none shall compile again what another has compiled.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install run test test-all check generated docs pictures versions bench fleet e2e clean
+.PHONY: install run test test-all check generated docs pictures versions bench fleet e2e e2e-http clean
 
 install: $(INSTALLED)
 
@@ -86,6 +86,10 @@ fleet: install
 e2e: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/e2e --ignore tests/e2e/test_policies.py
 	$(BIN)/python -m pytest -n 0 tests/e2e/test_policies.py
+
+# A short cluster test of the newest Flower over HTTP; AOI_E2E_FLOWER=newest make e2e runs all of them on it.
+e2e-http: install
+	AOI_E2E_FLOWER=newest $(BIN)/python -m pytest -n 0 tests/e2e/test_http.py
 
 clean:
 	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis

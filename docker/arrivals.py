@@ -5,16 +5,15 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import grpc
-
 from aoi_fl.docker.control import Control, read_key, read_pems
-from aoi_fl.flower.control import RunState
+from aoi_fl.flower import seams
+from aoi_fl.flower.control import ControlError, RunState
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.errors import AoiError, ConfigError, NodesError
 
 ENROLMENT = Path("/enrolment")
 AUTHORITY = Path("/pki/trust/ca.crt")
-CONTROL = "superlink-control:9093"
+CONTROL = f"superlink-control:{9093 if seams.CONTROL.there else 9092}"  # over HTTP all share one port
 LOOK = 2.0  # seconds between two looks at the SuperLink
 CALM = 8.0  # seconds without a new client container, after which Compose has started them all
 FORMER = ".former"  # the suffix of a file with the keys that a client has replaced, one a line
@@ -128,7 +127,7 @@ def await_superlink(control: Control, seconds: float) -> list[RunState]:
             runs = control.runs()
             forget_lost(control)
             return runs
-        except grpc.RpcError:  # it is being restarted
+        except ControlError:  # it is being restarted
             if time.monotonic() > end:
                 raise AoiError(
                     f"the SuperLink has not answered for {seconds:g} s (AOI_JOIN_TIMEOUT). See what it says with "
@@ -153,7 +152,7 @@ def await_clients(control: Control, wanted: int, least: int, seconds: float) -> 
     end, told = time.monotonic() + seconds, -1
     while True:
         names = set[str]()
-        with suppress(grpc.RpcError):  # the SuperLink is being restarted
+        with suppress(ControlError):  # the SuperLink is being restarted
             enrol(control)
             names = connected(control)
         found = len(names)

@@ -18,6 +18,7 @@ from aoi_fl.client.device import reach
 from aoi_fl.client.session import FILE
 from aoi_fl.docker import settings
 from aoi_fl.docker.pki import make_client_key
+from aoi_fl.flower.superlink import own_address
 from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
 from aoi_fl.protocol.files import write_whole
 
@@ -112,8 +113,7 @@ def main() -> None:
         str(key),
         "--node-config",
         node_config(slot, name, settings.may_sleep(os.environ)),
-        "--clientappio-api-address",
-        "127.0.0.1:9094",
+        *own_address(9094),
         "--health-server-address",
         HEALTH,
         "--session",

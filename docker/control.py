@@ -8,19 +8,17 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-import grpc
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from aoi_fl.flower.control import ControlApi, NodeState, RunState
+from aoi_fl.flower.control import ControlApi, ControlError, NodeState, RunState
 from aoi_fl.science.errors import ConfigError
 
 _LARGEST = 10_000  # bytes of a file with a public key
-_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
 class Control:
-    """A connection to the Control API over TLS; gRPC mends it by itself when the SuperLink comes back.
+    """A connection to the Control API over TLS, which recovers when the SuperLink comes back.
 
     Parameters
     ----------
@@ -29,25 +27,25 @@ class Control:
 
     Notes
     -----
-    Every method raises ``grpc.RpcError`` while the SuperLink is away, and ConfigError where a key's file is of no use.
+    Every method raises ``ControlError`` while the SuperLink is away, and ConfigError where a key's file is of no use.
     """
 
     def __init__(self, address: str, authority: Path) -> None:
-        self._api = ControlApi(grpc.secure_channel(address, grpc.ssl_channel_credentials(authority.read_bytes())))
+        self._api = ControlApi(address, authority.read_bytes())
 
     def register(self, public_key: Path) -> bool:
-        """Register a client's public key (OpenSSH format); False if the SuperLink has it already."""
+        """Register a client's public key (OpenSSH format) under its name; False if the SuperLink has it already."""
         if self._node(public_key) is not None:
             return False
         try:
-            self._api.register(_pem(public_key))
-        except grpc.RpcError as error:
-            if not isinstance(error, grpc.Call) or error.code() in _AWAY:
+            self._api.register(_pem(public_key), public_key.stem)
+        except ControlError as error:
+            if error.away:
                 raise
             raise ConfigError(
                 "public key",
                 public_key.name,
-                f"accepted by the SuperLink ({error.details()})",
+                f"accepted by the SuperLink ({error})",
                 "Remove it from the volume enrolment, or copy one that aoi enroll makes.",
             ) from None
         return True
@@ -94,8 +92,8 @@ class Control:
         """Return how one run stands; None if it is not a run of this SuperLink."""
         try:
             return next(iter(self._api.runs(run_id)), None)
-        except grpc.RpcError as error:
-            if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.NOT_FOUND:
+        except ControlError as error:
+            if error.missing:
                 return None
             raise
 

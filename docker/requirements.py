@@ -12,12 +12,13 @@ from pathlib import Path
 _NOT_IN_A_CLUSTER = {"flwr", "matplotlib", "psutil"}  # flwr[simulation] is Ray; the base names flwr itself
 
 
-def requirements(pyproject: Path) -> list[str]:
-    """Return the requirements of the image, read from the project file."""
+def requirements(pyproject: Path, flower: str = "") -> list[str]:
+    """Return the requirements of the image, read from the project file; ``flower`` stands for the deployed version."""
     project = tomllib.loads(pyproject.read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
     played = [r for r in extras["sim"] if _name(r) not in _NOT_IN_A_CLUSTER]
-    return [*project["dependencies"], *extras["deploy"], *played]
+    deployed = [flower if flower and _name(r) == "flwr" else r for r in extras["deploy"]]
+    return [*project["dependencies"], *deployed, *played]
 
 
 def _name(requirement: str) -> str:
@@ -25,4 +26,4 @@ def _name(requirement: str) -> str:
 
 
 if __name__ == "__main__":
-    print("\n".join(requirements(Path(sys.argv[1]))))
+    print("\n".join(requirements(Path(sys.argv[1]), *sys.argv[2:])))

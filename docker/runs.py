@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import grpc
-
 from aoi_fl.docker.arrivals import LOOK, say
 from aoi_fl.docker.control import Control
-from aoi_fl.flower.control import RunState
+from aoi_fl.flower.control import ControlError, RunState
 from aoi_fl.report.summary_card import glance
 from aoi_fl.science.errors import AoiError, ConfigError, did_you_mean
 from aoi_fl.server.folder import LEDGER, is_played
@@ -225,7 +223,7 @@ class Runs:
         """
         announced = False
         while True:
-            with suppress(grpc.RpcError):  # the SuperLink is being restarted
+            with suppress(ControlError):  # the SuperLink is being restarted
                 going = self.going()
                 for state in going:
                     if self.is_dead(state):

@@ -23,6 +23,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 # Variables of the cluster itself, most of them for Compose to fill in (docs/deployment.md).
 CLUSTER = {
     "AOI_IMAGE",
+    "AOI_FLOWER",
     "AOI_TORCH",
     "AOI_TORCH_INDEX",
     "AOI_SUPERLINK_HOSTS",

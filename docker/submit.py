@@ -18,7 +18,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import grpc
 import tomli_w
 
 from aoi_fl.cli.output import print_json, print_table
@@ -39,7 +38,7 @@ from aoi_fl.docker.arrivals import (
 )
 from aoi_fl.docker.control import Control
 from aoi_fl.docker.runs import COMMAND, CURRENT, RUNS, Runs, Ticket, about, note_number
-from aoi_fl.flower.control import RunState
+from aoi_fl.flower.control import ControlError, RunState
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server.folder import LEDGER, run_folder
 from aoi_fl.server.ledger import last_rounds, read, refused_clients
@@ -90,7 +89,7 @@ def follow(control: Control, run_id: int, folder: Path) -> RunState:
             if away:
                 say("the SuperLink is back")
             away = False
-        except grpc.RpcError:
+        except ControlError:
             if not away:
                 say("the SuperLink does not answer; the run goes on as soon as it does")
             state, away = RunState(run_id, "unknown", "", ""), True
@@ -268,7 +267,7 @@ def main() -> None:
         sys.exit(operate(arguments))
     except AoiError as error:
         say(f"aoi: {' '.join(str(error).split())}")
-    except grpc.RpcError:
+    except ControlError:
         say(f"aoi: the SuperLink at {CONTROL} does not answer: see `docker compose logs superlink`, and ask again.")
     sys.exit(2)
 

@@ -1,12 +1,16 @@
 """Flower's SuperLink with its options, ``python -m aoi_fl.docker.superlink``.
 
 It has one connection to its database, speaks plain SQL to it, keeps common answers, lets more calls wait, and refuses
-replies that would harm others.
+replies that would harm others. From Flower 1.40 on it has one port. There ``--inner-host HOST`` names the address of
+this machine at which the SuperLink answers commands and ServerApps. At other addresses it answers clients only.
 """
 
+import argparse
+import socket
 import sys
 from importlib.metadata import entry_points
 
+from aoi_fl.flower.doors import close_doors
 from aoi_fl.flower.plain import speak_plainly
 from aoi_fl.flower.superexec import stamp_lines
 from aoi_fl.flower.superlink import connect_once, keep_answers, let_calls_wait, refuse_strange_replies
@@ -22,6 +26,11 @@ def run_command(name: str) -> None:
 
 def main() -> None:
     """Run the SuperLink."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--inner-host")
+    given, sys.argv[1:] = parser.parse_known_args()
+    if given.inner_host:
+        close_doors(socket.gethostbyname(given.inner_host))
     connect_once()
     keep_answers()
     speak_plainly()

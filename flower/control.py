@@ -1,12 +1,34 @@
-"""The SuperLink's Control API over gRPC: keys of SuperNodes, and how runs go."""
+"""The SuperLink's Control API, over gRPC or HTTP: keys of SuperNodes, and how runs go."""
 
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import grpc
 from flwr.proto import control_pb2
-from flwr.proto.control_pb2_grpc import ControlStub
 
-_SECONDS = 10.0
+from aoi_fl.flower.errors import code_of
+from aoi_fl.flower.seams import CONTROL
+
+_SECONDS = 10.0  # for one call
+_AWAY = ("UNAVAILABLE", "DEADLINE_EXCEEDED", 502, 503, 504)
+_MISSING = ("NOT_FOUND", 404)
+
+
+class ControlError(Exception):
+    """The SuperLink does not answer, or refuses.
+
+    Attributes
+    ----------
+    away : whether it does not answer, so that a later try may succeed
+    missing : whether it does not know the run
+    """
+
+    def __init__(self, details: str, code: str | int = "UNAVAILABLE") -> None:
+        super().__init__(details)
+        self.away, self.missing = code in _AWAY, code in _MISSING
 
 
 @dataclass(frozen=True)
@@ -33,46 +55,89 @@ class ControlApi:
 
     Parameters
     ----------
-    channel : to the SuperLink's Control API
+    address : HOST:PORT of the SuperLink's Control API
+    authority : the certificates to trust (PEM); None: without TLS
 
     Notes
     -----
-    Every method raises ``grpc.RpcError`` while the SuperLink is away.
+    Every method raises :class:`ControlError` if the SuperLink does not answer, or refuses. Over gRPC the connection
+    recovers by itself; over HTTP each call can open a new one.
     """
 
-    def __init__(self, channel: grpc.Channel) -> None:
-        self._stub = ControlStub(channel)
+    def __init__(self, address: str, authority: bytes | None) -> None:
+        self._call = _over_grpc(address, authority) if CONTROL.there else _over_http(address, authority)
 
-    def register(self, public_key: bytes) -> None:
-        """Let a SuperNode with this public key (PEM) in."""
-        self._stub.RegisterNode(control_pb2.RegisterNodeRequest(public_key=public_key), timeout=_SECONDS)
+    def register(self, public_key: bytes, name: str = "") -> None:
+        """Let a SuperNode with this public key (PEM) in, under a name where Flower keeps names."""
+        named = {"name": name} if name and "name" in control_pb2.RegisterNodeRequest.DESCRIPTOR.fields_by_name else {}
+        self._call("RegisterNode", control_pb2.RegisterNodeRequest(public_key=public_key, **named))
 
     def unregister(self, node_id: int) -> None:
         """Refuse a node's key from now on."""
-        self._stub.UnregisterNode(control_pb2.UnregisterNodeRequest(node_id=node_id), timeout=_SECONDS)
+        self._call("UnregisterNode", control_pb2.UnregisterNodeRequest(node_id=node_id))
 
     def nodes(self) -> list[NodeState]:
         """Return the nodes that the SuperLink knows; it lists one that died as online for a minute."""
-        found = self._stub.ListNodes(control_pb2.ListNodesRequest(), timeout=_SECONDS).nodes_info
+        found = self._call("ListNodes", control_pb2.ListNodesRequest()).nodes_info
         return [NodeState(int(node.node_id), node.public_key, node.status) for node in found]
 
     def runs(self, run_id: int | None = None) -> list[RunState]:
         """Return the latest runs that the SuperLink knows, the newest last; or only the one with this number."""
-        answer = self._stub.ListRuns(control_pb2.ListRunsRequest(run_id=run_id), timeout=_SECONDS)
+        answer = self._call("ListRuns", control_pb2.ListRunsRequest(run_id=run_id))
         found = sorted(answer.run_dict.values(), key=lambda run: run.pending_at)
         return [RunState(r.run_id, r.status.status, r.status.sub_status, r.status.details) for r in found]
 
     def stop(self, run_id: int) -> None:
         """End a run; the SuperLink marks it as finished, and its ServerApp ends within seconds."""
-        self._stub.StopRun(control_pb2.StopRunRequest(run_id=run_id), timeout=_SECONDS)
+        self._call("StopRun", control_pb2.StopRunRequest(run_id=run_id))
 
     def log(self, run_id: int) -> str:
         """Return the log of a run, as much as the SuperLink kept."""
-        request = control_pb2.StreamLogsRequest(run_id=run_id, after_timestamp=0.0)
-        text = ""
+        parts: list[str] = []
+        stream = self._call("StreamLogs", control_pb2.StreamLogsRequest(run_id=run_id, after_timestamp=0.0))
+
+        def collect() -> None:
+            with suppress(Exception):  # whatever ends the stream, what has come is all there is
+                parts.extend(part.log_output for part in stream)
+
+        reader = threading.Thread(target=collect, daemon=True)  # the stream of a run that has ended may stay open
+        reader.start()
+        reader.join(_SECONDS)
+        return "".join(parts)
+
+
+_Call: TypeAlias = Callable[[str, Any], Any]  # a method's name and its request; returns the answer
+
+
+def _over_grpc(address: str, authority: bytes | None) -> _Call:
+    from flwr.proto.control_pb2_grpc import ControlStub
+
+    credentials = authority and grpc.ssl_channel_credentials(authority)
+    stub = ControlStub(grpc.secure_channel(address, credentials) if credentials else grpc.insecure_channel(address))
+
+    def call(method: str, request: Any) -> Any:
         try:
-            for part in self._stub.StreamLogs(request, timeout=_SECONDS):
-                text += part.log_output
-        except grpc.RpcError:  # the stream of a run that has ended may stay open; what came is all there is
-            pass
-        return text
+            return getattr(stub, method)(request, timeout=_SECONDS)
+        except grpc.RpcError as error:
+            raise ControlError(str(getattr(error, "details", str)() or error), code_of(error)) from error
+
+    return call
+
+
+def _over_http(address: str, authority: bytes | None) -> _Call:
+    import httpx
+    from flwr.supercore.control import ControlHttpClient
+    from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+
+    version = RuntimeVersionHttpInterceptor(component_name="flwr CLI")
+    client = ControlHttpClient.from_server_address(address, authority is None, authority, [version])
+
+    def call(method: str, request: Any) -> Any:
+        try:
+            return getattr(client, method)(request)
+        except httpx.HTTPStatusError as error:
+            raise ControlError(error.response.text, error.response.status_code) from error
+        except httpx.TransportError as error:
+            raise ControlError(str(error)) from error
+
+    return call

@@ -41,6 +41,12 @@ def uploads(grid: Grid) -> bool:
     return False
 
 
+def registered_names(grid: Grid) -> dict[int, str]:
+    """Return the names under which keys of nodes are registered, by node; none before Flower 1.38."""
+    nodes: Iterable[Any] = getattr(grid, "get_nodes", tuple)()
+    return {int(node.node_id): node.name for node in nodes if node.name}
+
+
 def packs(grid: Grid) -> bool:
     """Tell whether a model is packed for its way: over a network each of its arrays costs several calls."""
     return uploads(grid)

@@ -263,6 +263,15 @@ INTAKE = Seam(
     named=False,
 )
 
+DOORS = Seam(
+    "calls that the inner network alone may make",
+    "doors",
+    ("flwr.superlink.extensions:get_middleware", "flwr.superlink.main:create_app"),
+    "its SuperLink cannot answer clients without answering their commands",
+    since="1.42",
+    named=False,
+)
+
 OUTPUT = Seam(
     "the ServerApp's lines in the log of its SuperExec",
     "superexec",
@@ -278,5 +287,5 @@ OUTPUT = Seam(
 
 SEAMS = (
     MESSAGES, IDENTITY, ERRORS, REPLIES, GRPC_GRID, HTTP_GRID, LOOP, BEATS, WARM, CONTROL, FLEET, VIRTUAL, SIZES,
-    RETRIES, DATABASE, ANSWERS, PLAIN, INTAKE, OUTPUT,
+    RETRIES, DATABASE, ANSWERS, PLAIN, INTAKE, DOORS, OUTPUT,
 )  # fmt: skip

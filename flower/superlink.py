@@ -80,13 +80,17 @@ class Addresses:
 
     def of_supernode(self, port: int) -> list[str]:
         """Return the arguments of a ``flower-supernode`` that hears its own apps on a port."""
-        over_grpc = [f"--clientappio-api-address={_HOST}:{port}"]
-        own = over_grpc if GRPC_GRID.there else [f"--host={_HOST}", f"--port={port}"]
-        return [f"--superlink={_HOST}:{self.fleet}", *own]
+        return [f"--superlink={_HOST}:{self.fleet}", *own_address(port)]
 
     def connection(self, name: str) -> str:
         """Return the lines of Flower's ``config.toml`` by which ``flwr`` finds the SuperLink, without TLS."""
         return f'[superlink.{name}]\naddress = "{_HOST}:{self.control}"\ninsecure = true\n'
+
+
+def own_address(port: int) -> list[str]:
+    """Return the arguments of a ``flower-supernode`` for its own apps, which find it on a port of this machine."""
+    over_grpc = [f"--clientappio-api-address={_HOST}:{port}"]
+    return over_grpc if GRPC_GRID.there else [f"--host={_HOST}", f"--port={port}"]
 
 
 def connect_once() -> None:

@@ -7,15 +7,17 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
-import grpc
 import psutil
 
 from aoi_fl.docker.pki import make_all
-from aoi_fl.flower.control import ControlApi
-from aoi_fl.flower.superlink import Addresses
+from aoi_fl.flower.control import ControlApi, ControlError
+from aoi_fl.flower.seams import GRPC_GRID
+from aoi_fl.flower.superlink import Addresses, free_ports
 from benchmarks.base import ROOT, peak_memory
 from benchmarks.processes import Programs, programs
+from benchmarks.superlink import OURS
 
 APP = ROOT / "benchmarks" / "apps" / "exchange"
 _START = 240.0  # seconds until a SuperLink listens
@@ -39,7 +41,7 @@ class SuperLink:
         self.addresses = Addresses.free()
         self.authority = (self.folder / "trust" / "ca.crt").read_bytes()
         self.peak, self._cpu = 0.0, 0.0
-        trust = self.folder / "trust" / "ca.crt"
+        self._trust = trust = self.folder / "trust" / "ca.crt"
         (self.folder / "config.toml").write_text(
             f'[superlink.fleet]\naddress = "{_HOST}:{self.addresses.control}"\nroot-certificates = "{trust}"\n'
         )
@@ -61,12 +63,18 @@ class SuperLink:
 
     def control(self) -> ControlApi:
         """Return a connection to the Control API."""
-        credentials = grpc.ssl_channel_credentials(self.authority)
-        return ControlApi(grpc.secure_channel(f"{_HOST}:{self.addresses.control}", credentials))
+        return ControlApi(f"{_HOST}:{self.addresses.control}", self.authority)
 
-    def submit(self, settings: str) -> int:
-        """Start a run of the benchmarks' app, with settings in Flower's syntax, and return its number."""
-        return self._running.submit(APP, "fleet", settings)
+    def start_supernode(self, key: Path, config: str) -> None:
+        """Start our SuperNode under a private key, with a configuration in Flower's syntax."""
+        self._running.start(
+            *OURS, *self.addresses.of_supernode(*free_ports(1)), f"--root-certificates={self._trust}",
+            f"--auth-supernode-private-key={key}", f"--node-config={config}",
+        )  # fmt: skip
+
+    def submit(self, settings: str, app: Path = APP) -> int:
+        """Start a run of an app, with settings in Flower's syntax, and return its number."""
+        return self._running.submit(app, "fleet", settings)
 
     def measure(self) -> None:
         """Take note of the most memory held up to now."""
@@ -91,7 +99,7 @@ class SuperLink:
         root, certificate = self.folder, self.folder / "server"
         tls = [
             f"--{prefix}ssl-{what}={path}"
-            for prefix in ("", "appio-")
+            for prefix in (("", "appio-") if GRPC_GRID.there else ("",))
             for what, path in (
                 ("ca-certfile", root / "trust" / "ca.crt"),
                 ("certfile", certificate / "server.crt"),
@@ -126,7 +134,7 @@ def failure(control: ControlApi, run_id: int) -> str:
     """Return how a run has ended, if otherwise than well; nothing while the SuperLink is away."""
     try:
         (state,) = control.runs(run_id)
-    except grpc.RpcError:
+    except ControlError:
         return ""
     failed = state.status == "finished" and state.outcome != "completed"
     return f"{state.outcome}: {state.details}" if failed else ""

@@ -83,7 +83,7 @@ class Collector:
         try:
             answer = read_answer(reply)
             if answer is not None:
-                check_name(answer.name, self._roster.name(client))
+                check_name(answer.name, self._roster.own_name(client))
             self._note_decision(client, answer)
             if client not in self._weight:
                 raise Refused("the policy did not choose it in this round, so its update has no weight")
@@ -122,7 +122,7 @@ class Collector:
         """
         answer = read_answer(reply)
         if answer is not None:
-            check_name(answer.name, self._roster.name(client))
+            check_name(answer.name, self._roster.own_name(client))
             if not answer.takes_part:
                 raise Refused("it declined when the round was over")
         update = self._read(reply)

@@ -153,7 +153,7 @@ class Evaluation:
         if client in self._ahead and protocol.AOI in reply.content:
             try:
                 answer = read_record(reply, ParticipationReply)
-                check_name(answer.name, self._roster.name(client))
+                check_name(answer.name, self._roster.own_name(client))
                 self._inbox.put(self._ahead[client], client, answer)
             except Refused as reason:
                 logger.warning("Client %s will be asked again: %s", client, reason)

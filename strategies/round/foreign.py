@@ -165,7 +165,7 @@ class ForeignLoop:
             return None
         answer, options, model = read_answer(reply), self._run.options, self._run.round.model
         if answer is not None:
-            check_name(answer.name, self._run.roster.name(client))
+            check_name(answer.name, self._run.roster.own_name(client))
             if not answer.takes_part:
                 raise Refused("it declines")
         return read_update(

@@ -90,7 +90,7 @@ class Questions:
             roster.patience.answered(QUESTION, sender, exchange.elapsed)
             try:
                 answer = read_record(reply, expected)
-                check_name(answer.name, roster.name(sender))
+                check_name(answer.name, roster.own_name(sender))
             except Refused as reason:
                 self._drop(sender, "failed" if reply.has_error() else "refused", str(reason))
                 continue

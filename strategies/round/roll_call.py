@@ -13,7 +13,7 @@ from flwr.serverapp import Grid
 
 from aoi_fl import protocol
 from aoi_fl.flower.errors import FORMER_APP, NO_HELLO, NODE_UNAVAILABLE
-from aoi_fl.flower.grids import uploads
+from aoi_fl.flower.grids import registered_names, uploads
 from aoi_fl.protocol import (
     FORMER_CLIENT,
     LEAST,
@@ -104,7 +104,7 @@ class RollCall:
         clock = clock_of(grid)
         self._mute.now = clock.now() if clock.simulated is None else math.nan
         said = self._roster.patience.listen(self._mute.now)
-        self.late = {known: late for known, late in said.items() if late.name == self._roster.name(known)}
+        self.late = {known: late for known, late in said.items() if late.name == self._roster.own_name(known)}
         nodes = set(grid.get_node_ids())
         self._mute.forget(set(self._mute) - nodes)
         replies = [found for exchange in self._late for found in self._introductions(exchange, exchange.ready())]
@@ -122,6 +122,8 @@ class RollCall:
         if strangers:
             replies += self._hello(grid, strangers, ask, timeout, worth)
             nodes &= set(grid.get_node_ids())  # some may have left meanwhile
+        names = registered_names(grid) if replies else {}
+        replies = [(node, self._roster.register(node, who, names.get(node, "")), said) for node, who, said in replies]
         replies.sort(key=_order)
         fresh = self._roster.admit([(node, who) for node, who, _ in replies], nodes, ask.round)
         for node, who, answer in replies:

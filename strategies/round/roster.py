@@ -3,11 +3,12 @@
 import logging
 import time
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.protocol import Introduction, ParticipationReply, packing
+from aoi_fl.protocol import Introduction, ParticipationReply, is_name, packing
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population
 from aoi_fl.strategies.records import ClientRecord
@@ -54,6 +55,7 @@ class Roster:
         self._node_of: dict[int, int] = {}
         self._number_of_node: dict[int, int] = {}
         self._number_of_name: dict[str, int] = {}
+        self._own_names: dict[int, str] = {}  # by node
         self._add(list(known))
 
     def __len__(self) -> int:
@@ -108,6 +110,10 @@ class Roster:
     def name(self, client: int) -> str:
         """Return the client's name."""
         return self.records[client].name
+
+    def own_name(self, client: int) -> str:
+        """Return the name that the client gives itself: its registered one, if it has one, may be another."""
+        return self._own_names.get(self._node_of.get(client, 0), self.name(client))
 
     def called(self, client: int) -> str:
         """Return the name of a client, or its number while it has not said who it is."""
@@ -177,6 +183,11 @@ class Roster:
         undeclared = np.isnan(self._sizes)
         usual = 1.0 if undeclared.all() else max(1.0, float(np.nanmean(self._sizes).round()))
         return np.where(undeclared, usual, self._sizes).astype(np.int64)
+
+    def register(self, node: int, who: Introduction, name: str) -> Introduction:
+        """Return an introduction under the name that the node's key is registered with, or under its own."""
+        self._own_names[node] = who.name
+        return replace(who, name=name) if is_name(name) else who
 
     def admit(self, replies: Iterable[tuple[int, Introduction]], nodes: set[int], round_: int) -> list[ClientRecord]:
         """Take in those that introduce themselves, but for a node that claims the name of a client that is connected.

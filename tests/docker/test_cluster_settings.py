@@ -32,7 +32,7 @@ from aoi_fl.config.fields import variable
 from aoi_fl.config.former import RENAMED
 from aoi_fl.docker import arrivals, client, nodes, pki, requirements, settings, submit
 from aoi_fl.docker.control import Control
-from aoi_fl.flower.control import RunState
+from aoi_fl.flower.control import ControlError, RunState
 from aoi_fl.science.errors import AoiError, NodesError
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import Ledger, read
@@ -305,7 +305,7 @@ def test_a_key_of_no_use_is_named_once_and_holds_up_nobody(
     arrivals.enrol(control, folder)
     assert capsys.readouterr().out == "b is enrolled\n"
     server.stop(None).wait()
-    with pytest.raises(grpc.RpcError):  # away, and not refused
+    with pytest.raises(ControlError):  # away, and not refused
         arrivals.enrol(control, folder)
 
 
@@ -425,7 +425,7 @@ class Absent:
     def runs(self) -> list[RunState]:
         self.silent -= 1
         if self.silent >= 0:
-            raise grpc.RpcError
+            raise ControlError("away")
         return [RunState(1, "finished", "completed", "")]
 
     def online(self) -> dict[bytes, int]:

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-_IMAGE = "aoi-e2e:cpu"
+NEWEST = os.environ.get("AOI_E2E_FLOWER") == "newest"  # the newest Flower over HTTP, in place of 1.34 over gRPC
+_FLOWER = (
+    {"AOI_IMAGE": "aoi-e2e:http", "COMPOSE_FILE": "compose.yaml:docker/http.yaml"}
+    if NEWEST
+    else {"AOI_IMAGE": "aoi-e2e:cpu"}
+)
+# A word in the command line of what runs a client's app: from 1.35 on each message starts a program.
+CLIENT_APP = "flwr-clientapp" if NEWEST else "multiprocessing.forkserver"
 # SQLite alone: importing the project for every look would take much of a small machine.
 _READ = """
 import json, sqlite3, sys
@@ -67,8 +74,8 @@ class Cluster:
     def __init__(self, project: str, **settings: str) -> None:
         self.project = project
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AOI_", "COMPOSE_"))}
-        index = {k: v for k, v in os.environ.items() if k in ("AOI_TORCH", "AOI_TORCH_INDEX")}
-        self.environment = inherited | index | {"AOI_IMAGE": _IMAGE} | settings
+        index = {k: v for k, v in os.environ.items() if k in ("AOI_TORCH", "AOI_TORCH_INDEX", "AOI_FLOWER")}
+        self.environment = inherited | index | _FLOWER | settings
 
     def compose(self, *arguments: str, check: bool = True, timeout: float = 120, **settings: str) -> str:
         """Run a Compose command and return what it printed."""
@@ -245,6 +252,6 @@ class Cluster:
             *("run", "-d", "--name", full, "--label", f"e2e={self.project}", "--init"),
             *("--network", f"{self.project}_{network}", "--network-alias", name),
             *volumes,
-            *(_IMAGE, *command),
+            *(self.environment["AOI_IMAGE"], *command),
         )
         return full

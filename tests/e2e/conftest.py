@@ -1,7 +1,7 @@
 """The cluster tests need a Docker engine and minutes: they run when they are asked for, with `make e2e`.
 
 Most of their time is waiting, for deadlines and for sessions to lapse. So they run in two processes, each with a
-cluster of its own; both share one image.
+cluster of its own; both share one image. With AOI_E2E_FLOWER=newest the clusters run the newest Flower over HTTP.
 """
 
 import fcntl
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import Cluster, engine_problem
+from tests.e2e.cluster import NEWEST, Cluster, engine_problem
 
 _FIRST_PORT = 8059  # of the pages
 
@@ -25,7 +25,7 @@ def cluster(worker_id: str) -> Iterator[Cluster]:
         pytest.fail(f"these tests need a Docker engine with Compose, and there is none: {problem}", pytrace=False)
     number = int(worker_id.removeprefix("gw")) if worker_id.startswith("gw") else 0
     port = int(os.environ.get("AOI_E2E_PORT", _FIRST_PORT)) + number
-    made = Cluster(f"aoi-e2e-{number}", AOI_PAGE_PORT=str(port))
+    made = Cluster(f"aoi-e2e-{'http-' * NEWEST}{number}", AOI_PAGE_PORT=str(port))
     with open(Path(tempfile.gettempdir()) / "aoi-e2e.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the second process finds it built
         made.compose("build", timeout=600)

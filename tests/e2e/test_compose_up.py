@@ -50,7 +50,7 @@ def test_memory_limits_hold_and_nothing_runs_as_root(cluster: Cluster) -> None:
 
 
 def test_overlays_are_valid_and_the_gpu_one_reserves_devices(cluster: Cluster) -> None:
-    for overlay in ("docker/gpu.yaml", "docker/hosts.yaml"):
+    for overlay in ("docker/gpu.yaml", "docker/hosts.yaml", "docker/http.yaml"):
         text = cluster.compose("-f", "compose.yaml", "-f", overlay, "config", "--format", "json")
         services = json.loads(text)["services"]
         if overlay == "docker/gpu.yaml":

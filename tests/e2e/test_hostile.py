@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.cluster import Cluster, python, start
+from tests.e2e.cluster import CLIENT_APP, Cluster, python, start
 
 RUN = "hostile"
 # What the program sends, and the fact in the ledger's reason. Two clients work through the list, then they behave.
@@ -25,7 +25,7 @@ LARGE = 25_000_000  # values: 100 MB
 # The process that Flower's client program is forked from, with the reply changed on its way out.
 _LIE = f"""
 import os, sys
-if any("multiprocessing.forkserver" in word for word in sys.orig_argv):
+if any("{CLIENT_APP}" in word for word in sys.orig_argv):
     import numpy as np
     from flwr.app import Array, ArrayRecord
     from flwr.supernode.runtime import run_clientapp

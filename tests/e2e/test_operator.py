@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.cluster import ROOT, Cluster, start
+from tests.e2e.cluster import NEWEST, ROOT, Cluster, start
 
 RUN, NEXT = "operated", "next"
 SETTINGS = {"AOI_NUM_CLIENTS": "2", "AOI_POLICY": "random", "AOI_CLIENTS_PER_ROUND": "2", "AOI_SPARE_SHARES": "1"}
@@ -126,6 +126,7 @@ def test_a_stopped_run_gives_way_to_the_queue_and_resumes(operated: Operated) ->
     assert operated.resumed_round > max(row["round"] for row in operated.stopped["rounds"])
 
 
+@pytest.mark.skipif(NEWEST, reason="only the SuperExec of 1.34 shows these lines")
 def test_the_superexec_logs_the_servers_lines_with_times(operated: Operated) -> None:
     stamped = re.findall(
         r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+ +round +(\d+)", operated.server_log, re.MULTILINE

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.cluster import Cluster, python, start
+from tests.e2e.cluster import CLIENT_APP, NEWEST, Cluster, python, start
 
 RUN, ROUNDS = "storm", 30
 ASK, TRAIN, AWAY = 10, 15, 35  # deadlines and absences in seconds; an absence is longer than any round may take
 MID_TRAIN, MID_WRITE, IDLE, ABSENT = range(4)  # the client to which each thing happens
 
 # Kills every process of a client's container in the middle of the next write of its state, once.
-FALL = python("""
+FALL = python(f"""
 import site
 from pathlib import Path
 folder = Path(site.getusersitepackages())
@@ -34,7 +34,7 @@ def hook(event, args):
         open("/tmp/fallen", "w").close()
         os.kill(-1, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
-if any("multiprocessing.forkserver" in word for word in sys.orig_argv):
+if any("{CLIENT_APP}" in word for word in sys.orig_argv):
     sys.addaudithook(hook)
 ''')
 """)
@@ -88,7 +88,8 @@ def storm(cluster: Cluster) -> Storm:
     cluster.await_(lambda: cluster.trained(RUN, MID_TRAIN), 120, "an update of the first client")
 
     cluster.docker("exec", at[MID_WRITE], "sh", "-c", FALL)
-    cluster.kill_process(at[MID_WRITE], "multiprocessing.forkserver")  # the next one loads what will kill it
+    if not NEWEST:
+        cluster.kill_process(at[MID_WRITE], CLIENT_APP)  # the next one loads what will kill it
     cluster.await_(lambda: cluster.restarts(at[MID_WRITE]) > 0, 120, "the fall of a client")
     cluster.await_(lambda: cluster.is_training(at[MID_TRAIN]), 180, "a client in training")
     back = [cluster.crash_client(at[MID_TRAIN])]

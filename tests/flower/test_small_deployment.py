@@ -1,5 +1,6 @@
 """A SuperLink and two SuperNodes on this machine, ours and Flower's, by the transport of whichever version is there."""
 
+import json
 import os
 import time
 from pathlib import Path
@@ -7,8 +8,12 @@ from shutil import copytree
 
 import pytest
 
+from aoi_fl.docker.control import read_pems
+from aoi_fl.docker.pki import make_client_key
+from aoi_fl.flower.seams import FLEET
 from aoi_fl.flower.versions import FLOWER
 from benchmarks.base import Skipped
+from benchmarks.fleet.link import failure, superlink
 from benchmarks.superlink import FLOWERS, OURS, deployment
 
 APP = Path(__file__).parents[1] / "apps" / "deployed"
@@ -42,3 +47,25 @@ def test_flowers_list_of_runs_shows_a_failed_serverapp(tmp_path):
         with pytest.raises(Skipped, match="finished:failed"):
             submit(app, f'runs-dir="{tmp_path}"')
         assert time.monotonic() - begun < 300  # on a busy machine; a deployment has twice as long
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(FLEET.there, reason="over gRPC the tests of the fleet and of the cluster do this")
+def test_registered_supernodes_train_over_https(tmp_path):
+    """As docker/http.yaml starts it: TLS, keys, a ServerApp outside; the SuperLink knows the clients' names."""
+    with superlink() as link:
+        control = link.control()
+        for i, name in enumerate(("anna", "ben", "eve")):
+            make_client_key(tmp_path / name, tmp_path / f"{name}.pub")
+            if name != "eve":
+                control.register(read_pems(tmp_path / f"{name}.pub")[0] + b"\n", name)
+            link.start_supernode(tmp_path / name, f"partition-id={i} num-partitions=3")
+        run, out = link.submit(f'out="{tmp_path / "out"}"', APP), tmp_path / "out"
+        until = time.monotonic() + 300
+        while not out.exists():
+            assert time.monotonic() < until and not failure(control, run), f"{failure(control, run)} {link.said()}"
+            time.sleep(0.5)
+        said = json.loads(out.read_text())
+        online = [node for node in control.nodes() if node.status == "online"]
+    assert said["rounds"] == [{"anna": "trained", "ben": "trained"}] * 2
+    assert len(online) == 2  # eve's key is not registered

@@ -1,6 +1,7 @@
 """The roll call: clients keep their numbers, whatever Flower calls their nodes; nobody takes another's place."""
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -128,6 +129,22 @@ def test_nobody_takes_the_place_of_a_connected_client(tmp_path, caplog):
     call(roll, grid, 2)
     assert roster.node(0) == owner and caplog.text.count(text) == 0  # said once
     assert roster.available.tolist() == [True, True]
+
+
+def test_a_registered_name_goes_before_the_claimed_one(tmp_path):
+    class Registry(Town):
+        """Lists nodes as Flower does from 1.38 on: client 1's key has no name, client 2's none that can be one."""
+
+        def get_nodes(self):
+            names = ("pi-3", "", "line\nbreak")
+            return [SimpleNamespace(node_id=i, name=name) for i, name in zip(self.ids, names, strict=True)]
+
+    grid, roster, roll = town(app_saying({0: {"name": "client-1"}}), tmp_path, 3, kind=Registry)
+    call(roll, grid)
+    assert [(roster.name(i), roster.own_name(i)) for i in range(3)] == [
+        ("pi-3", "client-1"), ("client-1", "client-1"), ("client-2", "client-2"),
+    ]  # fmt: skip
+    assert [roster.node(i) for i in range(3)] == grid.ids  # the claim took nobody's place
 
 
 @pytest.mark.parametrize("number", [0, 4, 10**9])
