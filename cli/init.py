@@ -21,6 +21,6 @@ def init(
     package = scaffold.package_of(name)  # before there is a folder of that name, which Python may take for a module
     folder = scaffold.write(name, policy, Path())
     print(
-        f"{folder}: change it as you like. At once:\n  cd {folder}\n  python -m {package}\n"
+        f"Created {folder}. Run it:\n  cd {folder}\n  python -m {package}\n"
         "  GRPC_ENABLE_FORK_SUPPORT=0 flwr run . --stream"
     )

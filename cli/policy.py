@@ -1,4 +1,4 @@
-"""``aoi policy``: what a policy promises of each client, before anything is played."""
+"""``aoi policy``: what a policy promises of each client, before a run."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 import typer
@@ -13,6 +13,9 @@ from typer.core import TyperGroup
 
 from aoi_fl.cli.output import print_json, print_table
 from aoi_fl.science.errors import ConfigError
+
+if TYPE_CHECKING:
+    from aoi_fl.report.summary_card import Glance
 
 _PATTERNS = typer.Argument(metavar="[RUN]...", hidden=True)
 _LIST = "list"
@@ -40,18 +43,29 @@ def listing(
     Each RUN is a name under runs/, a folder or a glob: 'sw-*'. By default all runs under runs/ are listed.
     """
     from aoi_fl.report.runs import matching
-    from aoi_fl.report.tables import brief
+    from aoi_fl.report.summary_card import glance
     from aoi_fl.server.folder import LEDGER
 
     folders = matching(runs) if runs else [ledger.parent for ledger in Path("runs").glob(f"[!.]*/{LEDGER}")]
-    rows = sorted(map(brief, folders), key=lambda row: (row["date"] or "", row["run"]))
+    rows = sorted((_row(glance(folder)) for folder in folders), key=lambda row: (row["date"] or "", row["run"]))
     if as_json:
         print_json({"runs": rows})
     elif not rows:
         print("aoi: there are no runs under runs/. Start one with aoi run.", file=sys.stderr)
     else:
         columns = ["run", "policy", "data", "seed", "rounds", "state", "date"]
-        print_table(f"{len(rows)} runs", columns, [[_shown(row, name) for name in columns] for row in rows])
+        print_table(
+            f"{len(rows)} runs",
+            [*columns[:-1], "begun (UTC)"],
+            [[_shown(row, name) for name in columns] for row in rows],
+        )
+
+
+def _row(seen: Glance) -> dict[str, Any]:
+    """Return a run of the list as plain values; None stands for what is not known."""
+    row: dict[str, Any] = {"run": seen.name, "policy": seen.policy or None, "data": seen.dataset or None}
+    row |= {"seed": int(seen.seed) if seen.seed else None, "rounds": seen.round, "planned": seen.rounds}
+    return row | {"state": seen.state.name, "date": seen.begun[:16] or None}
 
 
 def _shown(row: dict[str, Any], name: str) -> str | None:

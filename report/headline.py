@@ -97,14 +97,15 @@ def _budgeted(settings: Sequence[Setting]) -> str:
 
 
 def _clocked(settings: Sequence[Setting]) -> str:
-    parts = []
-    for setting in settings[:3]:
-        run = setting.first
-        if run.in_time is not None:
-            learned = _learned(setting).rstrip(". ")
-            when = f" {learned} after {duration(run.in_time.seconds)}." if learned else ""
-            parts.append(f"{_never(setting)} devices never took part{_of(setting, settings)}.{when}")
-    return " ".join(parts)
+    timed = [setting for setting in settings if setting.first.in_time][:3]
+    first, learned = timed[0].first.in_time, [found for one in timed if (found := _learned(one).rstrip(". "))]
+    never = "; ".join(
+        f"{_never(one)}{' devices never took part' * (one is timed[0])}{_of(one, settings)}" for one in timed
+    )
+    if not learned or first is None:
+        return f"{never}."
+    results = [learned[0], *(each.removeprefix(measure.judge(timed[0].first.rounds).title) for each in learned[1:])]
+    return f"{never}. {';'.join(results)} after {duration(first.seconds)}."
 
 
 def _of(setting: Setting, settings: Sequence[Setting]) -> str:

@@ -1,4 +1,4 @@
-"""Where a run's numbers come from: when it was played, by which seed, and the command that plays it again."""
+"""Where a run's numbers come from: its date, its seed and the command that repeats it."""
 
 import re
 import shlex

@@ -1,17 +1,20 @@
 """Runs that differ in nothing but their seed are one setting: a mean with its interval, and what one seed says."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from aoi_fl.config.policies import KEYS, is_policy, row_of
 from aoi_fl.report import measure
 from aoi_fl.report.provenance import OF_THE_MACHINE, public
 from aoi_fl.report.runs import Run
 
 Curve = tuple[ArrayLike, ArrayLike]  # x ascending, and y
 _OF_THE_RUN = ("seed", *OF_THE_MACHINE)
+_FOLLOW_POLICY = ("coordination", "weights", "clients-per-round")  # the preset sets them by the policy
 LEAST_SEEDS = 3  # with fewer an interval says nothing: 12.7 standard errors with two
 
 
@@ -55,19 +58,33 @@ def settings(runs: Sequence[Run]) -> list[Setting]:
         seeds = [other.config.get("seed") for other in (*together, run)]
         (together if None not in seeds and len(set(seeds)) == len(seeds) else found.setdefault(i, [])).append(run)
     kept = [together for together in found.values() if together]
-    configs = [together[0].config for together in kept]
+    keys = factors([together[0].config for together in kept])
+    return [Setting(_label(together, keys), tuple(together)) for together in kept]
+
+
+def factors(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the keys in which configurations differ, but for those that follow from the policy and the seed."""
     keys = sorted(set().union(*configs) - set(_OF_THE_RUN), key=lambda key: (key != "policy", key))
-    differing = [key for key in keys if len({repr(config.get(key)) for config in configs}) > 1]
-    return [Setting(_label(together, differing or ["policy"]), tuple(together)) for together in kept]
+
+    def values(*names: str) -> int:
+        return len({repr([config.get(name) for name in names]) for config in configs})
+
+    differing = [key for key in keys if values(key) > 1]
+    follow = [key for key in _FOLLOW_POLICY if values("policy", key) == values("policy")]
+    return [key for key in differing if key not in follow] or ["policy"]
+
+
+def named(config: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """Return what tells a configuration from others: the values of those of these keys that its policy uses."""
+    policy = str(config.get("policy"))
+    used = [k for k in keys if k in config and (k not in KEYS or not is_policy(policy) or k in row_of(policy).keys)]
+    words = (public(key, config[key]) if key == "policy" else f"{key} {public(key, config[key])}" for key in used)
+    return ", ".join(words) or "one setting"
 
 
 def _label(runs: Sequence[Run], keys: Sequence[str]) -> str:
     """Return a run's own label, or what tells several seeds of one setting from the other settings."""
-    if len(runs) == 1:
-        return runs[0].label
-    told = {key: public(key, runs[0].config[key]) for key in keys if key in runs[0].config}
-    words = [value if key == "policy" else f"{key} {value}" for key, value in told.items()]
-    return f"{', '.join(words) or 'one setting'}{_counted(runs)}"
+    return runs[0].label if len(runs) == 1 else f"{named(runs[0].config, keys)}{_counted(runs)}"
 
 
 def _counted(runs: Sequence[Run]) -> str:

@@ -1,12 +1,12 @@
 """A run at a glance, at the cost of a few rows of its ledger: for a wall, and for a list of runs."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from markupsafe import Markup
+from typing import TYPE_CHECKING, Any
 
 from aoi_fl.report.corruption import check, check_run, said
 from aoi_fl.report.measure import ACCURACY, Measure, judge
@@ -17,6 +17,9 @@ from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import DAMAGE
 from aoi_fl.server.observe import duration, seconds_left
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 _ROUNDS = 200  # the last ones, whose accuracies a spark line shows
 _NAMES = 24  # of clients that are listed, and the rest counted
@@ -144,6 +147,8 @@ def spark(values: Sequence[float], width: int = 120, height: int = 32) -> Markup
     >>> str(spark([1.0, 3.0], width=10, height=10)).split('points="')[1]
     '2,8 8,2"/></svg>'
     """
+    from markupsafe import Markup
+
     if len(values) < 2:
         return Markup("")
     low, span = min(values), (max(values) - min(values)) or 1.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -12,16 +11,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from aoi_fl.protocol.files import write_whole
-from aoi_fl.report import state, theory
+from aoi_fl.report import theory
 from aoi_fl.report.measure import JUDGES, LOSS
-from aoi_fl.report.provenance import public
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Setting, settings
 from aoi_fl.report.summary import NOTHING
-from aoi_fl.science.errors import AoiError, ConfigError, install
+from aoi_fl.science.errors import ConfigError, install
 from aoi_fl.server import ledger
-from aoi_fl.server.folder import LEDGER
-from aoi_fl.server.ledger import DAMAGE
 
 Row = dict[str, Any]
 Kind = Literal["summary", "rounds", "participations", "clients"]
@@ -39,27 +35,6 @@ _LATEX = (
 _SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"
 }  # fmt: skip
-
-
-def brief(folder: Path) -> Row:
-    """Return a row of the list of runs, at the cost of a few rows of the ledger, whatever state the run is in."""
-    path = folder / LEDGER
-    row: Row = dict.fromkeys(("run", "policy", "data", "seed", "rounds", "planned", "state", "date"))
-    row["run"] = folder.name
-    try:
-        about, last = ledger.read_run(path), ledger.last_rounds(path, 9)
-        config = about.get("config") or {}
-        policy = config.get("policy") or (about.get("policy") or {}).get("kind")
-        row |= {"policy": policy, "data": public("dataset", config.get("dataset") or ""), "seed": config.get("seed")}
-        row |= {"rounds": last[-1]["round"] if last else 0, "planned": ledger.planned(config)}
-        row |= {"state": state.tell(folder, about, last).name, "date": _date(last[-1]["started"] if last else None)}
-    except (AoiError, *DAMAGE):
-        row["state"] = "unreadable"
-    return row
-
-
-def _date(seconds: float | None) -> str | None:
-    return None if seconds is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
 def numbers(run: Run) -> Row:

@@ -80,7 +80,7 @@ def ending(stopped: str | None, error: BaseException | None, complete: str | Non
     ``complete`` says why, where that is not for its last round.
     """
     if isinstance(error, (KeyboardInterrupt, SystemExit)):
-        return {"status": "interrupted", "reason": "the process that played it was asked to end"}
+        return {"status": "interrupted", "reason": "the process received a request to stop"}
     if error is not None:
         return {"status": "failed", "reason": " ".join(f"{type(error).__name__}: {error}".split())}
     return {"status": "stopped" if stopped else "completed", "reason": stopped or complete}

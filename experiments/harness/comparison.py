@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from aoi_fl.config.policies import KEYS, is_policy, row_of
 from aoi_fl.experiments.harness.stats import Interval, interval
 from aoi_fl.experiments.harness.times import earlier, reached
 from aoi_fl.report.measure import judge
 from aoi_fl.report.provenance import public
 from aoi_fl.report.runs import Run
-from aoi_fl.report.seeds import Setting, settings
+from aoi_fl.report.seeds import Setting, factors, settings
+from aoi_fl.report.seeds import named as labelled
 from aoi_fl.science.errors import ConfigError
 
 Word = Literal["better", "worse", "equal", "not distinguishable", "no conclusion"]
@@ -24,7 +24,6 @@ CLOCK = "minutes to target"  # in place of TIME where time is simulated
 _LESS = (LOAD, TIME, CLOCK)  # quantities of which less is better
 _SHARE = 0.05  # margin of the variance, relative to random selection, and of the time, relative to the run
 _JAIN, _ACCURACY = 0.01, 0.005
-_FOLLOW_POLICY = ("coordination", "weights", "clients-per-round")  # the preset sets them by the policy
 _MOST = 6  # settings that are all compared with one another
 _ROUNDING = 1 / 6  # variance of the difference of two times that are rounded up to whole rounds
 _AGREED = ("dataset", "target", "client", "clock", "num-server-rounds", "until", "evaluate-every")
@@ -118,10 +117,10 @@ def compare(runs: Sequence[Run], target: float | None = None) -> Comparison:
     check(runs)
     groups = named(runs)
     level = common_level(runs) if target is None else target
-    factors = _factors(groups)
+    keys = factors([group.first.config for group in groups])
     pairs = list(itertools.combinations(groups, 2)) if len(groups) <= _MOST else [(groups[0], g) for g in groups[1:]]
     near = [
-        pair for pair in pairs if sum(pair[0].first.config.get(k) != pair[1].first.config.get(k) for k in factors) == 1
+        pair for pair in pairs if sum(pair[0].first.config.get(k) != pair[1].first.config.get(k) for k in keys) == 1
     ]
     rows = tuple(row for group in groups for row in _rows(group, level))
     paired = {setting.label for pair in near for setting in pair}
@@ -154,31 +153,8 @@ def check(runs: Sequence[Run]) -> None:
 def named(runs: Sequence[Run]) -> list[Setting]:
     """Return the settings, each named by the policy and what else differs."""
     groups = settings(runs)
-    factors = _factors(groups)
-    names = [
-        ", ".join(
-            str(public(k, g.first.config.get(k))) if k == "policy" else f"{k} {public(k, g.first.config.get(k))}"
-            for k in factors
-            if k not in KEYS or not is_policy(name := str(g.first.config.get("policy"))) or k in row_of(name).keys
-        )
-        for g in groups
-    ]
-    return [replace(group, label=name) for group, name in zip(groups, names, strict=True)]
-
-
-def _factors(groups: Sequence[Setting]) -> list[str]:
-    from aoi_fl.report.provenance import OF_THE_MACHINE
-
-    keys = sorted(set().union(*(group.first.config for group in groups)), key=lambda key: (key != "policy", key))
-    keys = [key for key in keys if key not in (*OF_THE_MACHINE, "seed")]
-    by_policy = [
-        key
-        for key in _FOLLOW_POLICY
-        if len({(group.first.config.get("policy"), repr(group.first.config.get(key))) for group in groups})
-        == len({group.first.config.get("policy") for group in groups})
-    ]
-    values = {key: {repr(group.first.config.get(key)) for group in groups} for key in keys if key not in by_policy}
-    return [key for key in values if len(values[key]) > 1] or ["policy"]
+    keys = factors([group.first.config for group in groups])
+    return [replace(group, label=labelled(group.first.config, keys)) for group in groups]
 
 
 def common_level(runs: Sequence[Run]) -> float:
@@ -262,8 +238,8 @@ def _pair(first: Setting, second: Setting, level: float) -> Pair:
 
 
 def _margins(base: Run) -> dict[str, float]:
-    """Return the margins of equality; the load's is a share of the variance (n/k)(n/k − 1) of random selection."""
-    stride = base.size * len(base.rounds) / max(len(base.selected[0]), 1)
+    """Return the margins of equality; the load's is a share of random selection's variance E[X](E[X] − 1)."""
+    stride = base.measured.interval_mean or math.nan
     end = base.column(f"test_{judge(base.rounds).field}")
     learned = _ACCURACY if _sign(base) > 0 else 0.01 * float(np.nanmean(end)) if np.isfinite(end).any() else 0.0
     return {

@@ -45,7 +45,7 @@ def test_an_app_runs_at_once_and_its_tests_pass(aoi, tmp_path):
 
 def test_the_new_folder_is_not_taken_for_a_module_in_its_way(tmp_path):
     done = python(tmp_path, "-m", "aoi_fl.cli.start", "init", "plain")  # which looks for modules here too
-    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("plain: change it as you like")
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("Created plain.")
 
 
 def test_an_app_is_written_as_one_writes_it_by_hand(tmp_path):

@@ -70,6 +70,11 @@ def test_seeds_are_folded_into_one_row_a_policy(tmp_path: Path) -> None:
 def test_a_clocked_page_leads_with_devices_that_never_took_part(tmp_path: Path) -> None:
     found = seeds.settings([play(tmp_path / "c", "random", 1, 0.9, SKEWED)])
     assert headline(found) == "2 of 10 devices never took part. Test accuracy 90.0 % after 20 min 00 s."
+    other = seeds.settings([play(tmp_path / "d", "systematic", 1, 0.8, SKEWED)])
+    assert headline([*found, *other]) == (
+        f"2 of 10 devices never took part under {found[0].name}; 2 of 10 under {other[0].name}. "
+        "Test accuracy 90.0 %; 80.0 % after 20 min 00 s."
+    )
     columns, rows = policies(found)
     assert columns.index("never took part") < columns.index("a client took part") and "2 of 10" in rows[0]
 

@@ -91,6 +91,11 @@ def test_what_is_no_seed_of_the_same_setting_stays_apart(tmp_path):
     assert len(settings([run("a"), run("b")])) == 2  # of unknown seeds
     apart = [run(f"{a}{s}", seed=s, alpha=a) for s in (1, 2) for a in (0.1, 0.6)]
     assert [s.label for s in settings(apart)] == ["alpha 0.1 (2 seeds)", "alpha 0.6 (2 seeds)"]
+    follow = {"random": ("auto", "auto"), "systematic": ("reserve", "size")}  # what the preset sets
+    pair = [
+        run(p + str(s), policy=p, seed=s, coordination=c, weights=w) for p, (c, w) in follow.items() for s in (1, 2)
+    ]
+    assert [s.label for s in settings(pair)] == ["random (2 seeds)", "systematic (2 seeds)"]
 
 
 def test_an_average_is_of_where_all_curves_are():

@@ -79,7 +79,7 @@ def test_the_owners_own_test_of_the_model_is_in_the_ledger(tmp_path):
     ("error", "status", "reason"),
     [
         (RuntimeError("no\nmore"), "failed", "RuntimeError: no more"),
-        (KeyboardInterrupt(), "interrupted", "the process that played it was asked to end"),
+        (KeyboardInterrupt(), "interrupted", "the process received a request to stop"),
     ],
 )
 def test_a_run_that_an_error_ends_says_so(error, status, reason, tmp_path):
