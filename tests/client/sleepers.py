@@ -49,7 +49,8 @@ def played(
     notes = link.folder / "notes"
     about = {"what": "fleet", "clients": clients, "per-round": 1, "rounds": rounds, "round-seconds": seconds}
     link.submit(" ".join(f"{k}={json.dumps(v)}" for k, v in (about | {"out": str(notes)}).items()))
-    begun, lines = time.monotonic(), []
+    begun = time.monotonic()
+    lines: list[dict[str, Any]] = []
     while not lines or "ended" not in lines[-1]:
         assert time.monotonic() - begun < 300, link.said()
         time.sleep(0.5)

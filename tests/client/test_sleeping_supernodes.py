@@ -1,6 +1,7 @@
 """Real SuperNodes that sleep, as `aoi enroll` has them, at a real SuperLink that counts them as connected meanwhile."""
 
 import re
+import subprocess
 import time
 from collections import Counter
 from contextlib import ExitStack
@@ -13,7 +14,13 @@ from aoi_fl.flower.superlink import free_ports
 from benchmarks.fleet.link import superlink
 from tests.client.sleepers import played, registered, started
 
-CLIENTS, ROUNDS, SECONDS = 3, 8, 12.0
+CLIENTS = 3
+# A start takes some seconds here, and rounds are short.
+QUICK = """
+from aoi_fl.client import session, supernode
+session.SHORTEST_ABSENCE, session.LEAD, supernode.PAUSE = 16.0, 14.0, 0.0
+supernode.main()
+"""
 
 pytestmark = [
     pytest.mark.slow,
@@ -23,14 +30,17 @@ pytestmark = [
 
 
 def test_sleepers_wake_for_their_rounds_only(tmp_path):
+    seconds = 12.0
     with superlink() as link, ExitStack() as running:
         control = registered(link, tmp_path, CLIENTS)
         for i, port in enumerate(free_ports(CLIENTS)):
-            node = started(link, tmp_path, i, port)
-            running.callback(node.wait)
-            running.callback(node.kill)
-        looks, last, silence = Counter(), {}, {}
-        for lines in played(link, control, CLIENTS, ROUNDS, SECONDS):
+            process = started(link, tmp_path, i, port)
+            running.callback(process.wait)
+            running.callback(process.kill)
+        looks: Counter[str] = Counter()
+        last: dict[str, float] = {}
+        silence: dict[str, float] = {}
+        for lines in played(link, control, CLIENTS, 8, seconds):
             rounds = [line for line in lines if "round" in line]
             now, before, looks = time.monotonic(), looks, looked(link)
             for node in looks:
@@ -40,7 +50,7 @@ def test_sleepers_wake_for_their_rounds_only(tmp_path):
                     last[node] = now
         assert len(control.online()) == CLIENTS
         assert sum(line["trained"] for line in rounds) >= 4 and not any(line["dropped"] for line in rounds)
-        assert len(silence) == CLIENTS and min(silence.values()) > SECONDS > 3 * LONGEST_LOOK
+        assert len(silence) == CLIENTS and min(silence.values()) > seconds > 3 * LONGEST_LOOK
 
 
 def looked(link) -> Counter[str]:
@@ -48,3 +58,49 @@ def looked(link) -> Counter[str]:
     return Counter(
         re.findall(r"\[Fleet.PullMessages\] node_id=(\d+)", (link.folder / "log").read_text(errors="replace"))
     )
+
+
+def test_sleeping_clients_rejoin_at_once_after_a_power_cut(tmp_path):
+    with superlink() as link:
+        control, starts = registered(link, tmp_path, CLIENTS), Counter[int]()
+        nodes: dict[int, subprocess.Popen[bytes]] = {}
+
+        def start(i: int, port: int, *options: str) -> None:
+            kept = f"--session={tmp_path / f'{i}.session'}"
+            nodes[i] = started(link, tmp_path, i, port, kept, *options, program=("-c", QUICK))
+            starts[i] += 1
+
+        def look_after() -> None:
+            """Start the nodes that are due, as the timer does each minute."""
+            for i, port in enumerate(free_ports(CLIENTS)):
+                if i not in nodes or nodes[i].poll() is not None:
+                    assert i not in nodes or nodes[i].returncode == 0, (tmp_path / f"{i}.log").read_text()
+                    kept = tmp_path / f"{i}.session"
+                    if not kept.exists() or not kept.read_text() or float(kept.read_text().split()[0]) <= time.time():
+                        start(i, port, "--leave")
+
+        try:
+            look_after()
+            alone = 0
+            for lines in played(link, control, CLIENTS, 5, 20.0):
+                look_after()
+                alone += any(node.poll() is not None for node in nodes.values()) and len(control.online()) == CLIENTS
+                rounds = [line for line in lines if "round" in line]
+            assert sum(line["trained"] for line in rounds) >= 3 and not any(line["dropped"] for line in rounds), rounds
+            assert alone and max(starts.values()) > 1  # somebody had ended, and was counted as connected
+            for node in nodes.values():
+                node.kill()
+                node.wait()
+            start(0, free_ports(1)[0])
+            time.sleep(20)
+            assert nodes[0].poll() is None and "Activated" in said_last(link), (tmp_path / "0.log").read_text()
+        finally:
+            for node in nodes.values():
+                node.kill()
+                node.wait()
+
+
+def said_last(link) -> str:
+    """Return the last that the SuperLink's log has of a node that comes or goes."""
+    log = (link.folder / "log").read_text(errors="replace").splitlines()
+    return [line for line in log if "Activated node" in line or "ActivateNode" in line][-1]

@@ -53,7 +53,7 @@ def python(code: str) -> str:
 
 def start(cluster: "Cluster", run: str, rounds: int, scale: int = 4, **settings: str) -> None:
     """Submit a run to four clients, ``scale`` of which are the cluster's own; it is started with it, or goes on."""
-    keys = {"AOI_RUN_NAME": run, "AOI_NUM_SERVER_ROUNDS": str(rounds), "AOI_NUM_CLIENTS": "4"}
+    keys: dict[str, Any] = {"AOI_RUN_NAME": run, "AOI_NUM_SERVER_ROUNDS": str(rounds), "AOI_NUM_CLIENTS": "4"}
     keys |= {"AOI_PRESET": "papers"} | settings
     cluster.compose("up", "-d", "--no-build", "--scale", f"client={scale}", timeout=180, **keys)
 

@@ -2,6 +2,7 @@
 
 import json
 import urllib.request
+from typing import Any
 
 from tests.e2e.cluster import Cluster, start
 
@@ -9,7 +10,7 @@ IMAGE = "aoi-e2e-up:cpu"  # which there is not: `up` alone has to build it, from
 
 
 def test_up_alone_runs_every_scaled_client_and_shows_the_run(cluster: Cluster) -> None:
-    settings = {
+    settings: dict[str, Any] = {
         "AOI_IMAGE": IMAGE,
         "AOI_RUN_NAME": "eight",
         "AOI_NUM_SERVER_ROUNDS": "2",

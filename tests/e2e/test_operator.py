@@ -14,7 +14,12 @@ import pytest
 from tests.e2e.cluster import NEWEST, ROOT, Cluster, start
 
 RUN, NEXT = "operated", "next"
-SETTINGS = {"AOI_NUM_CLIENTS": "2", "AOI_POLICY": "random", "AOI_CLIENTS_PER_ROUND": "2", "AOI_SPARE_SHARES": "1"}
+SETTINGS: dict[str, Any] = {
+    "AOI_NUM_CLIENTS": "2",
+    "AOI_POLICY": "random",
+    "AOI_CLIENTS_PER_ROUND": "2",
+    "AOI_SPARE_SHARES": "1",
+}
 
 
 @dataclass

@@ -45,7 +45,8 @@ def test_a_cluster_selects_the_clients_that_one_process_selects(
     cluster: Cluster, aoi: Command, keys: dict[str, str]
 ) -> None:
     run = "-".join(keys.values())
-    start(cluster, run, ROUNDS, **{variable(key): value for key, value in keys.items()})
+    settings: dict[str, Any] = {variable(key): value for key, value in keys.items()}
+    start(cluster, run, ROUNDS, **settings)
     assert cluster.await_end(180) == 0, cluster.logs("submit")
     ledger = cluster.ledger(run)
     assert ledger["run"]["status"] == "completed"

@@ -91,7 +91,7 @@ class Strangers:
 @pytest.fixture(scope="module")
 def strangers(cluster: Cluster) -> Strangers:
     """Begin a run that would go on for long, and let strangers knock."""
-    every_client = {"AOI_POLICY": "random", "AOI_CLIENTS_PER_ROUND": "4"}
+    every_client: dict[str, Any] = {"AOI_POLICY": "random", "AOI_CLIENTS_PER_ROUND": "4"}
     start(cluster, RUN, 500, AOI_TRAIN_TIMEOUT="45", AOI_MAX_EMPTY_ROUNDS="2", **every_client)
     cluster.await_round(RUN, 1)
     trust = "trust:/pki/trust:ro"

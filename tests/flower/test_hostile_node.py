@@ -7,14 +7,13 @@ own; the latter is spared the replies of thousands of objects, which it does not
 import asyncio
 import json
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 
 import grpc
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.common.serde import message_to_proto
 from flwr.proto import fleet_pb2, message_pb2
 from flwr.supercore.constant import HEAD_BODY_DIVIDER, HEAD_VALUE_DIVIDER
@@ -23,7 +22,7 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, 
 from aoi_fl.client.poll_schedule import HEARTBEAT
 from aoi_fl.client.state import written_together
 from aoi_fl.flower.fleet import signature
-from aoi_fl.flower.messages import context, sign
+from aoi_fl.flower.messages import context, in_error, sign
 from aoi_fl.flower.virtual import Node, channels, public_pem
 from benchmarks.echo import client_app
 from benchmarks.fleet.behaviour import BEHAVIOURS
@@ -34,11 +33,7 @@ from benchmarks.processes import Programs
 HONEST, DEADLINE, ROUNDS = 3, 12.0, 64
 _CALL, _START, _RUN = 15.0, 300.0, 900.0  # seconds, at most
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _settled() -> Iterator[None]:
-    """Want no cluster."""
-    yield
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 def deflated(kind: str, children: list[str], body: bytes) -> bytes:
@@ -242,7 +237,7 @@ FORMS = {
     "10^12 examples": form_of_record("metrics", MetricRecord({"num-examples": 10**12})),
     "no metrics": form_of_record("metrics", None),
     "a garbage answer": form_of_record("aoi", ConfigRecord({"x": [1, 2]})),
-    "an endless error": lambda n, r: n.push_reply(Message(Error(7, "\x1b[2J" * 10**5), metadata=r.metadata)),
+    "an endless error": lambda n, r: n.push_reply(in_error(r, 7, "\x1b[2J" * 10**5)),
     "two replies at once": twice,
     "no reply": nothing,
     "another root": another_root,
@@ -282,7 +277,8 @@ async def live(node: Hostile, forms) -> None:
 
 async def follow(link, run_id, path, lying) -> list[dict]:
     """Return the lines of the ServerApp's notes when the run is over."""
-    control, begun, lines = link.control(), time.monotonic(), []
+    control, begun = link.control(), time.monotonic()
+    lines: list[dict] = []
     while not any("ended" in line for line in lines):
         lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         assert time.monotonic() - begun < (_RUN if lines else _START), link.said()
@@ -298,7 +294,7 @@ async def play(link, forms) -> tuple[list[dict], list[str]]:
     keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(HONEST + 1)]
     await asyncio.to_thread(register, link.control(), [public_pem(key) for key in keys])
     lines = channels(link.fleet, link.authority, HONEST + 1)
-    traffic, configs = Traffic(), {}
+    traffic, configs = Traffic(), dict[int, dict]()
     honest = [
         VirtualNode(i, lines[i], keys[i], BEHAVIOURS["ours"], False, link.folder, traffic, configs)
         for i in range(HONEST)
