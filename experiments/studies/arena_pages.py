@@ -286,7 +286,7 @@ def _curves(axes: Axes, rows: Sequence[Row], levels: tuple[float, float], styles
                 found.setdefault(row["time"] / 60, []).append(100 * row["accuracy"])
         means = {minute: float(np.mean(found[minute])) for minute in sorted(found)}
         axes.plot([*means], [*means.values()], markevery=(place % 4, 4), label=called(policy), **style)
-        lowest = min(lowest, *means.values())
+        lowest = min([lowest, *means.values()])
     for level in levels:
         axes.axhline(100 * level, color="#999999", linewidth=1)
         axes.annotate(

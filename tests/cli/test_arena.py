@@ -2,16 +2,12 @@
 
 import json
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from aoi_fl.experiments import comparing
 from aoi_fl.experiments.studies.entrants import BOTH
-
-PLAY = [sys.executable, "-m", "aoi_fl.cli.main", "arena"]
 
 
 @pytest.mark.parametrize(
@@ -57,27 +53,29 @@ def test_an_oracle_without_a_trace_is_refused_at_once(aoi, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["b.pkl"]
 
 
-def test_selection_is_played_in_simulated_time(tmp_path):
-    command = [*PLAY[:-1], "simulate", "--policy", "random", "--clock", "generated", "--deadline", "30", "--json"]
-    found = json.loads(subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout)
-    assert 0 < found["device_hours_in_vain"] < found["device_hours"]
-    assert 1 <= found["seconds_a_round"] <= 31
-    fedcs = [word if word != "random" else "fedcs" for word in command]
-    found = json.loads(subprocess.run(fedcs, cwd=tmp_path, capture_output=True, text=True, check=True).stdout)
-    assert found["device_hours"] > 0, "whom FedCS takes for in time by the deadline of the clock"
-    hurried = [*command[:-3], "--per-round", "40", "--deadline", "2"]
-    said = " ".join(subprocess.run(hurried, cwd=tmp_path, capture_output=True, text=True, check=True).stderr.split())
+def test_selection_is_played_in_simulated_time(aoi):
+    line = "simulate --clock generated --deadline 30 --policy"
+
+    def found(more):
+        status, out, err = aoi(*f"{line} {more} --json".split())
+        assert status == 0, err
+        return json.loads(out)
+
+    random = found("random")
+    assert 0 < random["device_hours_in_vain"] < random["device_hours"]
+    assert 1 <= random["seconds_a_round"] <= 31
+    assert found("fedcs")["device_hours"] > 0, "whom FedCS takes for in time by the deadline of the clock"
+    _, _, err = aoi(*f"{line.replace('30', '2')} random --per-round 40".split())
+    said = " ".join(err.split())
     assert "a round wants 40 clients, and of 100 there are" in said
     assert "the deadline is 2 s, and the fastest of the clients takes" in said and "Raise it" in said
-    some = [*command[:-1], "--over-selection", "1.5", "--until", "30min", "--rounds", "100000", "--json"]
-    found = json.loads(subprocess.run(some, cwd=tmp_path, capture_output=True, text=True, check=True).stdout)
-    assert found["rounds"] < 1000 and 0.5 <= found["simulated_hours"] < 0.52 and found["round_mean"] <= 15
-    unequal = [*some[:-1], "--weights", "unbiased"]
-    unequal = subprocess.run(unequal, cwd=tmp_path, capture_output=True, text=True)
-    assert unequal.returncode == 2 and "over-selection is 1.5" in " ".join(unequal.stderr.split())
-    alone = subprocess.run([*command[:6], "--deadline", "30"], cwd=tmp_path, capture_output=True, text=True)
-    assert alone.returncode == 2
-    assert "train-timeout" in alone.stderr
+    some = "random --over-selection 1.5 --until 30min --rounds 100000"
+    timed = found(some)
+    assert timed["rounds"] < 1000 and 0.5 <= timed["simulated_hours"] < 0.52 and timed["round_mean"] <= 15
+    status, _, err = aoi(*f"{line} {some} --weights unbiased".split())
+    assert status == 2 and "over-selection is 1.5" in " ".join(err.split())
+    status, _, err = aoi("simulate", "--policy", "random", "--deadline", "30")
+    assert status == 2 and "train-timeout" in err
 
 
 K4, ALONE = "random:clients-per-round=4", "random:clients-per-round={}:over-selection=1"

@@ -17,7 +17,8 @@ from aoi_fl.server.ledger import Ledger
 from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 from tests.refusals import refused
 
-AOI = [sys.executable, "-m", "aoi_fl.cli.start"]
+ROOT = Path(__file__).parents[2]
+AOI = ("-m", "aoi_fl.cli.start")
 SMALL = ("-q", "--clients", "3", "--per-round", "2", "--rounds", "1")
 
 
@@ -30,9 +31,9 @@ def played(folder: Path) -> None:
     opened.close()
 
 
-def run(command, folder, **environment) -> subprocess.CompletedProcess[bytes]:
+def run(command, folder, program=AOI, **environment) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [*AOI, *command],
+        [sys.executable, *program, *command],
         cwd=folder,
         capture_output=True,
         timeout=300,
@@ -41,34 +42,39 @@ def run(command, folder, **environment) -> subprocess.CompletedProcess[bytes]:
 
 
 ENCODINGS = {
-    "ascii": {"PYTHONIOENCODING": "ascii"},
-    "latin-1": {"PYTHONIOENCODING": "latin-1"},
-    "cp1252": {"PYTHONIOENCODING": "cp1252"},
     "ascii, strictly": {"PYTHONIOENCODING": "ascii:strict"},
     "KOI8-R": {"PYTHONIOENCODING": "koi8-r"},
     "POSIX": {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
 }
+COMMANDS = (
+    "clients one",
+    "clients one --json",
+    "simulate --policy random --clients 9 --per-round 2",
+    "report one",
+    "report näh",
+)
+# All commands in one process, as each loads the same libraries; the last line has their statuses.
+EACH = """
+import sys
+from aoi_fl.cli.start import main
+found = []
+for command in sys.argv[1:]:
+    sys.argv = ["aoi", *command.split()]
+    try:
+        found.append(main() or 0)
+    except SystemExit as end:
+        found.append(end.code or 0)
+print(found)
+"""
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_a_terminal_without_a_character_shows_another(encoding, tmp_path):
     played(tmp_path / "runs/one")
-    for command in (
-        ["clients", "one"],
-        ["clients", "one", "--json"],
-        ["simulate", "--policy", "random", "--clients", "9", "--per-round", "2"],
-    ):
-        done = run(command, tmp_path, **ENCODINGS[encoding])
-        assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr[-500:]
-        assert done.stdout
-    assert run(["report", "näh"], tmp_path, **ENCODINGS[encoding]).returncode == 2
-    done = run(["report", "one"], tmp_path, **ENCODINGS[encoding])
-    assert done.returncode == 0 and "Zoë" in (tmp_path / "runs/one/report.html").read_text("utf-8")
-
-
-def test_a_run_ends_well_on_an_ascii_terminal(tmp_path):
-    done = run(["run", *SMALL, "--run-name", "one"], tmp_path, PYTHONIOENCODING="ascii")
-    assert (done.returncode, done.stderr) == (0, b"") and b"results:" in done.stdout
+    done = run(COMMANDS, tmp_path, ("-c", EACH), PYTHONPATH=str(ROOT), **ENCODINGS[encoding])
+    assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr[-500:]
+    assert done.stdout.splitlines()[-1] == b"[0, 0, 0, 0, 2]"
+    assert "Zoë" in (tmp_path / "runs/one/report.html").read_text("utf-8")
 
 
 def test_a_project_is_laid_out_in_utf_8_whatever_the_terminal(tmp_path):
@@ -78,11 +84,11 @@ def test_a_project_is_laid_out_in_utf_8_whatever_the_terminal(tmp_path):
         path.read_text("utf-8")
 
 
-def test_unnamed_runs_of_one_second_all_get_a_folder(tmp_path):
-    with ThreadPoolExecutor(4) as pool:
-        done = list(pool.map(lambda _: run(["run", *SMALL], tmp_path), range(4)))
-    assert [each.returncode for each in done] == [0] * 4, [each.stderr[-300:] for each in done]
-    assert len(list(tmp_path.glob("runs/*/ledger.sqlite"))) == 4
+def test_unnamed_runs_of_one_second_end_well_in_ascii(tmp_path):
+    with ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(lambda _: run(["run", *SMALL], tmp_path, PYTHONIOENCODING="ascii"), range(2)))
+    assert all((each.returncode, each.stderr) == (0, b"") and b"results:" in each.stdout for each in done), done
+    assert len(list(tmp_path.glob("runs/*/ledger.sqlite"))) == 2
 
 
 def test_names_are_taken_once_whatever_the_clock_says(tmp_path, monkeypatch):
