@@ -59,6 +59,7 @@ def play(row: Row, capsys) -> dict:
     return json.loads(line.removeprefix("RESULT "))
 
 
+@pytest.mark.parametrize("row", ["quickstart-numpy", "FedAvgM"], indirect=True)
 def test_the_stock_app_learns(row, stock, capsys):
     assert play(row, capsys)["error"] < row.error
     assert not Path("runs").exists()

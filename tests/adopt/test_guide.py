@@ -1,10 +1,7 @@
 """What docs/adopt.md says beyond its changes: a table of what was played, and a policy of one's own that works."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -85,21 +82,14 @@ def test_the_policies_of_ones_own_have_twenty_lines(code):
         assert len([line for line in example.splitlines() if line]) <= 20
 
 
-def test_the_guides_commands_know_the_module(code, tmp_path):
+def test_the_guides_commands_know_the_module(code, aoi, tmp_path):
     (tmp_path / "waiting.py").write_text(code)
     (commands,) = re.findall(r"```bash\n(aoi run --policy python.*?)```", GUIDE, re.DOTALL)
-    small = "--clients 6 --per-round 2 --rounds 3"
     for command in commands.strip().splitlines():
-        words = command.partition(" --clients")[0].split() + small.split()
-        words += ["--run-name", "own"] if words[1] == "run" else []
-        done = subprocess.run(
-            [sys.executable, "-m", "aoi_fl.cli.start", *words[1:]],
-            cwd=tmp_path,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        _, *words = command.partition(" --clients")[0].split()
+        words += ["--run-name", "own"] if words[0] == "run" else []
+        status, out, err = aoi(*words, *["--clients", "6", "--per-round", "2", "--rounds", "3"])
+        assert status == 0, out + err
     about = read_run(tmp_path / "runs" / "own" / "ledger.sqlite")["policy"]
     assert about == {"kind": "python:waiting:MostWaiting", "per_round": 2}
 

@@ -20,7 +20,7 @@ GOOD = {
     "train_x": np.zeros((4, 2, 2), np.uint8), "train_y": np.array([0, 1, 0, 1]),
     "test_x": np.zeros((2, 2, 2), np.uint8), "test_y": np.array([0, 1]),
 }  # fmt: skip
-HUGE = 2**30
+HUGE = 2**27  # twice the size from which on it matters how far a file unpacks
 
 
 def header(shape: str, descr: str = "'|u1'", version: int = 1, length: int | None = None) -> bytes:
@@ -40,8 +40,8 @@ def saved(path: Path, method: int = zipfile.ZIP_DEFLATED, **members: bytes) -> P
     return path
 
 
-def bomb(path: Path, method: int, size: int = HUGE) -> Path:
-    """Write a file whose train_x unpacks to a gigabyte of zeros."""
+def bomb(path: Path, method: int) -> Path:
+    """Write a file whose train_x unpacks to zeros without end."""
     saved(path, method)
     with zipfile.ZipFile(path) as file:
         others = {name: file.read(name) for name in file.namelist() if name != "train_x.npy"}
@@ -49,9 +49,7 @@ def bomb(path: Path, method: int, size: int = HUGE) -> Path:
         for name, content in others.items():
             file.writestr(name, content)
         with file.open("train_x.npy", "w") as member:
-            member.write(header(f"({size // 4}, 2, 2)"))
-            for _ in range(size // 2**20):
-                member.write(bytes(2**20))
+            member.write(header(f"({HUGE // 4}, 2, 2)") + bytes(HUGE))
     return path
 
 
@@ -134,19 +132,18 @@ except ValueError as error:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_bomb_is_refused_before_memory_is_taken_for_it(method, tmp_path):
-    path = bomb(tmp_path / "own.npz", METHODS[method], HUGE // 4 if method == "bzip2" else HUGE)
+    path = bomb(tmp_path / "own.npz", METHODS[method])
     assert path.stat().st_size < 2e6
     done = subprocess.run([sys.executable, "-c", MEASURED, path], capture_output=True, text=True, timeout=120)
     kib, _, said = done.stdout.partition(" ")
     assert "own.npz" in said and "unpack" in said, done.stderr
-    assert int(kib) < 100_000
+    assert int(kib) < 60_000
 
 
 def test_a_bomb_in_an_array_that_nobody_reads_costs_nothing(tmp_path):
     path = saved(tmp_path / "own.npz")
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as file, file.open("notes.npy", "w") as member:
-        for _ in range(256):
-            member.write(bytes(2**20))
+        member.write(bytes(HUGE))
     assert len(npz.read(path)[0]) == 4
 
 
@@ -156,9 +153,7 @@ def test_a_trace_may_be_no_bomb_either(tmp_path):
         for name in ("offsets", "available", "training_seconds"):
             file.writestr(f"{name}.npy", header("(2,)") + bytes(2))
         with file.open("seconds.npy", "w") as member:
-            member.write(header(f"({2**28},)"))
-            for _ in range(256):
-                member.write(bytes(2**20))
+            member.write(header(f"({HUGE},)") + bytes(HUGE))
     with pytest.raises(ConfigError, match="unpack"):
         read_trace(path)
 

@@ -237,27 +237,25 @@ READ = """
 import os, sys
 from pathlib import Path
 from aoi_fl.report.runs import load
-load(Path(sys.argv[2]), "warm")  # which imports all that is needed, as root
+load(Path(sys.argv[1]), "warm")  # which imports all that is needed, as root
 os.setgid(65534)
 os.setuid(65534)
-run = load(Path(sys.argv[1]), "run")
-print(run.status, len(run.rounds))
+for folder in sys.argv[2:]:
+    run = load(Path(folder), "run")
+    print(run.status, len(run.rounds))
 """
 
 
-def read_by_another(folder: Path) -> str:
+def read_by_another(place: Path, *folders: Path) -> list[str]:
     """Return what an account reads that may write nothing."""
-    for path in folder.iterdir():
-        path.chmod(0o444)
-    folder.chmod(0o555)
-    warm = folder.parent / "warm"
-    if not warm.exists():
-        play(warm)
-    done = subprocess.run(
-        [sys.executable, "-c", READ, str(folder), str(warm)], capture_output=True, text=True, timeout=60
-    )
+    for folder in folders:
+        for path in folder.iterdir():
+            path.chmod(0o444)
+        folder.chmod(0o555)
+    command = [sys.executable, "-c", READ, play(place / "warm"), *folders]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout.strip()
+    return done.stdout.splitlines()
 
 
 @pytest.fixture
@@ -270,44 +268,25 @@ def place():
         yield Path(folder)
 
 
-def test_a_run_that_ended_is_one_file_that_anybody_may_read(place):
-    folder = play(place / "run")
-    assert [path.name for path in folder.iterdir()] == ["ledger.sqlite"]
-    with closing(sqlite3.connect(folder / "ledger.sqlite")) as db:
+def test_an_account_that_may_not_write_reads_every_ledger(place):
+    ended, wal, going = (play(place / name) for name in ("ended", "wal", "going"))
+    assert [path.name for path in ended.iterdir()] == ["ledger.sqlite"]
+    with closing(sqlite3.connect(ended / "ledger.sqlite")) as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
-    assert read_by_another(folder) == "completed 4"
-
-
-def test_a_ledger_in_wal_mode_is_read_from_a_read_only_folder(place):
-    folder = play(place / "run")
-    with closing(sqlite3.connect(folder / "ledger.sqlite")) as db:
+    with closing(sqlite3.connect(wal / "ledger.sqlite")) as db:
         db.execute("PRAGMA journal_mode=WAL")
-    assert read_by_another(folder) == "completed 4"
-
-
-def test_what_lies_in_the_log_of_a_killed_run_is_read_too(place):
-    folder = play(place / "run")
-    opened = Ledger(folder / "ledger.sqlite")
+    opened = Ledger(going / "ledger.sqlite")
     opened.add_round(RoundRecord(5, 1.0, 1.0))
-    copy = Path(shutil.copytree(folder, place / "copy"))  # as a kill leaves it
+    killed, torn, garbage = (Path(shutil.copytree(going, place / name)) for name in ("killed", "torn", "garbage"))
     opened.close()
-    (copy / "ledger.sqlite-shm").unlink()
-    assert (copy / "ledger.sqlite-wal").stat().st_size
-    assert read_by_another(copy) == "completed 5"
-
-
-def test_a_torn_log_costs_what_is_in_it_alone(place):
-    folder = play(place / "run")
-    opened = Ledger(folder / "ledger.sqlite")
-    opened.add_round(RoundRecord(5, 1.0, 1.0))
-    copy = Path(shutil.copytree(folder, place / "copy"))
-    opened.close()
-    (copy / "ledger.sqlite-shm").unlink()
-    log = copy / "ledger.sqlite-wal"
-    log.write_bytes(log.read_bytes()[:-100])
-    assert read_by_another(copy) == "completed 4"
-    log.write_bytes(os.urandom(5000))
-    assert read_by_another(copy) == "completed 4"
+    for copy in (killed, torn, garbage):  # a torn log costs what is in it alone
+        (copy / "ledger.sqlite-shm").unlink()
+    log = killed / "ledger.sqlite-wal"
+    assert log.stat().st_size
+    (torn / "ledger.sqlite-wal").write_bytes(log.read_bytes()[:-100])
+    (garbage / "ledger.sqlite-wal").write_bytes(os.urandom(5000))
+    found = read_by_another(place, ended, wal, killed, torn, garbage)
+    assert found == [f"completed {rounds}" for rounds in (4, 4, 5, 4, 4)]
 
 
 def test_a_reader_does_not_keep_a_run_from_its_end(tmp_path):

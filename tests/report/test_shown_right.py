@@ -2,8 +2,6 @@
 
 import shlex
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -119,24 +117,19 @@ def test_simulated_time_is_shown_as_people_say_it(seconds, shown, tmp_path):
     assert ["simulated time", shown] in rows
 
 
-def aoi(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "aoi_fl.cli.start", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
-
-
-def test_a_report_takes_a_glob_of_names(tmp_path):
+def test_a_report_takes_a_glob_of_names(aoi, tmp_path):
     for seed in (1, 2, 3):
         play(tmp_path / "runs" / f"sw-{seed}", seed=seed)
     play(tmp_path / "runs" / "other")
     play(tmp_path / "runs" / "odd-[1]")
-    done = aoi("report", "sw-*", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    text = Path(tmp_path, done.stdout.strip()).read_text()
+    status, out, err = aoi("report", "sw-*")
+    assert status == 0, err
+    text = Path(tmp_path, out.strip()).read_text()
     assert all(f"sw-{seed}" in text for seed in (1, 2, 3)) and "other</" not in text.split("<main")[1]
-    assert aoi("report", "runs/sw-[12]", "sw-3", cwd=tmp_path).returncode == 0
-    assert aoi("report", "odd-[1]", cwd=tmp_path).returncode == 0  # a name comes before a pattern
-    missing = aoi("report", "nothing-*", cwd=tmp_path)
-    assert missing.returncode == 2 and "nothing-*" in missing.stderr
+    assert aoi("report", "runs/sw-[12]", "sw-3")[0] == 0
+    assert aoi("report", "odd-[1]")[0] == 0  # a name comes before a pattern
+    status, _, err = aoi("report", "nothing-*")
+    assert status == 2 and "nothing-*" in err
 
 
 def test_a_printed_command_can_be_pasted(tmp_path, capsys):
@@ -160,7 +153,7 @@ def test_a_run_that_has_not_begun_is_waited_for(tmp_path):
     assert page.render([load(play(tmp_path / "second"), "second")])
 
 
-def test_a_table_in_a_pipe_is_as_wide_as_it_needs(tmp_path):
+def test_a_table_in_a_pipe_is_as_wide_as_it_needs(aoi, tmp_path, monkeypatch):
     folder = play(tmp_path / "runs" / "one")
     opened = Ledger(folder / "ledger.sqlite")
     from aoi_fl.strategies.records import ClientRecord
@@ -169,12 +162,10 @@ def test_a_table_in_a_pipe_is_as_wide_as_it_needs(tmp_path):
     opened.add_clients([ClientRecord(0, "a-client-with-a-long-name", 1, 100)])
     opened.add_round(RoundRecord(13, 1.0, 1.0, participations=[Participation(0, "a", "failed", reason=long)]))
     opened.close()
-    done = subprocess.run(
-        [sys.executable, "-m", "aoi_fl.cli.start", "clients", "one"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60, env={"PATH": "", "LANG": "C.UTF-8"},
-    )  # fmt: skip
-    assert done.returncode == 0 and any("a-client-with-a-long-name" in line and long.strip() in line for line in
-                                        done.stdout.splitlines())  # fmt: skip
+    monkeypatch.delenv("COLUMNS", raising=False)
+    status, out, _ = aoi("clients", "one")
+    lines = out.splitlines()
+    assert status == 0 and any("a-client-with-a-long-name" in line and long.strip() in line for line in lines)
 
 
 def test_a_cluster_does_not_move_in_lock_step():
