@@ -16,13 +16,12 @@ CLASSIC = ROOT / "tests" / "apps" / "classic"
 NODES = 10
 ROOMS = ("client", "server", "strategies", "learning")
 # The app's modules, its folders with an __init__, and without: then they are the last that Python looks for.
-LAYOUTS = [
-    ("from_wheel", "modules"),
+STOCK = [("from_wheel", "modules"), pytest.param("from_checkout", "folders", marks=pytest.mark.slow)]
+ADOPTED = [
     ("from_wheel", "folders"),
     ("from_checkout", "folders"),
     pytest.param("from_wheel", "packages", marks=pytest.mark.slow),
     pytest.param("from_checkout", "modules", marks=pytest.mark.slow),
-    pytest.param("from_checkout", "packages", marks=pytest.mark.slow),
 ]
 
 LOCALLY = """
@@ -78,14 +77,14 @@ def check(result: dict, strategy: str, folder: Path | None = None) -> None:
         assert all(Path(file).is_relative_to(folder) for file in result["files"])
 
 
-@pytest.mark.parametrize(("installed", "layout"), LAYOUTS)
+@pytest.mark.parametrize(("installed", "layout"), STOCK)
 def test_a_stock_app_that_never_mentions_us_goes_on_working(installed, layout, request, tmp_path):
     app = App(tmp_path / "app", layout)
     check(app.play(request.getfixturevalue(installed)), "FedAvg", app.folder)
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize(("installed", "layout"), LAYOUTS)
+@pytest.mark.parametrize(("installed", "layout"), ADOPTED)
 def test_an_adopted_project_keeps_its_apps(installed, layout, request, tmp_path):
     app = App(tmp_path / "app", layout)
     adopt(app.folder, FEDAVG)

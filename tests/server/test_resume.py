@@ -271,12 +271,16 @@ def whole(tmp_path_factory):
     return get
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+_FAST = ("poll", "late", "estimated")
+EACH = [policy if policy in _FAST else pytest.param(policy, marks=pytest.mark.slow) for policy in POLICIES]
+
+
+@pytest.mark.parametrize("policy", EACH)
 def test_a_killed_run_goes_on_as_if_nothing_had_happened(policy, start, whole, tmp_path):
     chance = random.Random(policy)
     folder = tmp_path / "cut"
     process = start(*arguments_of(configuration(policy, tmp_path, "cut")))
-    for round_ in sorted(chance.sample(range(1, ROUNDS - 1), 3)):
+    for round_ in sorted(chance.sample(range(1, ROUNDS - 1), 2)):
         wait_for(folder, round_, process)
         time.sleep(chance.uniform(0, 0.05))
         kill(process)
@@ -606,12 +610,7 @@ def test_a_deployments_run_is_not_resumed_with_simulated_clients(aoi, tmp_path):
     assert status == 2 and "played by a deployment" in errors and "AOI_RESUME=true" in errors
 
 
-_FAST = ("poll", "late", "estimated")
-
-
-@pytest.mark.parametrize(
-    "policy", [policy if policy in _FAST else pytest.param(policy, marks=pytest.mark.slow) for policy in POLICIES]
-)
+@pytest.mark.parametrize("policy", EACH)
 def test_a_finished_run_with_more_rounds_is_the_longer_run(policy, whole, tmp_path):
     folder = run_here(configuration(policy, tmp_path, "short", **{"num-server-rounds": ROUNDS // 2}))
     extend(folder, ROUNDS)
