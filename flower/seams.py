@@ -152,6 +152,7 @@ VIRTUAL = Seam(
     before="1.40",
     named=False,
 )
+VIRTUAL_HTTP = Seam("many SuperNodes in one process, over HTTP", "virtual", VIRTUAL.needs, since="1.42", named=False)
 SIZES = Seam(
     "bytes on the wire",
     "sizes",
@@ -286,6 +287,6 @@ OUTPUT = Seam(
 )
 
 SEAMS = (
-    MESSAGES, IDENTITY, ERRORS, REPLIES, GRPC_GRID, HTTP_GRID, LOOP, BEATS, WARM, CONTROL, FLEET, VIRTUAL, SIZES,
-    RETRIES, DATABASE, ANSWERS, PLAIN, INTAKE, DOORS, OUTPUT,
+    MESSAGES, IDENTITY, ERRORS, REPLIES, GRPC_GRID, HTTP_GRID, LOOP, BEATS, WARM, CONTROL, FLEET, VIRTUAL,
+    VIRTUAL_HTTP, SIZES, RETRIES, DATABASE, ANSWERS, PLAIN, INTAKE, DOORS, OUTPUT,
 )  # fmt: skip

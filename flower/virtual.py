@@ -29,7 +29,9 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
 from aoi_fl.flower.errors import is_busy
 from aoi_fl.flower.fleet import signature
+from aoi_fl.flower.http_channel import HttpChannel
 from aoi_fl.flower.messages import sign, with_content
+from aoi_fl.flower.seams import VIRTUAL_HTTP
 
 Counted: TypeAlias = Callable[[str, int], None]
 
@@ -44,8 +46,8 @@ def public_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return public_key_to_bytes(key.public_key())
 
 
-def channels(address: str, authority: bytes, count: int) -> list[grpc.aio.Channel]:
-    """Return channels over TLS, each with a connection of its own, to be shared by nodes.
+def channels(address: str, authority: bytes, count: int) -> list[Any]:
+    """Return channels over TLS for nodes to share, each with connections of its own; over HTTP, what stands for them.
 
     Parameters
     ----------
@@ -53,6 +55,8 @@ def channels(address: str, authority: bytes, count: int) -> list[grpc.aio.Channe
     authority : the certificate that the SuperLink's comes from, PEM
     count : how many
     """
+    if VIRTUAL_HTTP.there:
+        return [HttpChannel(address, authority) for _ in range(count)]
     credentials = grpc.ssl_channel_credentials(authority)
     own = ("grpc.use_local_subchannel_pool", 1)  # else channels to one address share one connection
     retry = ("grpc.max_reconnect_backoff_ms", 2000)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from aoi_fl.flower.seams import VIRTUAL
+from aoi_fl.flower.seams import VIRTUAL, VIRTUAL_HTTP
 from benchmarks.base import Row, Skipped
 
 SOME, MANY, PER_ROUND = 200, 1000, 20
@@ -77,7 +77,7 @@ def against(ours: dict[str, Any], former: dict[str, Any]) -> Iterator[Row]:
 
 def found(**settings: Any) -> dict[str, Any]:
     """Play a scenario, and return what it took."""
-    if not VIRTUAL.there:
+    if not (VIRTUAL.there or VIRTUAL_HTTP.there):
         raise Skipped(VIRTUAL.lost)
     from benchmarks.fleet.play import play
     from benchmarks.fleet.scenario import Scenario

@@ -13,7 +13,7 @@ import psutil
 
 from aoi_fl.docker.pki import make_all
 from aoi_fl.flower.control import ControlApi, ControlError
-from aoi_fl.flower.seams import GRPC_GRID
+from aoi_fl.flower.seams import FLEET, GRPC_GRID
 from aoi_fl.flower.superlink import Addresses, free_ports
 from benchmarks.base import ROOT, peak_memory
 from benchmarks.processes import Programs, programs
@@ -22,7 +22,8 @@ from benchmarks.superlink import OURS
 APP = ROOT / "benchmarks" / "apps" / "exchange"
 _START = 240.0  # seconds until a SuperLink listens
 _HOST = "127.0.0.1"
-PROGRAMS = {"ours": (sys.executable, "-m", "aoi_fl.docker.superlink"), "stock": ("flower-superlink",)}
+_OURS = (sys.executable, "-m", "aoi_fl.docker.superlink")
+PROGRAMS = {"stock": ("flower-superlink",)} | ({"ours": _OURS} if FLEET.there else {"http": _OURS})
 
 
 class SuperLink:
@@ -34,8 +35,8 @@ class SuperLink:
     peak : the most memory, in MiB, that a process of the SuperLink's held
     """
 
-    def __init__(self, running: Programs, server: str = "ours") -> None:
-        self._command = PROGRAMS[server]
+    def __init__(self, running: Programs, server: str = "") -> None:
+        self._command = PROGRAMS[server] if server else _OURS
         make_all(running.folder)
         self._running, self.folder, self.environment = running, running.folder, running.environment
         self.addresses = Addresses.free()
@@ -118,7 +119,7 @@ class SuperLink:
 
 
 @contextmanager
-def superlink(server: str = "ours") -> Iterator[SuperLink]:
+def superlink(server: str = "") -> Iterator[SuperLink]:
     """Yield a SuperLink, ours or stock, that ends with the block, and all that it has started."""
     with programs(GRPC_ENABLE_FORK_SUPPORT="0") as running:
         yield SuperLink(running, server)

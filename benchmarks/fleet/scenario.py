@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from aoi_fl.flower.seams import FLEET
 from benchmarks.fleet import kills
 
 
@@ -25,7 +26,7 @@ class Scenario:
     late_rounds : as the run key
     joining : how many nodes are there when the first round begins, and join in the time of a round, one after another;
         the quiet rounds are then those after all have been asked. 0: all are there
-    server : the SuperLink's program: "ours", or "stock", Flower's own
+    server : the SuperLink's program: "ours", or "stock", Flower's own; "http", ours where Flower speaks HTTP
     model : one of :mod:`benchmarks.fleet.models`
     packing : as the run key
     """
@@ -43,7 +44,7 @@ class Scenario:
     lingering: int = 0
     late_rounds: int = 0
     joining: int = 0
-    server: str = "ours"
+    server: str = "ours" if FLEET.there else "http"
     model: str = "handback"
     packing: str = "auto"
 

@@ -55,7 +55,7 @@ class Notes:
 
 
 def count_calls(grid: Any, counts: Counter[str]) -> None:
-    """Count the calls of a grid over gRPC by name."""
+    """Count the calls of a grid over a network by name."""
 
     def counting(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*of: Any, **more: Any) -> Any:
@@ -64,6 +64,16 @@ def count_calls(grid: Any, counts: Counter[str]) -> None:
 
         return counted
 
+    if not hasattr(grid, "_stub"):  # over HTTP
+        client = grid._runtime_client
+        ask = client._unary_unary
+
+        def asked(**call: Any) -> Any:
+            counts[call["rpc_method"].rpartition("/")[2]] += 1
+            return ask(**call)
+
+        client._unary_unary = asked
+        return
     for name, call in vars(grid._stub).items():
         setattr(grid._stub, name, counting(name, call))
 

@@ -1,0 +1,67 @@
+"""What stands for a channel of ``grpc.aio`` where the Fleet API speaks HTTP: the same messages, headers and errors."""
+
+import re
+import ssl
+from base64 import b64encode
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+
+from aoi_fl.flower.fleet import Metadata
+
+_SECONDS = 60.0  # for one call
+_PROTOBUF = {"content-type": "application/protobuf", "accept": "application/protobuf"}
+_CODES = {401: grpc.StatusCode.UNAUTHENTICATED, 503: grpc.StatusCode.UNAVAILABLE, 500: grpc.StatusCode.INTERNAL}
+
+
+class HttpChannel:
+    """Connections over TLS to a Fleet API, for Flower's stub to make its calls on.
+
+    Parameters
+    ----------
+    address : of the Fleet API, host and port
+    authority : the certificate that the SuperLink's comes from, PEM
+    """
+
+    def __init__(self, address: str, authority: bytes) -> None:
+        import httpx
+
+        context = ssl.create_default_context(cadata=authority.decode("ascii"))
+        self._client = httpx.AsyncClient(base_url=f"https://{address}", verify=context, timeout=_SECONDS)
+        self._away = httpx.TransportError
+
+    def unary_unary(
+        self, method: str, request_serializer: Any, response_deserializer: Any, **_: Any
+    ) -> Callable[..., Awaitable[Any]]:
+        """Return a function that makes one kind of call; it raises ``AioRpcError`` as over gRPC."""
+        path = "/v1/fleet" + re.sub("[A-Z]", lambda letter: f"-{letter[0].lower()}", method.rpartition("/")[2])
+        path = path.replace("fleet-", "fleet/", 1)
+
+        async def call(request: Any, metadata: Metadata) -> Any:
+            try:
+                content, headers = request_serializer(request), _PROTOBUF | _headers(metadata)
+                answer = await self._client.post(path, content=content, headers=headers)
+            except self._away as error:
+                raise _error(grpc.StatusCode.UNAVAILABLE, str(error)) from error
+            if answer.is_error:
+                raise _error(_CODES.get(answer.status_code, grpc.StatusCode.FAILED_PRECONDITION), answer.text)
+            return response_deserializer(answer.content)
+
+        return call
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+
+def _headers(metadata: Metadata) -> dict[str, str]:
+    """Return gRPC's metadata as headers: what is binary there has another name here, and is text in base 64."""
+    return {
+        name.removesuffix("-bin"): b64encode(value).decode("ascii") if isinstance(value, bytes) else value
+        for name, value in metadata
+    }
+
+
+def _error(code: grpc.StatusCode, details: str) -> grpc.aio.AioRpcError:
+    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details)
