@@ -35,7 +35,7 @@ from aoi_fl.strategies.validation import Refused, check_metrics, read_answer, re
 from tests.report.test_malformed_ledgers import play
 
 pytestmark = pytest.mark.slow
-SECONDS = 16  # of each test
+SECONDS = 10  # of each test
 MODEL = {"w": np.zeros((2, 3), np.float32), "b": np.zeros(2), "steps": np.array(3)}
 
 

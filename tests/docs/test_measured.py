@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -59,9 +57,8 @@ _PLAYED = (  # a command, the number that it prints, and its place in choosing.m
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", dict.fromkeys(command for command, _, _ in _PLAYED))
-def test_the_numbers_in_choosing_match_their_commands(command):
-    typed = [sys.executable, "-m", "aoi_fl.cli.main", *command.split(), "--json"]
-    found = json.loads(subprocess.run(typed, capture_output=True, text=True, check=True).stdout)
+def test_the_numbers_in_choosing_match_their_commands(command, aoi):
+    found = json.loads(aoi(*command.split(), "--json")[1])
     text = " ".join((ROOT / "docs/choosing.md").read_text(encoding="utf-8").split())
     for name, form in [(name, form) for played, name, form in _PLAYED if played == command]:
         field, _, at = name.partition(" ")

@@ -1,7 +1,7 @@
 """Every policy and every wire, played by a real cluster: it selects whom the same run in one process selects.
 
 What is played comes from the registry: each policy once, each wire once with each module of policies that knows it, and
-each policy whose clients may bid once more with bids.
+each module with clients that may bid once more with bids.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,11 +36,12 @@ def cases(policies: Sequence[Policy]) -> Iterator[dict[str, str]]:
         for policy in module:
             if policy.name not in wired:
                 yield {"policy": policy.name}
+        for policy in module[:1]:
             if "index-source" in policy.keys:
                 yield {"policy": policy.name, "index-source": "bid"}
 
 
-@pytest.mark.parametrize("keys", cases(list(REGISTRY.values())), ids=lambda keys: "-".join(keys.values()))
+@pytest.mark.parametrize("keys", list(cases(list(REGISTRY.values()))), ids=lambda keys: "-".join(keys.values()))
 def test_a_cluster_selects_the_clients_that_one_process_selects(
     cluster: Cluster, aoi: Command, keys: dict[str, str]
 ) -> None:

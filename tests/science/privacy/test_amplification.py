@@ -27,7 +27,7 @@ def test_markov_epsilon_is_that_of_an_independent_check(bands, error, epsilon):
     assert found.error < 0.02 * epsilon
 
 
-@pytest.mark.parametrize("error, epsilon", [(20, 1.55), (11.7, 3.32), (6, 10.5), (3.5, 34.2)])
+@pytest.mark.parametrize("error, epsilon", [(20, 1.55), (3.5, 34.2)])
 def test_coins_every_round_by_a_library(error, epsilon):
     pytest.importorskip("dp_accounting", reason="the extra privacy is not installed")
     deviation = error / prefix_error(coefficients(1), ROUNDS)
@@ -37,8 +37,7 @@ def test_coins_every_round_by_a_library(error, epsilon):
     assert by_draws.epsilon(DELTA).epsilon == pytest.approx(exact, rel=0.03)
 
 
-@pytest.mark.parametrize("delta", [1e-3, 1e-4])
-def test_minimum_separation_sampling_is_that_of_a_library(delta):
+def test_minimum_separation_sampling_is_that_of_a_library():
     selection = pytest.importorskip("jax_privacy.batch_selection", reason="jax-privacy is not installed")
     from jax_privacy.experimental.monte_carlo import sample_generation
 
@@ -52,8 +51,8 @@ def test_minimum_separation_sampling_is_that_of_a_library(delta):
             sampling, deviation, column, seed=1, positive_sample=sign > 0, num_samples=draws
         )
         loss = sign * losses
-        ends.append(bisect(lambda e, loss=loss: np.maximum(-np.expm1(np.minimum(e - loss, 0)), 0).mean() > delta, 50.0))
-    found = MarkovAmplification(policy, column, deviation, 60, samples=20_000).epsilon(delta)
+        ends.append(bisect(lambda e, loss=loss: np.maximum(-np.expm1(np.minimum(e - loss, 0)), 0).mean() > DELTA, 50.0))
+    found = MarkovAmplification(policy, column, deviation, 60, samples=20_000).epsilon(DELTA)
     assert found.epsilon == pytest.approx(max(ends), rel=0.03)
 
 
