@@ -46,6 +46,7 @@ def run(policy: str = "markov-optimal", *, workers: int = 1, quiet: bool = True,
     ConfigError
         A key or value is wrong; nothing has started.
     """
+    from aoi_fl.config.former import present
     from aoi_fl.config.presets import PRESET
     from aoi_fl.config.run import RunConfig
     from aoi_fl.engine.local_run import run_local
@@ -54,7 +55,8 @@ def run(policy: str = "markov-optimal", *, workers: int = 1, quiet: bool = True,
     from aoi_fl.server.folder import run_folder
     from aoi_fl.server.sources import settled
 
-    given = {"preset": PRESET, "policy": policy, **{key.replace("_", "-"): value for key, value in keys.items()}}
+    keys = present({key.replace("_", "-"): value for key, value in keys.items()})
+    given = {"preset": PRESET, "policy": policy, **keys}
     chosen = RunConfig.parse(given | named_clients(given))
     values = settled(chosen.flat())
     logger = logging.getLogger("flwr")

@@ -45,9 +45,6 @@ def arena(
         raise ConfigError(str(error.name), None, "installed", f"For aoi arena, {install('all')}.") from error
 
     keys = {"clock": "generated"} | typed(context)
-    partition, colon, alpha = keys.get("partition", "iid").partition(":")
-    if colon:
-        keys |= {"partition": partition, "alpha": alpha}
     entrants, keys = comparing.arena(keys | {"runs-dir": str(work)}, quick=quick)
     if out is not None:
         try:

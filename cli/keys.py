@@ -64,8 +64,10 @@ def keyed(
 
         def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
             rest = super().parse_args(ctx, args)
+            from aoi_fl.config.former import present
+
             said = pairs(ctx.params.pop("config"))
-            options = {key: ctx.params.pop(key.replace("-", "_")) for key in keys}
+            options = {key: ctx.params.pop(key.replace("-", "_")) for key in _with_former(keys)}
             for key, value in options.items():
                 short = option(key)
                 if short != key and short in said:
@@ -76,7 +78,8 @@ def keyed(
                     raise ConfigError(key, value, allowed, "Leave one of them out.")
                 if value is not None:
                     said[key] = value
-            unknown = () if more else said.keys() - options
+            said = present(said)
+            unknown = () if more else said.keys() - set(keys)
             for key in sorted(unknown):
                 remedy = did_you_mean(key, options).strip() or "Choose one of these keys."
                 allowed = f"a run key of this command: {', '.join(sorted(keys))}"
@@ -89,12 +92,20 @@ def keyed(
     return Command
 
 
+def _with_former(keys: Iterable[str]) -> list[str]:
+    """Return run keys, and the former keys that are now parts of them."""
+    from aoi_fl.config.former import MERGED
+
+    return [name for key in keys for name in (key, *MERGED.get(key, ()))]
+
+
 def option(key: str) -> str:
     """Return the name of a run key's option."""
     from aoi_fl.config.fields import extra, snake
     from aoi_fl.config.keys import RunKeys
 
-    return extra(RunKeys.model_fields[snake(key)], "short") or key
+    field = RunKeys.model_fields.get(snake(key))
+    return (extra(field, "short") if field else "") or key
 
 
 def _options(keys: Iterable[str], required: str | None, defaults: Mapping[str, Any]) -> list[click.Parameter]:
@@ -103,8 +114,12 @@ def _options(keys: Iterable[str], required: str | None, defaults: Mapping[str, A
     from aoi_fl.config.policies import OWN, POLICIES
 
     options: list[click.Parameter] = []
-    for key in keys:
-        field, name = RunKeys.model_fields[snake(key)], snake(key)
+    for key in _with_former(keys):
+        field, name = RunKeys.model_fields.get(snake(key)), snake(key)
+        if field is None:
+            flag: dict[str, Any] = {"flag_value": "true"} if key in ("strict-budget", "stop-at-first") else {}
+            options.append(click.Option([f"--{key}", name], hidden=True, default=None, **flag))
+            continue
         text = str(field.description).replace("`", "")
         if key == "policy":
             text += f": {', '.join((*POLICIES, OWN))}"

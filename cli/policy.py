@@ -23,7 +23,7 @@ UNIFORM = "markov-uniform"  # a Markov policy for comparison: each age has the s
 POLICIES = ("markov-optimal", "markov-increasing", UNIFORM, "systematic")
 KEYS = (
     "policy", "num-clients", "clients-per-round", "max-age", "exponent", "rates", "sizes", "clients-file", "phases",
-    "jitter", "num-server-rounds", "seed",
+    "num-server-rounds", "seed",
 )  # fmt: skip
 _MOST_ROWS = 40  # of a law in the terminal
 _MOST_MIXED = 300  # ages up to which the chain's eigenvalues are looked for, at O(m³)
@@ -61,8 +61,8 @@ def policy(
         chosen = row_of(name).build(keys, dropout=dropout or 0.0)
         _show_markov(chosen, f"{name}: {title}, maximum age {config.max_age}", rounds, as_json)
     elif config.rates == "equal":
-        heading = f"Systematic participation: {title}, {config.phases} phases, jitter {config.jitter:g}"
-        exactly = k if config.phases == "spread" and not config.jitter else None
+        heading = f"Systematic participation: {title}, {config.phases} phases"
+        exactly = k if config.phases == "spread" else None
         _show_stride(row_of(name).build(keys), heading, exactly, rounds, as_json)
     else:
         from aoi_fl.science.markov_rates import largest_rate
@@ -70,7 +70,7 @@ def policy(
         own, capped = rates_by(config, 1.0 if name == "systematic" else largest_rate(dropout or 0.0))
         heading = f"Markov policy, optimal for each rate: {title}"
         if name == "systematic":
-            heading = f"Systematic participation: {title}, {config.phases} phases, jitter {config.jitter:g}"
+            heading = f"Systematic participation: {title}, {config.phases} phases"
         _show_rated(row_of(name).build(keys, own, dropout=dropout or 0.0), heading, capped, rounds, as_json)
 
 

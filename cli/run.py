@@ -55,7 +55,7 @@ def run(
 
     given = typed(context)
     more: dict[str, Any] = {}
-    if given.get("client"):
+    if given.get("partition", "").startswith("column:"):
         from aoi_fl.learning.data import named_clients  # and NumPy, which other data need not load
 
         more = {key.replace("-", "_"): value for key, value in named_clients(given).items()}

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 KEYS = (
     "policy", "num-clients", "clients-per-round", "num-server-rounds", "seed", "max-age", "exponent", "rates", "sizes",
-    "clients-file", "phases", "jitter", "candidates", "weights", "absence", "budget", "total-budget", "ageing", "clock",
-    "train-timeout", "over-selection", "until",
+    "clients-file", "phases", "candidates", "weights", "compensate", "budget", "budget-rule", "ageing",
+    "clock", "train-timeout", "over-selection", "until",
 )  # fmt: skip
 RATED = ("markov-optimal", "systematic")  # whose clients can have rates of their own
 _DEADLINE = 2.0  # seconds, for fedcs without a clock, where the median client takes 1
@@ -69,10 +69,6 @@ def simulate(
         typer.Option(click_type=Number(0.001, 1.0), help="Probability that a client is available in a round."),
     ] = 1.0,
     start: Annotated[str, typer.Option(help="First ages of Markov clients: stationary or zero.")] = "stationary",
-    strict_budget: Annotated[bool, typer.Option("--strict-budget", help="Spend less than the budget only.")] = False,
-    stop_at_first: Annotated[
-        bool, typer.Option("--stop-at-first", help="Stop at the first client that the budget cannot pay.")
-    ] = False,
     model_bytes: Annotated[
         float,
         typer.Option(click_type=Number(0, 1e12), help="Size of the model, for a --clock that has bandwidths."),
@@ -88,10 +84,7 @@ def simulate(
 
     config = parse(context, num_server_rounds=_rounds(context))
     _check_options(context, config)
-    if config.policy in BUDGETED:
-        setting = _paid(config, strict=strict_budget, stop_at_first=stop_at_first)
-    else:
-        setting = _chosen(config)
+    setting = _paid(config) if config.policy in BUDGETED else _chosen(config)
     n, rounds, ticking = len(setting.population.ages), config.num_server_rounds, None
     with waiting(f"Simulating {rounds} rounds"):
         if config.clock:
@@ -146,9 +139,6 @@ def _check_options(context: typer.Context, config: RunConfig) -> None:
             raise ConfigError("budget", None, f"set for policy {policy}", "Set it, for instance --budget 40.")
         refuse(context, ["sizes", "start", "over-selection"], f"policy {policy} selects by budget, payments and ages")
         refuse(context, ["num-clients"] if config.clients_file else [], "the clients-file has the clients")
-    else:
-        allowed = f"Leave it out, or choose one of the policies {', '.join(BUDGETED)}."
-        refuse(context, ["strict-budget", "stop-at-first"], f"policy {policy} has no budget", allowed)
     if policy not in (aged := users_of("max-age")):
         remedy = f"Leave it out, or choose one of the policies {', '.join(aged)}."
         refuse(context, ["start"], f"policy {policy} has no first ages to draw", remedy)
@@ -159,25 +149,25 @@ def _check_options(context: typer.Context, config: RunConfig) -> None:
         refuse(context, names, "no time is simulated", "Leave it out, or give --clock.")
 
 
-def _paid(config: RunConfig, *, strict: bool, stop_at_first: bool) -> _Setting:
+def _paid(config: RunConfig) -> _Setting:
     """Return the setting of a policy with a budget: clients of a file, or drawn as in Xu et al. (2024)."""
     import numpy as np
 
     from aoi_fl.protocol.clients import check_clients, read_clients_file, section5_instance
     from aoi_fl.science.selection import Population
 
-    file, total = config.clients_file, config.total_budget or np.inf
+    file, total = config.clients_file, config.total_budget
     table = read_clients_file(Path(file)) if file else section5_instance(config.num_clients, config.seed)
-    check = table.payments, table.sensitivities, config.budget, table.names, strict, total
+    check = table.payments, table.sensitivities, config.round_budget, table.names, config.budget_rule == "strict", total
     for warning in check_clients(*check):
         print(f"aoi: {warning}", file=sys.stderr)
     n = len(table.names)
-    per_round = min(n, config.budget / float(np.mean(table.payments)))
+    per_round = min(n, config.round_budget / float(np.mean(table.payments)))
     check_memory(n, 0 if config.until else config.num_server_rounds * per_round, config.clock)
     there = np.ones(n, dtype=np.bool_)
     population = Population(table.ages, table.sizes, there, table.payments, table.sensitivities)
-    policy = row_of(config.policy).build(config.flat(), strict=strict, stop_at_first=stop_at_first)
-    title = f"{config.policy}: {n} clients, budget {config.budget:g}, {{}} rounds, seed {config.seed}"
+    policy = row_of(config.policy).build(config.flat())
+    title = f"{config.policy}: {n} clients, budget {config.round_budget:g}, {{}} rounds, seed {config.seed}"
     return _Setting(policy, population, None, table, per_round, title)
 
 
@@ -285,7 +275,7 @@ def _print_json(
     config: RunConfig, result: Mapping[str, Any], clock: RoundClock | None, history: History, more: dict[str, Any]
 ) -> None:
     fresh = asdict(result["freshness"]) if result["freshness"] else {}
-    fresh |= {"rounds": history.rounds} if config.total_budget or config.until else {}
+    fresh |= {"rounds": history.rounds} if math.isfinite(config.total_budget) or config.until else {}
     fresh |= {"clients_never_reached": result["never"], "data_a_participation": result["work"]}
     fresh |= {} if result["beyond"] is None else {"out_of_reach": result["beyond"]}
     fresh |= {} if clock is None else cost_of(clock, history)

@@ -72,12 +72,11 @@ def make_source(context: Context, ask: ParticipationRequest) -> Fixed | Folder:
     row = _row(context, ask)
     images, first_age = _images(context, ask, who), 0 if row is None else int(row[0].ages[row[1]])
     base = images, who.number, settings.seed, first_age
-    match settings.staleness:
-        case "mislabelled":
-            own = 1.0 if row is None else float(row[0].staleness[row[1]])
-            return Mislabelled(*base, rate=settings.mislabel_rate * own, cap=settings.mislabel_cap)
-        case _:
-            return Fixed(*base)
+    if settings.mislabelled is None:
+        return Fixed(*base)
+    rate, cap, _ = settings.mislabelled
+    own = 1.0 if row is None else float(row[0].staleness[row[1]])
+    return Mislabelled(*base, rate=rate * own, cap=cap)
 
 
 @app.train()
@@ -225,7 +224,7 @@ def _task(message: Message, context: Context) -> "Task":
     return Task(
         settings.dataset,
         data,
-        settings.model,
+        settings.architecture,
         settings.device,
         settings.seed,
         settings.zeros,

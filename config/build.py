@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.config.values import budgets, phases_of
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.f3ast import F3ast
 from aoi_fl.science.fedcs import FedCS
@@ -31,7 +32,7 @@ Rates: TypeAlias = NDArray[np.float64]
 def markov_optimal(keys: Keys, rates: Rates | None, dropout: float) -> MarkovPolicy | RatedMarkovPolicy | MarkovRule:
     """Return the optimal table, or one table for each client that has its own rate."""
     n, k = keys["num-clients"], keys["clients-per-round"]
-    if keys["absence"] == "learned":
+    if keys["compensate"] == "availability":
         return MarkovRule.learning(equal_rates(n, k) if rates is None else rates)
     if rates is not None:
         return RatedMarkovPolicy(rates, dropout=dropout)
@@ -41,23 +42,22 @@ def markov_optimal(keys: Keys, rates: Rates | None, dropout: float) -> MarkovPol
 def systematic(keys: Keys, rates: Rates | None) -> SystematicPolicy | SystematicRule:
     """Return systematic participation."""
     rates = equal_rates(keys["num-clients"], keys["clients-per-round"]) if rates is None else rates
-    if keys["absence"] == "learned":
+    if keys["compensate"] == "availability":
         return SystematicRule.learning(rates, keys["seed"])
-    return SystematicPolicy.rated(rates, keys["phases"], keys["jitter"], keys["seed"])
+    return SystematicPolicy.rated(rates, *phases_of(keys["phases"]), keys["seed"])
 
 
-def budgeted(keys: Keys, index: Index, *, strict: bool = False, stop_at_first: bool = False) -> BoundedSelector:
-    """Return a selector that spends a budget in each round.
+def budgeted(keys: Keys, index: Index) -> BoundedSelector:
+    """Return a selector that spends a budget in each round, in the order of an index."""
+    return BoundedSelector(budgeted_selector(keys, index), budgets(keys["budget"])[1])
 
-    Parameters
-    ----------
-    keys : the run keys
-    index : the order in which clients are paid
-    strict : spend less than the budget, the literal condition of Xu et al. (2024)
-    stop_at_first : stop at the first client that the rest of the budget cannot pay
-    """
-    chooser = BudgetedSelector(keys["budget"], index, keys["seed"], strict, stop_at_first, keys["ageing"])
-    return BoundedSelector(chooser, keys["total-budget"] or np.inf)
+
+def budgeted_selector(keys: Keys, index: Index) -> BudgetedSelector:
+    """Return the selector of one round's budget."""
+    rule = keys["budget-rule"]
+    return BudgetedSelector(
+        budgets(keys["budget"])[0], index, keys["seed"], rule == "strict", rule == "stop", keys["ageing"]
+    )
 
 
 def _central(selector: Callable[[int, int], Any]) -> Callable[[Keys], Any]:

@@ -52,7 +52,7 @@ def seconds(text: str) -> float:
         raise ConfigError("until", f"{text:.40}", allowed, "Write for instance 6h.") from None
 
 
-def key(default: Value, help_: str, *, see: str = "", short: str = "", **bounds: Any) -> Any:
+def key(default: Value, help_: str, *, see: str = "", short: str = "", form: str = "", **bounds: Any) -> Any:
     """Return the field of a run key.
 
     Parameters
@@ -61,9 +61,10 @@ def key(default: Value, help_: str, *, see: str = "", short: str = "", **bounds:
     help_ : one line that says what the key means
     see : more for the reference page, in Markdown
     short : the name of its option in commands; by default the key itself
+    form : what a text may be, in Markdown
     bounds : ge, gt, le, lt or pattern
     """
-    return Field(default, description=help_, json_schema_extra={"see": see, "short": short}, **bounds)
+    return Field(default, description=help_, json_schema_extra={"see": see, "short": short, "form": form}, **bounds)
 
 
 class Group(BaseModel):
@@ -87,7 +88,7 @@ class Group(BaseModel):
 
 
 def extra(field: FieldInfo, name: str) -> str:
-    """Return ``see`` or ``short`` of a key's field."""
+    """Return ``see``, ``short`` or ``form`` of a key's field."""
     more = field.json_schema_extra
     return str(more.get(name, "")) if isinstance(more, dict) else ""
 
@@ -104,6 +105,8 @@ def allowed(field: FieldInfo) -> str | tuple[str, ...]:
         return get_args(field.annotation)
     if field.annotation is bool:
         return "true or false"
+    if form := extra(field, "form"):
+        return form
     if field.annotation is str:
         return NAMES if any(getattr(part, "pattern", None) for part in field.metadata) else "a text"
     bounds = {name: getattr(part, name) for part in field.metadata for name in part.__slots__}

@@ -13,6 +13,24 @@ RENAMED = {"wire": "coordination"}
 """Present names by former ones."""
 DELETED = {"drift-degrees": 1.0, "stream-window": 0}
 """Keys without a successor, with the default at which they are ignored."""
+IGNORED = ("packing", "loss-metric", "deterministic", "evaluate-timeout")
+"""Keys without a successor that change no result of a run: their values are ignored."""
+MERGED: Mapping[str, Mapping[str, Any]] = {
+    "partition": {"alpha": 0.6, "client": ""},
+    "model": {"zeros": False},
+    "budget": {"total-budget": 0.0},
+    "staleness": {"mislabel-rate": 0.05, "mislabel-cap": 0.9, "staleness-rates": "equal"},
+    "learning-rate": {"learning-rate-decay": 0.0},
+    "local-work": {"local-epochs": 0, "local-steps": 0},
+    "phases": {"jitter": 0.0},
+    "compensate": {"adaptive-dropout": False, "absence": "ignored"},
+    "smoothing": {"server-momentum": 0.0, "serve-average": 0.0},
+    "privacy": {"bands": 0},
+    "budget-rule": {"strict-budget": False, "stop-at-first": False},
+}
+"""Former keys with their defaults by the key that each is now a part of."""
+FORMER: Mapping[str, str] = RENAMED | {old: key for key, parts in MERGED.items() for old in parts}
+"""The present key of each former one."""
 
 
 class FormerNameWarning(DeprecationWarning):
@@ -28,19 +46,26 @@ def present(values: Mapping[str, Any], *, warn: bool = True) -> dict[str, Any]:
     Parameters
     ----------
     values : run keys, former ones among them
-    warn : whether a former name that is in use causes a :class:`FormerNameWarning`
+    warn : whether a former name that is in use causes a :class:`FormerNameWarning`; without, a part that has no effect
+        is left out, as in an older ledger
 
     Raises
     ------
     ConfigError
-        A key is given under both names.
+        A key is given under both names, or a part does not go with its key.
 
     >>> present({"stream-window": 0, "wire": "reserve"}, warn=False)
     {'coordination': 'reserve'}
+    >>> present({"partition": "dirichlet", "alpha": 0.3}, warn=False)
+    {'partition': 'dirichlet:0.3'}
     """
     keys: dict[str, Any] = {}
     for key, value in values.items():
-        if key in DELETED and str(value) == str(DELETED[key]):
+        if key in DELETED and _same(value, DELETED[key]):
+            continue
+        if key in IGNORED:
+            if warn:
+                warnings.warn(f"{key} is no run key any more. Leave it out.", FormerNameWarning, stacklevel=3)
             continue
         new = RENAMED.get(key, key)
         if new != key:
@@ -49,7 +74,70 @@ def present(values: Mapping[str, Any], *, warn: bool = True) -> dict[str, Any]:
             if warn:
                 _warn(key, new)
         keys[new] = value
+    for new, parts in MERGED.items():
+        given = {old: keys.pop(old) for old in parts if old in keys}
+        used = {old: value for old, value in given.items() if not _same(value, parts[old])}
+        if not used:
+            continue
+        whole, rest = _merged(new, keys.get(new), {**parts, **used}), set(used)
+        if whole is None:
+            if warn:
+                old = next(iter(used))
+                is_set = f", which is {keys[new]}" if new in keys else ""
+                allowed = f"left out: it is now a part of {new}{is_set}"
+                raise ConfigError(old, used[old], allowed, f"Set {new} alone.")
+            continue
+        keys[new] = whole
+        for old in sorted(rest) if warn else ():
+            _warn(old, new, f"{new}={whole}")
     return keys
+
+
+def _same(value: Any, default: Any) -> bool:
+    if isinstance(default, bool) or isinstance(value, bool):
+        return str(value).lower() == str(default).lower()
+    try:
+        return float(value) == float(default)
+    except ValueError:
+        return bool(value == default)
+
+
+def _merged(key: str, whole: Any, parts: Mapping[str, Any]) -> str | None:
+    """Return a key's value with its former parts, or None where they don't go with the value that is set."""
+    text = "" if whole is None else str(whole)
+    true = {old for old, value in parts.items() if str(value).lower() == "true"}
+    match key:
+        case "partition" if parts["client"]:
+            return f"column:{parts['client']}" if text in ("", "iid") else None
+        case "partition":
+            return f"dirichlet:{parts['alpha']}" if text == "dirichlet" else None
+        case "model":
+            return f"{text}:zeros" if text in ("lr", "svm") else None
+        case "budget":
+            return None if ":" in text else f"{text or '40.0'}:{parts['total-budget']}"
+        case "staleness":
+            own = ":own" if parts["staleness-rates"] == "own" else ""
+            return f"{text}:{parts['mislabel-rate']}:{parts['mislabel-cap']}{own}" if text == "mislabelled" else None
+        case "learning-rate":
+            return None if ":" in text else f"{text or 'auto'}:{parts['learning-rate-decay']}"
+        case "local-work" if text in ("", "auto"):
+            steps = parts["local-steps"]
+            return f"epochs:{parts['local-epochs']}" if str(steps) == "0" else f"steps:{steps}"
+        case "phases":
+            return None if ":" in text else f"{text or 'spread'}:{parts['jitter']}"
+        case "compensate" if text in ("", "none") and str(parts["absence"]) in ("ignored", "learned"):
+            both = bool(true) and parts["absence"] == "learned"
+            return None if both else "dropout" if true else "availability"
+        case "smoothing" if text in ("", "none"):
+            kept = {"momentum": parts["server-momentum"], "average": parts["serve-average"]}
+            return "+".join(f"{name}:{value}" for name, value in kept.items() if not _same(value, 0))
+        case "privacy":
+            bands = str(parts["bands"])
+            return f"banded:{bands}" if text == "banded" else text if bands == "1" and text == "white" else None
+        case "budget-rule" if text in ("", "skip") and len(true) == 1:
+            return "strict" if "strict-budget" in true else "stop"
+        case _:
+            return None
 
 
 def argument(settings: dict[str, Any], name: str, value: Any) -> Any:
@@ -57,7 +145,9 @@ def argument(settings: dict[str, Any], name: str, value: Any) -> Any:
     for former in (old for old, new in RENAMED.items() if new == name and old in settings):
         _warn(former, name)
         value = settings.pop(former)
-    return value
+    parts = [old for old in MERGED.get(name, ()) if old.replace("-", "_") in settings]
+    given = {old: settings.pop(old.replace("-", "_")) for old in parts}
+    return present({**given, name: value})[name] if given else value
 
 
 def show_former_names(show: Callable[[str], None]) -> None:
@@ -74,5 +164,6 @@ def show_former_names(show: Callable[[str], None]) -> None:
     warnings.simplefilter("default", FormerNameWarning)
 
 
-def _warn(former: str, name: str) -> None:
-    warnings.warn(f"{former} is now {name}. Write {name} in its place.", FormerNameWarning, stacklevel=4)
+def _warn(former: str, name: str, written: str = "") -> None:
+    text = f"{former} is now {name}. Write {written or name} in its place."
+    warnings.warn(text, FormerNameWarning, stacklevel=4)

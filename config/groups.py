@@ -1,13 +1,15 @@
 """The keys of a run in eight groups. A key is one field: default, range and help stand here and nowhere else."""
 
+import math
 from typing import Literal
 
 from pydantic import field_validator
 
 from aoi_fl.config.fields import NAME_PATTERN, Group, key, seconds
 from aoi_fl.config.policies import OWN, POLICIES, is_policy
+from aoi_fl.config.values import MILLION, Compensate, budgets, local_work, number, phases_of, smoothing
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.names import AbsenceRule, Ageing, PhaseRule, RateRule, is_well_formed
+from aoi_fl.science.names import Ageing, RateRule, is_well_formed
 
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10", "cifar100")
 MODELS = ("lr", "svm", "2nn", "cnn")
@@ -18,7 +20,6 @@ OWN_MODEL = "python:MODULE:FUNCTION"
 CROP_FLIP, BFLOAT16 = "crop-flip", "bfloat16"
 TRACKERS = {"tensorboard": "TensorBoard", "mlflow": "MLflow", "wandb": "Weights & Biases"}
 """What ``track`` may name, and the tools' own names."""
-MILLION = 1_000_000
 
 
 class Task(Group):
@@ -29,34 +30,85 @@ class Task(Group):
         see="your own: `csv:FILE`, `parquet:FILE` or `npz:FILE` ([how](own.md#data))",
     )  # fmt: skip
     target: str = key("", "column to predict, of `dataset=csv:FILE` or `parquet:FILE`", max_length=200)
-    client: str = key(
-        "", "column, or array of `npz:FILE`, that names the client of each row; empty: rows are divided by `partition`",
-        max_length=200, see="`num-clients` is then the number of its values",
-    )  # fmt: skip
     data_dir: str = key("data", "folder of the data sets; missing ones are downloaded to it")
     model: str = key(
         "auto", "model: `lr`, `svm`, `2nn`, `cnn` or `python:MODULE:FUNCTION`",
-        see="`auto`: `2nn` for the digits and your own data, else `cnn`; [your own model](own.md#model)",
+        see="`auto`: `2nn` for the digits and your own data, else `cnn`; `lr:zeros` and `svm:zeros` start at zero; "
+        "[your own model](own.md#model)",
     )  # fmt: skip
     model_dir: str = key(".", "folder that is searched first for the module of your own model or policy")
-    zeros: bool = key(False, "start `lr` or `svm` at zero")
-    partition: Literal["iid", "dirichlet"] = key("iid", "how examples are divided among clients")
-    alpha: float = key(0.6, "concentration of `partition=dirichlet`", ge=0.001, le=MILLION)
+    partition: str = key(
+        "iid", "how examples are divided among clients", form="`iid`, `dirichlet:ALPHA` or `column:NAME`",
+        see="`column:NAME`: by a column, or array of `npz:FILE`, that names each row's client; `num-clients` is then "
+        "the number of its values",
+    )  # fmt: skip
     sizes: str = key("equal", "examples per client of an IID partition: `equal`, `zipf:A` or `uniform:LO:HI`")
     spare_shares: int = key(
         0, "shares of the data beyond `num-clients`, for clients that join a running cluster", ge=0, le=MILLION
     )  # fmt: skip
-    staleness: Literal["none", "mislabelled"] = key(
-        "none", "what age does to data: labels become wrong",
-        see="only `wics`, `abs`, `maxpack` and `random-budget` refresh data; under other policies data only age",
+    staleness: str = key(
+        "none", "what age does to data: a share RATE of the labels becomes wrong per round of age, CAP at most",
+        form="`none` or `mislabelled:RATE:CAP`",
+        see="`mislabelled:RATE:CAP:own` multiplies RATE by column `staleness` of `clients-file`; only `wics`, `abs`, "
+        "`maxpack` and `random-budget` refresh data; under other policies data only age",
     )  # fmt: skip
-    mislabel_rate: float = key(0.05, "share of labels that become wrong per round of age", ge=0, le=1)
-    mislabel_cap: float = key(0.9, "largest share of wrong labels", ge=0, le=1)
     discount: float = key(
         0.0, "weight γ of replaced data per round of age; 0: replaced data are not used", ge=0, le=1,
         see="Xu et al. 2024, Section 7; under a budget, with `staleness`",
     )  # fmt: skip
     seed: int = key(1, "seed of every draw", ge=0, lt=2**63)
+
+    @property
+    def architecture(self) -> str:
+        """The model without ``:zeros``."""
+        return self.model.removesuffix(":zeros")
+
+    @property
+    def zeros(self) -> bool:
+        """Whether the model starts at zero."""
+        return self.model.endswith(":zeros")
+
+    @property
+    def alpha(self) -> float:
+        """The concentration of a Dirichlet partition."""
+        return float(self.partition.partition(":")[2]) if self.partition.startswith("dirichlet") else 0.6
+
+    @property
+    def client(self) -> str:
+        """The column that names each row's client; empty if there is none."""
+        return self.partition.removeprefix("column:") if self.partition.startswith("column:") else ""
+
+    @property
+    def mislabelled(self) -> tuple[float, float, bool] | None:
+        """Rate and cap of labels that become wrong, and whether clients have rates of their own; None: they don't."""
+        if self.staleness == "none":
+            return None
+        _, rate, cap, *own = self.staleness.split(":")
+        return float(rate), float(cap), bool(own)
+
+    @field_validator("partition")
+    @classmethod
+    def _whole_partition(cls, value: str) -> str:
+        kind, _, text = value.partition(":")
+        if kind == "dirichlet":
+            return f"dirichlet:{number('partition', value, text or '0.6', 0.001, MILLION)}"
+        if value != "iid" and not (kind == "column" and 0 < len(text) <= 200):
+            form = ("iid", "dirichlet:ALPHA", "column:NAME")
+            raise ConfigError("partition", value, form, "Choose one of these.")
+        return value
+
+    @field_validator("staleness")
+    @classmethod
+    def _whole_staleness(cls, value: str) -> str:
+        kind, *parts = value.split(":")
+        own = parts.pop() if len(parts) == 3 else ""
+        if value != "none" and (kind != "mislabelled" or own not in ("", "own") or len(parts) > 2):
+            raise ConfigError("staleness", value, ("none", "mislabelled:RATE:CAP"), "Choose one of these.")
+        if value == "none":
+            return value
+        rate, cap = parts + ["0.05", "0.9"][len(parts) :]
+        shares = ":".join(str(number("staleness", value, share, 0, 1)) for share in (rate, cap))
+        return f"mislabelled:{shares}{':own' * bool(own)}"
 
     @field_validator("dataset")
     @classmethod
@@ -69,7 +121,7 @@ class Task(Group):
     @field_validator("model")
     @classmethod
     def _known_model(cls, value: str) -> str:
-        if value not in ("auto", *MODELS) and not is_well_formed(value):
+        if value not in ("auto", *MODELS, "lr:zeros", "svm:zeros") and not is_well_formed(value):
             raise ConfigError("model", value, ("auto", *MODELS, OWN_MODEL), "Choose one of these.")
         return value
 
@@ -77,13 +129,15 @@ class Task(Group):
 class Training(Group):
     """How a client trains."""
 
-    learning_rate: float = key(0.0, "step size; 0: 0.2 for the digits, else 0.1", ge=0, le=1000)
-    learning_rate_decay: float = key(
-        0.0, "factor of the step size per round; 0: 0.98 for the digits, else 0.998", ge=0, le=1
-    )
+    learning_rate: str = key(
+        "auto", "step size, and the factor by which it decays each round; `auto`: the data set's own",
+        form="`auto`, `RATE` or `RATE:DECAY`", see="0.2:0.98 for the digits, else 0.1:0.998",
+    )  # fmt: skip
     batch_size: int = key(0, "examples per step; 0: 10 for the digits, else 50", ge=0, le=MILLION)
-    local_epochs: int = key(0, "passes over the client's data per round; 0: 10 for the digits, else 5", ge=0, le=10**5)
-    local_steps: int = key(0, "mini-batches τ per round instead of passes; 0: passes", ge=0, le=10**7)
+    local_work: str = key(
+        "auto", "work of a client per round: passes over its data, or mini-batches τ; `auto`: the data set's own",
+        form="`auto`, `epochs:N` or `steps:N`", see="10 epochs for the digits, else 5",
+    )  # fmt: skip
     augment: Literal["none", "crop-flip"] = key(
         "none", "`crop-flip` moves images by up to four pixels and flips them, anew in each pass"
     )
@@ -100,9 +154,43 @@ class Training(Group):
         see="results differ a little, see below",
     )  # fmt: skip
 
+    @property
+    def step_size(self) -> float:
+        """The learning rate of round 1; 0 before it is resolved."""
+        return float(self.learning_rate.partition(":")[0].replace("auto", "0"))
+
+    @property
+    def decay(self) -> float:
+        """The factor of the learning rate per round; 0 before it is resolved."""
+        return float(self.learning_rate.partition(":")[2] or 0)
+
+    @property
+    def local_epochs(self) -> int:
+        """Passes over a client's data per round; 0 where steps count."""
+        return local_work(self.local_work)[0]
+
+    @property
+    def local_steps(self) -> int:
+        """Mini-batches of a client per round; 0 where passes count."""
+        return local_work(self.local_work)[1]
+
+    @field_validator("learning_rate", mode="before")
+    @classmethod
+    def _whole_rate(cls, value: object) -> str:
+        rate, colon, decay = str(value).partition(":")
+        size = "auto" if rate in ("auto", "0", "0.0") else str(number("learning-rate", value, rate, 0, 1000))
+        factor = number("learning-rate", value, decay, 0, 1) if colon else 0
+        return f"{size}:{factor}" if factor else size
+
+    @field_validator("local_work")
+    @classmethod
+    def _whole_work(cls, value: str) -> str:
+        epochs, steps = local_work(value)
+        return f"steps:{steps}" if steps else f"epochs:{epochs}" if epochs else "auto"
+
 
 class Selection(Group):
-    """Which clients take part, and with what weight."""
+    """Which clients take part, how they decide, and with what weight."""
 
     preset: Literal["recommended", "papers"] = key(
         "papers", "what keys at `auto` stand for: `papers` polls clients and gives them equal weights",
@@ -122,32 +210,48 @@ class Selection(Group):
     )  # fmt: skip
     max_age: int = key(
         10, "age m from which on the probability of a Markov policy is constant", ge=0, le=10_000,
-        see="not with `rates` or `absence=learned`, where each client's table has its own length",
+        see="not with `rates` or `compensate=availability`, where each client's table has its own length",
     )  # fmt: skip
     exponent: float = key(1.0, "α of `markov-increasing`, p_a = 1 − exp(−s(a+1)^α)", gt=0, le=20)
     rates: RateRule = key(
         "equal", "each client's share of the rounds: `equal`, by `size`, or `given` by column `rate` of `clients-file`",
         see="the rates of all clients sum to k",
     )  # fmt: skip
-    phases: PhaseRule = key("spread", "phases of `systematic`: `spread` gives exactly k per round with equal rates")
-    jitter: float = key(0.0, "largest delay of a `systematic` client, as a share of its stride", ge=0, le=1)
+    phases: str = key(
+        "spread", "phases of `systematic`: `spread` gives exactly k per round with equal rates",
+        form="`spread` or `random`",
+        see="`spread:JITTER` delays each participation by up to that share of the client's stride",
+    )  # fmt: skip
     candidates: int = key(
         0, "clients that `pow-d`, `rpow-d` and `fedcs` draw first; 0: twice as many as they select", ge=0, le=MILLION
     )
     weights: Literal["auto", "equal", "size", "unbiased"] = key(
         "auto", "aggregation weights ω; `auto`: the policy's own; `unbiased`: q/r, where the rates r are known"
     )
-    adaptive_dropout: bool = key(
-        False, "estimate how often updates are lost, and send tables that correct for it",
-        see="[dropout](results/dropout.md)",
+    compensate: Compensate = key(
+        "none", "estimate how often updates are lost (`dropout`), or when clients are available, and correct for it",
+        see="[dropout](results/dropout.md); `availability` sends rates or tables for each client",
     )  # fmt: skip
-    absence: AbsenceRule = key(
-        "ignored", "`learned`: learn when each client is available, and send rates or tables that correct for it"
-    )
     foresight: bool = key(
         False, "tell policies of simulated time when devices are available and how fast they are",
         see="no real server knows this; the policies' papers assume it",
     )  # fmt: skip
+
+    coordination: Literal["auto", "poll", "broadcast", "reserve"] = key(
+        "auto", "how clients decide: `poll` asks all, `broadcast` sends all the model, `reserve` announces next rounds",
+        see="`systematic` needs the fewest messages with `reserve`",
+    )  # fmt: skip
+
+    @property
+    def jitter(self) -> float:
+        """The largest delay of a systematic client, as a share of its stride."""
+        return phases_of(self.phases)[1]
+
+    @field_validator("phases")
+    @classmethod
+    def _whole_phases(cls, value: str) -> str:
+        rule, jitter = phases_of(value)
+        return f"{rule}:{jitter}" if jitter else rule
 
     @field_validator("policy")
     @classmethod
@@ -157,20 +261,10 @@ class Selection(Group):
         return value
 
 
-class Coordination(Group):
-    """How a client's own decision travels."""
-
-    coordination: Literal["auto", "poll", "broadcast", "reserve"] = key(
-        "auto", "how clients decide: `poll` asks all, `broadcast` sends all the model, `reserve` announces next rounds",
-        see="`systematic` needs the fewest messages with `reserve`",
-    )  # fmt: skip
-
-
 class Round(Group):
     """How a round runs."""
 
     num_server_rounds: int = key(30, "number of rounds", ge=1, le=MILLION, short="rounds")
-    deterministic: bool = key(True, "add updates in client order, so that equal runs are equal bit for bit")
     evaluate_every: int = key(1, "rounds between two tests of the model on the server", ge=1, le=MILLION)
     evaluate_clients: int = key(
         0, "clients that evaluate the new model each round on their own data", ge=0, le=MILLION,
@@ -178,8 +272,14 @@ class Round(Group):
     )  # fmt: skip
     join_timeout: float = key(60.0, "seconds to wait for clients to connect", gt=0, le=MILLION)
     ask_timeout: float = key(60.0, "seconds to wait for answers to questions", gt=0, le=MILLION)
-    train_timeout: float = key(600.0, "seconds to wait for updates", gt=0, le=MILLION, short="deadline")
-    evaluate_timeout: float = key(600.0, "seconds to wait for evaluations", gt=0, le=MILLION)
+    train_timeout: float = key(
+        600.0,
+        "seconds to wait for updates",
+        gt=0,
+        le=MILLION,
+        short="deadline",
+        see="evaluations have as long, and ten minutes at least",
+    )
     round_seconds: float = key(
         0.0, "shortest time from one round's start to the next in seconds, where clients decide", ge=0, le=MILLION
     )
@@ -187,52 +287,76 @@ class Round(Group):
         "none", "how updates travel: `float16` halves the bytes, `int8` quarters them, with error feedback",
         see="cost in accuracy on [digits](results/compression.md) and [MNIST](results/compression-mnist.md)",
     )  # fmt: skip
-    packing: Literal["auto", "none"] = key(
-        "auto", "`auto`: a model travels between server and clients as one object; `none`: each array by itself",
-        see="over a network only; a client with another ClientApp gets each array by itself",
-    )  # fmt: skip
     over_selection: float = key(
         1.0, "factor by which more clients receive the model than updates are awaited", ge=1, le=100
     )
     late_rounds: int = key(
         0, "rounds that an update may be late and still count, for [less](selectors.md)", ge=0, le=1000
     )
-    server_momentum: float = key(
-        0.0, "momentum β of the server's step, Flower's FedAvgM with step length 1; 0: the weighted mean", ge=0,
-        le=0.999, see="a tested setting is 0.5 with `serve-average=0.8`",
+    smoothing: str = key(
+        "none", "of the server's model: `momentum:β` of its step, `average:β` of the models of all rounds, or both",
+        form="`none`, `momentum:β`, `average:β` or `momentum:β+average:β`",
+        see="the average is evaluated and saved; a tested setting is `momentum:0.5+average:0.8`",
     )  # fmt: skip
-    serve_average: float = key(
-        0.0, "share β of an average of the models of all rounds, which is evaluated and saved; 0: off", ge=0, le=0.999
-    )
-    loss_metric: str = key(
-        "", "metric that is a client's loss where it reports neither `train_loss` nor `loss`", max_length=200
-    )
     max_empty_rounds: int = key(
         10, "rounds in a row without a usable update before the run stops; 0: never", ge=0, le=MILLION
     )
+
+    @property
+    def server_momentum(self) -> float:
+        """The momentum of the server's step, Flower's FedAvgM with step length 1; 0: the weighted mean."""
+        return smoothing(self.smoothing).get("momentum", 0.0)
+
+    @property
+    def serve_average(self) -> float:
+        """The share of an average of all rounds' models, which is evaluated and saved; 0: off."""
+        return smoothing(self.smoothing).get("average", 0.0)
+
+    @field_validator("smoothing")
+    @classmethod
+    def _whole_smoothing(cls, value: str) -> str:
+        return "+".join(f"{kind}:{share}" for kind, share in smoothing(value).items() if share) or "none"
 
 
 class Privacy(Group):
     """Differential privacy of the models."""
 
-    privacy: Literal["none", "white", "banded"] = key(
+    privacy: str = key(
         "none", "client-level differential privacy: `white` noise, or `banded` noise that cancels over rounds",
-        see="[what is promised](privacy.md); `banded` needs `markov-optimal`, `systematic` or `oldest-age`",
+        form="`none`, `white`, `banded` or `banded:BANDS`",
+        see="by default as many bands as rounds between two participations; [what is promised](privacy.md); `banded` "
+        "needs `markov-optimal`, `systematic` or `oldest-age`",
     )  # fmt: skip
     clip: float = key(1.0, "largest norm of an update; a larger update is scaled down", gt=0, le=1e9)
     noise_multiplier: float = key(
         1.0, "noise over the sensitivity of all participations; `aoi privacy --epsilon E` finds it", gt=0, le=1e9
     )
-    bands: int = key(0, "bands of banded noise; 0: as many as rounds between two participations", ge=0, le=MILLION)
     delta: float = key(1e-5, "δ of the ε in the ledger, below 1 / `num-clients`", gt=0, le=0.5)
     max_epsilon: float = key(0.0, "the run completes before ε exceeds it; 0: no bound", ge=0, le=1e9)
+
+    @property
+    def bands(self) -> int:
+        """The bands of banded noise; 0: as many as rounds between two participations."""
+        return int(self.privacy.partition(":")[2] or 0)
+
+    @property
+    def noise(self) -> str:
+        """The kind of noise: none, white or banded."""
+        return self.privacy.partition(":")[0]
+
+    @field_validator("privacy")
+    @classmethod
+    def _whole_privacy(cls, value: str) -> str:
+        kind, colon, bands = value.partition(":")
+        if kind not in ("none", "white", "banded") or (colon and kind != "banded"):
+            raise ConfigError("privacy", value, ("none", "white", "banded", "banded:BANDS"), "Choose one of these.")
+        return f"banded:{int(number('privacy', value, bands, 1, MILLION, whole=True))}" if colon else value
 
 
 class Budget(Group):
     """The policies that select which clients refresh their data under a budget."""
 
-    budget: float = key(40.0, "spending per round B", gt=0, le=1e12)
-    total_budget: float = key(0.0, "spending of all rounds; 0: no limit", ge=0, le=1e18)
+    budget: str = key("40.0", "spending per round B, and of all rounds TOTAL", form="`B` or `B:TOTAL`")
     index_source: Literal["server", "bid"] = key("server", "who computes the indices: the server, or each client")
     trains: Literal["selected", "all"] = key(
         "selected", "who trains: the refreshed clients, or all; the selected ones refresh first"
@@ -240,16 +364,31 @@ class Budget(Group):
     sensitivities: Literal["declared", "staleness", "bound", "estimated"] = key(
         "declared", "source of φ: the clients or their file, their staleness, eq. (10) of Xu et al., or their losses"
     )
-    staleness_rates: Literal["equal", "own"] = key(
-        "equal", "whether all clients' labels age alike, or each at its rate in column `staleness` of `clients-file`"
-    )
-    strict_budget: bool = key(False, "spend less than B, the paper's literal <")
-    stop_at_first: bool = key(False, "stop at the first client that the rest of the budget cannot pay")
+    budget_rule: Literal["skip", "stop", "strict"] = key(
+        "skip", "at a client that the rest of the budget cannot pay: `skip` it, or `stop`; `strict` spends less than B",
+        see="`strict` is the paper's literal <",
+    )  # fmt: skip
     ageing: Ageing = key("linear", "cost of an age for `wics`: `linear` as in the paper, `quadratic` or `root`")
     clients_file: str = key(
         "", "CSV file of clients: `name,size,payment,sensitivity,age,staleness`, or `rate` for `rates=given`",
         see="empty: clients are drawn as in Xu et al. 2024, Section 5",
     )  # fmt: skip
+
+    @property
+    def round_budget(self) -> float:
+        """The spending per round."""
+        return budgets(self.budget)[0]
+
+    @property
+    def total_budget(self) -> float:
+        """The spending of all rounds; infinity is no limit."""
+        return budgets(self.budget)[1]
+
+    @field_validator("budget", mode="before")
+    @classmethod
+    def _whole_budget(cls, value: object) -> str:
+        each, total = budgets(str(value))
+        return f"{each}:{total}" if math.isfinite(total) else str(each)
 
 
 class Clock(Group):
@@ -299,4 +438,4 @@ class Output(Group):
         return ",".join(names)
 
 
-GROUPS: tuple[type[Group], ...] = (Task, Training, Selection, Coordination, Round, Privacy, Budget, Clock, Output)
+GROUPS: tuple[type[Group], ...] = (Task, Training, Selection, Round, Privacy, Budget, Clock, Output)

@@ -11,7 +11,6 @@ from aoi_fl.config.groups import (
     CROP_FLIP,
     Budget,
     Clock,
-    Coordination,
     Output,
     Privacy,
     Round,
@@ -24,9 +23,9 @@ from aoi_fl.science.errors import ConfigError
 # Model, learning rate, its decay a round, batch size, local epochs. The setting of Javani & Wang 2024, Section IV,
 # holds for all but the digits, whose clients have fifteen images each: of the rates, decays and epochs tried, these
 # were the steadiest, with 100 clients, 15 a round, as with four, two a round: tests/learning/test_steady.py.
-_PAPER = {"model": "cnn", "learning_rate": 0.1, "learning_rate_decay": 0.998, "batch_size": 50, "local_epochs": 5}
+_PAPER = {"model": "cnn", "learning_rate": "0.1:0.998", "batch_size": 50, "local_work": "epochs:5"}
 _OWN = {**_PAPER, "model": "2nn"}  # which takes images of every size, and tables
-_DIGITS = {"model": "2nn", "learning_rate": 0.2, "learning_rate_decay": 0.98, "batch_size": 10, "local_epochs": 10}
+_DIGITS = {"model": "2nn", "learning_rate": "0.2:0.98", "batch_size": 10, "local_work": "epochs:10"}
 
 
 class TaskSettings(Task, Training):
@@ -40,10 +39,10 @@ class TaskSettings(Task, Training):
         ConfigError
             One of them needs classes, and it has targets; or images, and it has a table.
         """
-        if self.staleness == "mislabelled" and regression:
+        if self.mislabelled and regression:
             raise ConfigError(
                 "staleness",
-                "mislabelled",
+                self.staleness,
                 f"none for {self.dataset}, which has numbers as targets and no classes to swap",
                 "Leave it out.",
             )
@@ -55,14 +54,19 @@ class TaskSettings(Task, Training):
     def resolved(self) -> Self:
         """Return a copy in which every ``auto`` and every 0 that means "the data set's own" has its value."""
         own: dict[str, Any] = _DIGITS if self.dataset == "digits" else _OWN if ":" in self.dataset else _PAPER
-        return self.model_copy(update={k: v for k, v in own.items() if getattr(self, k) in ("auto", 0)})
+        made = {k: v for k, v in own.items() if getattr(self, k) in ("auto", 0)}
+        rate, _, decay = own["learning_rate"].partition(":")
+        if "learning_rate" not in made:
+            size = rate if self.learning_rate.startswith("auto") else self.step_size
+            made["learning_rate"] = f"{size}:{self.decay or decay}"
+        return self.model_copy(update=made)
 
     def rate(self, round_: int) -> float:
         """Return the learning rate of a round, decayed once a round from round 2 on."""
-        return self.learning_rate * self.learning_rate_decay ** (round_ - 1)
+        return self.step_size * self.decay ** (round_ - 1)
 
 
-class RunKeys(TaskSettings, Selection, Coordination, Round, Privacy, Budget, Clock, Output, extra="forbid"):
+class RunKeys(TaskSettings, Selection, Round, Privacy, Budget, Clock, Output, extra="forbid"):
     """Every key of a run: the groups of :mod:`aoi_fl.config.groups` together."""
 
     @property

@@ -42,8 +42,6 @@ class PolicyRow:
         rates: "NDArray[np.float64] | None" = None,
         *,
         dropout: float = 0.0,
-        strict: bool = False,
-        stop_at_first: bool = False,
     ) -> Any:
         """Return the policy's object without Flower: a selector, or the rule by which clients decide.
 
@@ -52,26 +50,25 @@ class PolicyRow:
         keys : all run keys
         rates : (n,) each client's own rate, for the policies with the key ``rates``; None: k/n
         dropout : probability that a willing client is lost, of `markov-optimal`
-        strict, stop_at_first : of a budget, see :func:`aoi_fl.config.build.budgeted`
         """
         from aoi_fl.config import build  # NumPy is loaded when a policy is built
 
         if self.index is not None:
-            return build.budgeted(keys, self.index, strict=strict, stop_at_first=stop_at_first)
+            return build.budgeted(keys, self.index)
         if self.name == "markov-optimal":
             return build.markov_optimal(keys, rates, dropout)
         return build.systematic(keys, rates) if self.name == "systematic" else build.CENTRAL[self.name](keys)
 
 
 _COORDINATED = frozenset({"coordination", "round-seconds"})
-_RATED = _COORDINATED | {"rates", "clients-file", "absence"}
-_SPENT = frozenset({"budget", "total-budget", "strict-budget", "stop-at-first"})
-_BUDGET = _SPENT | {"index-source", "trains", "clients-file", "staleness-rates"}
+_RATED = _COORDINATED | {"rates", "clients-file", "compensate"}
+_SPENT = frozenset({"budget", "budget-rule"})
+_BUDGET = _SPENT | {"index-source", "trains", "clients-file"}
 _SENSITIVE = _BUDGET | {"sensitivities"}
 
 _ROWS = (
     PolicyRow(
-        "markov-optimal", "markov:MarkovParticipation.optimal_by_keys", _RATED | {"max-age", "adaptive-dropout"},
+        "markov-optimal", "markov:MarkovParticipation.optimal_by_keys", _RATED | {"max-age"},
         "each client by its own coin, p[age], least variance of X", "equal", "Javani & Wang 2024, Theorem 2",
         foreseen=True,
     ),
@@ -81,7 +78,7 @@ _ROWS = (
         foreseen=True,
     ),
     PolicyRow(
-        "systematic", "systematic:SystematicParticipation.by_keys", _RATED | {"phases", "jitter"},
+        "systematic", "systematic:SystematicParticipation.by_keys", _RATED | {"phases"},
         "each client by a rate and a phase, no coin; every next round known", "equal", "Madow & Madow 1944",
         foreseen=True,
     ),

@@ -7,14 +7,8 @@ from aoi_fl.config.fields import kebab
 from aoi_fl.config.groups import OWN_DATA
 from aoi_fl.config.keys import RunKeys, over_selected
 from aoi_fl.config.policies import BUDGETED, KEYS, ROWS, row_of, users_of
+from aoi_fl.config.values import phases_of
 from aoi_fl.science.errors import ConfigError
-
-# Keys that belong to a value of another one.
-_BELONGS = (
-    ("alpha", "partition", "dirichlet"),
-    ("mislabel-rate", "staleness", "mislabelled"),
-    ("mislabel-cap", "staleness", "mislabelled"),
-)
 
 
 def conflicts(config: RunKeys) -> Iterator[ConfigError]:
@@ -42,9 +36,6 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
     yield from _data(config)
     if config.round_seconds and config.clock:
         yield refuse("round-seconds", f"0 with clock={config.clock}, a simulated time", "Leave one of them out.")
-    if config.staleness_rates == "own" and config.staleness != "mislabelled":
-        remedy = "Set staleness to mislabelled, or staleness-rates to equal."
-        yield refuse("staleness-rates", f"equal with staleness={config.staleness}", remedy)
     if config.sensitivities in ("staleness", "bound") and config.staleness == "none":
         remedy = "Set staleness to mislabelled, or sensitivities to declared."
         yield refuse("sensitivities", "declared or estimated with staleness=none", remedy)
@@ -57,11 +48,11 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
     if config.candidates and not config.sent <= config.candidates <= config.num_clients:
         most = f"from {config.sent_as}, {config.sent}, to num-clients, {config.num_clients}"
         yield refuse("candidates", most, f"Set 0 for twice {config.sent_as}.")
-    if config.absence == "learned" and config.adaptive_dropout:
-        yield refuse("absence", "ignored with adaptive-dropout=true", "Set one of them back.")
-    if config.absence == "learned" and (config.jitter or config.phases != "spread"):
-        allowed = f"ignored with jitter={config.jitter:g} and phases={config.phases}"
-        yield refuse("absence", allowed, "Set jitter to 0 and phases to spread, or absence to ignored.")
+    if config.compensate == "availability" and config.phases != "spread":
+        allowed = f"none with phases={config.phases}"
+        yield refuse("compensate", allowed, "Set phases to spread, or compensate to none.")
+    if config.compensate == "dropout" and config.policy == "systematic":
+        yield refuse("compensate", ("none", "availability"), "Choose one of these, or policy markov-optimal.")
     for key in ("clock-start", "until", "foresight"):
         if _value(config, key) and not config.clock:
             yield refuse(key, f"{_shown(_default(key))} without a clock, which simulates time", "Set clock.")
@@ -80,9 +71,9 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
         why = "weights=unbiased, which need not sum to 1"
         if weights != "unbiased":
             why = f"late-rounds={config.late_rounds}, which needs the weighted mean"
-        yield refuse("server-momentum", f"0 with {why}", "Set one of them back.")
-    if config.spare_shares and (budgeted or config.clients_file or config.client or config.privacy != "none"):
-        other = "privacy" if config.privacy != "none" else "a budget, a clients-file or the key client"
+        yield refuse("smoothing", f"without momentum, with {why}", "Set one of them back.")
+    if config.spare_shares and (budgeted or config.clients_file or config.client or config.noise != "none"):
+        other = "privacy" if config.noise != "none" else "a budget, a clients-file or the key client"
         yield refuse("spare-shares", f"0 with {other}, which fixes the clients", "Leave one of them out.")
     yield from private_conflicts(config)
     if config.over_selection > 1:
@@ -106,11 +97,10 @@ def _data(config: RunKeys) -> Iterator[ConfigError]:
         why = "" if own else f"dataset={config.dataset} names no clients"
         why = f"policy {config.policy} sets each client's data" if config.policy in BUDGETED else why
         if why:
-            yield ConfigError("client", config.client, f"left out: {why}", "Leave it out.")
-        for key in ("partition", "sizes"):
-            if _value(config, key) != _default(key):
-                allowed = "left out with a column of clients, which divides the rows"
-                yield ConfigError(key, _value(config, key), allowed, "Leave it out, or leave out client.")
+            yield ConfigError("partition", config.partition, f"iid or dirichlet:ALPHA: {why}", "Choose one of these.")
+        if config.sizes != "equal":
+            allowed = "equal with a column of clients, which divides the rows"
+            yield ConfigError("sizes", config.sizes, allowed, "Leave it out, or change partition.")
 
 
 def check_effect(config: RunKeys, typed: Collection[str]) -> None:
@@ -141,10 +131,10 @@ def without_effect(config: RunKeys, typed: Collection[str] = ()) -> Iterator[Con
     if budgeted and "clients-per-round" in typed:  # a cluster sets it under every policy
         why = f"policy {policy} selects as many clients as its budget pays"
         yield refuse("clients-per-round", why, "Leave it out, or change budget.")
-    for key, other, wanted in _BELONGS:
-        if _value(config, key) != _default(key) and _value(config, other) != wanted:
-            why = f"{other} is {_value(config, other)}, which does not use it"
-            yield refuse(key, why, f"Leave it out, or set {other} to {wanted}.")
+    if config.mislabelled and config.mislabelled[2] and not budgeted:
+        why = f"without own, because policy {policy} does not use it"
+        remedy = f"Set mislabelled:RATE:CAP, or choose one of the policies {', '.join(BUDGETED)}."
+        yield ConfigError("staleness", config.staleness, why, remedy)
     if config.discount and (config.staleness == "none" or not budgeted):
         why = "data do not age" if config.staleness == "none" else f"policy {policy} refreshes no data"
         remedy = "Leave it out, or set staleness to mislabelled under a budgeted policy."
@@ -152,8 +142,8 @@ def without_effect(config: RunKeys, typed: Collection[str] = ()) -> Iterator[Con
     if budgeted and (config.partition != "iid" or config.sizes != "equal"):
         why = f"under policy {policy} clients-file or the drawn instance sets each client's images"
         yield refuse("sizes" if config.partition == "iid" else "partition", why)
-    if (config.rates != "equal" or config.absence == "learned") and is_set("max-age"):
-        why = f"with rates={config.rates} and absence={config.absence} each client has a table of its own length"
+    if (config.rates != "equal" or config.compensate == "availability") and is_set("max-age"):
+        why = f"with rates={config.rates} and compensate={config.compensate} each client has a table of its own length"
         yield refuse("max-age", why)
 
 
@@ -238,7 +228,7 @@ def opposed(
 
 # Privacy
 
-_PRIVATE = ("clip", "noise_multiplier", "bands", "delta", "max_epsilon")
+_PRIVATE = ("clip", "noise_multiplier", "delta", "max_epsilon")
 _SEPARATED = ("markov-optimal", "systematic", "oldest-age")
 # Policies that choose by what clients report of their data, which no noise of the model hides.
 _BY_DATA = ("pow-d", "rpow-d", "oort", "fedcs", "refl", "f3ast")
@@ -253,13 +243,13 @@ def separation(config: RunKeys) -> int:
     from aoi_fl.science.systematic import SystematicPolicy
 
     n, k, rounds = config.num_clients, config.clients_per_round, config.num_server_rounds
-    if config.rates != "equal" or config.absence == "learned" or config.adaptive_dropout or k > n:
+    if config.rates != "equal" or config.compensate != "none" or k > n:
         return 1
     match config.policy:
         case "markov-optimal":
             return bounds(MarkovPolicy.optimal(n, k, config.max_age), rounds).min_separation
         case "systematic":
-            policy = SystematicPolicy.equal(n, k, config.phases, config.jitter, config.seed)
+            policy = SystematicPolicy.equal(n, k, *phases_of(config.phases), config.seed)
             return bounds(policy, rounds).min_separation
         case "oldest-age":
             return bounds(OldestAgeSelector(k, config.seed), rounds, n).min_separation
@@ -269,12 +259,12 @@ def separation(config: RunKeys) -> int:
 
 def bands(config: RunKeys) -> int:
     """Return the number of bands that a run's noise has."""
-    return (config.bands or min(separation(config), config.num_server_rounds)) if config.privacy == "banded" else 1
+    return (config.bands or min(separation(config), config.num_server_rounds)) if config.noise == "banded" else 1
 
 
 def private_conflicts(config: RunKeys) -> Iterator[ConfigError]:
     """Yield an error for each combination that is not possible with the privacy of a run."""
-    privacy = config.privacy
+    privacy = config.noise
     if privacy == "none":
         for name in _PRIVATE:
             if (value := getattr(config, name)) != RunKeys.model_fields[name].default:
@@ -293,13 +283,11 @@ def private_conflicts(config: RunKeys) -> Iterator[ConfigError]:
     if config.delta * config.num_clients >= 1:
         allowed = f"below 1/num-clients, {1 / config.num_clients:.3g}"
         yield ConfigError("delta", config.delta, allowed, "Lower it.")
-    if privacy == "white" and config.bands > 1:
-        yield ConfigError("bands", config.bands, "1 with privacy=white", "Leave bands out, or set privacy to banded.")
     if privacy == "banded":
         apart = separation(config)
         if apart == 1:
             why = f"policy {config.policy}"
-            why += " with learned absence or dropout" if config.absence == "learned" or config.adaptive_dropout else ""
+            why += f" with compensate={config.compensate}" if config.compensate != "none" else ""
             why += f" with rates {config.rates}" if config.rates != "equal" else ""
             why += f" with jitter {config.jitter:g}" if config.jitter else ""
             remedy = (
@@ -309,5 +297,5 @@ def private_conflicts(config: RunKeys) -> Iterator[ConfigError]:
             allowed = f"white, because {why} lets a client take part in two consecutive rounds"
             yield ConfigError("privacy", privacy, allowed, remedy)
         elif config.bands > apart:
-            allowed = f"at most {apart}, the fewest rounds between two participations under policy {config.policy}"
-            yield ConfigError("bands", config.bands, allowed, f"Set bands to at most {apart}.")
+            allowed = f"at most banded:{apart}, by the fewest rounds between two participations under {config.policy}"
+            yield ConfigError("privacy", config.privacy, allowed, f"Set at most banded:{apart}.")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.client.participation import ClientApp as AgeAwareApp
+from aoi_fl.config.values import local_work
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.virtual_clock import VirtualClock
 from aoi_fl.flower.messages import RunValue
@@ -63,9 +64,9 @@ class ClockedGrid(LocalGrid):
         self._number = {node: number for number, node in enumerate(self._contexts)}
         self._enrolling = True
         self._examples = np.full(nodes, np.nan)
-        self._epochs = _positive(run_config, "local-epochs") or 1.0
+        epochs, steps = local_work(str(run_config.get("local-work", "auto")))
+        self._epochs, self._steps, self._batch = epochs or 1.0, steps or None, _positive(run_config, "batch-size")
         self._until = _positive(run_config, "until") or np.inf
-        self._steps, self._batch = _positive(run_config, "local-steps"), _positive(run_config, "batch-size")
         compression = str(run_config.get("compression", coding.NONE))
         self._coded = coding.code_type(compression, np.dtype(np.float32)).itemsize / 4  # bytes up for each byte down
 

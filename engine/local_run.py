@@ -66,7 +66,7 @@ def run_local(
         per_round, factor = int(run_config.get("clients-per-round", 0)), float(run_config.get("over-selection", 1.0))
         if policy not in BUDGETED and (few := too_few(trace, per_round, factor)):
             logger.warning("%s", few)
-        decide = policy in users_of("coordination") and run_config.get("absence") != "learned"
+        decide = policy in users_of("coordination") and run_config.get("compensate") != "availability"
         if decide and (few := too_few_decide(trace, over_selected(per_round, factor))):
             logger.warning("%s", few)
     app = load(client_app) if isinstance(client_app, str) else client_app

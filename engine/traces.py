@@ -116,7 +116,7 @@ def too_few_decide(trace: DeviceTrace, wanted: int) -> str | None:
     return (
         f"clients decide as if they were always there, and are for {100 * share:.1f} % of the time on average: where "
         f"they stay away for many rounds, about {wanted * share:.1f} of {wanted} will take part in one. With "
-        f"absence=learned ({', '.join(users_of('absence'))}) they make up for it, as far as they are there."
+        f"compensate=availability ({', '.join(users_of('compensate'))}) they make up for it, as far as they are there."
     )
 
 

@@ -10,15 +10,17 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from aoi_fl.config.groups import MILLION, OWN_DATA
+from aoi_fl.config.former import present
+from aoi_fl.config.groups import OWN_DATA
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
+from aoi_fl.config.values import MILLION
 from aoi_fl.engine.machine import check as check_workers
 from aoi_fl.engine.parent import leave_with_parent
 from aoi_fl.engine.traces import check_foresight, in_files, make_trace, too_few
 from aoi_fl.experiments.harness.federation import complete_run
 from aoi_fl.experiments.studies.arena import distinct_entrants, federation
-from aoi_fl.experiments.studies.entrants import own_keys
+from aoi_fl.experiments.studies.entrants import ENTRANTS, own_keys
 from aoi_fl.learning.data import named_clients
 from aoi_fl.protocol.own_code import source_digest
 from aoi_fl.science.errors import ConfigError
@@ -28,7 +30,7 @@ from aoi_fl.server.ledger import read_run
 from aoi_fl.server.sources import check_unchanged, given_sources, settled
 from aoi_fl.strategies.registry import BUDGETED, KEYS, REGISTRY, is_policy
 
-_WHOLE = ("clock", "track", "dataset", "model", "data-dir", "model-dir", "runs-dir", "clients-file", "target", "client")
+_WHOLE = ("clock", "track", "dataset", "model", "data-dir", "model-dir", "runs-dir", "clients-file", "target")
 _FIXED = ("dataset", "num-server-rounds", "until", "evaluate-every")  # one value for all runs
 _OURS = {"policy": "the first argument", "seed": "--seeds", "run-name": "no name", "resume": "no key"}
 _COMMON = (*_FIXED, *(key for key in _OURS if key != "policy"), "clock", "clock-start", "data-dir", "runs-dir")
@@ -49,7 +51,10 @@ def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, A
     names = [name.strip() for name in policies.split(",")]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError("policies", twice, "named once", "Leave one out.")
-    own = {name: own_keys(name, _COMMON) if "=" in name else {"policy": name} for name in names}
+    own = {
+        name: present(own_keys(name, _COMMON), warn=name not in ENTRANTS) if "=" in name else {"policy": name}
+        for name in names
+    }
     users = [keys_["policy"] for keys_ in own.values() if is_policy(keys_["policy"])]
     for key in KEYS & keys.keys():
         if users and not any(key in REGISTRY[name].keys for name in users):
@@ -90,7 +95,7 @@ def arena(keys: Mapping[str, str], *, quick: bool = False) -> tuple[str, dict[st
     On devices from a file, each seed starts at an hour of its own.
     """
     drawn = {"clock-start": -1} if in_files(keys["clock"]) else {}
-    preset = {k: str(v) for k, v in {**federation(quick), **drawn}.items()} | dict(keys)
+    preset = {k: str(v) for k, v in present({**federation(quick), **drawn}, warn=False).items()} | dict(keys)
     return ",".join(distinct_entrants(preset)), preset
 
 

@@ -131,8 +131,8 @@ def _own(name: str) -> Path:
 
 def named_clients(keys: Mapping[str, Any]) -> dict[str, int]:
     """Return ``num-clients``, where run keys name a column of clients and leave the number out; else nothing."""
-    name, client = str(keys.get("dataset", "")), str(keys.get("client", ""))
-    if not client or "num-clients" in keys or not name.startswith(OWN_DATA):
+    name, (kind, _, client) = str(keys.get("dataset", "")), str(keys.get("partition", "")).partition(":")
+    if kind != "column" or "num-clients" in keys or not name.startswith(OWN_DATA):
         return {}
     if name.startswith("npz:"):
         return {"num-clients": len(npz.read_owners(_own(name), client)[1])}

@@ -79,7 +79,8 @@ def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
         )
     sgd.threads(config.threads)
     task = Task(
-        config.dataset, config.data_dir, config.model, config.device, config.seed, config.zeros, config.model_dir,
+        config.dataset, config.data_dir, config.architecture, config.device, config.seed, config.zeros,
+        config.model_dir,
         target=config.target, client=config.client,
     )  # fmt: skip
     check_installed(config.trackers)
@@ -138,7 +139,7 @@ def _shares(config: RunConfig, task: Task) -> tuple[ClientTable | None, list[par
     parts = partition.make(
         task.data.train_y,
         config.num_clients + config.spare_shares,
-        kind=config.partition,
+        kind=config.partition.partition(":")[0],
         alpha=config.alpha,
         sizes=config.sizes if table is None else table.sizes,
         seed=config.seed,
@@ -194,7 +195,7 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
         return
     if strategy.complete:
         tell(f"complete: {strategy.complete}")
-    more = not (strategy.complete or config.until or config.privacy != "none")  # rounds may be added later
+    more = not (strategy.complete or config.until or config.noise != "none")  # rounds may be added later
     checkpoints.clear(before=config.num_server_rounds if more else None)
 
 

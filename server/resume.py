@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from aoi_fl.config.fields import kebab
 from aoi_fl.config.former import present
-from aoi_fl.config.groups import MILLION
 from aoi_fl.config.keys import TaskSettings
 from aoi_fl.config.run import RunConfig
+from aoi_fl.config.values import MILLION
 from aoi_fl.science.errors import ConfigError, ResumeError
 from aoi_fl.server.checkpoint import Checkpoints
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, STATES, only_player
@@ -87,7 +87,7 @@ def extend(folder: Path, rounds: int) -> None:
     about = recorded_run(folder)
     check_simulated(folder)
     config, key = RunConfig.parse({**about["config"], "resume": True, "run-name": folder.name}), "--rounds"
-    if config.privacy != "none":
+    if config.noise != "none":
         why = f"left out with privacy={config.privacy}, whose noise is made for {config.num_server_rounds} rounds"
         raise ConfigError(key, rounds, why, "Start a new run with more rounds.")
     if about["status"] == "completed" and (config.until or about.get("reason")):

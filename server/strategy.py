@@ -36,13 +36,11 @@ def make_strategy(
         join_timeout=config.join_timeout,
         ask_timeout=config.ask_timeout,
         train_timeout=config.train_timeout,
-        evaluate_timeout=config.evaluate_timeout,
-        deterministic=config.deterministic,
+        evaluate_timeout=max(config.train_timeout, 600.0),
+        deterministic=True,
         evaluate_clients=config.evaluate_clients,
         max_empty_rounds=config.max_empty_rounds,
-        loss_metric=config.loss_metric,
         compression=config.compression,
-        packing=config.packing,
         enough=config.clients_per_round if config.over_selection > 1 else None,
         late_rounds=config.late_rounds,
         serve_average=config.serve_average,
@@ -56,7 +54,7 @@ def make_strategy(
         keys["rates"] = rates
     if config.server_momentum:
         settings["aggregation"] = FedAvgM(server_learning_rate=1.0, server_momentum=config.server_momentum)
-    if config.privacy != "none":
+    if config.noise != "none":
         settings["aggregation"] = PrivateMean(
             clip=config.clip,
             noise_multiplier=config.noise_multiplier,

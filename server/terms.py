@@ -3,7 +3,6 @@
 import csv
 import io
 import logging
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -36,7 +35,7 @@ def check_tables(config: RunConfig) -> None:
 def client_table(config: RunConfig) -> ClientTable:
     """Return the clients of the configured file, or an instance drawn as in Xu et al. 2024, Section 5.
 
-    Data go bad alike unless ``staleness-rates`` is ``own``. With ``sensitivities`` set to ``staleness``, φ_i is the
+    Data go bad alike unless ``staleness`` ends in ``own``. With ``sensitivities`` set to ``staleness``, φ_i is the
     client's share of the data times its rate, 1 in the mean of clients that are alike: what an error in its data does
     to the model. With ``bound`` it is eq. (10) of Xu et al. 2024 but for a factor that all share, 1 in the mean: α_i
     σ_i², where α_i goes for the most part by the square of the client's share as soon as it makes more than a step, and
@@ -58,10 +57,11 @@ def client_table(config: RunConfig) -> ClientTable:
 
 def _client_table(config: RunConfig) -> tuple[ClientTable, list[str]]:
     """Return the table, and warnings about clients that can never be chosen."""
+    own = config.mislabelled is not None and config.mislabelled[2]
     if not config.clients_file:
         table = section5_instance(config.num_clients, config.seed)
     else:
-        table = read_clients_file(Path(config.clients_file), own_staleness=config.staleness_rates == "own")
+        table = read_clients_file(Path(config.clients_file), own_staleness=own)
         if len(table.names) != config.num_clients:
             raise ConfigError(
                 "num-clients",
@@ -69,17 +69,17 @@ def _client_table(config: RunConfig) -> tuple[ClientTable, list[str]]:
                 f"{len(table.names)}, as in clients-file {config.clients_file}",
                 f"Set num-clients={len(table.names)}.",
             )
-    if config.staleness_rates == "equal":
+    if not own:
         table = replace(table, staleness=np.ones(config.num_clients))
     if config.sensitivities == "staleness":
         table = replace(table, sensitivities=table.sizes / table.sizes.mean() * table.staleness)
     elif config.sensitivities == "bound":
-        constants = ConvergenceConstants(1.0, 1.0, config.learning_rate, config.local_steps)
+        constants = ConvergenceConstants(1.0, 1.0, config.step_size, config.local_steps)
         growing = sensitivities(table.sizes, table.staleness, constants, 1)
         table = replace(table, sensitivities=growing / growing.mean())
-    total = config.total_budget or math.inf
+    total = config.total_budget
     return table, check_clients(
-        table.payments, table.sensitivities, config.budget, table.names, config.strict_budget, total
+        table.payments, table.sensitivities, config.round_budget, table.names, config.budget_rule == "strict", total
     )
 
 

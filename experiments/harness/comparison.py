@@ -26,7 +26,7 @@ _SHARE = 0.05  # margin of the variance, relative to random selection, and of th
 _JAIN, _ACCURACY = 0.01, 0.005
 _MOST = 6  # settings that are all compared with one another
 _ROUNDING = 1 / 6  # variance of the difference of two times that are rounded up to whole rounds
-_AGREED = ("dataset", "target", "client", "clock", "num-server-rounds", "until", "evaluate-every")
+_AGREED = ("dataset", "target", "clock", "num-server-rounds", "until", "evaluate-every")
 
 
 @dataclass(frozen=True)

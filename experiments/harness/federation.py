@@ -71,6 +71,7 @@ def complete_run(values: Mapping[str, Any]) -> Path:
         The run ended other than completed.
     """
     from aoi_fl.client.app import app as client_app
+    from aoi_fl.config.former import present  # the digests of runs are those of the former keys
     from aoi_fl.config.run import RunConfig
     from aoi_fl.engine.local_run import run_local
     from aoi_fl.server.app import app as server_app
@@ -79,7 +80,7 @@ def complete_run(values: Mapping[str, Any]) -> Path:
 
     ledger = Path(values["runs-dir"]) / values["run-name"] / LEDGER
     if not _complete(ledger):
-        config = RunConfig.parse({"preset": "papers", **values, "resume": _begun(ledger)}).flat()
+        config = RunConfig.parse({"preset": "papers", **present(values, warn=False), "resume": _begun(ledger)}).flat()
         run_local(server_app, client_app, config, nodes=int(config["num-clients"]))
     status = read_run(ledger).get("status")
     if status != "completed":

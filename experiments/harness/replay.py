@@ -145,7 +145,7 @@ class Dealt(Federation):
         kept_to = DIGITS if dataset == "digits" else {}
         keys = {**kept_to, **training, "dataset": dataset, "model": model, "seed": seed}
         self.settings = TaskSettings.model_validate(keys).resolved()
-        self.task = Task(dataset, data_dir, self.settings.model, "auto", seed)
+        self.task = Task(dataset, data_dir, self.settings.architecture, "auto", seed)
         indices = partition.make(self.task.data.train_y, clients, seed=seed, **split)
         self.parts = [self.task.examples(part) for part in indices]
         self.sizes = np.array([len(part) for part in indices], dtype=np.int64)

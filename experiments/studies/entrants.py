@@ -1,10 +1,11 @@
 """Who enters the arena: a policy, with run keys of its own after it if any, ``NAME:KEY=VALUE:…``."""
 
+import re
 from collections.abc import Collection
 
 from aoi_fl.config.policies import OWN, POLICIES
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.names import is_own, is_well_formed
+from aoi_fl.science.names import is_well_formed
 
 BOTH = ":server-momentum=0.5:serve-average=0.8"  # a tested setting that helps every policy
 # The entrants of the committed tables: the papers' policy as it stands, and this project's variants.
@@ -32,8 +33,7 @@ def own_keys(entrant: str, shared: Collection[str]) -> dict[str, str]:
     ConfigError
         There is no such policy, or a key has another form, is shared, or is given twice.
     """
-    parts = 3 if is_own(entrant) else 1  # python:MODULE:NAME
-    policy, own = ":".join(entrant.split(":")[:parts]), entrant.split(":")[parts:]
+    policy, *own = re.split(r":(?=[a-z-]+=)", entrant)
     if policy not in POLICIES and not is_well_formed(policy):
         raise ConfigError("policies", policy, (*POLICIES, OWN), "Choose some of these policies.")
     keys = {"policy": policy}

@@ -6,9 +6,9 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.config.values import Compensate
 from aoi_fl.science.absence import achievable
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.names import AbsenceRule
 from aoi_fl.science.presence import Presence
 from aoi_fl.strategies.policy import Mask, RoundOutcome, State
 
@@ -81,11 +81,11 @@ class Absence:
         self.presence, self._told = Presence.recalled(state), float(state["absence-told"][0])
 
 
-def make_absence(rule: AbsenceRule) -> Absence | None:
-    """Return what learns who is there, or None where absence is ignored.
+def make_absence(compensate: Compensate) -> Absence | None:
+    """Return what learns each client's availability, or None where that is not compensated for.
 
-    Raises ConfigError for another rule.
+    Raises ConfigError for a value that there is not.
     """
-    if rule not in get_args(AbsenceRule):
-        raise ConfigError("absence", rule, get_args(AbsenceRule), "Choose one of these.")
-    return Absence() if rule == "learned" else None
+    if compensate not in get_args(Compensate):
+        raise ConfigError("compensate", compensate, get_args(Compensate), "Choose one of these.")
+    return Absence() if compensate == "availability" else None

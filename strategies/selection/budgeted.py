@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
+from aoi_fl.config.build import budgeted_selector
 from aoi_fl.config.rules import check_settings
+from aoi_fl.config.values import budgets
 from aoi_fl.protocol import BY_SENSITIVITY, Bid
 from aoi_fl.protocol.clients import abridged, check_clients
 from aoi_fl.science.budget import BudgetedSelector
@@ -281,12 +283,11 @@ class BudgetedRefresh(AgeAwareStrategy):
     def by_keys(cls, keys: Mapping[str, Any], *, index: Index, **settings: Any) -> Self:
         """Return the strategy for a run's keys."""
         seed = settings["options"].seed
-        literal = keys["strict-budget"], keys["stop-at-first"]
-        selector = BudgetedSelector(keys["budget"], index, seed, *literal, keys["ageing"])
+        selector = budgeted_selector({**keys, "seed": seed}, index)
         chosen = {
             "source": keys["index-source"],
             "trains": keys["trains"],
             "sensitivities": "estimated" if keys["sensitivities"] == "estimated" else "declared",
-            "total_budget": keys["total-budget"] or math.inf,
+            "total_budget": budgets(keys["budget"])[1],
         }
         return cls(selector, keys["num-clients"], **chosen, **settings)

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.config.former import argument
+from aoi_fl.config.values import Compensate
 from aoi_fl.science.dropout import DropoutEstimate, achieved, largest_dropout
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.markov_rates import largest_rate
-from aoi_fl.science.names import AbsenceRule
 from aoi_fl.science.participation import MarkovRule
 from aoi_fl.strategies.policy import RoundOutcome, RoundView, State
 from aoi_fl.strategies.selection.absence import Absence, make_absence
@@ -183,17 +183,10 @@ class MarkovParticipation(AgeAwareStrategy):
     policy : the policy; :meth:`optimal` and :meth:`increasing` make it from n, k and m
     rates : "equal", "size", or each client's own rate r_i by number or name, Σ r_i = k; with rates of its own,
         each client gets the optimal table for its mean wait 1/r_i, as long as that needs
-    adaptive_dropout : estimate, round after round, the probability d that a willing client's work is lost, and send
-        the optimal table for that d, so that participations that count stay n/k rounds apart in the mean. That holds
-        where a client makes no update, being out of reach or failing: of one that is made and then lost, late or
-        refused, the client's age has begun anew, and only a part is made up for. A change reaches the clients with the
-        next message to them: in reserve mode a reservation that is out stands, and the wait after it is drawn from the
-        new table. Nobody can achieve more than 1−d, which is said where a rate is above it. See
-        :class:`aoi_fl.science.dropout.DropoutEstimate`
-    absence : "ignored"; or "learned", for each client by itself: how often it is there, and how soon it comes back, is
-        learned, and each is sent the table by which it achieves its rate (:mod:`aoi_fl.science.absence`), as large as
-        that needs. How much of the rates is out of reach is said. Work that is lost by who is there is made up for in
-        part only (:class:`aoi_fl.strategies.selection.absence.Absence`)
+    compensate : "none", "dropout" or "availability". By "dropout" the probability d that a willing client's work is
+        lost is estimated each round, and clients receive the optimal table for that d
+        (:class:`aoi_fl.science.dropout.DropoutEstimate`). By "availability" each client's availability is learned, and
+        each receives the table by which it achieves its rate (:mod:`aoi_fl.science.absence`)
     coordination : "poll", "broadcast" or "reserve"
     round_seconds : the shortest round in seconds; by it, or else by what rounds have taken, clients that reserve rounds
         sleep until the one that they have reserved
@@ -204,16 +197,12 @@ class MarkovParticipation(AgeAwareStrategy):
         policy: MarkovPolicy,
         *,
         rates: Rates = "equal",
-        adaptive_dropout: bool = False,
-        absence: AbsenceRule = "ignored",
+        compensate: Compensate = "none",
         coordination: str = protocol.POLL,
         **settings: Any,
     ) -> None:
-        issued = {
-            "adaptive-dropout": (adaptive_dropout, False),
-            "absence": (absence, "ignored"),
-            "rates": (rates, "equal"),
-        }
+        compensate = argument(settings, "compensate", compensate)
+        issued = {"compensate": (compensate, "none"), "rates": (rates, "equal")}
         changed = {key: value for key, (value, usual) in issued.items() if value != usual}
         if policy.kind != "optimal" and changed:
             key, given = next(iter(changed.items()))
@@ -223,15 +212,10 @@ class MarkovParticipation(AgeAwareStrategy):
                 f"left out: it needs the optimal table, and the policy is {policy.kind!r}",
                 "Use markov-optimal, or leave it out.",
             )
-        if adaptive_dropout and absence == "learned":
-            raise ConfigError(
-                "absence",
-                "learned",
-                "ignored with adaptive-dropout, because both correct for missing clients",
-                "Leave one of them out.",
-            )
         coordination = argument(settings, "coordination", coordination)
-        rule = MarkovRulePolicy(policy, coordination, rates, make_absence(absence), adaptive_dropout=adaptive_dropout)
+        rule = MarkovRulePolicy(
+            policy, coordination, rates, make_absence(compensate), adaptive_dropout=compensate == "dropout"
+        )
         super().__init__(rule, **with_round_seconds(settings))
 
     @classmethod
@@ -249,12 +233,10 @@ class MarkovParticipation(AgeAwareStrategy):
     @classmethod
     def optimal_by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> "MarkovParticipation":
         """Return the strategy for a run's keys."""
-        rates, adaptive = keys["rates"], keys["adaptive-dropout"]
         return cls.optimal(
             *_sizes(keys),
-            rates=rates,
-            adaptive_dropout=adaptive,
-            absence=keys["absence"],
+            rates=keys["rates"],
+            compensate=keys["compensate"],
             coordination=keys["coordination"],
             round_seconds=keys["round-seconds"],
             **settings,

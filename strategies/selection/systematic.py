@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.config.former import argument
+from aoi_fl.config.values import Compensate, phases_of
 from aoi_fl.science import systematic as science
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.names import AbsenceRule, PhaseRule
+from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.participation import SystematicRule
 from aoi_fl.science.strides import check_jitter
 from aoi_fl.strategies.policy import RoundOutcome, RoundView, State
@@ -110,17 +111,15 @@ class SystematicParticipation(AgeAwareStrategy):
         "random", each client's own draw, of which the server knows nothing
     jitter : J in [0, 1], the largest share of a stride by which a participation is put off, so that neighbours in phase
         do not always train together
-    absence : "ignored"; or "learned": how often each client is there, and how soon it comes back, is learned, and each
-        is sent the rate by which it achieves its own (:func:`aoi_fl.science.absence.stride_rates`). How much of the
-        rates is out of reach is said
+    compensate : "none"; or "availability": each client's availability is learned, and each is sent the rate by which it
+        achieves its own (:func:`aoi_fl.science.absence.stride_rates`)
     coordination : "poll", "broadcast" or "reserve"; "reserve" needs the fewest messages
     settings : those of the base class
 
     Raises
     ------
     ConfigError
-        Phases, rates, jitter or absence out of range; absence learned where the server does not know the phases, or
-        with jitter, for which what a client achieves is not worked out.
+        A value is out of range, or availability is learned with random phases or jitter.
     """
 
     def __init__(
@@ -131,10 +130,11 @@ class SystematicParticipation(AgeAwareStrategy):
         rates: Rates = "equal",
         phases: PhaseRule = "spread",
         jitter: float = 0.0,
-        absence: AbsenceRule = "ignored",
+        compensate: Compensate = "none",
         coordination: str = protocol.RESERVE,
         **settings: Any,
     ) -> None:
+        compensate = argument(settings, "compensate", compensate)
         check_jitter(jitter)
         if phases not in get_args(PhaseRule):
             raise ConfigError("phases", phases, get_args(PhaseRule), "Choose one of these.")
@@ -145,21 +145,24 @@ class SystematicParticipation(AgeAwareStrategy):
                 f"a whole number from 1 to {clients}, the number of clients",
                 "Choose another number.",
             )
-        if absence == "learned" and (jitter or phases == "random"):
+        if compensate == "dropout":
+            raise ConfigError("compensate", compensate, ("none", "availability"), "Choose one of these.")
+        if compensate == "availability" and (jitter or phases == "random"):
             raise ConfigError(
-                "absence",
-                "learned",
-                f"ignored with jitter {jitter:g} and phases {phases!r}",
-                "Set jitter to 0 and phases to 'spread', or absence to 'ignored'.",
+                "compensate",
+                compensate,
+                f"none with jitter {jitter:g} and phases {phases!r}",
+                "Set jitter to 0 and phases to 'spread', or compensate to 'none'.",
             )
         rule = SystematicRule(clients, per_round, phases, jitter, seed_of(settings))
         coordination = argument(settings, "coordination", coordination)
-        policy = SystematicPolicy(rule, coordination, rates, make_absence(absence))
+        policy = SystematicPolicy(rule, coordination, rates, make_absence(compensate))
         super().__init__(policy, **with_round_seconds(settings))
 
     @classmethod
     def by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> Self:
         """Return the strategy for a run's keys."""
-        terms = {key: keys[key] for key in ("rates", "phases", "jitter", "absence", "coordination")}
+        terms = {key: keys[key] for key in ("rates", "compensate", "coordination")}
+        terms["phases"], terms["jitter"] = phases_of(keys["phases"])
         n, k = keys["num-clients"], keys["clients-per-round"]
         return cls(n, k, round_seconds=keys["round-seconds"], **terms, **settings)

@@ -52,7 +52,7 @@ def test_policy_options_reach_the_policy(aoi):
 
 
 def test_a_long_law_is_shown_in_ranges_and_told_in_full(aoi):
-    line = "policy --policy systematic --clients 3000 --per-round 1 --jitter 1"
+    line = "policy --policy systematic --clients 3000 --per-round 1 --phases spread:1"
     pmf = {int(x): p for x, p in json.loads(aoi(f"{line} --json")[1])["interval_pmf"].items()}
     assert list(pmf) == list(range(1, 6000)) and sum(pmf.values()) == pytest.approx(1)
     shown = aoi(line)[1]
@@ -62,7 +62,7 @@ def test_a_long_law_is_shown_in_ranges_and_told_in_full(aoi):
     assert [x for first, last in ends for x in range(first, last + 1)] == list(pmf)
     sums = [sum(pmf[x] for x in range(first, last + 1)) for first, last in ends]
     assert [float(p) for _, _, p in rows] == pytest.approx(sums, rel=1e-3)
-    short = aoi("policy --policy systematic --jitter 0.2")[1].partition("Over T rounds")[0]
+    short = aoi("policy --policy systematic --phases spread:0.2")[1].partition("Over T rounds")[0]
     assert re.findall(r"^ *([5-8]) +0\.\d+ +█* *$", short, re.MULTILINE) == ["5", "6", "7", "8"]
 
 
@@ -123,10 +123,10 @@ def test_systematic_policy_against_the_closed_forms(aoi):
     assert shown["interval_pmf"] == pytest.approx({"6": 1 / 3, "7": 2 / 3})
     assert (shown["interval_mean"], shown["interval_variance"]) == pytest.approx((20 / 3, 2 / 9))
     assert (shown["window_deviation"]["10"], shown["window_deviation"]["100"]) == pytest.approx((0.05, 0))
-    jittered = json.loads(aoi("policy --policy systematic --clients 100 --per-round 15 --jitter 0.2 --json")[1])
+    jittered = json.loads(aoi("policy --policy systematic --clients 100 --per-round 15 --phases spread:0.2 --json")[1])
     assert (jittered["least_variance"], jittered["interval_variance"]) == pytest.approx((2 / 9, 0.46528), abs=1e-5)
     assert "exactly 15" in aoi("policy --policy systematic")[1]
-    assert "15 in the mean" in aoi("policy --policy systematic --jitter 0.2")[1]
+    assert "15 in the mean" in aoi("policy --policy systematic --phases spread:0.2")[1]
 
 
 @pytest.mark.parametrize("policy", ["markov-optimal", "systematic"])
@@ -164,12 +164,12 @@ def test_how_much_of_the_rates_is_out_of_reach(aoi, policy):
     line = f"simulate --policy {policy} --clients 30 --per-round 12 --rounds 300"
     assert "out_of_reach" not in json.loads(aoi(f"{line} --json")[1])
     beyond = 30 * (0.4 - 0.1)
-    for rule in ("ignored", "learned"):
-        shown = json.loads(aoi(f"{line} --there 0.1 --absence {rule} --json")[1])
+    for rule in ("none", "availability"):
+        shown = json.loads(aoi(f"{line} --there 0.1 --compensate {rule} --json")[1])
         assert shown["out_of_reach"] == pytest.approx(beyond)
     assert shown["round_mean"] == pytest.approx(12 - beyond, abs=0.3)
     assert "out of reach of clients that are away" in aoi(f"{line} --there 0.1")[1]
-    shown = json.loads(aoi(f"{line} --clock bernoulli:0.1 --deadline 600 --absence learned --json")[1])
+    shown = json.loads(aoi(f"{line} --clock bernoulli:0.1 --deadline 600 --compensate availability --json")[1])
     assert shown["out_of_reach"] == pytest.approx(12 - shown["round_mean"], abs=1.0)
 
 
@@ -188,7 +188,7 @@ def test_rates_phases_and_weights_reach_the_simulation(aoi):
         return json.loads(aoi(f"simulate --clients 40 --per-round 6 --rounds 200 --json {options}")[1])
 
     spread, random, jittered = (
-        play(f"--policy systematic {more}") for more in ("", "--phases random", "--phases spread --jitter 0.4")
+        play(f"--policy systematic {more}") for more in ("", "--phases random", "--phases spread:0.4")
     )
     assert spread["round_deviation"] == 0 < min(random["round_deviation"], jittered["round_deviation"])
     assert spread["interval_variance"] == pytest.approx(random["interval_variance"], abs=0.01)
@@ -206,10 +206,11 @@ def test_rates_phases_and_weights_reach_the_simulation(aoi):
 
 
 def test_run_keys_are_taken_for_the_options_of_their_meaning(aoi):
-    by_options = aoi("simulate --policy wics --budget 30 --clients 12 --rounds 9 --seed 4 --strict-budget --json")
+    by_options = aoi("simulate --policy wics --budget 30 --clients 12 --rounds 9 --seed 4 --budget-rule strict --json")
     keys = [
         "policy=wics",
         "budget=30",
+        "budget-rule=strict",
         "num-clients=12",
         "num-server-rounds=9",
         "seed=4",
@@ -218,16 +219,16 @@ def test_run_keys_are_taken_for_the_options_of_their_meaning(aoi):
     assert aoi(f"simulate {' '.join(f'-c {key}' for key in keys)} --json") == by_options
     for keys, options in (
         (
-            "-c policy=systematic -c rates=size -c sizes=zipf:2.0 -c phases=random -c jitter=0.2 -c weights=size",
-            "--policy systematic --rates size --sizes zipf:2.0 --phases random --jitter 0.2 --weights size",
+            "-c policy=systematic -c rates=size -c sizes=zipf:2.0 -c phases=random:0.2 -c weights=size",
+            "--policy systematic --rates size --sizes zipf:2.0 --phases random:0.2 --weights size",
         ),
         (
             "-c policy=pow-d -c candidates=20 -c clock=always -c train-timeout=30 -c weights=auto",
             "--policy pow-d --candidates 20 --clock always --deadline 30",
         ),
         (
-            "-c policy=systematic --there 0.5 -c absence=learned",
-            "--policy systematic --there 0.5 --absence learned",
+            "-c policy=systematic --there 0.5 -c compensate=availability",
+            "--policy systematic --there 0.5 --compensate availability",
         ),
     ):
         found = aoi(f"simulate {options} --rounds 99 --json")
@@ -307,23 +308,23 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ("simulate --policy random --sizes zipf:0.5", "sizes", "zipf:0.5"),
         ("simulate --policy markov-optimal --start warm", "start", "warm"),
         ("policy --policy fair", "policy", "fair"),
-        ("policy --policy systematic --jitter 1.5", "jitter", "1.5"),
+        ("policy --policy systematic --phases spread:1.5", "phases", "spread:1.5"),
         ("policy --policy systematic --phases even", "phases", "even"),
         ("policy --policy systematic --max-age 5", "max-age", 5),
         ("policy --policy systematic --per-round 101", "clients-per-round", 101),
-        ("policy --jitter 0.1", "jitter", 0.1),
+        ("policy --phases spread:0.1", "phases", "spread:0.1"),
         ("policy --rates fair", "rates", "fair"),
         ("policy --policy markov-uniform --rates size", "rates", "size"),
         ("policy --sizes zipf:2.0", "sizes", "zipf:2.0"),
         ("policy --rates size --sizes zipf:2.0 --dropout 0.9", "per-round", 15),
-        ("simulate --policy systematic --jitter nan", "jitter", "nan"),
+        ("simulate --policy systematic --phases spread:nan", "phases", "spread:nan"),
         ("simulate --policy systematic --start zero", "start", "zero"),
         ("simulate --policy markov-optimal --phases spread", "phases", "spread"),
         ("simulate --policy random --rates size", "rates", "size"),
         ("simulate --policy systematic --phases spraed", "phases", "spraed"),
         ("simulate --policy systematic --rates siez", "rates", "siez"),
         ("simulate --policy random --weights unbaised", "weights", "unbaised"),
-        ("simulate --policy systematic --absence larned", "absence", "larned"),
+        ("simulate --policy systematic --compensate larned", "compensate", "larned"),
         ("simulate --policy wics --budget 40 --ageing linaer", "ageing", "linaer"),
         ("simulate --policy random --exponent 2", "exponent", 2.0),
         ("simulate --policy systematic --rates given", "rates", "given"),
@@ -359,15 +360,15 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ("simulate --policy wics --budget 40 --ageing cubic", "ageing", "cubic"),
         ("simulate --policy maxpack --budget 40 --ageing root", "ageing", "root"),
         ("simulate --policy random --ageing root", "ageing", "root"),
-        ("simulate --policy random --absence learned", "absence", "learned"),
-        ("simulate --policy systematic --absence learned --jitter 0.1", "absence", "learned"),
+        ("simulate --policy random --compensate availability", "compensate", "availability"),
+        ("simulate --policy systematic --compensate availability --phases spread:0.1", "compensate", "availability"),
         ("simulate --policy random --candidates 9", "candidates", 9),
         ("simulate --policy random --there 0", "there", "0"),
         ("simulate --policy pow-d --candidates 3", "candidates", 3),
         ("simulate --policy wics", "budget", None),
         ("simulate --policy wics --budget 40 --per-round 3", "clients-per-round", 3),
         ("simulate --policy wics --budget 40 --start zero", "start", "zero"),
-        ("simulate --policy random --strict-budget", "strict-budget", True),
+        ("simulate --policy random --budget-rule strict", "budget-rule", "strict"),
         ("simulate --policy random --deadline 9", "train-timeout", "9"),
         ("simulate --policy random --clock always --there 0.5", "there", 0.5),
     ],
@@ -415,6 +416,6 @@ assert not heavy, heavy
 
 def test_learned_availability_achieves_the_rates(aoi):
     for policy in ("markov-optimal", "systematic"):
-        line = f"simulate --policy {policy} --clients 40 --per-round 6 --rounds 600 --there 0.3 --json --absence"
-        ignored, learned = (json.loads(aoi(f"{line} {rule}")[1])["round_mean"] for rule in ("ignored", "learned"))
+        line = f"simulate --policy {policy} --clients 40 --per-round 6 --rounds 600 --there 0.3 --json --compensate"
+        ignored, learned = (json.loads(aoi(f"{line} {rule}")[1])["round_mean"] for rule in ("none", "availability"))
         assert learned == pytest.approx(6, abs=0.25) and ignored < learned

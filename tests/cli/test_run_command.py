@@ -280,7 +280,7 @@ def test_a_key_of_another_policy_is_refused_at_its_default(aoi, keys):
             err,
             [
                 f"{key} is ",
-                f"{value:g}" if key == "budget" else value,
+                value,
                 "policy oldest-age does not use it",
                 *users_of(key),
             ],

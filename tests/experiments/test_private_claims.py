@@ -40,7 +40,7 @@ def test_noise_with_amplification_is_that_of_its_epsilon(epsilon):
 def test_every_run_of_the_study_is_allowed(policy):
     own = {**private._KEYS[policy], "noise-multiplier": private.NOISE[policy][8]}
     config = RunConfig.parse({**private.Privacy().settings(Options()), **own})
-    assert config.privacy == own["privacy"]
+    assert config.noise == own["privacy"]
 
 
 def test_errors_are_of_every_policy():
