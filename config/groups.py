@@ -287,6 +287,10 @@ class Round(Group):
         "none", "how updates travel: `float16` halves the bytes, `int8` quarters them, with error feedback",
         see="cost in accuracy on [digits](results/compression.md) and [MNIST](results/compression-mnist.md)",
     )  # fmt: skip
+    packing: Literal["auto", "none"] = key(
+        "auto", "`auto`: a model travels between server and clients as one object; `none`: each array by itself",
+        see="over a network only; a client with another ClientApp gets each array by itself",
+    )  # fmt: skip
     over_selection: float = key(
         1.0, "factor by which more clients receive the model than updates are awaited", ge=1, le=100
     )

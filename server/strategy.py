@@ -41,6 +41,7 @@ def make_strategy(
         evaluate_clients=config.evaluate_clients,
         max_empty_rounds=config.max_empty_rounds,
         compression=config.compression,
+        packing=config.packing,
         enough=config.clients_per_round if config.over_selection > 1 else None,
         late_rounds=config.late_rounds,
         serve_average=config.serve_average,

@@ -97,7 +97,7 @@ def test_entrants_that_do_not_differ_are_left_out(keys, few):
     assert len({entrant.partition(":")[0] for entrant in found}) == 10
 
 
-SMALL = ("-cnum-clients=20", "-cuntil=10", "-clocal-epochs=1")
+SMALL = ("-cnum-clients=20", "-cuntil=10", "-clocal-work=epochs:1")
 
 
 def test_the_arena_prints_what_compare_prints(aoi):

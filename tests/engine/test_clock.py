@@ -126,7 +126,7 @@ def test_loading_takes_its_time(ran):
 
     spells = Availability.from_spells([[(0, 100)]], 100.0)
     trace = DeviceTrace(spells, np.array([2.0]), "example", np.array([8.0]), np.array([4.0]))
-    grid = ClockedGrid(app, {"local-epochs": 3, "compression": "float16"}, 1, lambda: None, trace)
+    grid = ClockedGrid(app, {"local-work": "epochs:3", "compression": "float16"}, 1, lambda: None, trace)
     list(send(grid, [0], 600.0)[1])
     size = len(Array(np.zeros(2)).data)
     assert grid.clock.simulated == 1 + size / 8 + 3 * 2.0 + size / 2 / 4  # half as many bytes up as down
@@ -207,7 +207,7 @@ def play(folder, name, **more):
             "clients-per-round": 8,
             "num-server-rounds": 5,
             "model": "lr",
-            "local-epochs": 1,
+            "local-work": "epochs:1",
             "seed": 3,
             "runs-dir": str(folder),
             "run-name": name,

@@ -252,9 +252,9 @@ def test_a_trace_is_shown_to_policies_with_the_key(tmp_path):
     assert "a round wants 2 clients, and of 3 there are 1.8" in too_few(trace, 2)
     assert "Lower clients-per-round (2 times over-selection 1.3), or" in too_few(trace, 2, 1.3)
     told = "for 60.0 % of the time on average: where they stay away for many rounds, about 1.2 of 2 will take part"
-    assert told in too_few_decide(trace, 2) and "absence=learned (markov-optimal, systematic)" in too_few_decide(
+    assert told in too_few_decide(
         trace, 2
-    )
+    ) and "compensate=availability (markov-optimal, systematic)" in too_few_decide(trace, 2)
 
 
 @pytest.mark.parametrize(

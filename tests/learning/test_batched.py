@@ -224,8 +224,8 @@ RUNS = {
     "broadcast": {"policy": "markov-optimal", "coordination": "broadcast"},
     "reserve": {"policy": "markov-optimal", "coordination": "reserve"},
     "surplus": {"policy": "markov-optimal", "over-selection": 1.6},  # who is not waited for keeps its age
-    "random": {"policy": "random", "model": "cnn", "local-epochs": 1},
-    "steps": {"policy": "oldest-age", "model": "svm", "local-steps": 7, "partition": "dirichlet"},
+    "random": {"policy": "random", "model": "cnn", "local-work": "epochs:1"},
+    "steps": {"policy": "oldest-age", "model": "svm", "local-work": "steps:7", "partition": "dirichlet"},
     "wics": {"policy": "wics", "staleness": "mislabelled", "discount": 0.5, "trains": "all", "model": "lr"},
 }
 FLOAT32 = 1e-4  # of the largest value of an array, and of losses, after four rounds

@@ -81,7 +81,7 @@ def test_the_separation_is_that_of_the_policy(keys, apart):
 def play(folder, **keys):
     values = {
         "dataset": "digits", "model": "lr", "num-clients": 8, "clients-per-round": 2, "num-server-rounds": 6,
-        "local-epochs": 1, "seed": 1, "device": "cpu", "runs-dir": str(folder), "run-name": "private",
+        "local-work": "epochs:1", "seed": 1, "device": "cpu", "runs-dir": str(folder), "run-name": "private",
         "privacy": "banded", "delta": 1e-2, "noise-multiplier": 0.8, "policy": "systematic", "coordination": "reserve",
     }  # fmt: skip
     config = RunConfig.parse(values | keys).flat()

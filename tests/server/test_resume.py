@@ -49,7 +49,7 @@ BASE = {
     "clients-per-round": 6,  # 6 does not divide 20, so that the Markov policy is left to chance
     "num-server-rounds": ROUNDS,
     "model": "lr",
-    "local-epochs": 1,
+    "local-work": "epochs:1",
     "evaluate-clients": 2,
     "seed": 3,
 }
@@ -379,7 +379,7 @@ def test_flowers_own_command_must_tell_the_clients_the_same(copy):
     values = RunConfig.parse({"resume": True, "run-name": "cut", "runs-dir": str(copy.parent)}).flat()
     with pytest.raises(ResumeError, match="was started with") as error:
         run_here(values)
-    assert all(given in str(error.value) for given in ("model=lr", "local-epochs=1", "seed=3"))
+    assert all(given in str(error.value) for given in ("model=lr", "local-work=epochs:1", "seed=3"))
     with refused("run-name", ""):
         RunConfig.parse({"resume": True})
 

@@ -323,7 +323,7 @@ def learn(tmp_path_factory):
             "num-clients": 20,
             "clients-per-round": 6,
             "num-server-rounds": 15,
-            "local-epochs": 2,
+            "local-work": "epochs:2",
             "seed": 3,
             "compression": kind,
             "runs-dir": str(folder),

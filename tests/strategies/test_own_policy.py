@@ -57,7 +57,14 @@ class Turns(Policy):
     def load_state_dict(self, state):
         self.turn = int(state["turn"])
 """
-BASE = {"num-clients": 4, "clients-per-round": 2, "num-server-rounds": 4, "model": "lr", "local-epochs": 1, "seed": 3}
+BASE = {
+    "num-clients": 4,
+    "clients-per-round": 2,
+    "num-server-rounds": 4,
+    "model": "lr",
+    "local-work": "epochs:1",
+    "seed": 3,
+}
 
 
 @pytest.fixture
