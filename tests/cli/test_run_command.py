@@ -45,7 +45,8 @@ def keys(images) -> dict[str, object]:
     return {
         "preset": "papers",
         "dataset": f"npz:{images}", "model": "lr", "num-clients": CLIENTS, "clients-per-round": PER_ROUND,
-        "num-server-rounds": ROUNDS, "max-age": 4, "local-work": "epochs:1", "batch-size": 5, "learning-rate": 0.5, "seed": 4,
+        "num-server-rounds": ROUNDS, "max-age": 4, "local-work": "epochs:1", "batch-size": 5, "learning-rate": 0.5,
+        "seed": 4,
     }  # fmt: skip
 
 

@@ -33,7 +33,7 @@ RUN = {
     "model": "lr",
     "num-clients": 10,
     "num-server-rounds": ROUNDS,
-    "local-steps": 1,
+    "local-work": "steps:1",
     "evaluate-every": 100,
     "budget": 40.0,
     "seed": 5,
@@ -131,7 +131,7 @@ def test_a_spent_total_budget_completes_the_run(keys, tmp_path, caplog):
 
 
 def test_a_total_budget_that_pays_nobody_at_all_never_begins(tmp_path, monkeypatch, capsys):
-    assert aoi_run(monkeypatch, tmp_path / "runs", "total-budget=2") == 2
+    assert aoi_run(monkeypatch, tmp_path / "runs", "budget=40:2") == 2
     assert "total budget is 2, but must be at least the smallest payment" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
     assert aoi_run(monkeypatch, tmp_path / "runs", "policy=random", "clients-per-round=2", "budget=40:90") == 2
@@ -288,7 +288,7 @@ def test_fresh_data_learn_better_than_stale_ones(tmp_path):
     for budget in (1000.0, 1.0):
         folder = play(
             tmp_path / str(budget), policy="wics", trains="all", staleness="mislabelled", mislabel_rate=0.2,
-            budget=budget, num_clients=6, clients_file=file, local_steps=10, learning_rate=0.5, batch_size=10,
+            budget=budget, num_clients=6, clients_file=file, local_work="steps:10", learning_rate=0.5, batch_size=10,
         )  # fmt: skip
         accuracies.append(read(folder / "ledger.sqlite", "rounds")[-1]["test_accuracy"])
     assert accuracies[0] > accuracies[1] + 0.1

@@ -259,7 +259,8 @@ def test_cuda_where_there_is_none_is_one_paragraph(aoi, tmp_path):
 
 
 KEYS = [
-    "num-clients=12", "clients-per-round=5", "num-server-rounds=6", "local-work=epochs:5", "evaluate-clients=3", "seed=5",
+    "num-clients=12", "clients-per-round=5", "num-server-rounds=6", "local-work=epochs:5", "evaluate-clients=3",
+    "seed=5",
     "device=cpu", "preset=papers",
 ]  # fmt: skip
 POLICIES = {

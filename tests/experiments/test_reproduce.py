@@ -36,7 +36,7 @@ TINY = {
     "num-clients": 8,
     "clients-per-round": 3,
     "max-age": 3,
-    "local-steps": 1,
+    "local-work": "steps:1",
     "num-server-rounds": 25,
     "device": "cpu",
     "seed": 3,

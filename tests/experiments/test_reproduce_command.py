@@ -203,7 +203,7 @@ TINY = {
     "policy": "random",
     "num-clients": 4,
     "clients-per-round": 2,
-    "local-steps": 1,
+    "local-work": "steps:1",
     "num-server-rounds": 2,
     "seed": 1,
 }

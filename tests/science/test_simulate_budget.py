@@ -33,12 +33,12 @@ SELECTIONS = {
     # 2: ages 3 0 1 0, index 2.86 1.67 0.5 1.25 → 0: 7, 1: 10 no, 3: 11 no, 2: 19 no
     # 3: ages 0 1 2 1, index 0.286 5 1 3.75 → 1: 3, 3: 7, 2: 19 no, 0: 14 no
     # 4: ages 1 0 3 0, index 0.857 1.67 1.67 1.25 → 1: 3, 2: 15 no, 3: 7, 0: 14 no
-    "wics --strict-budget": [[1, 3], [0], [1, 3], [1, 3]],
+    "wics --budget-rule strict": [[1, 3], [0], [1, 3], [1, 3]],
     # 1: ages 2 2 0 2, index 1.71 10 0.167 7.5 → 1: 3, 3: 7, 0: 14, stop
     # 2: ages 3 0 1 0, index 2.86 1.67 0.5 1.25 → 0: 7, 1: 10, 3: 14, stop
     # 3: ages 0 0 2 1, index 0.286 1.67 1 3.75 → 3: 4, 1: 7, 2: 19, stop
     # 4: ages 1 0 3 0, index 0.857 1.67 1.67 1.25 → 1: 3, 2: 15, stop
-    "wics --stop-at-first": [[1, 3], [0, 1], [1, 3], [1]],
+    "wics --budget-rule stop": [[1, 3], [0, 1], [1, 3], [1]],
     # 1: ages 2 2 0 2, index 0.0571 0.333 0 0.25 → 1: 3, 3: 7, 0: 14 no, 2: 19 no
     # 2: ages 3 0 1 0, index 0.0857 0 0.0167 0 → 0: 7, 2: 19 no, 1: 10, 3: 14 no
     # 3: ages 0 0 2 1, index 0 0 0.0333 0.125 → 3: 4, 2: 16 no, 0: 11 no, 1: 7
@@ -48,12 +48,12 @@ SELECTIONS = {
     # 2: ages 3 0 1 0, index 0.0857 0 0.0167 0 → 0: 7, 2: 19 no, 1: 10 no, 3: 11 no
     # 3: ages 0 1 2 1, index 0 0.167 0.0333 0.125 → 1: 3, 3: 7, 2: 19 no, 0: 14 no
     # 4: ages 1 0 3 0, index 0.0286 0 0.05 0 → 2: 12 no, 0: 7, 1: 10 no, 3: 11 no
-    "abs --strict-budget": [[1, 3], [0], [1, 3], [0]],
+    "abs --budget-rule strict": [[1, 3], [0], [1, 3], [0]],
     # 1: ages 2 2 0 2, index 0.0571 0.333 0 0.25 → 1: 3, 3: 7, 0: 14, stop
     # 2: ages 3 0 1 0, index 0.0857 0 0.0167 0 → 0: 7, 2: 19, stop
     # 3: ages 0 1 2 1, index 0 0.167 0.0333 0.125 → 1: 3, 3: 7, 2: 19, stop
     # 4: ages 1 0 3 0, index 0.0286 0 0.05 0 → 2: 12, stop
-    "abs --stop-at-first": [[1, 3], [0], [1, 3], []],
+    "abs --budget-rule stop": [[1, 3], [0], [1, 3], []],
     # 1: ages 2 2 0 2, index 2 2 0 2 → 0: 7, 1: 10, 3: 14 no, 2: 22 no
     # 2: ages 0 0 1 3, index 0 0 1 3 → 3: 4, 2: 16 no, 0: 11 no, 1: 7
     # 3: ages 1 0 2 0, index 1 0 2 0 → 2: 12 no, 0: 7, 1: 10, 3: 14 no
@@ -63,12 +63,12 @@ SELECTIONS = {
     # 2: ages 0 3 1 3, index 0 3 1 3 → 1: 3, 3: 7, 2: 19 no, 0: 14 no
     # 3: ages 1 0 2 0, index 1 0 2 0 → 2: 12 no, 0: 7, 1: 10 no, 3: 11 no
     # 4: ages 0 1 3 1, index 0 1 3 1 → 2: 12 no, 1: 3, 3: 7, 0: 14 no
-    "maxpack --strict-budget": [[0], [1, 3], [0], [1, 3]],
+    "maxpack --budget-rule strict": [[0], [1, 3], [0], [1, 3]],
     # 1: ages 2 2 0 2, index 2 2 0 2 → 0: 7, 1: 10, 3: 14, stop
     # 2: ages 0 0 1 3, index 0 0 1 3 → 3: 4, 2: 16, stop
     # 3: ages 1 1 2 0, index 1 1 2 0 → 2: 12, stop
     # 4: ages 2 2 3 1, index 2 2 3 1 → 2: 12, stop
-    "maxpack --stop-at-first": [[0, 1], [3], [], []],
+    "maxpack --budget-rule stop": [[0, 1], [3], [], []],
     # 1: ages 2 2 0 2, index 0.172 0.37 0.0486 0.327 → 1: 3, 3: 7, 0: 14 no, 2: 19 no
     # 2: ages 3 0 1 0, index 0.0089 0.0241 0.371 0.281 → 2: 12 no, 3: 4, 1: 7, 0: 14 no
     # 3: ages 4 0 2 0, index 0.119 0.198 0.589 0.442 → 2: 12 no, 3: 4, 1: 7, 0: 14 no
@@ -78,12 +78,12 @@ SELECTIONS = {
     # 2: ages 3 0 1 0, index 0.0089 0.0241 0.371 0.281 → 2: 12 no, 3: 4, 1: 7, 0: 14 no
     # 3: ages 4 0 2 0, index 0.119 0.198 0.589 0.442 → 2: 12 no, 3: 4, 1: 7, 0: 14 no
     # 4: ages 5 0 3 0, index 0.197 0.706 0.827 0.00804 → 2: 12 no, 1: 3, 0: 10 no, 3: 7
-    "random-budget --strict-budget": [[1, 3], [1, 3], [1, 3], [1, 3]],
+    "random-budget --budget-rule strict": [[1, 3], [1, 3], [1, 3], [1, 3]],
     # 1: ages 2 2 0 2, index 0.172 0.37 0.0486 0.327 → 1: 3, 3: 7, 0: 14, stop
     # 2: ages 3 0 1 0, index 0.0089 0.0241 0.371 0.281 → 2: 12, stop
     # 3: ages 4 1 2 1, index 0.119 0.198 0.589 0.442 → 2: 12, stop
     # 4: ages 5 2 3 2, index 0.197 0.706 0.827 0.00804 → 2: 12, stop
-    "random-budget --stop-at-first": [[1, 3], [], [], []],
+    "random-budget --budget-rule stop": [[1, 3], [], [], []],
 }
 
 
@@ -141,7 +141,7 @@ def test_generated_clients_are_the_same_for_every_policy(aoi):
 
 
 def test_a_total_budget_ends_the_simulation(aoi):
-    line = "simulate --policy wics --budget 10 --clients-file clients.csv --rounds 4 --seed 5 --total-budget 19"
+    line = "simulate --policy wics --budget 10:19 --clients-file clients.csv --rounds 4 --seed 5"
     status, out, _ = aoi(f"{line} --trace --json")
     shown = json.loads(out)  # 7 and then, of the 10 by hand, 10: 2 are left, and the smallest payment is 3
     assert (status, shown["selections"], shown["rounds"]) == (0, SELECTIONS["wics"][:2], 2)
@@ -160,14 +160,14 @@ def test_who_is_paid_and_comes_too_late_has_cost_its_payment(aoi):
     ("options", "message"),
     [
         (
-            "--policy wics --budget 9 --total-budget 2 --clients-file clients.csv",
+            "--policy wics --budget 9:2 --clients-file clients.csv",
             "total budget is 2, but",
         ),
-        ("--policy random --total-budget 40", "total-budget is 40, but must be left out: policy random"),
+        ("--policy random --budget 9:40", "budget is '9.0:40.0', but must be left out: policy random"),
         ("--policy wics", "budget must be set for policy wics"),
         ("--policy wics --budget 0", "budget is '0'"),
         ("--policy wics --budget 2 --clients-file clients.csv", "at least the smallest payment, 3"),
-        ("--policy wics --budget 3 --strict-budget --clients-file clients.csv", "budget is 3, but"),
+        ("--policy wics --budget 3 --budget-rule strict --clients-file clients.csv", "budget is 3, but"),
         ("--policy wics --budget 40 --clients-file none.csv", "none.csv, but must be a readable file"),
         ("--policy wics --budget 40 --clients 0", "clients is '0'"),
         (
@@ -175,8 +175,8 @@ def test_who_is_paid_and_comes_too_late_has_cost_its_payment(aoi):
             "num-clients is '9', but must be left out",
         ),
         ("--policy abs --budget 40 --per-round 3", "clients-per-round is 3, but must be left out: policy abs"),
-        ("--policy random --budget 40", "budget is 40, but must be left out: policy random"),
-        ("--policy oldest-age --stop-at-first", "stop-at-first is true, but must be left out"),
+        ("--policy random --budget 40", "budget is '40.0', but must be left out: policy random"),
+        ("--policy oldest-age --budget-rule stop", "budget-rule is 'stop', but must be left out"),
     ],
 )
 def test_what_cannot_be_played_ends_with_status_2_and_a_remedy(aoi, options, message):
