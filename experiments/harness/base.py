@@ -1,8 +1,9 @@
 """What an experiment is: units that can be played one at a time, a picture, and what the results say of a claim."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -147,6 +148,8 @@ class Experiment(ABC):
     claims : what the papers say, for the table of claims as long as nothing has been run
     quick : whether a quick look at all experiments takes this one too, or it is hours long however short its runs
     whole_seeds : whether a seed tells nothing before all its units have been played
+    data : names of the data sets
+    factors, counts : values of a unit's columns beside the seed, and how many seeds at full size and in a quick look
     version : raised when what it plays changes, so that neither results nor runs of two versions are mixed
     """
 
@@ -158,10 +161,14 @@ class Experiment(ABC):
     quick: bool = True
     whole_seeds: bool = False
     version: int = 1
+    data: tuple[str, ...] = ()
+    factors: Mapping[str, Sequence[Any]] = {}
+    counts: tuple[int, int] = (20, 6)
+    first: int = 1
 
     def datasets(self, options: Options) -> tuple[str, ...]:
-        """Return the names of all data sets that its units read."""
-        return ()
+        """Return the names of all data sets that its units read; a quick look reads the digits."""
+        return ("digits",) if options.quick and self.data else self.data
 
     def check(self, options: Options) -> None:
         """Refuse files that do not fit, with a ConfigError, before the first unit runs."""
@@ -175,9 +182,11 @@ class Experiment(ABC):
         """Return the settings with the version, above the first: what results on disk must agree in."""
         return {**self.settings(options), **({"version": self.version} if self.version > 1 else {})}
 
-    @abstractmethod
     def units(self, options: Options) -> list[Unit]:
         """Return the units to play, in order; more seeds only add units."""
+        numbers = seeds(options, *self.counts, self.first)
+        columns = ("seed", *self.factors)
+        return [dict(zip(columns, values, strict=True)) for values in product(numbers, *self.factors.values())]
 
     @abstractmethod
     def play(self, unit: Unit, options: Options) -> list[Row]:
@@ -190,6 +199,11 @@ class Experiment(ABC):
     @abstractmethod
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw the rows of all units."""
+
+
+def pick(rows: Iterable[Row], name: str, **where: Any) -> list[Any]:
+    """Return a column of the rows that have these values in other columns."""
+    return [row[name] for row in rows if where.items() <= row.items()]
 
 
 def seeds(options: Options, full: int, quick: int, first: int = 1) -> range:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness.federation import DIGITS
+from aoi_fl.experiments.harness.watch import Watch
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.history import History
 from aoi_fl.science.selection import Population, Selection, Selector
@@ -50,6 +51,14 @@ class Federation(ABC):
         for t in range(1, history.rounds + 1):
             arrays, _ = self._aggregated(arrays, history.selection(t), t)
             yield arrays
+
+    def rounds(self, history: History, watch: Watch | None = None) -> Iterator[tuple[int, Arrays]]:
+        """Yield each round with the model after it, and report it to the watch."""
+        for t, model in enumerate(self.models(history)):
+            if t:
+                yield t, model
+                if watch:
+                    watch.tell(t, history.rounds)
 
     def history(self, policy: Decentralised | Selector, rounds: int, weighting: Weighting | None = None) -> History:
         """Return the selections of a policy on these clients, all of which are always available."""

@@ -1,12 +1,12 @@
 """The setting of Javani & Wang: n = 100 clients, k = 15 a round, m = 10, Zipf(2.0) sizes, and the paper's policies."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.experiments.harness.base import Experiment, Options, Unit, seeds
+from aoi_fl.experiments.harness.base import Experiment, Options
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population, ProportionalSelector, RandomSelector, Selector
@@ -25,6 +25,16 @@ SETTINGS = {
     "max_age": MAX_AGE,
     "sizes": f"{SIZES}, drawn with seed {SIZES_SEED}",
 }
+
+
+TRAINING = {"local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998}
+
+
+def learning(options: Options, dataset: str, rounds: tuple[int, int], **keys: Any) -> dict[str, Any]:
+    """Return the run keys of the 2NN: rounds at full size and in a quick look, which trains as the digits do."""
+    count = options.rounds or rounds[options.quick]
+    shared = {"dataset": dataset, "model": "2nn", **keys, "num-server-rounds": count}
+    return shared if options.quick else shared | TRAINING
 
 
 def sizes() -> NDArray[np.int64]:
@@ -73,11 +83,9 @@ class PolicyFigure(Experiment):
     minutes = 0.3
     whole_seeds = True
     policies = (*POLICIES, SYSTEMATIC)
+    factors: Mapping[str, Sequence[Any]] = {"policy": policies}
+    counts = (20, 8)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the population and the rounds."""
         return {**SETTINGS, "rounds": 200 if options.quick else 1000}
-
-    def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each seed and policy."""
-        return [{"seed": s, "policy": p} for s in seeds(options, 20, 8) for p in self.policies]

@@ -238,14 +238,6 @@ class Study(Experiment):
         return f"Unfinished: {span} of {self.planned} planned seeds are complete."
 
 
-class MnistStudy(Study):
-    """A study on MNIST."""
-
-    def datasets(self, options: Options) -> tuple[str, ...]:
-        """Return MNIST; a quick look takes the digits."""
-        return ("digits" if options.quick else "mnist",)
-
-
 def runs_of(rows: Iterable[Row], case: str, policy: str) -> dict[int, Row]:
     """Return the runs of a policy in a case, by seed in ascending order."""
     found = {row["seed"]: row for row in rows if (row["case"], row["policy"]) == (case, policy)}

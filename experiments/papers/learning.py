@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from aoi_fl.experiments.harness.base import Claim, Conclusion, Experiment, Options, Row, Unit, Verdict, seeds
 from aoi_fl.experiments.harness.federation import play_run
 from aoi_fl.experiments.harness.pages import listed
+from aoi_fl.experiments.harness.setting import TRAINING
 from aoi_fl.experiments.harness.times import shift
 from aoi_fl.experiments.harness.verdicts import elsewhere
 from aoi_fl.experiments.papers.curves import draw
@@ -95,8 +96,7 @@ class Learning(Experiment):
         }
         if dataset == "digits":  # its own batch and rate: fifteen images a client
             return shared
-        fixed = {"local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998}
-        return {**shared, **fixed, **self._keys}
+        return {**shared, **TRAINING, **self._keys}
 
     def units(self, options: Options) -> list[Unit]:
         """Return a unit for each seed, partition and policy."""

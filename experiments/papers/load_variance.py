@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import JOURNAL, Claim, Conclusion, Options, Row, Table, Unit, Verdict
+from aoi_fl.experiments.harness.base import JOURNAL, Claim, Conclusion, Options, Row, Table, Unit, Verdict, pick
 from aoi_fl.experiments.harness.drawing import CROSS, STYLES, legend_below
 from aoi_fl.experiments.harness.stats import Interval, agreement, interval, share
 from aoi_fl.experiments.harness.verdicts import side
@@ -78,10 +78,10 @@ class LoadVariance(setting.PolicyFigure):
         for policy, (weights, _) in laws.items():
             for t in marks:
                 exact = {"variance": weights.estimate(t), "dispersion": weights.dispersion}
-                points += [(_values(rows, policy, t, column), exact[column]) for column in exact]
+                points += [(pick(rows, column, policy=policy, rounds=t), exact[column]) for column in exact]
         met = agreement(points)
         last = marks[-1]
-        ours = {p: [interval(_values(rows, p, last, c)) for c in _TITLES] for p in laws}
+        ours = {p: [interval(pick(rows, c, policy=p, rounds=last)) for c in _TITLES] for p in laws}
         often = share(draws_above(), _DRAWS)
         ceiling = (1 - 1 / setting.CLIENTS) / setting.PER_ROUND
         equal = 1 / setting.PER_ROUND - 1 / setting.CLIENTS
@@ -159,7 +159,7 @@ class LoadVariance(setting.PolicyFigure):
                 exact = [weights.estimate(t) if column == "variance" else weights.dispersion for t in marks]
                 style = STYLES[policy]
                 axes.plot(marks, exact, color=style["color"], linestyle="-" if policy != "markov-increasing" else "--")
-                found = [interval(_values(rows, policy, t, column)) for t in marks]
+                found = [interval(pick(rows, column, policy=policy, rounds=t)) for t in marks]
                 axes.errorbar(
                     marks, [f.mean for f in found], [f.half for f in found], linestyle="", label=policy, **style
                 )
@@ -180,13 +180,13 @@ class LoadVariance(setting.PolicyFigure):
         legend_below(figure, figure.axes[0])
 
 
-def _values(rows: Sequence[Row], policy: str, rounds: int, column: str) -> list[float]:
-    return [row[column] for row in rows if row["policy"] == policy and row["rounds"] == rounds]
-
-
 def _ahead(rows: Sequence[Row], rounds: int, policy: str, rival: str) -> Interval:
     """Return the difference of Σ from a rival's, in pairs."""
-    pairs = zip(_values(rows, policy, rounds, "variance"), _values(rows, rival, rounds, "variance"), strict=True)
+    pairs = zip(
+        pick(rows, "variance", policy=policy, rounds=rounds),
+        pick(rows, "variance", policy=rival, rounds=rounds),
+        strict=True,
+    )
     return interval([a - b for a, b in pairs])
 
 

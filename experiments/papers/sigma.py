@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from aoi_fl.experiments.harness.base import JOURNAL, Claim, Conclusion, Experiment, Options, Row, Table, Unit
+from aoi_fl.experiments.harness.base import JOURNAL, Claim, Conclusion, Experiment, Options, Row, Table, Unit, pick
 from aoi_fl.experiments.harness.drawing import STYLES, error_bars, legend_below
 from aoi_fl.experiments.harness.stats import interval, ratio
 from aoi_fl.experiments.harness.verdicts import side, tally
@@ -120,4 +120,4 @@ class Sigma(Experiment):
 
 def _errors(rows: Sequence[Row], policy: str, rate: str) -> NDArray[np.float64]:
     """Return (batches,) mean errors."""
-    return np.array([row["excess"] for row in rows if (row["policy"], row["rate"]) == (policy, rate)])
+    return np.array(pick(rows, "excess", policy=policy, rate=rate))

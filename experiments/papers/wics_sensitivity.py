@@ -66,14 +66,11 @@ class WicsSensitivity(Experiment):
     title = "WICS where φ means something"
     source = f"Not in the paper; the setting of Section 5 of {WICS}"
     minutes = 70
+    data = DATASETS
     claims = tuple(
         Claim(claimed, _SOURCE, "better than all three (curves)", "not played", "not run", {"policy": {_KNOWN, rival}})
         for (rival, _), claimed in _CLAIMED.items()
     )
-
-    def datasets(self, options: Options) -> tuple[str, ...]:
-        """Return MNIST and Fashion-MNIST; a quick look takes the digits."""
-        return ("digits",) if options.quick else DATASETS
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the federation."""

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit, seeds
+from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit, pick, seeds
 from aoi_fl.experiments.harness.drawing import COLOURS
 from aoi_fl.experiments.harness.stats import agreement, interval
 from aoi_fl.science import age, draws
@@ -112,10 +112,10 @@ class Churn(Experiment):
         points, lines = [], []
         for policy, kinds in _PLAYED.items():
             for kind in kinds:
-                found = {x: _values(rows, policy, kind, x) for x in _LEAVING}
+                found = {x: pick(rows, "rate", policy=policy, kind=kind, leaving=x) for x in _LEAVING}
                 points += [(found[x], expected_rate(policy, kind, x)) for x in _LEAVING]
                 cells = [f"{interval(found[x]).show(4)} ({expected_rate(policy, kind, x):.4f})" for x in _LEAVING]
-                spread = interval(_values(rows, policy, kind, _SPREAD_AT, "deviation")).show(1)
+                spread = interval(pick(rows, "deviation", policy=policy, kind=kind, leaving=_SPREAD_AT)).show(1)
                 lines.append([policy, _KINDS[kind], *cells, spread])
         met = agreement(points)
         paragraph = (
@@ -142,7 +142,7 @@ class Churn(Experiment):
                 colour, marker = looks[kind]
                 fine = np.geomspace(_LEAVING[0], _LEAVING[-1], 25)
                 axes.plot(fine, [expected_rate(policy, kind, float(x)) for x in fine], color=colour, linewidth=1.4)
-                found = [interval(_values(rows, policy, kind, x)) for x in _LEAVING]
+                found = [interval(pick(rows, "rate", policy=policy, kind=kind, leaving=x)) for x in _LEAVING]
                 shown[kind] = axes.errorbar(
                     _LEAVING,
                     [f.mean for f in found],
@@ -230,7 +230,3 @@ class _Systematic:
             self._phases[place] = newcomer_phase(np.delete(self._phases, place))
         self._owing &= ~where
         self._strides = Strides(self._rates, self._phases)
-
-
-def _values(rows: Sequence[Row], policy: str, kind: str, leaving: float, what: str = "rate") -> list[float]:
-    return [row[what] for row in rows if (row["policy"], row["kind"], row["leaving"]) == (policy, kind, leaving)]

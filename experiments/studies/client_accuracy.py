@@ -8,7 +8,7 @@ import numpy as np
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import JOURNAL, Options, Row, Unit
 from aoi_fl.experiments.harness.replay import dealt
-from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, MnistStudy
+from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
 from aoi_fl.science.selection import RandomSelector
 from aoi_fl.science.weighting import Weighting
 
@@ -21,13 +21,14 @@ _EVALUATIONS = 5  # after the last rounds
 _LOWEST = 0.1  # of the clients
 
 
-class ClientAccuracy(MnistStudy):
+class ClientAccuracy(Study):
     """Random selection and Markov optimal on unequal data, at the paper's weights and at equal ones."""
 
     name = "client-accuracy"
     title = "Fairness in accuracy: the model on each client's own examples"
     source = f"{JOURNAL}, abstract; MNIST, Dirichlet 0.3"
     minutes = 6
+    data = ("mnist",)
     cases = (_CASE,)
     policies = tuple(_WEIGHTS)
     measures = (
@@ -56,18 +57,11 @@ class ClientAccuracy(MnistStudy):
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the run keys that all units share."""
-        shared = {
-            "dataset": self.datasets(options)[0],
-            "model": "2nn",
-            "num-clients": setting.CLIENTS,
-            "clients-per-round": setting.PER_ROUND,
-            "max-age": setting.MAX_AGE,
+        keys = {
+            "num-clients": setting.CLIENTS, "clients-per-round": setting.PER_ROUND, "max-age": setting.MAX_AGE,
             "partition": f"dirichlet:{_alpha(options)}",
-            "num-server-rounds": options.rounds or (6 if options.quick else 30),
-        }
-        if options.quick:
-            return shared
-        return {**shared, "local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998}
+        }  # fmt: skip
+        return setting.learning(options, *self.datasets(options), (30, 6), **keys)
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train along the policy's selections, and return how accuracy spreads over the clients."""
@@ -79,12 +73,11 @@ class ClientAccuracy(MnistStudy):
         markov = unit["policy"] in (_MARKOV, _MARKOV_SIZE)
         policy = setting.markov("markov-optimal") if markov else RandomSelector(setting.PER_ROUND, seed)
         history = there.history(policy, chosen["num-server-rounds"], _WEIGHTS[unit["policy"]])
-        found = []
-        for t, model in enumerate(there.models(history)):
-            if t > history.rounds - _EVALUATIONS:
-                found.append([there.task.evaluate(model, part)[1] for part in there.parts])
-            if options.watch and t:
-                options.watch.tell(t, history.rounds)
+        found = [
+            [there.task.evaluate(model, part)[1] for part in there.parts]
+            for t, model in there.rounds(history, options.watch)
+            if t > history.rounds - _EVALUATIONS
+        ]
         accuracy = np.sort(np.mean(found, axis=0))
         return [
             {

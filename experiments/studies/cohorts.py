@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.replay import Dealt, dealt
-from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, MnistStudy
+from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
 from aoi_fl.science.meetings import pairs_met
 from aoi_fl.science.rates import equal_rates
 from aoi_fl.science.selection import RandomSelector, Selector
@@ -56,13 +56,14 @@ def _over(text: str, policy: str, wanted: int, base: str, bound: float, cases: S
     return Hypothesis(text, tuple(Contrast(case, policy, "accuracy", wanted, base, bound) for case in cases))
 
 
-class Cohorts(MnistStudy):
+class Cohorts(Study):
     """Systematic participation with cohorts of 1, 5 and 15 clients, spread, jittered and sorted by label."""
 
     name = "cohorts"
     title = "Fixed cohorts: phases spread, jittered, or sorted by label"
     source = "Not in the papers; MNIST, Dirichlet 0.3"
     minutes = 40
+    data = ("mnist",)
     cases = tuple(_CASES)
     policies = tuple(_MAKE)
     measures = (
@@ -82,17 +83,8 @@ class Cohorts(MnistStudy):
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the run keys that all units share."""
-        shared = {
-            "dataset": self.datasets(options)[0],
-            "model": "2nn",
-            "clients-per-round": _PER_ROUND,
-            "partition": f"dirichlet:{_ALPHA}",
-            "weights": "size",
-            "num-server-rounds": options.rounds or (4 if options.quick else 30),
-        }
-        if options.quick:
-            return shared
-        return {**shared, "local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998}
+        keys = {"clients-per-round": _PER_ROUND, "partition": f"dirichlet:{_ALPHA}", "weights": "size"}
+        return setting.learning(options, *self.datasets(options), (30, 4), **keys)
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train along the policy's selections, and return the second half's accuracy."""
@@ -101,12 +93,8 @@ class Cohorts(MnistStudy):
             chosen["dataset"], str(options.data_dir), chosen["model"], seed, n, kind="dirichlet", alpha=_ALPHA
         )
         history = there.history(_MAKE[unit["policy"]](there, seed), chosen["num-server-rounds"], "size")
-        found = []
-        for t, model in enumerate(there.models(history)):
-            if t > history.rounds // 2:
-                found.append(there.task.evaluate_test(model)[1])
-            if options.watch and t:
-                options.watch.tell(t, history.rounds)
+        half = history.rounds // 2
+        found = [there.task.evaluate_test(model)[1] for t, model in there.rounds(history, options.watch) if t > half]
         return [
             {
                 "accuracy": round(float(np.mean(found)), 6),

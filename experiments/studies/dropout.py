@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit, seeds
+from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit, pick
 from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.experiments.harness.stats import agreement, interval
 from aoi_fl.science import age, draws
@@ -41,6 +41,7 @@ class Dropout(Experiment):
     title = "Rounds between participations that count, with willing clients lost"
     source = "Not in the papers: their clients always answer"
     minutes = 1.0
+    factors: Mapping[str, Sequence[Any]] = {"table": tuple(_TABLES), "dropout": _LOST}
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the sizes and the rounds."""
@@ -50,12 +51,6 @@ class Dropout(Experiment):
             "max_age": setting.MAX_AGE,
             "rounds": 400 if options.quick else 1000,
         }
-
-    def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each seed, table and d."""
-        return [
-            {"seed": s, "table": table, "dropout": d} for s in seeds(options, 20, 6) for table in _TABLES for d in _LOST
-        ]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Return mean and variance of the waits, and how many clients counted in a round."""
@@ -80,12 +75,12 @@ class Dropout(Experiment):
         for table in ("plain", "aware"):
             for d in _LOST:
                 exact = policy(table, d)
-                points.append((_values(rows, table, d, "mean"), exact.interval_mean))
-                points.append((_values(rows, table, d, "variance"), exact.interval_variance))
+                points.append((pick(rows, "mean", table=table, dropout=d), exact.interval_mean))
+                points.append((pick(rows, "variance", table=table, dropout=d), exact.interval_variance))
         met = agreement(points)
         lines = []
         for table, title in _TABLES.items():
-            found = {c: interval(_values(rows, table, _SHOWN, c)) for c in ("mean", "variance", "counted")}
+            found = {c: interval(pick(rows, c, table=table, dropout=_SHOWN)) for c in ("mean", "variance", "counted")}
             exact = policy(table, _SHOWN)
             lines.append(
                 [
@@ -97,7 +92,7 @@ class Dropout(Experiment):
                     found["counted"].show(2),
                 ]
             )
-        estimate = interval(_values(rows, "adaptive", _SHOWN, "estimate"))
+        estimate = interval(pick(rows, "estimate", table="adaptive", dropout=_SHOWN))
         paragraph = (
             f"n/k is {setting.CLIENTS / setting.PER_ROUND:.3f}. The adaptive run's mean estimate of d is "
             f"{estimate.show(3)}; its theory is of the table made for d. Measured means and variances of the "
@@ -116,7 +111,7 @@ class Dropout(Experiment):
                 if table != "adaptive":
                     exact = [getattr(policy(table, float(d)), f"interval_{column}") for d in fine]
                     axes.plot(fine, exact, color=colour, linewidth=1.4)
-                found = [interval(_values(rows, table, d, column)) for d in _LOST]
+                found = [interval(pick(rows, column, table=table, dropout=d)) for d in _LOST]
                 axes.errorbar(
                     _LOST,
                     [f.mean for f in found],
@@ -159,7 +154,3 @@ def _waits(history: History) -> NDArray[np.int32]:
     same = members[1:] == members[:-1]
     begun = (when[:-1] > _WARM_UP) & (when[:-1] <= history.rounds - _LONGEST)
     return np.diff(when)[same & begun]
-
-
-def _values(rows: Sequence[Row], table: str, dropout: float, column: str) -> list[float]:
-    return [row[column] for row in rows if row["table"] == table and row["dropout"] == dropout]

@@ -30,6 +30,7 @@ class Headline(Study):
     title = "The headline again: systematic against random, fresh seeds"
     source = "Not in the papers; the setting of their MNIST"
     minutes = 70
+    data = tuple(_SETS.values())
     cases = tuple(f"{data}, {split}" for split in _SPLITS for data in _SETS)
     policies = (_BASE, _OURS)
     measures = (
@@ -44,23 +45,10 @@ class Headline(Study):
     )
     planned, first = 20, 16
 
-    def datasets(self, options: Options) -> tuple[str, ...]:
-        """Return both data sets; a quick look takes the digits."""
-        return ("digits",) if options.quick else tuple(_SETS.values())
-
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the run keys that all units share."""
-        shared = {
-            "dataset": ", ".join(self.datasets(options)),
-            "model": "2nn",
-            "num-clients": setting.CLIENTS,
-            "clients-per-round": setting.PER_ROUND,
-            "num-server-rounds": options.rounds or (4 if options.quick else 120),
-            "ends": "at the highest level",
-        }
-        if options.quick:
-            return shared
-        return {**shared, "local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998}
+        keys = {"num-clients": setting.CLIENTS, "clients-per-round": setting.PER_ROUND, "ends": "at the highest level"}
+        return setting.learning(options, ", ".join(self.datasets(options)), (120, 4), **keys)
 
     @property
     def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
@@ -80,14 +68,10 @@ class Headline(Study):
         unit_of_data = there.sizes.mean() * chosen["clients-per-round"]
         curve: list[float] = []
         spent: list[float] = []
-        for t, model in enumerate(there.models(history)):
-            if not t:
-                continue
+        for t, model in there.rounds(history, options.watch):
             curve.append(there.task.evaluate_test(model)[1])
             trained = float(there.sizes[history.selection(t).clients].sum() / unit_of_data)
             spent.append(trained + (spent[-1] if spent else 0.0))
-            if options.watch:
-                options.watch.tell(t, history.rounds)
             if curve[-1] >= wanted[-1]:
                 break
         return [_row(np.array([curve]), np.array([spent]), wanted)]

@@ -47,6 +47,7 @@ class Privacy(Study):
     title = "Private training: banded noise under age policies, white noise under random selection"
     source = "In no paper; MNIST in 3,000 clients of 20 images, IID"
     minutes = 170
+    data = ("mnist",)
     cases = tuple(_CASE.format(epsilon) for epsilon in EPSILONS)
     policies = tuple(_KEYS)
     measures = (
@@ -76,10 +77,6 @@ class Privacy(Study):
             *([(case, policy) for policy in self.policies[:3]] for case in self.cases),
             [(case, _FLOWER) for case in self.cases],
         ]
-
-    def datasets(self, options: Options) -> tuple[str, ...]:
-        """Return MNIST; a quick look takes the digits."""
-        return ("digits" if options.quick else "mnist",)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the run keys that all units share."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.replay import Dealt, dealt
-from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, MnistStudy
+from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
 from aoi_fl.learning.examples import Examples
 from aoi_fl.science import draws
 from aoi_fl.science.f3ast import F3ast
@@ -65,13 +65,14 @@ def _higher(policy: str, text: str) -> Hypothesis:
     )
 
 
-class RareClasses(MnistStudy):
+class RareClasses(Study):
     """Six policies on clients that are available in 5 to 90 % of the rounds, by their most frequent label."""
 
     name = "rare-classes"
     title = "Who loses when availability goes with the labels"
     source = "Not in the papers; MNIST, Dirichlet 0.1"
     minutes = 30
+    data = ("mnist",)
     cases = (_CASE,)
     policies = tuple(_MAKE)
     measures = (

@@ -7,7 +7,7 @@ import numpy as np
 
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.replay import dealt
-from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, MnistStudy
+from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
 from aoi_fl.experiments.studies.unequal import split_of
 from aoi_fl.science.selection import RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy
@@ -28,13 +28,14 @@ def _pays(split: str) -> Hypothesis:
     )
 
 
-class Regularity(MnistStudy):
+class Regularity(Study):
     """Systematic participation and random selection of 2, 5 and 15 clients a round, at equally many updates."""
 
     name = "regularity"
     title = "When regularity pays: by clients a round, and by skew of the labels"
     source = "Not in the papers; MNIST at a constant learning rate"
     minutes = 35
+    data = ("mnist",)
     cases = tuple(_CASES)
     policies = (_RANDOM, _SYSTEMATIC)
     measures = (
@@ -84,12 +85,7 @@ class Regularity(MnistStudy):
         )
         history = there.history(policy, chosen["updates"] // k, "size")
         marks = set(np.linspace(history.rounds // 2 + 1, history.rounds, _EVALUATIONS).round().astype(int).tolist())
-        found = []
-        for t, model in enumerate(there.models(history)):
-            if t in marks:
-                found.append(there.task.evaluate_test(model)[1])
-            if options.watch and t:
-                options.watch.tell(t, history.rounds)
+        found = [there.task.evaluate_test(model)[1] for t, model in there.rounds(history, options.watch) if t in marks]
         return [
             {
                 "accuracy": round(float(np.mean(found)), 6),

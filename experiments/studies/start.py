@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy import stats
 
-from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit, seeds
+from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit
 from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.experiments.harness.stats import FAMILYWISE, interval
 from aoi_fl.science.markov import MarkovPolicy
@@ -44,20 +44,13 @@ class Start(Experiment):
     title = "Clients a round after a start from age 0 and from the stationary law"
     source = "Not in the papers: they start all ages at 0 and do not show the effect"
     minutes = 0.2
+    factors: Mapping[str, Sequence[Any]] = {"case": tuple(_CASES), "start": ("stationary", "zero")}
+    counts = (20, 5)
     whole_seeds = True
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the sizes and the rounds."""
         return {"clients": _CLIENTS, "max_age": _MAX_AGE, "rounds": 200}
-
-    def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each seed, policy and start."""
-        return [
-            {"seed": s, "case": case, "start": start}
-            for s in seeds(options, 20, 5)
-            for case in _CASES
-            for start in ("stationary", "zero")
-        ]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Return how many clients took part in each round."""

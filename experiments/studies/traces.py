@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from aoi_fl.engine.traces import read_trace
-from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit, seeds
+from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit, pick, seeds
 from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.science.availability import DAY
 from aoi_fl.science.devices import DeviceTrace
@@ -117,4 +117,4 @@ def described(trace: DeviceTrace) -> list[Row]:
 
 
 def _mean(rows: Sequence[Row], of: str, what: str, at: int) -> float:
-    return float(np.mean([r["value"] for r in rows if (r["of"], r["what"], r["at"]) == (of, what, at)]))
+    return float(np.mean(pick(rows, "value", of=of, what=what, at=at)))

@@ -80,25 +80,13 @@ class Unequal(Experiment):
     source = "Not in the papers; the setting of their MNIST"
     minutes = 532
     version = 2
+    data = ("mnist",)
     claims = CLAIMS
-
-    def datasets(self, options: Options) -> tuple[str, ...]:
-        """Return MNIST; a quick look takes the digits."""
-        return ("digits" if options.quick else "mnist",)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         """Return the run keys that all units share."""
-        shared = {
-            "dataset": self.datasets(options)[0],
-            "model": "2nn",
-            "num-clients": _CLIENTS,
-            "clients-per-round": _PER_ROUND,
-            "max-age": setting.MAX_AGE,
-            "num-server-rounds": options.rounds or (4 if options.quick else 80),
-        }
-        if options.quick:
-            return shared
-        return {**shared, "local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998}
+        keys = {"num-clients": _CLIENTS, "clients-per-round": _PER_ROUND, "max-age": setting.MAX_AGE}
+        return setting.learning(options, *self.datasets(options), (80, 4), **keys)
 
     def units(self, options: Options) -> list[Unit]:
         """Return a unit for each partition, seed and policy: the most telling policies first, of all partitions."""
@@ -126,12 +114,9 @@ class Unequal(Experiment):
         about["largest"] = round(float(there.sizes.max() / there.sizes.sum()), 4)
         about |= {column: loads[-1][column] for column in ("met", "waits", "wait_mean", "wait_variance")}
         rows: list[Row] = []
-        for t, model in enumerate(there.models(history)):
-            if t:
-                loss, accuracy = there.task.evaluate_test(model)
-                rows.append({"round": t, "accuracy": accuracy, "loss": round(loss, 7), **loads[t - 1], **about})
-                if options.watch:
-                    options.watch.tell(t, history.rounds)
+        for t, model in there.rounds(history, options.watch):
+            loss, accuracy = there.task.evaluate_test(model)
+            rows.append({"round": t, "accuracy": accuracy, "loss": round(loss, 7), **loads[t - 1], **about})
         return rows
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:

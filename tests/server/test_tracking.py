@@ -1,5 +1,6 @@
 """Trackers with the real libraries, writing to a folder: what they hold is read back by the library's own reader."""
 
+import struct
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -56,26 +57,39 @@ def of_mlflow(folder):
     return found.data.params, metrics
 
 
+def wandb_records(blob):
+    """Yield the records of a log of LevelDB: blocks of 32 KiB with chunks, each with checksum, length and type."""
+    at, part = 7, b""
+    while True:
+        at += 32768 - at % 32768 if 32768 - at % 32768 < 7 else 0
+        if at + 7 > len(blob):
+            return
+        length, kind = struct.unpack_from("<HB", blob, at + 4)
+        part = blob[at + 7 : at + 7 + length] if kind in (1, 2) else part + blob[at + 7 : at + 7 + length]
+        if kind in (1, 4):
+            yield part
+        at += 7 + length
+
+
 def of_wandb(folder):
-    """The library reads its files in its own binary only; their records are its own protocol buffers."""
+    """The last run has all rounds, and names the one before it."""
     import json
 
     from wandb.proto.wandb_internal_pb2 import Record
 
-    from aoi_fl.server.tracking.wandb import read_records
-
-    config, metrics, ids = {}, {}, set()
+    found = {}
     for path in sorted((folder / "wandb").glob("offline-run-*/*.wandb")):
-        for blob in read_records(path):
-            found = Record.FromString(blob)
-            if found.HasField("run"):
-                ids.add(found.run.run_id)
-                config |= {item.key: str(json.loads(item.value_json)) for item in found.run.config.update}
-            for item in found.history.item if found.HasField("history") else ():
+        config, metrics, id_ = {}, {}, path.stem.removeprefix("run-")
+        for record in map(Record.FromString, wandb_records(path.read_bytes())):
+            if record.HasField("run"):
+                config |= {item.key: str(json.loads(item.value_json)) for item in record.run.config.update}
+            for item in record.history.item if record.HasField("history") else ():
                 name = item.key or ".".join(item.nested_key)
                 if not name.startswith("_"):
-                    metrics.setdefault(name, []).append((found.history.step.num, float(item.value_json)))
-    assert len(ids) == 1
+                    metrics.setdefault(name, []).append((record.history.step.num, float(item.value_json)))
+        found[id_] = config, metrics
+    ((_, (first, _)), (_, (config, metrics))) = found.items()
+    assert "resumes" not in first and config["resumes"] == next(iter(found))
     return config, metrics
 
 
