@@ -13,6 +13,7 @@ export FLWR_TELEMETRY_ENABLED := 0
 export FLWR_DISABLE_UPDATE_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 export NO_MKDOCS_2_WARNING := 1
+export DISABLE_MKDOCS_2_WARNING := true
 # Processes start by the hundred: none shall compile again what another has compiled.
 export PYTHONDONTWRITEBYTECODE :=
 

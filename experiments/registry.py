@@ -1,93 +1,46 @@
 """Every experiment by its name, in the order in which ``all`` plays them."""
 
 from functools import cache
+from importlib import import_module
 
 from aoi_fl.experiments.harness.base import Experiment
 from aoi_fl.science.errors import ConfigError
+
+# Modules and their names: an experiment's class, or a tuple of experiments.
+_FIGURES = (
+    "papers.theory:Theory", "papers.remarks:Remarks", "papers.sigma:Sigma", "papers.load_variance:LoadVariance",
+    "papers.intervals:Intervals", "papers.windows:Windows", "studies.start:Start",
+    "studies.start_learning:StartLearning", "studies.churn:Churn", "studies.dropout:Dropout", "studies.modes:Modes",
+    "studies.compression:COMPRESSION", "papers.wics_ages:WicsAges", "papers.wics_exact:WicsExact",
+    "papers.wics_packing:WicsPacking", "papers.tasks:LEARNING", "papers.skew:SKEW", "studies.unequal:Unequal",
+    "papers.wics_learning:WicsLearning", "papers.wics_sensitivity:WicsSensitivity", "papers.wics_budget:WicsBudget",
+)  # fmt: skip
+_OTHERS = (
+    "studies.traces:Traces", "studies.arena:Arena", "studies.arena:ARENAS", "studies.rare_classes:RareClasses",
+    "studies.client_accuracy:ClientAccuracy", "studies.equal_work:EqualWork", "studies.natural:Natural",
+    "studies.headline:Headline", "studies.cohorts:Cohorts", "studies.regularity:Regularity",
+    "studies.fair_arena:FairArena", "studies.private:Privacy", "studies.private:PrivacyError",
+)  # fmt: skip
+
+
+def _imported(places: tuple[str, ...]) -> dict[str, Experiment]:
+    found: list[Experiment] = []
+    for module, _, name in (place.partition(":") for place in places):
+        here = getattr(import_module(f"aoi_fl.experiments.{module}"), name)
+        found += here if isinstance(here, tuple) else [here()]
+    return {experiment.name: experiment for experiment in found}
 
 
 @cache
 def experiments() -> dict[str, Experiment]:
     """Return all experiments by name."""
-    from aoi_fl.experiments.papers.intervals import Intervals
-    from aoi_fl.experiments.papers.load_variance import LoadVariance
-    from aoi_fl.experiments.papers.remarks import Remarks
-    from aoi_fl.experiments.papers.sigma import Sigma
-    from aoi_fl.experiments.papers.skew import SKEW
-    from aoi_fl.experiments.papers.tasks import LEARNING
-    from aoi_fl.experiments.papers.theory import Theory
-    from aoi_fl.experiments.papers.wics_ages import WicsAges
-    from aoi_fl.experiments.papers.wics_budget import WicsBudget
-    from aoi_fl.experiments.papers.wics_exact import WicsExact
-    from aoi_fl.experiments.papers.wics_learning import WicsLearning
-    from aoi_fl.experiments.papers.wics_packing import WicsPacking
-    from aoi_fl.experiments.papers.wics_sensitivity import WicsSensitivity
-    from aoi_fl.experiments.papers.windows import Windows
-    from aoi_fl.experiments.studies.churn import Churn
-    from aoi_fl.experiments.studies.compression import COMPRESSION
-    from aoi_fl.experiments.studies.dropout import Dropout
-    from aoi_fl.experiments.studies.modes import Modes
-    from aoi_fl.experiments.studies.start import Start
-    from aoi_fl.experiments.studies.start_learning import StartLearning
-    from aoi_fl.experiments.studies.unequal import Unequal
-
-    every: list[Experiment] = [
-        Theory(),
-        Remarks(),
-        Sigma(),
-        LoadVariance(),
-        Intervals(),
-        Windows(),
-        Start(),
-        StartLearning(),
-        Churn(),
-        Dropout(),
-        Modes(),
-        *COMPRESSION,
-        WicsAges(),
-        WicsExact(),
-        WicsPacking(),
-        *LEARNING,
-        *SKEW,
-        Unequal(),
-        WicsLearning(),
-        WicsSensitivity(),
-        WicsBudget(),
-    ]
-    return {experiment.name: experiment for experiment in every}
+    return _imported(_FIGURES)
 
 
 @cache
 def others() -> dict[str, Experiment]:
     """Return what is no figure of the papers', and is not played with ``all``."""
-    from aoi_fl.experiments.studies.arena import ARENAS, Arena
-    from aoi_fl.experiments.studies.client_accuracy import ClientAccuracy
-    from aoi_fl.experiments.studies.cohorts import Cohorts
-    from aoi_fl.experiments.studies.equal_work import EqualWork
-    from aoi_fl.experiments.studies.fair_arena import FairArena
-    from aoi_fl.experiments.studies.headline import Headline
-    from aoi_fl.experiments.studies.natural import Natural
-    from aoi_fl.experiments.studies.private import Privacy, PrivacyError
-    from aoi_fl.experiments.studies.rare_classes import RareClasses
-    from aoi_fl.experiments.studies.regularity import Regularity
-    from aoi_fl.experiments.studies.traces import Traces
-
-    every = (
-        Traces(),
-        Arena(),
-        *ARENAS,
-        RareClasses(),
-        ClientAccuracy(),
-        EqualWork(),
-        Natural(),
-        Headline(),
-        Cohorts(),
-        Regularity(),
-        FairArena(),
-        Privacy(),
-        PrivacyError(),
-    )
-    return {experiment.name: experiment for experiment in every}
+    return _imported(_OTHERS)
 
 
 def known() -> dict[str, Experiment]:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import get_args
 
 from aoi_fl.experiments.harness.account import commands, count, hours, seeds, telling
-from aoi_fl.experiments.harness.base import Claim, Conclusion, Experiment, Row, Table, Unit, Verdict
+from aoi_fl.experiments.harness.base import Experiment, Row, Unit
+from aoi_fl.experiments.harness.findings import Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.pages import table, written
 from aoi_fl.experiments.harness.store import Store, rests_on
 from aoi_fl.experiments.registry import find, known
-from aoi_fl.experiments.studies.arena import ARENAS
-from aoi_fl.experiments.studies.arena_pages import side_by_side
+from aoi_fl.experiments.studies.arena import ARENAS, side_by_side
 
 ARENA_PAGE = tuple(arena.name for arena in ARENAS)
 _WICS = "WICS: choosing whose data to refresh under a budget"

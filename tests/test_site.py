@@ -49,13 +49,6 @@ def test_a_link_of_the_repository_leads_to_its_page_of_the_site(hook, page, link
     assert links.relink(f"see [it]({link}).", page, links.place(page)) == f"see [it]({led})."
 
 
-def test_a_star_stands_for_the_pages_that_no_entry_names(hook):
-    pages = ["a.md", "b.md", "new.md", "r/a.md", "r/s/b.md"]
-    nav = [{"First": ["b.md", "*.md"]}, {"R": ["r/**"]}, {"Named": "a.md"}]
-    expected = [{"First": ["b.md", "new.md"]}, {"R": ["r/a.md", "r/s/b.md"]}, {"Named": "a.md"}]
-    assert hook("nav").expand(nav, pages) == expected
-
-
 def test_lists_get_their_space_and_code_keeps_its_own(hook):
     page = """```
 - no item

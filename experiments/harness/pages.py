@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from aoi_fl.experiments.harness.base import Claim, Conclusion, Experiment
+from aoi_fl.experiments.harness.base import Experiment
+from aoi_fl.experiments.harness.findings import Claim, Conclusion
 
 
 def written(experiment: Experiment, found: Conclusion) -> str:

@@ -87,5 +87,4 @@ class PolicyFigure(Experiment):
     counts = (20, 8)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the population and the rounds."""
         return {**SETTINGS, "rounds": 200 if options.quick else 1000}

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from aoi_fl.experiments.harness.base import Row, Verdict
+from aoi_fl.experiments.harness.base import Row
+from aoi_fl.experiments.harness.findings import Verdict
 
 FAMILYWISE = 0.001  # probability that exact theory is called wrong at any of a figure's points
 _ERROR = 0.05  # of an interval, on both sides together

@@ -11,19 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.harness.base import (
-    OURS,
-    Claim,
-    Conclusion,
-    Experiment,
-    Options,
-    Row,
-    Table,
-    Unit,
-    Verdict,
-    seeds,
-)
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
 from aoi_fl.experiments.harness.drawing import COLOURS, SIZE
+from aoi_fl.experiments.harness.findings import OURS, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, interval
 from aoi_fl.experiments.harness.times import NOT_BY_ALL
 from aoi_fl.experiments.harness.verdicts import elsewhere, side

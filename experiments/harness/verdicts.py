@@ -17,7 +17,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from aoi_fl.experiments.harness.base import Verdict
+from aoi_fl.experiments.harness.findings import Verdict
 from aoi_fl.experiments.harness.stats import Interval
 
 EXACT: Mapping[Verdict, str] = {  # reasons where nothing is left to chance

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.harness.base import GLOBECOM, JOURNAL
 from aoi_fl.experiments.harness.drawing import CROSS, STYLES, error_bars, goes_on, legend_below
+from aoi_fl.experiments.harness.findings import GLOBECOM, JOURNAL
 from aoi_fl.experiments.harness.stats import Interval, interval
 from aoi_fl.experiments.papers.paper_claims import PaperClaim
 from aoi_fl.experiments.papers.speed import BASE, Curves

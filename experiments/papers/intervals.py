@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import JOURNAL, Claim, Conclusion, Options, Row, Table, Unit
+from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.drawing import STYLES
+from aoi_fl.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.experiments.harness.stats import agreement, interval
 from aoi_fl.experiments.harness.verdicts import joint, side
 from aoi_fl.science.load import interval_counts
@@ -57,7 +58,6 @@ class Intervals(setting.PolicyFigure):
         return [{"interval": x, "count": count} for x, count in interval_counts(history).items()]
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Compare every bar with theory."""
         points, lines, deviation, spreads = [], [], {}, {}
         for policy in self.policies:
             found, exact = _table(rows, policy, settings["rounds"]), expected_counts(policy, settings["rounds"])
@@ -132,7 +132,6 @@ class Intervals(setting.PolicyFigure):
         return Conclusion(paragraph, claims, (table,))
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw shares of all intervals: bars are measured, dots are exact."""
         there = self.policies
         panels = figure.subplots(2, 3, sharex=True)
         for axes, policy in zip(panels.flat, there, strict=False):

@@ -5,8 +5,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.harness.base import Claim, Conclusion, Experiment, Options, Row, Unit, Verdict, seeds
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
 from aoi_fl.experiments.harness.federation import play_run
+from aoi_fl.experiments.harness.findings import Claim, Conclusion, Verdict
 from aoi_fl.experiments.harness.pages import listed
 from aoi_fl.experiments.harness.setting import TRAINING
 from aoi_fl.experiments.harness.times import shift
@@ -78,13 +79,11 @@ class Learning(Experiment):
         self.claims = tuple(self._claim(said, model, self._unplayed(said), "not run") for said in claims)
 
     def datasets(self, options: Options) -> tuple[str, ...]:
-        """Return the data set; a quick look at MNIST takes the digits where MNIST is not at hand."""
         if options.quick and self._dataset == "mnist" and not (options.data_dir / "MNIST").is_dir():
             return ("digits",)
         return (self._dataset,)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the run keys that all runs share."""
         (dataset,) = self.datasets(options)
         shared = {
             "dataset": dataset,
@@ -99,7 +98,6 @@ class Learning(Experiment):
         return {**shared, **TRAINING, **self._keys}
 
     def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each seed, partition and policy."""
         return [
             {"seed": s, "partition": split, "policy": p}
             for s in seeds(options, self._seeds, min(self._seeds, 2), self._first)
@@ -115,7 +113,6 @@ class Learning(Experiment):
         return play_run(self.name, values | ({"alpha": float(alpha)} if alpha else {}), options)
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Compare times to levels of accuracy with random selection's, in pairs."""
         targets, curves = self._judged_at(settings), self._there(rows)
         tables = tuple(table_of(split, found, targets[split]) for split, found in curves.items())
         missing = [split for split in self._splits if split not in curves]
@@ -159,7 +156,6 @@ class Learning(Experiment):
         return Conclusion(listed(paragraph, beside), claims, tables)
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw the curves of every partition that was played."""
         curves = self._there(rows)
         if curves:
             title = f"{settings['dataset']}, {settings['model']}"

@@ -8,8 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import JOURNAL, Claim, Conclusion, Options, Row, Table, Unit, Verdict, pick
+from aoi_fl.experiments.harness.base import Options, Row, Unit, pick
 from aoi_fl.experiments.harness.drawing import CROSS, STYLES, legend_below
+from aoi_fl.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, agreement, interval, share
 from aoi_fl.experiments.harness.verdicts import side
 from aoi_fl.experiments.oracles.weight_laws import WeightLaw, markov_law, proportional_law, random_law, systematic_law
@@ -71,7 +72,6 @@ class LoadVariance(setting.PolicyFigure):
         return rows
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Compare both estimators with theory at every plotted point, and with the paper's figures."""
         laws = {policy: law(policy) for policy in self.policies}
         marks = [t for t in _MARKS if t <= settings["rounds"]]
         points = []
@@ -151,7 +151,6 @@ class LoadVariance(setting.PolicyFigure):
         return Conclusion(paragraph, claims, (table,))
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw the running estimates as points, their exact expectations as lines, and the theorems' Σ dotted."""
         marks = [t for t in _MARKS if t <= settings["rounds"]]
         for axes, column in zip(figure.subplots(1, 2, sharey=True), _TITLES, strict=True):
             for policy in self.policies:

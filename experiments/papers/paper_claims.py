@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from aoi_fl.experiments.harness.base import GLOBECOM, JOURNAL
+from aoi_fl.experiments.harness.findings import GLOBECOM, JOURNAL
 
 
 def partition_name(alpha: float | None) -> str:

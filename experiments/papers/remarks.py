@@ -5,19 +5,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.harness.base import (
-    GLOBECOM,
-    JOURNAL,
-    OURS,
-    WICS,
-    Claim,
-    Conclusion,
-    Experiment,
-    Options,
-    Row,
-    Unit,
-)
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.drawing import COLOURS
+from aoi_fl.experiments.harness.findings import GLOBECOM, JOURNAL, OURS, WICS, Claim, Conclusion
 from aoi_fl.experiments.harness.verdicts import EXACT, every
 from aoi_fl.experiments.oracles.leaving import LEAVING, freshness, heard
 from aoi_fl.experiments.oracles.lemmas import (
@@ -69,11 +59,9 @@ class Remarks(Experiment):
     version = 2
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return nothing that anything depends on but the instances' own seeds."""
         return {}
 
     def units(self, options: Options) -> list[Unit]:
-        """Return a unit for what is exact, and one for each batch of random instances, which ``--seeds`` counts."""
         count = options.seeds or (50 if options.quick else 200)
         firsts = range(1, count + 1, _BATCH)
         return [{"part": "exact", "first": 1}] + [{"part": "instances", "first": first} for first in firsts]
@@ -89,7 +77,6 @@ class Remarks(Experiment):
         return rows
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Count the counterexamples."""
         by: dict[str, list[Row]] = {}
         for row in rows:
             by.setdefault(row["what"], []).append(row)
@@ -113,7 +100,6 @@ class Remarks(Experiment):
         return Conclusion(paragraph, (*claims, _FIG2), headline=headline)
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw a client's chance of being heard before it leaves, from either start."""
         axes = figure.subplots()
         for colour, markers, start in zip(COLOURS, ("os", "^v"), ("zero", "stationary"), strict=False):
             found = [row for row in rows if row["what"] == f"heard, {start}"]

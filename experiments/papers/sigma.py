@@ -7,8 +7,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from aoi_fl.experiments.harness.base import JOURNAL, Claim, Conclusion, Experiment, Options, Row, Table, Unit, pick
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, pick
 from aoi_fl.experiments.harness.drawing import STYLES, error_bars, legend_below
+from aoi_fl.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.experiments.harness.stats import interval, ratio
 from aoi_fl.experiments.harness.verdicts import side, tally
 from aoi_fl.experiments.oracles.quadratic import POLICIES, RATES, federated_averaging, weight_variance
@@ -36,11 +37,9 @@ class Sigma(Experiment):
     )
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the rounds and how many seeds a mean is over."""
         return {"rounds": _ROUNDS, "seeds a batch": 25 if options.quick else _BATCH}
 
     def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each batch, which ``--seeds`` counts."""
         return [{"seed": batch} for batch in range(1, (options.seeds or (3 if options.quick else 20)) + 1)]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
@@ -61,7 +60,6 @@ class Sigma(Experiment):
         ]
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Compare errors with random selection's, batch by batch, in the order of Σ."""
         sigma = {policy: weight_variance(policy) for policy in POLICIES}
         lines, judged = [], []
         for rate in RATES:
@@ -105,7 +103,6 @@ class Sigma(Experiment):
         )
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw the error against Σ, a panel for each learning rate."""
         panels = figure.subplots(1, len(RATES))
         for axes, rate in zip(panels, RATES, strict=True):
             for i, policy in enumerate(POLICIES):

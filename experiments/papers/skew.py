@@ -7,19 +7,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import (
-    JOURNAL,
-    Claim,
-    Conclusion,
-    Experiment,
-    Options,
-    Row,
-    Table,
-    Unit,
-    Verdict,
-    seeds,
-)
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
 from aoi_fl.experiments.harness.drawing import STYLES
+from aoi_fl.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, interval
 from aoi_fl.experiments.harness.verdicts import elsewhere, side, tally
 from aoi_fl.experiments.oracles.skew_problem import Problem
@@ -78,11 +68,9 @@ class Skew(Experiment):
         return Claim(f"{_UNBIASED} ({self._dataset})", f"{JOURNAL}, Remark 3", theirs, ours, verdict, reasons=reasons)
 
     def datasets(self, options: Options) -> tuple[str, ...]:
-        """Return the data set; a quick look always takes the digits: so many local optima take minutes on MNIST."""
         return ("digits" if options.quick else self._dataset,)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the task, and how long local and central models are trained to stand for the optima."""
         return {
             "dataset": self.datasets(options)[0],
             "model": options.model or ("2nn" if options.quick else self._model),
@@ -95,7 +83,6 @@ class Skew(Experiment):
         }
 
     def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each seed, split and policy."""
         return [
             {"seed": s, "split": split, "policy": p}
             for s in seeds(options, 6, 2)
@@ -121,7 +108,6 @@ class Skew(Experiment):
         ]
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Compare the policies' mean and smallest skew, seed by seed, with random selection's."""
         lines = []
         above: dict[str, dict[str, list[Interval]]] = {}
         for split in _SPLITS:
@@ -188,7 +174,6 @@ class Skew(Experiment):
         )
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw the mean skew of each policy over seeds, with intervals, beside the paper's figure for MNIST."""
         for axes, split in zip(figure.subplots(1, len(_SPLITS), sharey=True), _SPLITS, strict=True):
             for x, policy in enumerate(setting.POLICIES):
                 found = [interval(_by_seed(rows, split, policy, "along", how)) for how in (np.mean, np.min)]

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.experiments.harness.base import Row, Table, Verdict
+from aoi_fl.experiments.harness.base import Row
+from aoi_fl.experiments.harness.findings import Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, interval, paired_curves, ratio
 from aoi_fl.experiments.harness.times import NOT_BY_ALL, earlier, levels, reached, shift, sooner
 from aoi_fl.experiments.harness.verdicts import side

@@ -1,6 +1,6 @@
 """The learning figures of both papers, data set by data set."""
 
-from aoi_fl.experiments.harness.base import GLOBECOM, JOURNAL
+from aoi_fl.experiments.harness.findings import GLOBECOM, JOURNAL
 from aoi_fl.experiments.papers.learning import Learning
 from aoi_fl.experiments.papers.paper_claims import (
     CIFAR10,

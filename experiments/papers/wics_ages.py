@@ -10,8 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.config.policies import BUDGETED
-from aoi_fl.experiments.harness.base import OURS, WICS, Claim, Conclusion, Experiment, Options, Row, Table, Unit
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.drawing import STYLES, legend_below
+from aoi_fl.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table
 from aoi_fl.experiments.harness.stats import Interval, Ratio, interval, ratio
 from aoi_fl.experiments.harness.verdicts import side
 from aoi_fl.protocol.clients import section5_instance
@@ -151,11 +152,9 @@ class WicsAges(Experiment):
     version = 2  # with P2 under a φ that means something
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the rounds."""
         return {"rounds": options.rounds or (50 if options.quick else 200)}
 
     def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each N, B and batch of instances; ``--seeds`` counts instances."""
         instances = options.seeds or (20 if options.quick else 200)
         return [
             {"clients": n, "budget": b, "first": first}
@@ -192,7 +191,6 @@ class WicsAges(Experiment):
         return rows
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Compare WICS with its rivals on both objectives, instance by instance."""
         cells = [(n, b) for n in CLIENTS for b in BUDGETS]
         gains = {m: {p: [gain(rows, m, p, n, b) for n, b in cells] for p in RIVALS} for m in MEASURES}
         near, random = nearest(rows, cells), {p: [difference(rows, p, n, b) for n, b in cells] for p in _BEATING}
@@ -297,7 +295,6 @@ class WicsAges(Experiment):
         return Conclusion(paragraph, claims, (table, others) if costs else (table,), headline)
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw both measures against N, a column for each budget."""
         figure.set_size_inches(11, 6.5)
         panels = figure.subplots(2, len(BUDGETS), sharex=True)
         for line, (measure, title) in zip(panels, MEASURES.items(), strict=True):

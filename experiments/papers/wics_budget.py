@@ -6,9 +6,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.harness.base import WICS, Claim, Conclusion, Experiment, Options, Row, Table, Unit, seeds
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
 from aoi_fl.experiments.harness.drawing import STYLES, error_bars, legend_below
 from aoi_fl.experiments.harness.federation import play_run
+from aoi_fl.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.experiments.harness.stats import Interval, interval
 from aoi_fl.experiments.harness.verdicts import elsewhere, side
 from aoi_fl.experiments.papers.wics_learning import POLICIES, SEEDS, STALENESS, run_keys
@@ -41,15 +42,12 @@ class WicsBudget(Experiment):
     )
 
     def datasets(self, options: Options) -> tuple[str, ...]:
-        """Return those of the units: both, but for a quick look."""
         return tuple(dict.fromkeys(unit["dataset"] for unit in self.units(options)))
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the federation."""
         return {"clients": 10, "trains": "all", "rounds": options.rounds or (10 if options.quick else 200)}
 
     def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each seed, model, data set, budget and policy; the CNN only on demand."""
         sets, model = _DATASETS[:1] if options.quick else _DATASETS, options.model or "lr"
         return [
             {"seed": s, "model": model, "dataset": d, "budget": b, "policy": p}
@@ -73,7 +71,6 @@ class WicsBudget(Experiment):
         ]
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Compare neighbouring budgets under WICS in pairs."""
         claims = []
         changes: dict[str, dict[str, Interval]] = {}
         for model, dataset in _there(rows):
@@ -139,7 +136,6 @@ class WicsBudget(Experiment):
         return Conclusion(paragraph, tuple(claims), tables, headline)
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw the loss against the budget, and under it what rivals' losses are above WICS's, in pairs."""
         figure.set_size_inches(9, 7)
         above, below = figure.subplots(2, len(_there(rows)), sharex=True, squeeze=False)
         for top, bottom, (model, dataset) in zip(above, below, _there(rows), strict=True):

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.harness.base import WICS, Claim, Conclusion, Experiment, Options, Row, Table, Unit, Verdict
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.drawing import STYLES, legend_below
+from aoi_fl.experiments.harness.findings import WICS, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, interval
 from aoi_fl.experiments.harness.verdicts import side
 from aoi_fl.experiments.oracles.optimum import CLIENTS, POLICIES, draw_instance, exact_optimum, long_run_p2
@@ -26,11 +27,9 @@ class WicsExact(Experiment):
     minutes = 0.3
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the number of clients."""
         return {"clients": CLIENTS}
 
     def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each batch of instances; ``--seeds`` counts instances."""
         return [{"first": first} for first in range(1, (options.seeds or (40 if options.quick else 400)) + 1, _BATCH)]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
@@ -45,7 +44,6 @@ class WicsExact(Experiment):
         return rows
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """State each policy's gap to the optimum, and how tight the floors are."""
         gaps = _gaps(rows)
         means = {policy: interval((100 * gap).tolist()) for policy, gap in gaps.items()}
         floors = ", ".join(
@@ -89,7 +87,6 @@ class WicsExact(Experiment):
         )
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw the share of the instances within a gap of the optimum; means and the worst are written."""
         figure.set_size_inches(7, 4.5)
         axes = figure.subplots()
         for policy, gap in _gaps(rows).items():

@@ -9,20 +9,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from aoi_fl.experiments.harness.base import (
-    WICS,
-    Claim,
-    Conclusion,
-    Experiment,
-    Options,
-    Row,
-    Table,
-    Unit,
-    Verdict,
-    seeds,
-)
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
 from aoi_fl.experiments.harness.drawing import STYLES, error_bars, legend_below
 from aoi_fl.experiments.harness.federation import marked, play_run
+from aoi_fl.experiments.harness.findings import WICS, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, interval, paired_curves, run_means
 from aoi_fl.experiments.harness.verdicts import elsewhere, side, tally
 
@@ -99,11 +89,9 @@ class WicsLearning(Experiment):
     )
 
     def datasets(self, options: Options) -> tuple[str, ...]:
-        """Return those of the units: both, but for a quick look."""
         return tuple(dict.fromkeys(unit["dataset"] for unit in self.units(options)))
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the federation."""
         return {"clients": 10, "budget": 40, "rounds": options.rounds or (10 if options.quick else 200)}
 
     def units(self, options: Options) -> list[Unit]:
@@ -127,7 +115,6 @@ class WicsLearning(Experiment):
         return marked(play_run(self.name, run_keys(unit, self.settings(options)["rounds"], 40.0), options))
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Compare WICS's accuracy and loss, over all rounds and at the end, with each rival's, in pairs."""
         claims: list[Claim] = []
         lines: list[list[str]] = []
         for (model, dataset), figure in FIGURES.items():
@@ -195,7 +182,6 @@ class WicsLearning(Experiment):
         return Conclusion(paragraph, (*claims, _TRAINING), (table,) if lines else ())
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw by what WICS's mean accuracy and loss over all rounds are above its rivals', task by task, in pairs."""
         found: dict[tuple[str, str], list[tuple[str, str]]] = {}
         for model, dataset in FIGURES:
             for trains in _TRAINS:

@@ -7,19 +7,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.config.policies import BUDGETED
-from aoi_fl.experiments.harness.base import (
-    OURS,
-    WICS,
-    Claim,
-    Conclusion,
-    Experiment,
-    Options,
-    Row,
-    Table,
-    Unit,
-    Verdict,
-)
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.drawing import STYLES, legend_below
+from aoi_fl.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, interval, ratio
 from aoi_fl.experiments.harness.verdicts import side
 from aoi_fl.experiments.papers.wics_ages import BUDGETS
@@ -51,11 +41,9 @@ class WicsPacking(Experiment):
     minutes = 3
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the number of clients and the rounds."""
         return {"clients": _CLIENTS, "rounds": 200 if options.quick else 1000}
 
     def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each B and batch of instances; ``--seeds`` counts instances."""
         instances = options.seeds or (10 if options.quick else 50)
         return [{"budget": b, "first": first} for first in range(1, instances + 1, _BATCH) for b in BUDGETS]
 
@@ -80,7 +68,6 @@ class WicsPacking(Experiment):
         return rows
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """State how far above the bound each policy is, at most, and what the literal variants cost."""
         names = [*BUDGETED, *_VARIANTS]
         gaps = {(p, b): _above(rows, p, b) for p in names for b in BUDGETS}
         near = [
@@ -127,7 +114,6 @@ class WicsPacking(Experiment):
         )
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw what each policy, and each literal variant, is above the packing bound against the budget."""
         axes = figure.subplots()
         styles = {**{policy: STYLES[policy] for policy in BUDGETED}, **_STYLES}
         for i, (policy, style) in enumerate(styles.items()):

@@ -8,21 +8,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from aoi_fl.experiments.harness.base import (
-    OURS,
-    WICS,
-    Claim,
-    Conclusion,
-    Experiment,
-    Options,
-    Row,
-    Table,
-    Unit,
-    Verdict,
-    seeds,
-)
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
 from aoi_fl.experiments.harness.drawing import COLOURS, SIZE
 from aoi_fl.experiments.harness.federation import marked, play_run
+from aoi_fl.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, Ratio, interval, ratio, run_means
 from aoi_fl.experiments.harness.verdicts import equivalent, side
 from aoi_fl.experiments.papers.wics_learning import DATASETS, FIGURES, run_keys
@@ -73,12 +62,10 @@ class WicsSensitivity(Experiment):
     )
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the federation."""
         rounds = options.rounds or (10 if options.quick else _ROUNDS)
         return {"clients": 10, "budget": 40, "trains": "all", "rounds": rounds}
 
     def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each data set, model, seed and policy; the CNN on demand, and of what is judged only."""
         models = (options.model,) if options.model else ("lr",) if options.quick else ("lr", "svm")
         return [
             {"seed": s, "model": m, "dataset": d, "policy": p}
@@ -99,7 +86,6 @@ class WicsSensitivity(Experiment):
         return marked(play_run(self.name, keys, options))
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Compare WICS's mean loss and accuracy over all rounds with each rival's, in pairs."""
         lines: list[list[str]] = []
         beside: dict[str, Ratio] = {}
         level: list[bool] = []  # whether chance may explain what is between WICS and ABS
@@ -155,7 +141,6 @@ class WicsSensitivity(Experiment):
         return Conclusion(paragraph, claims, tables, _headline(beside, all(level)))
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw what each policy's mean loss is above that of WICS with φ known, in pairs."""
         there = {of: losses for of in _tasks(rows) if _KNOWN in (losses := _means(rows, *of, "loss"))}
         models, datasets = (list(dict.fromkeys(of[i] for of in there)) or [""] for i in (0, 1))
         figure.set_size_inches(9, 1.0 + 2.1 * len(models))

@@ -10,18 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import (
-    GLOBECOM,
-    JOURNAL,
-    Claim,
-    Conclusion,
-    Options,
-    Row,
-    Table,
-    Unit,
-    Verdict,
-)
+from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.drawing import STYLES, legend_below
+from aoi_fl.experiments.harness.findings import GLOBECOM, JOURNAL, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, agreement, interval
 from aoi_fl.experiments.harness.verdicts import joint, side
 from aoi_fl.science.interval_law import window_deviation as renewal_deviation
@@ -85,7 +76,6 @@ class Windows(setting.PolicyFigure):
         )
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Compare every point with theory, and the policies with each other."""
         windows = [t for t in WINDOWS if t <= settings["rounds"]]
         points = [
             ([v**2 for v in _values(rows, policy, t)], expected_variance(policy, t, settings["rounds"]))
@@ -169,7 +159,6 @@ class Windows(setting.PolicyFigure):
         return Conclusion(paragraph, claims, (table,), headline)
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw measured points on exact lines."""
         axes = figure.subplots()
         rounds = settings["rounds"]
         windows = [t for t in WINDOWS if t <= rounds]

@@ -1,21 +1,342 @@
 """The arena: policies against one another in simulated time, on devices that come and go."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from textwrap import fill
+from typing import Any, TypeAlias
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from aoi_fl.config.keys import over_selected
 from aoi_fl.engine.traces import drawn_start, in_files, make_trace
-from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Unit, seeds
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
+from aoi_fl.experiments.harness.drawing import COLOURS, STYLES, goes_on, legend_below
 from aoi_fl.experiments.harness.federation import played
+from aoi_fl.experiments.harness.findings import Conclusion, Table
 from aoi_fl.experiments.harness.pages import listed
-from aoi_fl.experiments.studies.arena_pages import beside_refl, draw, headline_of, tables_of, within_reach
+from aoi_fl.experiments.harness.stats import Interval, interval
+from aoi_fl.experiments.harness.times import NOT_BY_ALL, earlier
 from aoi_fl.experiments.studies.entrants import ENTRANTS, called, own_keys
 from aoi_fl.science.absence import achievable
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
+
+BASE = "random"
+_LATE = ("refl:late-rounds=5", "random:late-rounds=5")
+_TOLD = (_LATE[1], "random:clients-per-round=4", "markov-optimal")  # beside random selection, in the headline
+TELLING = (BASE, *_TOLD, "random:clients-per-round=4:over-selection=1", "systematic:weights=size:absence=learned")
+_NONE = "–"
+_ABOVE = "points above random"
+_WORK = (
+    "policy", "updates a round", "device-hours", "% in vain (least to most)", "% never reached of those there",
+    "Var[X], rounds² (E[X], rounds; √Var[X]/E[X])", "Jain's index of those there", "seconds a round",
+)  # fmt: skip
+
+Runs = Sequence[Mapping[str, Any]]  # a row for each seed of one policy
+
+
+def tables_of(rows: Sequence[Row], levels: tuple[float, float], clients: int) -> tuple[Table, Table]:
+    """Return how fast each policy learns, beside random selection in pairs of equal seed, and what work and load it is.
+
+    Parameters
+    ----------
+    rows : of the runs
+    levels : the accuracies to which ``reached_lower`` and ``reached_upper`` count the seconds
+    clients : n, the devices, there or not
+    """
+    lower, upper = (f"{100 * level:g} %" for level in levels)
+    usual, there = runs_of(rows, BASE), _there(rows)
+    learning, work = [], []
+    for policy in policies_of(rows):
+        runs, against = runs_of(rows, policy), () if policy == BASE else usual
+        learning.append(
+            [
+                called(policy),
+                _minutes(runs, "reached_lower"),
+                _later(runs, against),
+                _minutes(runs, "reached_upper", against),
+                interval([100 * final for final in _told(runs, "final")]).show(2),
+                interval(points_above(runs, against)).show(2),
+            ]
+        )
+        work.append(
+            [
+                called(policy),
+                interval([run["updates"] for run in runs]).show(1),
+                _hours(runs),
+                _wasted(runs),
+                interval([_missed(run, clients, there) for run in runs if run["seed"] in there]).show(1),
+                _waits(runs),
+                interval([run["jain"] * clients / there[run["seed"]] for run in runs if run["seed"] in there]).show(2),
+                interval([run["seconds_a_round"] for run in runs]).show(1),
+            ]
+        )
+    about = ", means over seeds with 95 % intervals"
+    if len({row["seed"] for row in rows}) == 1:
+        about = ", one seed, a first look without intervals"
+        learning, work = ([[cell.replace(" (one seed)", "") for cell in line] for line in t] for t in (learning, work))
+    reached = (
+        "policy", f"minutes to {lower}", "minutes later than random", f"minutes to {upper}", "final accuracy, %",
+        _ABOVE,
+    )  # fmt: skip
+    return Table(f"Learning{about}", reached, learning), Table(f"Work and load{about}", _WORK, work)
+
+
+def beside_refl(rows: Sequence[Row]) -> str:
+    """Say how much later REFL is than random selection that has late updates too, which is what its choice is worth."""
+    later = _later(*(runs_of(rows, policy) for policy in _LATE), " minutes")
+    return "" if later == _NONE else f"Than random selection with late updates too, REFL is later by {later}."
+
+
+def within_reach(rows: Sequence[Row], sent: int) -> str:
+    """Say how many devices are there at all, and how much of each one's share of the rounds it can take."""
+    there, reach = _there(rows), {row["seed"]: row["reach"] for row in rows if row.get("reach") is not None}
+    if not there:
+        return ""
+    return (
+        f"Within the time {_mean(list(there.values()), 0)} of the devices ({min(there.values())} to "
+        f"{max(there.values())}) are ever there, and {_mean(list(reach.values()))} of the {sent} clients a round "
+        f"that are wanted ({min(reach.values()):.1f} to {max(reach.values()):.1f}) are the most that can take part "
+        "where each has the same rate, since nobody can more often than it is there: Σ min(rate, share of the time "
+        "there)."
+    )
+
+
+def headline_of(title: str, rows: Sequence[Row], level: float) -> str:
+    """Say what random selection works and how much of it in vain; of those that matter also how much later they are."""
+    runs = {policy: found for policy in (BASE, *_TOLD) if (found := runs_of(rows, policy))}
+    if BASE not in runs or len(runs) == 1:
+        return ""
+    said = (
+        f"*{called(policy)}* {_mean(_worked(of))} h, {_mean(_shares_wasted(of))} %"
+        + ("" if policy == BASE else f", {_later_by(of, runs[BASE], ' minutes')}")
+        for policy, of in runs.items()
+    )
+    return (
+        f"{title}; device-hours, share in vain, and how much later than random at {level:.0%} (negative: sooner): "
+        f"{'; '.join(said)}."
+    )
+
+
+def side_by_side(arenas: Mapping[str, Sequence[Row]]) -> Table:
+    """Return the policies that tell most in several arenas: how much later than random, and at what work.
+
+    Parameters
+    ----------
+    arenas : the rows of each, by what it is called
+    """
+    lines = []
+    for policy in sorted({p for rows in arenas.values() for p in policies_of(rows)} & {*TELLING}, key=TELLING.index):
+        line = [called(policy)]
+        for rows in arenas.values():
+            runs, usual = runs_of(rows, policy), runs_of(rows, BASE)
+            later = f"after {_minutes(runs, 'reached_lower')}" if policy == BASE else _later_by(runs, usual)
+            work = f"{_mean(_worked(runs))} h, {_mean(_shares_wasted(runs))} % in vain"
+            line.append(f"{later}; {work}" if runs else _NONE)
+        lines.append(line)
+    about = (
+        "Minutes until random selection is at the lower level, 90 % on MNIST, and of the others how many minutes "
+        "later; device-hours of work, and what share of it was in vain, its update lost, late or not waited for"
+    )
+    return Table(about, ("policy", *arenas), lines)
+
+
+def policies_of(rows: Sequence[Row]) -> list[str]:
+    """Return who played, in order."""
+    return list(dict.fromkeys(row["policy"] for row in rows))
+
+
+def _minutes(runs: Runs, level: str, usual: Runs = ()) -> str:
+    """Say after how many minutes a level was reached, or by how many, if not by all; tested beside the usual."""
+    reached = [seconds / 60 for seconds in _told(runs, level)]
+    there = interval(reached).show(1) if len(reached) == len(runs) else f"{len(reached)} of {len(runs)}"
+    if len(runs) / 2 < len(reached) < len(runs):
+        there += f", median {np.median([*reached, *[math.inf] * (len(runs) - len(reached))]):.1f}"
+    return there + _chance(_pairs(runs, usual, level))
+
+
+def _hours(runs: Runs) -> str:
+    """Say how many device-hours were worked."""
+    return interval(_worked(runs)).show(1)
+
+
+def _wasted(runs: Runs) -> str:
+    """Say what share of the device-hours was wasted, in percent: far from normal, so from the least to the most."""
+    shares = _shares_wasted(runs)
+    spread = f" ({min(shares):.1f} to {max(shares):.1f})" if len(shares) > 1 else ""
+    return _mean(shares) + spread
+
+
+def _worked(runs: Runs) -> list[float]:
+    return [run["worked"] / 3600 for run in runs]
+
+
+def _shares_wasted(runs: Runs) -> list[float]:
+    return [100 * run["wasted"] / run["worked"] for run in runs if run["worked"]]
+
+
+def _waits(runs: Runs) -> str:
+    """Say how X, the rounds between two updates of a client, varies, also beside its mean, which falls with k."""
+    spread = [math.sqrt(run["variance"]) / run["interval"] for run in runs if run.get("interval")]
+    return f"{interval(_told(runs, 'variance')).show(1)} ({_mean(_told(runs, 'interval'))}; {_mean(spread, 2)})"
+
+
+def _mean(values: Sequence[float], digits: int = 1) -> str:
+    return f"{sum(values) / len(values):.{digits}f}" if values else _NONE
+
+
+def _there(rows: Sequence[Row]) -> dict[int, int]:
+    """Return of each seed how many devices are ever there, as far as any of its runs tells."""
+    return {row["seed"]: row["present"] for row in rows if row.get("present") is not None}
+
+
+def _missed(run: Mapping[str, Any], clients: int, there: Mapping[int, int]) -> float:
+    """Return which share of the devices that were there was never reached, in percent."""
+    return 100 * (1 - (1 - run["never"]) * clients / there[run["seed"]])
+
+
+def points_above(runs: Runs, usual: Runs) -> list[float]:
+    """Return by how many points of accuracy runs end above the usual of the same seed."""
+    finals, theirs = ({run["seed"]: run["final"] for run in of if run["final"] is not None} for of in (runs, usual))
+    return [100 * (finals[seed] - theirs[seed]) for seed in finals if seed in theirs]
+
+
+def _later(runs: Runs, usual: Runs, unit: str = "") -> str:
+    """Say how many minutes later than the usual of the same seed the lower level was reached, and test it."""
+    return _later_by(runs, usual, unit) + _chance(_pairs(runs, usual, "reached_lower"))
+
+
+def _later_by(runs: Runs, usual: Runs, unit: str = "") -> str:
+    """Say how many minutes later than the usual of the same seed the lower level was reached."""
+    pairs = _pairs(runs, usual, "reached_lower")
+    if not pairs:
+        return _NONE
+    return interval(minutes_later(runs, usual)).show(1, unit) if np.isfinite(pairs).all() else NOT_BY_ALL
+
+
+def minutes_later(runs: Runs, usual: Runs) -> list[float]:
+    """Return by how many minutes, in the pairs that both reached the lower level."""
+    pairs = _pairs(runs, usual, "reached_lower")
+    return [(ours - theirs) / 60 for ours, theirs in pairs if math.isfinite(ours) and math.isfinite(theirs)]
+
+
+def _pairs(runs: Runs, usual: Runs, level: str) -> list[tuple[float, float]]:
+    """Return the seconds until a level, ours and the usual, of the seeds that both have; infinite where never."""
+    seconds, theirs = ({r["seed"]: math.inf if r[level] is None else r[level] for r in of} for of in (runs, usual))
+    return [(seconds[seed], theirs[seed]) for seed in seconds if seed in theirs]
+
+
+def _chance(pairs: Sequence[tuple[float, float]]) -> str:
+    """Write the p of the paired test of censored times, for which it takes two pairs."""
+    return f", p = {earlier(*np.array(pairs).T).chance:.2g}" if len(pairs) > 1 else ""
+
+
+def _told(runs: Runs, column: str) -> list[float]:
+    """Return a column of the runs that have it."""
+    return [run[column] for run in runs if run.get(column) is not None]
+
+
+def runs_of(rows: Sequence[Row], policy: str) -> Runs:
+    """Return a row for each run of a policy."""
+    found = {row["seed"]: row for row in rows if row["policy"] == policy}
+    return [found[seed] for seed in sorted(found)]
+
+
+_WIDTH, _TOP, _LINE, _AXIS = 9.0, 4.2, 0.3, 0.8  # inches: the picture, the curves, a policy below them, its axis
+_NAME = 32  # letters to a line
+_BELOW = 5  # points of accuracy below the lower level: what lies further down is no part of the picture
+_DWARFS = 5  # times the median interval
+_MARKERS = "h<>Pp*"
+_PLAIN = {"color": "#8C8C8C", "marker": "o", "markerfacecolor": "white"}  # of a policy whose curve is not drawn
+
+_Style: TypeAlias = Mapping[str, Any]
+
+
+def draw(rows: Sequence[Row], levels: tuple[float, float], figure: Figure) -> None:
+    """Draw accuracy against time, and by policy how much later than random, how much better, and at what work.
+
+    Of many policies the six that tell most have curves; their markers and colours are those at their names below.
+    """
+    styles = _styles(policies_of(rows))
+    low = _AXIS + _LINE * len(styles)
+    figure.set_size_inches(_WIDTH, _TOP + low)
+    upper, lower = figure.subfigures(2, height_ratios=(_TOP, low))
+    curves = upper.subplots()
+    _curves(curves, rows, levels, {policy: style for policy, style in styles.items() if style is not _PLAIN})
+    legend_below(upper, curves, 2)
+    later, above, work = lower.subplots(1, 3)
+    runs = {policy: runs_of(rows, policy) for policy in styles}
+    usual = runs.get(BASE, ())
+    for axes, apart in ((later, minutes_later), (above, points_above)):
+        _beside(axes, {p: interval(v) for p, r in runs.items() if p != BASE and (v := apart(r, usual))}, styles)
+    for place, (policy, style) in enumerate(styles.items()):
+        for part, strength in (("worked", 0.35), ("wasted", 1.0)):
+            hours = np.mean([run[part] for run in runs[policy]]) / 3600
+            work.barh(place, hours, height=0.6, color=style["color"], alpha=strength)
+    later.set_xlabel(f"minutes later than\nrandom at {100 * levels[0]:g} %")
+    above.set_xlabel("points above random\nat the end")
+    work.set_xlabel("device-hours,\nthose in vain dark")
+    names = [fill(called(policy), _NAME) for policy in styles]
+    for axes in (later, above, work):
+        axes.set_ylim(len(styles) - 0.4, -0.6)
+        axes.set_yticks(range(len(styles)), names if axes is later else [], fontsize="small", linespacing=0.9)
+
+
+def _curves(axes: Axes, rows: Sequence[Row], levels: tuple[float, float], styles: Mapping[str, _Style]) -> None:
+    """Draw each policy's mean accuracy, from the first minute at which it is known."""
+    lowest = 100 * levels[0]
+    for place, (policy, style) in enumerate(styles.items()):
+        found: dict[float, list[float]] = {}
+        for row in rows:
+            if row["policy"] == policy and row["accuracy"] is not None:
+                found.setdefault(row["time"] / 60, []).append(100 * row["accuracy"])
+        means = {minute: float(np.mean(found[minute])) for minute in sorted(found)}
+        axes.plot([*means], [*means.values()], markevery=(place % 4, 4), label=called(policy), **style)
+        lowest = min([lowest, *means.values()])
+    for level in levels:
+        axes.axhline(100 * level, color="#999999", linewidth=1)
+        axes.annotate(
+            f"{100 * level:g} %",
+            (1, 100 * level),
+            (4, 0),
+            xycoords=axes.get_yaxis_transform(),
+            textcoords="offset points",
+            verticalalignment="center",
+            color="#666666",
+        )
+    axes.set(xlabel="minutes of simulated time", ylabel="test accuracy in %")
+    axes.set_ylim(bottom=max(100 * levels[0] - _BELOW, lowest - 0.5))
+
+
+def _beside(axes: Axes, found: Mapping[str, Interval], styles: Mapping[str, _Style]) -> None:
+    """Draw what policies differ by from random selection, each in its place, with intervals, of one seed without.
+
+    An interval that dwarfs the others does not squeeze them: its mean is in the picture, and its ends are written.
+    """
+    axes.axvline(0.0, color="#404040", linewidth=1.2)
+    usual, kept = float(np.median([of.bar for of in found.values()] or [0.0])), [0.0]
+    places = list(styles)
+    for policy, of in found.items():
+        axes.errorbar(of.mean, places.index(policy), xerr=of.bar, capsize=3, elinewidth=1.4, **styles[policy])
+        kept += [of.mean - of.bar, of.mean + of.bar] if of.bar <= _DWARFS * usual else [of.mean]
+    room = 0.06 * (max(kept) - min(kept)) or 1.0
+    low, high = axes.set_xlim(min(kept) - room, max(kept) + room)
+    for policy, of in found.items():
+        if goes_on(axes, "x", places.index(policy), of, styles[policy]["color"]):
+            said = f"{of.low:.1f} to {of.high:.1f}"
+            axes.text((low + high) / 2, places.index(policy) - 0.1, said, fontsize="x-small", ha="center", va="bottom")
+
+
+def _styles(policies: Sequence[str]) -> dict[str, _Style]:
+    """Return each policy's colour and marker: its own, or those that are left; plain ones where no curve is drawn."""
+    drawn = sorted(policies, key=lambda policy: policy not in TELLING)[: len(TELLING)]
+    taken = {STYLES[policy]["color"] for policy in drawn if policy in STYLES}
+    left = zip((colour for colour in COLOURS if colour not in taken), _MARKERS, strict=False)
+    own = {p: STYLES.get(p) or dict(zip(("color", "marker"), next(left), strict=True)) for p in drawn}
+    return {policy: own.get(policy, _PLAIN) for policy in policies}
+
 
 _ITS_OWN = {"clients-per-round", "over-selection"}  # what the arena sets for all, and an entrant may set for itself
 _POINTS = 24  # of a curve
@@ -77,11 +398,9 @@ class Arena(Experiment):
         return str((options.data_dir / self._clock).absolute()) if self._clock.endswith(".npz") else self._clock
 
     def datasets(self, options: Options) -> tuple[str, ...]:
-        """Return the data set that is learnt."""
         return (self.settings(options)["dataset"],)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the federation."""
         return {
             "clock": Path(self._clock).name,
             **({"clock-start": "an hour drawn by seed"} if in_files(self._clock) else {}),
@@ -94,7 +413,6 @@ class Arena(Experiment):
         return distinct_entrants(self.settings(options))
 
     def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each seed and policy."""
         policies = self.entrants(options)
         return [{"seed": s, "policy": policy} for s in seeds(options, 10, 2) for policy in policies]
 
@@ -157,7 +475,6 @@ class Arena(Experiment):
         }
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Put the policies beside one another, and beside random selection in pairs of equal seed."""
         levels, sent = _LEVELS[settings["dataset"]], _sent(settings)
         others = len({row["policy"] for row in rows}) - 1
         sentences = (
@@ -191,7 +508,6 @@ class Arena(Experiment):
         )
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw accuracy against simulated time, and each policy beside random selection."""
         draw(rows, _LEVELS[settings["dataset"]], figure)
 
 

@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit, pick, seeds
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, pick, seeds
 from aoi_fl.experiments.harness.drawing import COLOURS
+from aoi_fl.experiments.harness.findings import Conclusion, Table
 from aoi_fl.experiments.harness.stats import agreement, interval
 from aoi_fl.science import age, draws
 from aoi_fl.science.phases import make_phases, newcomer_phase
@@ -76,7 +77,6 @@ class Churn(Experiment):
     minutes = 1.2
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the sizes and the rounds."""
         rounds = 300 if options.quick else 1000
         return {
             "clients": setting.CLIENTS,
@@ -86,7 +86,6 @@ class Churn(Experiment):
         }
 
     def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each seed, policy, kind of churn and rate."""
         return [
             {"seed": s, "policy": p, "kind": kind, "leaving": leaving}
             for s in seeds(options, 20, 6)
@@ -108,7 +107,6 @@ class Churn(Experiment):
         ]
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Compare the rates with k/n and with theory."""
         points, lines = [], []
         for policy, kinds in _PLAYED.items():
             for kind in kinds:
@@ -133,7 +131,6 @@ class Churn(Experiment):
         )
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw the measured shares on the exact curves."""
         panels = figure.subplots(1, len(_PLAYED), sharey=True)
         looks = dict(zip(_KINDS, zip(COLOURS, "ovDs", strict=False), strict=True))
         shown = {}

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import JOURNAL, Options, Row, Unit
+from aoi_fl.experiments.harness.base import Options, Row, Unit
+from aoi_fl.experiments.harness.findings import JOURNAL
 from aoi_fl.experiments.harness.replay import dealt
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
 from aoi_fl.science.selection import RandomSelector
@@ -56,7 +57,6 @@ class ClientAccuracy(Study):
     planned, first = 5, 401
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the run keys that all units share."""
         keys = {
             "num-clients": setting.CLIENTS, "clients-per-round": setting.PER_ROUND, "max-age": setting.MAX_AGE,
             "partition": f"dirichlet:{_alpha(options)}",
@@ -88,7 +88,6 @@ class ClientAccuracy(Study):
         ]
 
     def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
-        """Say on what the accuracy is taken, and whose the weights are."""
         return (
             f"The model's accuracy on each of {settings['num-clients']} clients' own training examples, "
             f"{settings['clients-per-round']} clients a round, a mean over the last {_EVALUATIONS} of "

@@ -82,7 +82,6 @@ class Cohorts(Study):
     planned, first = 10, 36
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the run keys that all units share."""
         keys = {"clients-per-round": _PER_ROUND, "partition": f"dirichlet:{_ALPHA}", "weights": "size"}
         return setting.learning(options, *self.datasets(options), (30, 4), **keys)
 
@@ -105,7 +104,6 @@ class Cohorts(Study):
         ]
 
     def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
-        """Say what a cohort is, and where the accuracy is taken."""
         return (
             f"At equal rates and without jitter, clients with neighbouring phases train together; with gcd(n, k) = 15 "
             "they form cohorts of 15 that never change. "

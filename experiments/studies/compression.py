@@ -1,22 +1,20 @@
 """What compressed updates cost in accuracy and save in bytes: none, float16 and int8, with paired seeds."""
 
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import Context, Message, RecordDict
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from aoi_fl.engine.local import LocalGrid
-from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit, seeds
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
+from aoi_fl.experiments.harness.counting import counted
 from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.experiments.harness.federation import play_run
+from aoi_fl.experiments.harness.findings import Conclusion, Table
 from aoi_fl.experiments.harness.stats import Interval, interval, paired_curves
-from aoi_fl.flower.sizes import bytes_of
 from aoi_fl.protocol.coding import KINDS, NONE
 
 _LAST = 5  # rounds at the end over which the accuracy is averaged: one round's is at the mercy of its fifteen clients
@@ -34,11 +32,9 @@ class Compression(Experiment):
         self.title = f"{self.title}: {dataset}"
 
     def datasets(self, options: Options) -> tuple[str, ...]:
-        """Return the data set."""
         return (self._dataset,)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the run keys that all runs share."""
         shared = {
             "dataset": self._dataset,
             "model": options.model or "2nn",
@@ -53,7 +49,6 @@ class Compression(Experiment):
         return {**shared, "local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998}
 
     def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each seed and code."""
         return [{"seed": s, "compression": c} for s in seeds(options, self._seeds, 2) for c in KINDS]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
@@ -63,7 +58,6 @@ class Compression(Experiment):
         return [{**row, "update_bytes": size} for row in play_run(self.name, values, options)]
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Say what each code saves, and what it costs against none, in pairs."""
         curves, sizes = paired_curves(rows, "compression", KINDS, "accuracy"), _sizes(rows)
         lines = []
         for kind, curve in curves.items():
@@ -91,7 +85,6 @@ class Compression(Experiment):
         )
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw accuracy against rounds, and against the bytes that clients have sent."""
         curves, sizes = paired_curves(rows, "compression", KINDS, "accuracy"), _sizes(rows)
         trained = {k: _sent(rows, k) for k in curves}
         left, right = figure.subplots(1, 2, sharey=True)
@@ -111,45 +104,14 @@ class Compression(Experiment):
         legend_below(figure, left)
 
 
-class _Weighing(LocalGrid):
-    """A local grid that notes how many bytes the updates have."""
-
-    weights: list[int]
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Receive and weigh."""
-        replies = list(super().pull_messages(message_ids))
-        self.weights += [bytes_of(r) for r in replies if r.metadata.message_type == "train" and r.has_content()]
-        return replies
-
-
 @cache
 def update_bytes(dataset: str, model: str, compression: str, data_dir: Path) -> int:
     """Return the bytes of an update's message, from a federation of two clients and one round."""
-    from aoi_fl.client.app import app as client_app
-    from aoi_fl.config.run import RunConfig
-    from aoi_fl.server.app import app as server_app
-
-    with tempfile.TemporaryDirectory() as folder:
-        config = RunConfig.parse(
-            {
-                "dataset": dataset,
-                "model": model,
-                "compression": compression,
-                "data-dir": str(data_dir.absolute()),
-                "policy": "random",
-                "num-clients": 2,
-                "clients-per-round": 2,
-                "num-server-rounds": 1,
-                "local-steps": 1,
-                "runs-dir": folder,
-                "run-name": "weighed",
-            }
-        ).flat()
-        grid: Any = _Weighing(client_app, config, 2)
-        grid.weights = []
-        server_app(grid, Context(grid.run.run_id, 1, {}, RecordDict(), config))
-    return max(grid.weights)
+    keys = {
+        "dataset": dataset, "model": model, "compression": compression, "data-dir": str(data_dir.absolute()),
+        "policy": "random", "num-clients": 2, "clients-per-round": 2, "num-server-rounds": 1, "local-steps": 1,
+    }  # fmt: skip
+    return max(m.size for m in counted(keys) if m.is_reply and m.kind == "train" and m.with_arrays)
 
 
 def _end(curve: NDArray[np.float64]) -> NDArray[np.float64]:

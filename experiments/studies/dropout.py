@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit, pick
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, pick
 from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
+from aoi_fl.experiments.harness.findings import Conclusion, Table
 from aoi_fl.experiments.harness.stats import agreement, interval
 from aoi_fl.science import age, draws
 from aoi_fl.science.dropout import DropoutEstimate, reissued
@@ -44,7 +45,6 @@ class Dropout(Experiment):
     factors: Mapping[str, Sequence[Any]] = {"table": tuple(_TABLES), "dropout": _LOST}
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the sizes and the rounds."""
         return {
             "clients": setting.CLIENTS,
             "per_round": setting.PER_ROUND,
@@ -70,7 +70,6 @@ class Dropout(Experiment):
         ]
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Compare the waits with the theory of the thinned chain, and with n/k."""
         points = []
         for table in ("plain", "aware"):
             for d in _LOST:
@@ -103,7 +102,6 @@ class Dropout(Experiment):
         return Conclusion(paragraph, (), (Table(f"At d = {_SHOWN}", head, lines),))
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw the measured moments on the exact curves."""
         fine = np.linspace(0, _LOST[-1], 101)
         for axes, (column, title) in zip(figure.subplots(1, 2), _MEASURES.items(), strict=True):
             # Markers that show through each other: a ring, a large open triangle, a cross.

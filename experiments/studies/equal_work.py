@@ -70,15 +70,12 @@ class EqualWork(Study):
 
     @property
     def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
-        """The pair of the first claim completes first, then the same without both, then other numbers of clients."""
         return [[(_CASE, p) for p in self.policies[i : i + 2]] for i in range(0, len(self.policies), 2)]
 
     def datasets(self, options: Options) -> tuple[str, ...]:
-        """Return the arena's data set."""
         return _ARENA.datasets(options)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the arena's federation."""
         return _ARENA.settings(options)
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
@@ -87,7 +84,6 @@ class EqualWork(Study):
         return [costs(played(self.name, keys, options), keys)]
 
     def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
-        """Say what is equal, what both are, and what the hours count."""
         return (
             f"An hour of {settings['num-clients']} devices of a trace, each seed from another hour, with "
             f"{settings['model']} on {settings['dataset']}; random selection takes k clients without over-selection, "

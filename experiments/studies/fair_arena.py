@@ -76,11 +76,9 @@ class FairArena(Study):
     planned, first = 10, 41
 
     def datasets(self, options: Options) -> tuple[str, ...]:
-        """Return the arena's data set."""
         return _ARENA.datasets(options)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the arena's federation, of the devices that are available within the hour."""
         changed = {
             "num-clients": "devices available within the hour",
             "over-selection": 1.0,
@@ -112,7 +110,6 @@ class FairArena(Study):
         return [costs(played(self.name, keys, options), keys)]
 
     def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
-        """Say what is equal, and what each rival gets."""
         return (
             f"The federation has only the devices of the trace that are available within the hour; all policies get "
             f"{settings['clients-per-round']} updates a round without over-selection, at a constant learning rate. "

@@ -46,13 +46,11 @@ class Headline(Study):
     planned, first = 20, 16
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the run keys that all units share."""
         keys = {"num-clients": setting.CLIENTS, "clients-per-round": setting.PER_ROUND, "ends": "at the highest level"}
         return setting.learning(options, ", ".join(self.datasets(options)), (120, 4), **keys)
 
     @property
     def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
-        """A case completes before the next begins."""
         shortest_first = sorted(self.cases, key=lambda case: (case.split(", ")[1], case))
         return [[(case, policy) for policy in self.policies] for case in shortest_first]
 
@@ -77,7 +75,6 @@ class Headline(Study):
         return [_row(np.array([curve]), np.array([spent]), wanted)]
 
     def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
-        """Say what the levels are, and what a pair shares."""
         return (
             f"{settings['num-clients']} clients, {settings['clients-per-round']} a round, the model "
             f"{settings['model']}; the two runs of a pair share first model, partition and order of batches. "

@@ -1,69 +1,22 @@
 """What the decentralised policy costs on the wire: messages and bytes of poll, broadcast and reserve against n."""
 
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flwr.app import Message
 from matplotlib.figure import Figure
 
 from aoi_fl import protocol
-from aoi_fl.engine.local import LocalGrid
-from aoi_fl.experiments.harness.base import (
-    GLOBECOM,
-    OURS,
-    Claim,
-    Conclusion,
-    Experiment,
-    Options,
-    Row,
-    Table,
-    Unit,
-    Verdict,
-    seeds,
-)
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
+from aoi_fl.experiments.harness.counting import counted
 from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
+from aoi_fl.experiments.harness.findings import GLOBECOM, OURS, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, interval
 from aoi_fl.experiments.harness.verdicts import elsewhere
-from aoi_fl.flower.messages import SERVER_NODE, context
-from aoi_fl.flower.sizes import bytes_of
 
 _WIRES = protocol.WIRES
 _PER_ROUND = 15
 _SLACK = 0.1 * 2 * _PER_ROUND  # messages a round by which wires still are alike: a tenth of the 2k
 _FIRST = 1  # the round of the roll call, and of a newcomer's first ask in reserve mode
-
-
-class CountingGrid(LocalGrid):
-    """A local grid that counts what passes, both ways: ``counted[round] = [messages, bytes, messages with arrays]``."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.counted: dict[int, list[int]] = {}
-        self._round = 0
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Count and send."""
-        messages = list(messages)
-        ids = super().push_messages(messages)
-        for message in messages:
-            self._round = int(message.content[protocol.AOI]["round"])
-            self._count(message)
-        return ids
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Receive and count."""
-        replies = list(super().pull_messages(message_ids))
-        for reply in replies:
-            self._count(reply)
-        return replies
-
-    def _count(self, message: Message) -> None:
-        tally = self.counted.setdefault(self._round, [0, 0, 0])
-        tally[0] += 1
-        tally[1] += bytes_of(message)
-        tally[2] += message.has_content() and protocol.ARRAYS in message.content
 
 
 class Modes(Experiment):
@@ -76,7 +29,6 @@ class Modes(Experiment):
     whole_seeds = True
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the federation."""
         return {
             "per_round": _PER_ROUND,
             "max_age": 10,
@@ -86,44 +38,26 @@ class Modes(Experiment):
         }
 
     def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each seed, number of clients and wire mode."""
         sizes = (25, 50, 100) if options.quick else (25, 50, 100, 200)
         return [{"seed": s, "clients": n, "wire": w} for s in seeds(options, 3, 1) for n in sizes for w in _WIRES]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Play a real federation on one machine, and return what each round sent."""
-        from aoi_fl.client.app import app as client_app
-        from aoi_fl.config.run import RunConfig
-        from aoi_fl.server.app import app as server_app
-
         settings = self.settings(options)
-        with tempfile.TemporaryDirectory() as folder:
-            config = RunConfig.parse(
-                {
-                    "policy": "markov-optimal",
-                    "coordination": unit["wire"],
-                    "num-clients": unit["clients"],
-                    "clients-per-round": _PER_ROUND,
-                    "max-age": settings["max_age"],
-                    "num-server-rounds": settings["rounds"],
-                    "dataset": settings["dataset"],
-                    "model": settings["model"],
-                    "local-steps": 1,
-                    "evaluate-every": settings["rounds"],
-                    "seed": unit["seed"],
-                    "device": "cpu",
-                    "runs-dir": str(Path(folder)),
-                    "run-name": "modes",
-                }
-            ).flat()
-            grid: Any = CountingGrid(client_app, config, unit["clients"])
-            server_app(grid, context(grid.run.run_id, SERVER_NODE, config))
-        return [
-            {"round": t, "messages": m, "bytes": b, "with_arrays": a} for t, (m, b, a) in sorted(grid.counted.items())
-        ]
+        found: dict[int, list[int]] = {}
+        keys = {
+            "policy": "markov-optimal", "coordination": unit["wire"], "num-clients": unit["clients"],
+            "clients-per-round": _PER_ROUND, "max-age": settings["max_age"], "num-server-rounds": settings["rounds"],
+            "dataset": settings["dataset"], "model": settings["model"], "local-steps": 1,
+            "evaluate-every": settings["rounds"], "seed": unit["seed"], "device": "cpu",
+        }  # fmt: skip
+        for message in counted(keys):
+            tally = found.setdefault(message.round, [0, 0, 0])
+            for i, more in enumerate((1, message.size, message.with_arrays)):
+                tally[i] += more
+        return [{"round": t, "messages": m, "bytes": b, "with_arrays": a} for t, (m, b, a) in sorted(found.items())]
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Say what each mode costs, beside the count that follows from the protocol, and whether n matters."""
         numbers = sorted({row["clients"] for row in rows})
         lines = []
         for wire in _WIRES:
@@ -183,7 +117,6 @@ class Modes(Experiment):
         return Conclusion(paragraph, claims, (Table("Each round", head, lines),), f"{headline}.")
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw messages and megabytes a round against n, measured and by the protocol."""
         numbers = sorted({row["clients"] for row in rows})
         left, right = figure.subplots(1, 2)
         models = _model_bytes(rows)

@@ -114,11 +114,9 @@ class Natural(Study):
 
     @property
     def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
-        """The small federations complete before the speakers, which take longest."""
         return [[(c, p) for c in part for p in self.policies] for part in (self.cases[:-2], self.cases[-2:])]
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return what all units share."""
         return {
             "model": "softmax regression on categories",
             "clients": f"{_CLIENTS} drawn by seed with {_LEAST} rows or more; 141 speakers",
@@ -131,7 +129,6 @@ class Natural(Study):
         }
 
     def check(self, options: Options) -> None:
-        """Raise ConfigError if a file is missing or does not fit, before anything runs."""
         for name in _SETS:
             train, _ = _rows(name, options.data_dir, self.first)[1:]
             _availability(options.data_dir, len(train))
@@ -173,7 +170,6 @@ class Natural(Study):
         ]
 
     def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
-        """Say what the clients are, and how availability and training are."""
         return (
             f"Clients are schools, students, aircraft and speakers as the data have them, {_CLIENTS} drawn by seed "
             f"among those with at least {_LEAST} rows, and 141 speakers; a fifth of each client's rows are test rows. "

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.federation import evaluated, played
+from aoi_fl.experiments.harness.findings import Conclusion, Table
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
 
 CLIENTS, PER_ROUND, ROUNDS, DELTA = 3000, 100, 200, 1e-4
@@ -72,14 +73,12 @@ class Privacy(Study):
 
     @property
     def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
-        """ε = 8 completes first; the runs of which every round is counted come last."""
         return [
             *([(case, policy) for policy in self.policies[:3]] for case in self.cases),
             [(case, _FLOWER) for case in self.cases],
         ]
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the run keys that all units share."""
         clients, per_round = (90, 9) if options.quick else (CLIENTS, PER_ROUND)
         rounds = options.rounds or (6 if options.quick else ROUNDS)
         return {
@@ -119,7 +118,6 @@ class Privacy(Study):
         ]
 
     def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
-        """Say what is spent, who is protected, and what the ledger counts."""
         return (
             f"Client-level differential privacy of {settings['num-clients']} clients at δ = {settings['delta']:g}: "
             f"{settings['clients-per-round']} clients a round, {settings['num-server-rounds']} rounds, "
@@ -140,11 +138,9 @@ class PrivacyError(Experiment):
     ours = True
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return clients, rounds, ε and δ."""
         return {"clients": 600, "rounds": options.rounds or 100, "epsilon": 8.0, "delta": 1e-3}
 
     def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each n/k."""
         return [{"ratio": ratio} for ratio in ((2, 6) if options.quick else (2, 3, 4, 6, 8, 10, 15, 20, 30))]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
@@ -189,7 +185,6 @@ class PrivacyError(Experiment):
         return rows
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Tabulate the errors by policy and n/k."""
         ratios = sorted({row["ratio"] for row in rows})
         lines = [
             [
@@ -210,7 +205,6 @@ class PrivacyError(Experiment):
         return Conclusion(text, (), (Table(caption, ["policy", "noise", "amplified", *map(str, ratios)], lines),))
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw the error against n/k."""
         axes = figure.subplots()
         for (policy, noise, amplified), found in _lines(rows).items():
             label = f"{policy}, {noise}{', amplified' if amplified == 'yes' else ''}"

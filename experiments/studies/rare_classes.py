@@ -92,7 +92,6 @@ class RareClasses(Study):
     planned, first = 20, 101
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the run keys that all units share."""
         return {
             "dataset": self.datasets(options)[0],
             "model": "2nn",
@@ -146,7 +145,6 @@ class RareClasses(Study):
         ]
 
     def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
-        """Say how availability goes with the labels, and where the accuracy is taken."""
         return (
             f"Each of {settings['num-clients']} clients is available with the probability of its most frequent label, "
             f"{_LOW} to {_HIGH} in equal steps; the order of the labels is drawn by seed. "

@@ -58,7 +58,6 @@ class Regularity(Study):
     planned, first = 10, 301
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the run keys that all units share."""
         return {
             "dataset": self.datasets(options)[0],
             "model": "2nn",
@@ -95,7 +94,6 @@ class Regularity(Study):
         ]
 
     def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
-        """Say what is equal, and where the accuracy is taken."""
         return (
             f"{settings['num-clients']} clients train for one local epoch at a constant rate until "
             f"{settings['updates']} updates are in, so both policies do equal work, whatever k. "

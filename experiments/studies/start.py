@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy import stats
 
-from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
+from aoi_fl.experiments.harness.findings import Conclusion, Table
 from aoi_fl.experiments.harness.stats import FAMILYWISE, interval
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population
@@ -49,7 +50,6 @@ class Start(Experiment):
     whole_seeds = True
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the sizes and the rounds."""
         return {"clients": _CLIENTS, "max_age": _MAX_AGE, "rounds": 200}
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
@@ -60,7 +60,6 @@ class Start(Experiment):
         return [{"round": t, "clients": int(c)} for t, c in enumerate(np.diff(history.offsets), 1)]
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Compare empty rounds and the most in a round, and every point with the binomial law."""
         lines, tests = [], []
         for name in _CASES:
             case = _case(name)
@@ -96,7 +95,6 @@ class Start(Experiment):
         return Conclusion(paragraph, (), (Table("The first 200 rounds", head, lines),))
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw the mean number of clients in the first rounds, measured and exact."""
         panels = figure.subplots(1, len(_CASES), sharey=True)
         for axes, name in zip(panels, _CASES, strict=True):
             x = np.arange(1, _SHOWN + 1)

@@ -8,18 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import (
-    JOURNAL,
-    OURS,
-    Claim,
-    Conclusion,
-    Experiment,
-    Options,
-    Row,
-    Table,
-    Unit,
-)
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
+from aoi_fl.experiments.harness.findings import JOURNAL, OURS, Claim, Conclusion, Table
 from aoi_fl.experiments.harness.replay import dealt
 from aoi_fl.experiments.harness.stats import interval, paired_curves
 from aoi_fl.experiments.harness.times import NOT_BY_ALL, levels, shift
@@ -77,7 +68,6 @@ class StartLearning(Experiment):
     )
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return the task."""
         rounds = options.rounds or (4 if options.quick else 50)
         return {"dataset": self.datasets(options)[0], "model": "2nn", "clients": _CLIENTS, "rounds": rounds}
 
@@ -99,7 +89,6 @@ class StartLearning(Experiment):
         return rows
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Compare the two starts with random selection, and with each other, in pairs."""
         curves = paired_curves(rows, "start", STARTS, "accuracy")
         if len(curves) < len(STARTS):
             return Conclusion("", self.claims)
@@ -146,7 +135,6 @@ class StartLearning(Experiment):
         )
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw the curves."""
         axes = figure.subplots()
         curves = paired_curves(rows, "start", STARTS, "accuracy")
         for (start, curve), colour, line in zip(curves.items(), COLOURS, ("-", "--", ":"), strict=False):

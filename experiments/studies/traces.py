@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from aoi_fl.engine.traces import read_trace
-from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options, Row, Table, Unit, pick, seeds
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, pick, seeds
 from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
+from aoi_fl.experiments.harness.findings import Conclusion, Table
 from aoi_fl.science.availability import DAY
 from aoi_fl.science.devices import DeviceTrace
 from aoi_fl.science.errors import ConfigError
@@ -39,11 +40,9 @@ class Traces(Experiment):
     version = 2
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return how many clients are generated."""
         return {"clients": 300}
 
     def units(self, options: Options) -> list[Unit]:
-        """Return the trace, and a unit for each seed of the generator."""
         return [{"seed": 0, "of": _TRACE}, *({"seed": seed, "of": _GENERATED} for seed in seeds(options, 10, 2))]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
@@ -58,7 +57,6 @@ class Traces(Experiment):
         return described(read_trace(path))
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Put quantiles side by side."""
         tables, head = [], ("", *(_ENDS.get(q, f"{q} %") for q in _QUANTILES))
         for what, about in _SPELLS.items():
             digits = 3 if what == "share" else 1
@@ -77,7 +75,6 @@ class Traces(Experiment):
         )
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        """Draw quantiles and the daily pattern."""
         panels = figure.subplots(1, 3)
         looks = {_TRACE: {"color": COLOURS[5], "marker": "s"}, _GENERATED: {"color": COLOURS[0], "marker": "o"}}
         for of, look in looks.items():

@@ -12,7 +12,8 @@ import pytest
 from matplotlib.figure import Figure
 from scipy import stats as scipy_stats
 
-from aoi_fl.experiments.harness.base import GLOBECOM, JOURNAL, REASONS, Claim, Options, Verdict
+from aoi_fl.experiments.harness.base import Options
+from aoi_fl.experiments.harness.findings import GLOBECOM, JOURNAL, REASONS, Claim, Verdict
 from aoi_fl.experiments.harness.stats import Interval, agreement, interval, share
 from aoi_fl.experiments.harness.store import Store
 from aoi_fl.experiments.harness.verdicts import bounded, elsewhere, equivalent, every, joint, side, tally

@@ -17,8 +17,9 @@ import pytest
 
 from aoi_fl.experiments import registry
 from aoi_fl.experiments.harness.account import behind, commands
-from aoi_fl.experiments.harness.base import Claim, Options
+from aoi_fl.experiments.harness.base import Options
 from aoi_fl.experiments.harness.federation import play_run
+from aoi_fl.experiments.harness.findings import Claim
 from aoi_fl.experiments.harness.progress import Progress
 from aoi_fl.experiments.harness.store import Store, key_of
 from aoi_fl.experiments.harness.watch import Watch

@@ -6,7 +6,8 @@ import pytest
 
 from aoi_fl.experiments.harness import federation
 from aoi_fl.experiments.harness.account import behind
-from aoi_fl.experiments.harness.base import Conclusion, Experiment, Options
+from aoi_fl.experiments.harness.base import Experiment, Options
+from aoi_fl.experiments.harness.findings import Conclusion
 from aoi_fl.experiments.harness.store import Store
 from aoi_fl.experiments.runner import reproduce
 from tests.refusals import refused

@@ -6,7 +6,7 @@ import pytest
 from aoi_fl.experiments.harness.stats import interval
 from aoi_fl.experiments.oracles import quadratic
 from aoi_fl.experiments.oracles.exact import printed_variance, programmed_variance, selecting_ages
-from aoi_fl.experiments.papers import theorems
+from aoi_fl.experiments.papers import theory
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.staleness import mean_ages
 
@@ -93,43 +93,43 @@ def test_theorem_3s_denominator_by_hand(monkeypatch):
         np.zeros(2, np.int64),
         np.ones(2),
     )
-    monkeypatch.setattr(theorems, "section5_instance", lambda clients, seed: table)
-    found = theorems.ratio(2, 18, 1, 40)
+    monkeypatch.setattr(theory, "section5_instance", lambda clients, seed: table)
+    found = theory.ratio(2, 18, 1, 40)
     assert found["denominator printed"] == pytest.approx(4 * 0.5 - 1 * 1.5)  # M = ⌊18/15⌋ = 1
     assert found["ratio printed"] == pytest.approx(2 * 1 * 17 * 1.5 / 0.5)
     assert found["floor printed"] == pytest.approx(2 * 0.5 / 2 - 1.5 / 4)
     assert found["p2"] > 0 and found["denominator affordable"] == found["denominator printed"]
-    assert theorems.ratio(2, 20, 1, 40)["denominator affordable"] == pytest.approx(4 * 0.5 - 2 * 1.5)
+    assert theory.ratio(2, 20, 1, 40)["denominator affordable"] == pytest.approx(4 * 0.5 - 2 * 1.5)
 
 
 # Verdicts
 
 
 def test_the_load_theorem_fails_with_a_lower_programme(monkeypatch):
-    monkeypatch.setattr(theorems, "_GRID", ((10, 3), (20, 7), (100, 60)))
-    monkeypatch.setattr(theorems, "_AGES", (1, 4, 10))
-    rows = theorems.load_variances()
-    assert [verdict for _, verdict in theorems.judge_load(rows)] == ["holds"] * 3
+    monkeypatch.setattr(theory, "_GRID", ((10, 3), (20, 7), (100, 60)))
+    monkeypatch.setattr(theory, "_AGES", (1, 4, 10))
+    rows = theory.load_variances()
+    assert [verdict for _, verdict in theory.judge_load(rows)] == ["holds"] * 3
     broken = [{**row, "programme": row["programme"] - 1e-3, "oldest": 9.0} for row in rows]
-    assert [verdict for _, verdict in theorems.judge_load(broken)] == ["refuted", "holds", "refuted"]
+    assert [verdict for _, verdict in theory.judge_load(broken)] == ["refuted", "holds", "refuted"]
     rising = [{**row, "printed": row["printed"] + row["max_age"]} for row in rows]
-    assert theorems.judge_load(rising)[1][1] == "refuted"
+    assert theory.judge_load(rising)[1][1] == "refuted"
 
 
 def test_the_threshold_theorem_fails_one_age_off():
-    rows = theorems.thresholds(range(1, 21))
-    assert theorems.judge_index(rows)[0][1] == "holds"
-    assert theorems.judge_index([{**row, "optimal": row["optimal"] + 1} for row in rows])[0][1] == "refuted"
+    rows = theory.thresholds(range(1, 21))
+    assert theory.judge_index(rows)[0][1] == "holds"
+    assert theory.judge_index([{**row, "optimal": row["optimal"] + 1} for row in rows])[0][1] == "refuted"
     off = [{**row, "optimal": row["optimal"] + 1, "structured": 0} for row in rows]
-    assert theorems.judge_index(off)[0][1] == "refuted"
+    assert theory.judge_index(off)[0][1] == "refuted"
 
 
 def test_bounds_below_the_error_are_seen():
     rows = quadratic.ageing(range(1, 5), (1, 5))
-    assert theorems.judge_ageing(rows)[0][1] == "holds, vacuous"
-    assert theorems.judge_ageing([{**row, "bound": row["excess"] - 1} for row in rows])[0][1] == "refuted"
+    assert theory.judge_ageing(rows)[0][1] == "holds, vacuous"
+    assert theory.judge_ageing([{**row, "bound": row["excess"] - 1} for row in rows])[0][1] == "refuted"
     rows = quadratic.federated_averaging(range(1, 5), (1, 5))
-    assert theorems.judge_averaging(rows)[0][1] == "holds, vacuous"
+    assert theory.judge_averaging(rows)[0][1] == "holds, vacuous"
 
 
 def test_theorem_3_is_judged_by_its_denominator():
@@ -137,7 +137,7 @@ def test_theorem_3_is_judged_by_its_denominator():
     good = [{**row, "seed": s, "denominator printed": 1.0, "floor printed": 0.5} for s in (1, 2)]
     empty = {**row, "denominator printed": -1.0, "floor printed": -1.0, "ratio printed": None, "p2": None}
     wrong = {**row, "denominator printed": 1.0, "floor printed": 2.0}
-    assert theorems.judge_ratio(good)[0][1] == "holds"
-    assert theorems.judge_ratio([*good, empty])[0][1] == "refuted"
-    assert theorems.judge_ratio([empty, wrong])[0][1] == "refuted"
-    assert f"{interval([0.0, 0.0]).show(1, ' %')} of 2" in theorems.judge_ratio(good)[0][0]
+    assert theory.judge_ratio(good)[0][1] == "holds"
+    assert theory.judge_ratio([*good, empty])[0][1] == "refuted"
+    assert theory.judge_ratio([empty, wrong])[0][1] == "refuted"
+    assert f"{interval([0.0, 0.0]).show(1, ' %')} of 2" in theory.judge_ratio(good)[0][0]

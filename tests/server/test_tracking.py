@@ -80,13 +80,13 @@ def of_wandb(folder):
     found = {}
     for path in sorted((folder / "wandb").glob("offline-run-*/*.wandb")):
         config, metrics, id_ = {}, {}, path.stem.removeprefix("run-")
-        for record in map(Record.FromString, wandb_records(path.read_bytes())):
-            if record.HasField("run"):
-                config |= {item.key: str(json.loads(item.value_json)) for item in record.run.config.update}
-            for item in record.history.item if record.HasField("history") else ():
+        for entry in map(Record.FromString, wandb_records(path.read_bytes())):
+            if entry.HasField("run"):
+                config |= {item.key: str(json.loads(item.value_json)) for item in entry.run.config.update}
+            for item in entry.history.item if entry.HasField("history") else ():
                 name = item.key or ".".join(item.nested_key)
                 if not name.startswith("_"):
-                    metrics.setdefault(name, []).append((record.history.step.num, float(item.value_json)))
+                    metrics.setdefault(name, []).append((entry.history.step.num, float(item.value_json)))
         found[id_] = config, metrics
     ((_, (first, _)), (_, (config, metrics))) = found.items()
     assert "resumes" not in first and config["resumes"] == next(iter(found))

@@ -1,0 +1,61 @@
+"""A federation on one machine whose messages are counted, both ways."""
+
+import tempfile
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from flwr.app import Message
+
+from aoi_fl import protocol
+from aoi_fl.engine.local import LocalGrid
+from aoi_fl.flower.messages import SERVER_NODE, context
+from aoi_fl.flower.sizes import bytes_of
+
+
+class Passed(NamedTuple):
+    """A message: its round, type and bytes, whether it has arrays, and whether it is a reply."""
+
+    round: int
+    kind: str
+    size: int
+    with_arrays: bool
+    is_reply: bool
+
+
+class _CountingGrid(LocalGrid):
+    passed: list[Passed]
+    round_ = 0
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Count and send."""
+        messages = list(messages)
+        ids = super().push_messages(messages)
+        for message in messages:
+            self.round_ = int(message.content[protocol.AOI]["round"])
+            self._count(message, False)
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Receive and count."""
+        replies = list(super().pull_messages(message_ids))
+        for reply in replies:
+            self._count(reply, True)
+        return replies
+
+    def _count(self, message: Message, is_reply: bool) -> None:
+        has = message.has_content() and protocol.ARRAYS in message.content
+        self.passed.append(Passed(self.round_, message.metadata.message_type, bytes_of(message), has, is_reply))
+
+
+def counted(keys: Mapping[str, Any]) -> list[Passed]:
+    """Run a federation with these run keys, and return what passed."""
+    from aoi_fl.client.app import app as client_app
+    from aoi_fl.config.run import RunConfig
+    from aoi_fl.server.app import app as server_app
+
+    with tempfile.TemporaryDirectory() as folder:
+        config = RunConfig.parse({**keys, "runs-dir": folder, "run-name": "counted"}).flat()
+        grid: Any = _CountingGrid(client_app, config, keys["num-clients"])
+        grid.passed = []
+        server_app(grid, context(grid.run.run_id, SERVER_NODE, config))
+    return list(grid.passed)
