@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.func import functional_call, grad, vmap
 
 from aoi_fl.learning import data as datasets
 from aoi_fl.learning import models, partition, sgd
@@ -37,32 +36,27 @@ def run(data: Path) -> Iterator[Row]:
         raise Skipped(f"MNIST: {error}") from error
     threads = torch.get_num_threads()
     try:
-        yield from _batched(data)
+        yield _batched(data)
         yield from _layouts(data)
     finally:
         sgd.threads(threads)
 
 
-def _batched(data: Path) -> list[Row]:
+def _batched(data: Path) -> Row:
     sgd.threads(1)
     task = Task("mnist", str(data), "cnn", "auto", seed=1)
     cuda = torch.cuda.is_available()
     images, epochs, repeats = (600, 5, 5) if cuda else (100, 1, 3)
     clients, how = _clients(task, images), {**_how(), "epochs": epochs}
-    alone, together, mapped = alternate(
-        lambda: _alone(task, clients, how), lambda: _together(task, clients, how), lambda: _vmap(task, clients, how),
-        repeats=repeats,
-    )  # fmt: skip
+    alone, together = alternate(
+        lambda: _alone(task, clients, how), lambda: _together(task, clients, how), repeats=repeats
+    )
     slow = {**how, "epochs": 1, "learning_rate": _RATE / 100}  # at a higher rate, rounding alone grows to a tenth
     _check(task, _alone(task, clients, slow), _together(task, clients, slow))
     where = f"on {torch.cuda.get_device_name()}" if cuda else f"on a CPU, {images} images a client, {epochs} pass"
     note = "" if cuda else "no GPU here: nothing to judge"
     what = f"MNIST CNN, {_CLIENTS} clients batched, {where}"
-    by_vmap = f"MNIST CNN, {_CLIENTS} clients by `torch.func.vmap` without masks, {where}"
-    return [
-        ratio_row(what, _ONE, 0.2 if cuda else None, together, alone, note=note),
-        ratio_row(by_vmap, _ONE, None, mapped, alone),
-    ]
+    return ratio_row(what, _ONE, 0.2 if cuda else None, together, alone, note=note)
 
 
 def _layouts(data: Path) -> Iterator[Row]:
@@ -115,26 +109,6 @@ def _channels_first(task: Task, clients: Clients, how: Any) -> None:
         options = {"learning_rate": _RATE, "batch_size": _BATCH, "epochs": how["epochs"]}
         sgd.fit(model, examples.x, examples.y, loss=models.loss_of(task.model), order=order, **options)
         models.to_arrays(model)
-
-
-def _vmap(task: Task, clients: Clients, how: Any) -> None:
-    """Train clients of equal size by the general transformation, which knows no ragged sizes."""
-    model, loss = task._model(), models.loss_of(task.model)
-    models.load_arrays(model, task.initial_arrays())
-    first = clients[0][0].x
-    values = {k: v.detach().repeat(len(clients), *[1] * v.dim()) for k, v in model.named_parameters()}
-    step = vmap(grad(lambda p, x, y: loss(functional_call(model, p, (x,)), y)))
-    x, y = (torch.stack([getattr(examples, part) for examples, _ in clients]) for part in ("x", "y"))
-    orders = [generator(1, 1, f"batches/{i}") for _, i in clients]
-    who = torch.arange(len(clients), device=first.device)[:, None]
-    for _ in range(how["epochs"]):
-        passes = torch.from_numpy(np.stack([order.permutation(len(first)) for order in orders])).to(first.device)
-        for batch in passes.split(_BATCH, dim=1):
-            gradients = step(values, x[who, batch], y[who, batch])
-            torch._foreach_add_(list(values.values()), list(gradients.values()), alpha=-_RATE)
-    for client in range(len(clients)):
-        for value in values.values():
-            value[client].cpu().numpy().copy()
 
 
 def _check(task: Task, alone: list[Any], together: list[Any]) -> None:

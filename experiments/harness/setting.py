@@ -19,12 +19,8 @@ SIZES, SIZES_SEED = "zipf:2.0", 1  # one population for all seeds, as in the pap
 POLICIES = ("random", "proportional", "markov-optimal", "markov-increasing")
 SYSTEMATIC = "systematic"  # beside the paper's, where its law is known too
 
-SETTINGS = {
-    "clients": CLIENTS,
-    "per_round": PER_ROUND,
-    "max_age": MAX_AGE,
-    "sizes": f"{SIZES}, drawn with seed {SIZES_SEED}",
-}
+PAPER_SIZES: Mapping[str, Any] = {"clients": CLIENTS, "per_round": PER_ROUND, "max_age": MAX_AGE}
+SETTINGS = {**PAPER_SIZES, "sizes": f"{SIZES}, drawn with seed {SIZES_SEED}"}
 
 
 TRAINING = {"local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998}

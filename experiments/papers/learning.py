@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.federation import play_run
 from aoi_fl.experiments.harness.findings import Claim, Conclusion, Verdict
 from aoi_fl.experiments.harness.pages import listed
@@ -69,10 +69,12 @@ class Learning(Experiment):
     ) -> None:
         self.name, self.title, self.source, self.minutes = name, title, source, minutes
         self._dataset, self._rounds = dataset, rounds
-        self._model, self._policies, self._seeds, self._first = model, policies, seeds, first
+        self._model, self._policies = model, policies
+        self.counts, self.first = (seeds, min(seeds, 2)), first
         self.version = 1 if first == 1 else 2  # the pilot's results are of the first version
         self.quick = model != "cnn"
         self._splits = [partition_name(alpha) for alpha in splits]
+        self.factors = {"partition": self._splits, "policy": policies}
         self._claimed, self._why, self._keys = tuple(claims), why, keys or {}
         self._fixed, self._pilot, self._note = fixed, pilot, note
         self._targets = {partition_name(alpha): level for alpha, level in (targets or {}).items()}
@@ -96,14 +98,6 @@ class Learning(Experiment):
         if dataset == "digits":  # its own batch and rate: fifteen images a client
             return shared
         return {**shared, **TRAINING, **self._keys}
-
-    def units(self, options: Options) -> list[Unit]:
-        return [
-            {"seed": s, "partition": split, "policy": p}
-            for s in seeds(options, self._seeds, min(self._seeds, 2), self._first)
-            for split in self._splits
-            for p in self._policies
-        ]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Play a federation; the seed alone decides first model, partition and the order of batches."""

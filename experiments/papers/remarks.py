@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.drawing import COLOURS
-from aoi_fl.experiments.harness.findings import GLOBECOM, JOURNAL, OURS, WICS, Claim, Conclusion
+from aoi_fl.experiments.harness.findings import GLOBECOM, JOURNAL, OURS, WICS, Claim, Conclusion, Verdict
 from aoi_fl.experiments.harness.verdicts import EXACT, every
 from aoi_fl.experiments.oracles.leaving import LEAVING, freshness, heard
 from aoi_fl.experiments.oracles.lemmas import (
@@ -47,6 +47,18 @@ _FIG2 = Claim(
     {"part": ()},
     reasons={"not run": "its numbers are in a picture, not in text"},
 )
+
+
+def _exact(
+    claim: str,
+    source: str,
+    theirs: str,
+    ours: str,
+    verdict: Verdict,
+    part: str = "exact",
+    reasons: Mapping[Verdict, str] = EXACT,
+) -> Claim:
+    return Claim(claim, source, theirs, ours, verdict, {"part": {part}}, reasons=reasons)
 
 
 class Remarks(Experiment):
@@ -121,14 +133,12 @@ def _remark(by: Mapping[str, list[Row]], number: int, what: str) -> list[Claim]:
     equal = sum(abs(row["left"] - row["right"]) < _TINY for row in found)
     printed = {4: "1/m − 1/n", 5: "(1 − 1/n)/m"}[number]
     return [
-        Claim(
+        _exact(
             f"With equal sizes Σ of {what} selection is {printed}",
             f"{JOURNAL}, Remark {number}",
             f"{printed}; its m is the number of those selected, our k",
             f"equal to the enumeration in {equal} of {len(found)} pairs of n and k",
             every(equal, len(found)),
-            {"part": {"exact"}},
-            reasons=EXACT,
         )
     ]
 
@@ -150,29 +160,27 @@ def _lemmas(by: Mapping[str, list[Row]]) -> list[Claim]:
         ours = f"{under}in {held} of {count} instances; the left side is never more than {most:.3g} of the right side"
         name = what.capitalize()
         claims.append(
-            Claim(
+            _exact(
                 name,
                 f"{JOURNAL}, appendix, {name}",
                 printed,
                 ours,
                 every(held, count),
-                {"part": {"instances"}},
-                reasons=EXACT,
+                part="instances",
             )
         )
     held, count, most = below("lemma 2, over S")
     whole = below("lemma 2, over all clients")
     claims.insert(
         1,
-        Claim(
+        _exact(
             "Lemma 2",
             f"{JOURNAL}, appendix, Lemma 2",
             "eq. (38), the right side summed over S",
             f"under random selection in {held} of {count} instances, the left side up to {most:.2g} times the right "
             f"one's expectation; summed over all clients in {whole[0]} of {whole[1]}",
             every(held, count),
-            {"part": {"instances"}},
-            reasons=EXACT,
+            part="instances",
         ),
     )
     return claims
@@ -187,25 +195,21 @@ def _ages(by: Mapping[str, list[Row]]) -> list[Claim]:
     heard_ = {start: by.get(f"heard, {start}", []) for start in ("zero", "stationary")}
     better = {start: sum(row["left"] > row["right"] for row in found) for start, found in heard_.items()}
     return [
-        Claim(
+        _exact(
             "Where age decides, clients with lower age are chosen more often",
             f"{JOURNAL}, Section IV",
             "“clients with lower AoI (fresher updates) are chosen more frequently”",
             f"mean age of those who take part, exact: {ours}",
             every(sum(row["left"] < row["right"] for row in fresher), len(fresher)),
-            {"part": {"exact"}},
-            reasons=EXACT,
         ),
         *(
-            Claim(
+            _exact(
                 f"With p_i > 0 at all ages {who} is more likely to be heard before it drops out",
                 f"{GLOBECOM}, Remark 1",
                 "“increasing the chance of getting an update”",
                 f"more likely than under the optimal table at {better[start]} of {len(heard_[start])} leaving rates, "
                 "exact",
                 every(better[start], len(heard_[start])),
-                {"part": {"exact"}},
-                reasons=EXACT,
             )
             for start, who in (("zero", "a newcomer of age 0"), ("stationary", "a client in its steady state"))
         ),
@@ -222,7 +226,7 @@ def _assumptions(by: Mapping[str, list[Row]]) -> list[Claim]:
     }
     quoted = "“all three loss functions (mean absolute loss, mean squared loss, or cross-entropy loss) satisfy”"
     return [
-        Claim(
+        _exact(
             "E[B_noise] = 0, as the stochastic gradients are unbiased",
             f"{JOURNAL}, appendix, eq. (49)",
             "“E[B_noise] = 0 due to the unbiased gradient”",
@@ -230,10 +234,9 @@ def _assumptions(by: Mapping[str, list[Row]]) -> list[Claim]:
                 f"F(θ) = θ²/2, exact gradients, K = 2, η = 0.1, θ = 1: E[B_noise] = {row['left']:.3g}" for row in biased
             ),
             every(zero, len(biased)),
-            {"part": {"exact"}},
             reasons={"refuted": "local steps move the point where the gradient is taken"},
         ),
-        Claim(
+        _exact(
             "Assumption 4 holds for mean squared loss",
             f"{WICS}, Assumption 4",
             f"{quoted} Assumptions 1–4",
@@ -241,17 +244,15 @@ def _assumptions(by: Mapping[str, list[Row]]) -> list[Claim]:
             f"{len(by.get('squared loss has bounded gradients', []))} points ω = 1 to 10⁵; a strongly convex loss, of "
             "Assumption 2, has no such bound",
             every(held["squared loss has bounded gradients"], len(by.get("squared loss has bounded gradients", []))),
-            {"part": {"exact"}},
             reasons={"refuted": "its gradient grows without bound, as under strong convexity"},
         ),
-        Claim(
+        _exact(
             "The mean absolute loss is smooth",
             f"{WICS}, Assumption 1",
             f"{quoted} Assumptions 1–4",
             f"eq. holds from −h to h with β = 1/(2h) in {held['absolute loss is smooth']} of "
             f"{len(by.get('absolute loss is smooth', []))} steps h = 1 to 10⁻⁵",
             every(held["absolute loss is smooth"], len(by.get("absolute loss is smooth", []))),
-            {"part": {"exact"}},
             reasons={"refuted": "it has a corner at 0"},
         ),
     ]
@@ -262,38 +263,33 @@ def _algorithm(by: Mapping[str, list[Row]]) -> list[Claim]:
     curved = {name: by.get(f"{name} is strongly convex", []) for name in ("LR", "SVM")}
     bent = {name: sum(row["left"] > 1e-6 * row["right"] for row in found) for name, found in curved.items()}
     spent = [
-        Claim(
+        _exact(
             "Algorithm 1 as printed spends a budget that constraint (8) allows it to spend",
             f"{OURS}, read into Algorithm 1 of {WICS}",
             "payments that sum to less than B; constraint (8) has no more than B, and is read into it here",
             f"with payments of 5, 5 and 5 and B = 5 it makes {row['left']} selections in {row['right']} rounds, each "
             "of which could pay for one",
             every(row["left"], row["right"]),
-            {"part": {"exact"}},
-            reasons=EXACT,
         )
         for row in by.get("starved", [])
     ]
     return [
         *spent,
-        Claim(
+        _exact(
             "Algorithm 1 takes O(N log N)",
             f"{WICS}, Section 4.3",
             "O(N log N)",
             f"{min(times):.2f} to {max(times):.2f} N log₂ N comparisons for N = 100 to 100,000" if times else "",
             "not run" if not times else "holds" if max(times) < 2 * min(times) else "refuted",
-            {"part": {"exact"}},
-            reasons=EXACT,
         ),
         *(
-            Claim(
+            _exact(
                 f"The loss of {name} is strongly convex",
                 f"{WICS}, Assumption 2",
                 "LR and SVM “adhere to Assumption 2”; no penalty on ω is named",
                 f"its second difference along {along} is above 0 in {bent[name]} of {len(found)} instances",
                 every(bent[name], len(found)),
-                {"part": {"instances"}},
-                reasons=EXACT,
+                part="instances",
             )
             for (name, found), along in zip(
                 curved.items(),

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.drawing import STYLES
 from aoi_fl.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, interval
@@ -39,10 +39,12 @@ class Skew(Experiment):
     """
 
     source = _SOURCE
+    factors: Mapping[str, Sequence[Any]] = {"split": tuple(_SPLITS), "policy": setting.POLICIES}
+    counts = (6, 2)
 
     def __init__(self, name: str, dataset: str, model: str, rounds: int, minutes: float, why: str) -> None:
         self.name, self.minutes, self._why = name, minutes, why
-        self._dataset, self._model, self._rounds = dataset, model, rounds
+        self._dataset, self._model, self._rounds, self.data = dataset, model, rounds, (dataset,)
         self.title = f"Selection skew ρ along training, {dataset}"
         self.quick = dataset == "mnist"
         self.claims = (
@@ -67,28 +69,15 @@ class Skew(Experiment):
         reasons = {"not run": "no GPU was available for so long", **_WITHDRAWN}
         return Claim(f"{_UNBIASED} ({self._dataset})", f"{JOURNAL}, Remark 3", theirs, ours, verdict, reasons=reasons)
 
-    def datasets(self, options: Options) -> tuple[str, ...]:
-        return ("digits" if options.quick else self._dataset,)
-
     def settings(self, options: Options) -> Mapping[str, Any]:
         return {
             "dataset": self.datasets(options)[0],
             "model": options.model or ("2nn" if options.quick else self._model),
-            "clients": setting.CLIENTS,
-            "per_round": setting.PER_ROUND,
-            "max_age": setting.MAX_AGE,
+            **setting.PAPER_SIZES,
             "rounds": options.rounds or (6 if options.quick else self._rounds),
             "local_steps": 100 if options.quick else 1000,
             "central_epochs": 3 if options.quick else 20,
         }
-
-    def units(self, options: Options) -> list[Unit]:
-        return [
-            {"seed": s, "split": split, "policy": p}
-            for s in seeds(options, 6, 2)
-            for split in _SPLITS
-            for p in setting.POLICIES
-        ]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train with one policy, and return each round's skew at its model and at the last one, and Γ."""

@@ -77,13 +77,7 @@ class Churn(Experiment):
     minutes = 1.2
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        rounds = 300 if options.quick else 1000
-        return {
-            "clients": setting.CLIENTS,
-            "per_round": setting.PER_ROUND,
-            "max_age": setting.MAX_AGE,
-            "rounds": rounds,
-        }
+        return {**setting.PAPER_SIZES, "rounds": 300 if options.quick else 1000}
 
     def units(self, options: Options) -> list[Unit]:
         return [

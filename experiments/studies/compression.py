@@ -9,11 +9,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.counting import counted
 from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.experiments.harness.federation import play_run
 from aoi_fl.experiments.harness.findings import Conclusion, Table
+from aoi_fl.experiments.harness.setting import TRAINING
 from aoi_fl.experiments.harness.stats import Interval, interval, paired_curves
 from aoi_fl.protocol.coding import KINDS, NONE
 
@@ -25,10 +26,11 @@ class Compression(Experiment):
 
     title = "Accuracy and bytes of compressed updates"
     source = "Not in the papers: their updates travel whole"
+    factors: Mapping[str, Sequence[Any]] = {"compression": KINDS}
 
     def __init__(self, name: str, dataset: str, rounds: int, seeds: int, minutes: float) -> None:
         self.name, self.minutes = name, minutes
-        self._dataset, self._rounds, self._seeds = dataset, rounds, seeds
+        self._dataset, self._rounds, self.counts = dataset, rounds, (seeds, 2)
         self.title = f"{self.title}: {dataset}"
 
     def datasets(self, options: Options) -> tuple[str, ...]:
@@ -46,10 +48,7 @@ class Compression(Experiment):
         }
         if self._dataset == "digits":  # its own batch and rate: fifteen images a client
             return shared
-        return {**shared, "local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998}
-
-    def units(self, options: Options) -> list[Unit]:
-        return [{"seed": s, "compression": c} for s in seeds(options, self._seeds, 2) for c in KINDS]
+        return shared | TRAINING
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Play a federation; seed for seed, the codes see the same first model, partition, clients and batches."""

@@ -45,12 +45,7 @@ class Dropout(Experiment):
     factors: Mapping[str, Sequence[Any]] = {"table": tuple(_TABLES), "dropout": _LOST}
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        return {
-            "clients": setting.CLIENTS,
-            "per_round": setting.PER_ROUND,
-            "max_age": setting.MAX_AGE,
-            "rounds": 400 if options.quick else 1000,
-        }
+        return {**setting.PAPER_SIZES, "rounds": 400 if options.quick else 1000}
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Return mean and variance of the waits, and how many clients counted in a round."""
