@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
+import psutil
 
 from benchmarks.base import ROOT
 
@@ -18,7 +19,7 @@ def machine() -> dict[str, Any]:
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
-        "memory-GiB": _memory(),
+        "memory-GiB": round(psutil.virtual_memory().total / 2**30, 1),
         "system": platform.system(),
         "kernel": platform.release().partition("-")[0],
         "numpy-simd": list(np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])),  # type: ignore[call-overload]
@@ -50,11 +51,6 @@ def _field(path: str, name: str) -> str | None:
             return next((line.partition(":")[2].strip() for line in file if line.startswith(name)), None)
     except OSError:
         return None
-
-
-def _memory() -> float | None:
-    told = _field("/proc/meminfo", "MemTotal")
-    return None if told is None else round(int(told.split()[0]) / 2**20, 1)
 
 
 def _commit() -> str | None:

@@ -1,7 +1,6 @@
 """How a federation begins: every client at age 0 against ages from the stationary law."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,21 +20,16 @@ _CASES = {"optimal, k=15": ("optimal", 15), "optimal, k=20": ("optimal", 20), "i
 _CLIENTS, _MAX_AGE, _SHOWN = 100, 10, 60
 
 
-@dataclass(frozen=True)
-class _Case:
-    policy: MarkovPolicy
-
-    def chances(self, start: str, rounds: int) -> NDArray[np.float64]:
-        """Return the probability that a client takes part in each of rounds 1 … R; |S| is binomial with it."""
-        if start == "stationary":
-            return np.full(rounds, 1 / self.policy.interval_mean)
-        return self.policy.renewals(rounds)[1:]
-
-
-def _case(name: str) -> _Case:
+def _policy(name: str) -> MarkovPolicy:
     kind, per_round = _CASES[name]
     make = MarkovPolicy.optimal if kind == "optimal" else MarkovPolicy.increasing
-    return _Case(make(_CLIENTS, per_round, _MAX_AGE))
+    return make(_CLIENTS, per_round, _MAX_AGE)
+
+
+def _chances(policy: MarkovPolicy, start: str, rounds: int) -> NDArray[np.float64]:
+    """Return the probability that a client takes part in each of rounds 1 … R; |S| is binomial with it."""
+    stationary = start == "stationary"
+    return np.full(rounds, 1 / policy.interval_mean) if stationary else policy.renewals(rounds)[1:]
 
 
 class Start(Experiment):
@@ -56,17 +50,17 @@ class Start(Experiment):
         """Return how many clients took part in each round."""
         ages = np.zeros(_CLIENTS, dtype=np.int64)
         population = Population(ages, np.ones_like(ages), np.ones(_CLIENTS, dtype=np.bool_))
-        history = simulate(_case(unit["case"]).policy, population, 200, unit["seed"], unit["start"])
+        history = simulate(_policy(unit["case"]), population, 200, unit["seed"], unit["start"])
         return [{"round": t, "clients": int(c)} for t, c in enumerate(np.diff(history.offsets), 1)]
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         lines, tests = [], []
         for name in _CASES:
-            case = _case(name)
-            mixing = case.policy.mixing_rounds()
+            policy = _policy(name)
+            mixing = policy.mixing_rounds()
             for start in ("stationary", "zero"):
                 found = _table(rows, name, start)
-                chances = case.chances(start, found.shape[1])
+                chances = _chances(policy, start, found.shape[1])
                 empty = interval((found == 0).sum(axis=1).tolist())
                 expected = float(((1 - chances) ** _CLIENTS).sum())
                 most = interval(found.max(axis=1).tolist())
@@ -99,7 +93,7 @@ class Start(Experiment):
         for axes, name in zip(panels, _CASES, strict=True):
             x = np.arange(1, _SHOWN + 1)
             for start, colour, marker in (("zero", COLOURS[3], "v"), ("stationary", COLOURS[0], "o")):
-                chances = _case(name).chances(start, _SHOWN)
+                chances = _chances(_policy(name), start, _SHOWN)
                 label = f"from {'age 0' if start == 'zero' else 'the stationary law'}"
                 axes.plot(x, _CLIENTS * chances, color=colour, linewidth=1.2, label=f"{label}, exact")
                 mean = _table(rows, name, start)[:, :_SHOWN].mean(axis=0)
