@@ -54,7 +54,7 @@ def counted(keys: Mapping[str, Any]) -> list[Passed]:
     from aoi_fl.server.app import app as server_app
 
     with tempfile.TemporaryDirectory() as folder:
-        config = RunConfig.parse({**keys, "runs-dir": folder, "run-name": "counted"}).flat()
+        config = RunConfig.parse({"run-name": "counted", **keys, "runs-dir": folder}).flat()
         grid: Any = _CountingGrid(client_app, config, keys["num-clients"])
         grid.passed = []
         server_app(grid, context(grid.run.run_id, SERVER_NODE, config))

@@ -50,6 +50,7 @@ class Modes(Experiment):
             "clients-per-round": _PER_ROUND, "max-age": settings["max_age"], "num-server-rounds": settings["rounds"],
             "dataset": settings["dataset"], "model": settings["model"], "local-steps": 1,
             "evaluate-every": settings["rounds"], "seed": unit["seed"], "device": "cpu",
+            "run-name": "modes",  # its length is part of every message
         }  # fmt: skip
         for message in counted(keys):
             tally = found.setdefault(message.round, [0, 0, 0])
