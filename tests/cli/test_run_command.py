@@ -155,7 +155,7 @@ MISTAKES = {
     "k above n": ({"clients-per-round": 7}, ["clients-per-round is 7", "num-clients, 6"]),
     "negative k": ({"clients-per-round": -3}, ["clients-per-round is '-3'"]),
     "negative m": ({"max-age": -1}, ["max-age is '-1'"]),
-    "alpha": ({"alpha": 0}, ["alpha is '0'", "from 0.001"]),
+    "alpha": ({"partition": "dirichlet:0"}, ["partition is 'dirichlet:0'", "from 0.001"]),
     "n beyond all bounds": ({"num-clients": "9" * 20}, [f"num-clients is '{'9' * 20}'", "1000000"]),
     "m beyond all bounds": ({"max-age": 100_000_000}, ["max-age is '100000000'", "10000"]),
     "budget beyond all bounds": ({"policy": "wics", "budget": 1e308}, ["budget is '1e+308'", "1e+12"]),
@@ -250,11 +250,11 @@ def test_tables_of_clients_are_read_before_any_engine_starts(aoi, keys, tmp_path
         one_paragraph(status, err, words)
 
 
-@pytest.mark.parametrize("absence", ["ignored", "learned"])
-def test_a_rate_too_small_for_a_table_is_refused_early(aoi, keys, tmp_path, absence):
+@pytest.mark.parametrize("compensate", ["none", "availability"])
+def test_a_rate_too_small_for_a_table_is_refused_early(aoi, keys, tmp_path, compensate):
     """What the message asks for, a millionth or no table, is accepted."""
     two = {k: v for k, v in keys.items() if k != "max-age"} | RATES
-    two |= {"num-clients": 2, "clients-per-round": 1, "num-server-rounds": 1, "absence": absence}
+    two |= {"num-clients": 2, "clients-per-round": 1, "num-server-rounds": 1, "compensate": compensate}
 
     def play(policy: str, rare: float) -> tuple[int, str, str]:
         (tmp_path / "rates.csv").write_text(f"name,rate\nclient-0,{1 - rare!r}\nclient-1,{rare!r}\n")
@@ -417,7 +417,7 @@ CELLS = {
     "int8": {"policy": "random", "max-age": 10, "evaluate-clients": 2, "compression": "int8"},
     "systematic": {
         "policy": "systematic", "max-age": 10, "coordination": "reserve", "rates": "size", "sizes": "zipf:1.5",
-        "weights": "unbiased", "jitter": 0.2,
+        "weights": "unbiased", "phases": "spread:0.2",
     },
 }  # fmt: skip
 

@@ -314,7 +314,9 @@ def test_more_clients_a_round_than_are_there_is_said(tmp_path, caplog):
     )
 
 
-@pytest.mark.parametrize(("how", "told"), [({}, True), ({"absence": "learned"}, False), ({"policy": "random"}, False)])
+@pytest.mark.parametrize(
+    ("how", "told"), [({}, True), ({"compensate": "availability"}, False), ({"policy": "random"}, False)]
+)
 def test_how_many_take_part_where_clients_decide_is_said(how, told, tmp_path, caplog):
     logging.getLogger("flwr").propagate = True
     how = {"policy": "systematic", "clock": "bernoulli:0.5"} | how

@@ -202,10 +202,10 @@ def test_an_npz_file_may_name_clients(tmp_path):
         ({"dataset": "csv:x.csv"}, "target"),
         ({"target": "y"}, "target"),
         ({"dataset": "npz:x.npz", "target": "y"}, "target"),
-        ({"client": "c"}, "client"),
-        ({"dataset": "csv:x.csv", "target": "y", "client": "c", "partition": "dirichlet"}, "partition"),
-        ({"dataset": "csv:x.csv", "target": "y", "client": "c", "sizes": "zipf:1"}, "sizes"),
-        ({"dataset": "csv:x.csv", "target": "y", "client": "c", "policy": "wics"}, "client"),
+        ({"partition": "column:c"}, "partition"),
+        ({"dataset": "csv:x.csv", "target": "y", "client": "c", "partition": "dirichlet"}, "client"),
+        ({"dataset": "csv:x.csv", "target": "y", "partition": "column:c", "sizes": "zipf:1"}, "sizes"),
+        ({"dataset": "csv:x.csv", "target": "y", "partition": "column:c", "policy": "wics"}, "partition"),
     ],
 )
 def test_keys_that_do_not_go_together_are_refused(keys, key):

@@ -28,21 +28,21 @@ from aoi_fl.server.ledger import read, read_run
         ({"delta": 1.0}, "delta"),
         ({"delta": 0.01}, "num-clients"),
         ({"max-epsilon": -1.0}, "max-epsilon"),
-        ({"bands": 7}, "6"),
+        ({"privacy": "banded:7"}, "6"),
         ({"policy": "random"}, "banded"),
         ({"policy": "markov-increasing"}, "banded"),
         ({"rates": "size"}, "rates"),
-        ({"absence": "learned"}, "absence"),
-        ({"adaptive-dropout": True}, "dropout"),
-        ({"policy": "systematic", "jitter": 1.0}, "jitter"),
-        ({"policy": "systematic", "jitter": 0.2, "bands": 6}, "5"),
+        ({"compensate": "availability"}, "availability"),
+        ({"compensate": "dropout"}, "dropout"),
+        ({"policy": "systematic", "phases": "spread:1"}, "jitter"),
+        ({"policy": "systematic", "phases": "spread:0.2", "privacy": "banded:6"}, "5"),
         ({"policy": "systematic", "clients-per-round": 60}, "banded"),
         ({"weights": "size"}, "weights"),
         ({"weights": "unbiased"}, "weights"),
         ({"late-rounds": 1}, "late-rounds"),
         ({"policy": "oort", "privacy": "white"}, "oort"),
         ({"policy": "f3ast", "privacy": "white"}, "f3ast"),
-        ({"privacy": "white", "bands": 2}, "bands"),
+        ({"privacy": "white:2"}, "banded:BANDS"),
         ({"privacy": "none", "clip": 2.0}, "clip"),
         ({"privacy": "none", "max-epsilon": 2.0, "delta": 1e-5}, "max-epsilon"),
         ({"privacy": "black"}, "privacy"),
@@ -54,7 +54,7 @@ def test_a_private_run_that_guarantees_nothing_is_refused(keys, named):
     assert named in str(error.value)
 
 
-@pytest.mark.parametrize("keys", [{"compression": "int8"}, {"over-selection": 1.5}, {"server-momentum": 0.5}])
+@pytest.mark.parametrize("keys", [{"compression": "int8"}, {"over-selection": 1.5}, {"smoothing": "momentum:0.5"}])
 def test_what_keeps_the_guarantee_is_allowed(keys):
     policy = "oldest-age" if "over-selection" in keys else "markov-optimal"
     RunConfig.parse({"policy": policy, "privacy": "banded", "delta": 1e-3} | keys)
@@ -66,7 +66,7 @@ def test_what_keeps_the_guarantee_is_allowed(keys):
         ({"policy": "markov-optimal"}, 6),
         ({"policy": "markov-optimal", "max-age": 3}, 4),
         ({"policy": "systematic"}, 6),
-        ({"policy": "systematic", "jitter": 0.2}, 5),
+        ({"policy": "systematic", "phases": "spread:0.2"}, 5),
         ({"policy": "oldest-age"}, 6),
         ({"policy": "random"}, 1),
     ],

@@ -186,18 +186,16 @@ def test_whoever_takes_no_part_was_away_for_whatever_reason(outcome):
 
 
 def test_what_does_not_go_together():
-    with refused("absence", "guessed"):
-        MarkovParticipation.optimal(5, 2, absence="guessed")
-    with refused("absence", "learned"):
-        MarkovParticipation.increasing(5, 2, absence="learned")
-    with refused("absence", "learned"):
-        MarkovParticipation.optimal(5, 2, absence="learned", adaptive_dropout=True)
+    with refused("compensate", "guessed"):
+        MarkovParticipation.optimal(5, 2, compensate="guessed")
+    with refused("compensate", "availability"):
+        MarkovParticipation.increasing(5, 2, compensate="availability")
+    with refused("compensate", "dropout"):
+        SystematicParticipation(5, 2, compensate="dropout")
     for wrong in ({"jitter": 0.2}, {"phases": "random"}):
-        with refused("absence", "learned"):
-            SystematicParticipation(5, 2, absence="learned", **wrong)
-        with refused("absence", "learned"):
-            RunConfig.parse({"policy": "systematic", "absence": "learned", **wrong})
-    with refused("absence", "learned"):
-        RunConfig.parse({"absence": "learned", "adaptive-dropout": True})
-    with refused("absence", "learned"):
-        RunConfig.parse({"policy": "random", "absence": "learned"})
+        with refused("compensate", "availability"):
+            SystematicParticipation(5, 2, compensate="availability", **wrong)
+        with refused("compensate", "availability"):
+            RunConfig.parse({"policy": "systematic", "compensate": "availability", **wrong})
+    with refused("compensate", "availability"):
+        RunConfig.parse({"policy": "random", "compensate": "availability"})

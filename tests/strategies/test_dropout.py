@@ -308,8 +308,8 @@ def test_the_largest_dropout_has_a_table(n, k):
 
 
 def test_only_the_optimal_policy_adapts():
-    with refused("adaptive-dropout", True):
-        MarkovParticipation.increasing(10, 2, adaptive_dropout=True)
-    with refused("adaptive-dropout", True):
-        RunConfig.parse({"policy": "random", "adaptive-dropout": True})
-    assert make_strategy(RunConfig.parse({"adaptive-dropout": True}), "r").parameters()["adaptive_dropout"] is True
+    with refused("compensate", "dropout"):
+        MarkovParticipation.increasing(10, 2, compensate="dropout")
+    with refused("compensate", "dropout"):
+        RunConfig.parse({"policy": "random", "compensate": "dropout"})
+    assert make_strategy(RunConfig.parse({"compensate": "dropout"}), "r").parameters()["adaptive_dropout"] is True
