@@ -90,6 +90,8 @@ def _shared(policy: str) -> dict[str, str]:
     row = REGISTRY[policy]
     call = re.sub(r"[._]by_keys$", "", row.maker.partition(":")[2])
     arguments = [*(["clients"] if "coordination" in row.keys else []), "per_round", *_MORE.get(policy, [])]
+    if "coordination" in row.keys:  # the recommended preset
+        arguments += ['coordination="reserve"', 'weights="size"']
     if "candidates" in row.keys:
         arguments.append("2 * per_round")
     return {
@@ -99,8 +101,14 @@ def _shared(policy: str) -> dict[str, str]:
         "said": '{"num-examples": len(sorts)}',
         "imports": _imports(policy, call.split(".")[0]),
         "terms": 'per_round = max(1, round(keys["share"] * clients))',
-        "strategy": f"{call}({', '.join(arguments)}, observer=observer, fraction_evaluate=0.0)",
+        "strategy": _wrapped(call, f"{', '.join(arguments)}, observer=observer, fraction_evaluate=0.0"),
     }
+
+
+def _wrapped(call: str, arguments: str) -> str:
+    """Return a call on one line, or on three where it is long."""
+    line = f"{call}({arguments})"
+    return line if len(line) <= 100 else f"{call}(\n        {arguments}\n    )"
 
 
 def _budgeted(policy: str) -> dict[str, str]:

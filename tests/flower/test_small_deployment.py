@@ -12,9 +12,11 @@ from aoi_fl.docker.control import read_pems
 from aoi_fl.docker.pki import make_client_key
 from aoi_fl.flower.seams import FLEET
 from aoi_fl.flower.versions import FLOWER
+from aoi_fl.server.folder import LEDGER
+from aoi_fl.server.ledger import read
 from benchmarks.base import Skipped
 from benchmarks.fleet.link import failure, superlink
-from benchmarks.superlink import FLOWERS, OURS, deployment
+from benchmarks.superlink import CONNECTION, FLOWERS, OURS, deployment, started
 
 APP = Path(__file__).parents[1] / "apps" / "deployed"
 
@@ -35,6 +37,26 @@ def test_two_rounds_with_our_supernode_and_flowers_own(tmp_path):
     assert said["error"] < 0.02  # after one round it is ten times that
     assert {path.name for path in (tmp_path / "deployed" / "clients").iterdir()} >= {"client-0.json", "client-1.json"}
     assert children() == before
+
+
+@pytest.mark.slow
+def test_clients_of_a_deployment_have_the_shares_of_a_simulation(aoi, tmp_path):
+    keys = {"num-clients": 3, "clients-per-round": 3, "num-server-rounds": 1, "partition": "dirichlet", "model": "lr"}
+    keys |= {"policy": "random", "local-epochs": 1, "run-name": "shares"}
+    with started([OURS] * 3) as running:
+        settings = " ".join(f"{k}={json.dumps(v)}" for k, v in keys.items())
+        run = running.submit(Path(__file__).parents[2], CONNECTION, f'{settings} runs-dir="{tmp_path / "cluster"}"')
+        deadline = time.monotonic() + 600
+        while not (end := running.end_of(run, CONNECTION)) and time.monotonic() < deadline:
+            time.sleep(1)
+    ledger = tmp_path / "cluster" / "shares" / LEDGER
+    assert ledger.is_file(), end
+    assert aoi("run", *(f"-c{k}={v}" for k, v in keys.items()))[0] == 0
+    alone = tmp_path / "runs" / "shares" / LEDGER
+    shares = [{row["name"]: row["examples"] for row in read(path, "clients")} for path in (ledger, alone)]
+    assert shares[0] == shares[1] and len(set(shares[0].values())) == 3
+    losses = [read(path, "rounds")[0]["test_loss"] for path in (ledger, alone)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)  # not the counts only: the same examples
 
 
 @pytest.mark.slow
