@@ -7,7 +7,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from aoi_fl.cli.main import app, main
+from aoi_fl.cli.main import app
 from aoi_fl.cli.policy import POLICIES as POLICIES_SHOWN
 from aoi_fl.config.policies import BUDGETED, POLICIES, users_of
 from aoi_fl.science.sizes import make_sizes
@@ -15,16 +15,9 @@ from tests.refusals import refused
 
 
 @pytest.fixture
-def aoi(monkeypatch, capsys):
-    """Run the command in this process; return (status, stdout, stderr)."""
-
-    def run(line):
-        monkeypatch.setattr(sys, "argv", ["aoi", *line.split()])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        return exit_.value.code or 0, *capsys.readouterr()
-
-    return run
+def aoi(aoi):
+    """Run a line as the command in this process; return (status, stdout, stderr)."""
+    return lambda line: aoi(*line.split())
 
 
 def test_policy_json_against_the_closed_forms(aoi):

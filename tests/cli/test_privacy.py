@@ -1,11 +1,9 @@
 """``aoi privacy``, and b and K in ``aoi policy``: fields against numbers that were computed elsewhere."""
 
 import json
-import sys
 
 import pytest
 
-from aoi_fl.cli.main import main
 from aoi_fl.config.policies import POLICIES
 from aoi_fl.science.privacy import amplification
 
@@ -13,16 +11,9 @@ SETTING = "--clients 100 --per-round 15 --rounds 100 --delta 1e-3"
 
 
 @pytest.fixture
-def aoi(monkeypatch, capsys):
-    """Run the command in this process; return (status, stdout, stderr)."""
-
-    def run(line):
-        monkeypatch.setattr(sys, "argv", ["aoi", *line.split()])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        return exit_.value.code or 0, *capsys.readouterr()
-
-    return run
+def aoi(aoi):
+    """Run a line as the command in this process; return (status, stdout, stderr)."""
+    return lambda line: aoi(*line.split())
 
 
 @pytest.fixture

@@ -1,12 +1,9 @@
 """``aoi simulate`` with budgeted policies: a file of four clients, followed by hand."""
 
 import json
-import sys
 from math import sqrt
 
 import pytest
-
-from aoi_fl.cli.main import main
 
 CLIENTS = """name,size,payment,sensitivity,age
 ann,100,7,0.2,2
@@ -88,18 +85,10 @@ SELECTIONS = {
 
 
 @pytest.fixture
-def aoi(monkeypatch, capsys, tmp_path):
-    """Run the command in this process, beside the file of clients; return (status, stdout, stderr)."""
+def aoi(aoi, tmp_path):
+    """Run a line as the command in this process, beside the file of clients; return (status, stdout, stderr)."""
     (tmp_path / "clients.csv").write_text(CLIENTS)
-    monkeypatch.chdir(tmp_path)
-
-    def run(line):
-        monkeypatch.setattr(sys, "argv", ["aoi", *line.split()])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        return exit_.value.code or 0, *capsys.readouterr()
-
-    return run
+    return lambda line: aoi(*line.split())
 
 
 @pytest.mark.parametrize("policy", SELECTIONS)
