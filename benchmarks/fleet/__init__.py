@@ -8,7 +8,7 @@ is on this machine, so a time is an upper bound: nodes, SuperLink and ServerApp 
 ``python -m benchmarks fleet`` plays two hundred nodes and a thousand, ``asleep`` two and ten thousand, ``stock``
 Flower's own until rounds stop completing; ``python -m benchmarks fleet --clients 50 --per-round 5`` plays one scenario
 with any of its settings and prints a table: ``--server stock`` is Flower's SuperLink, ``--model resnet18`` a model of
-122 arrays.
+122 arrays. In an environment with the newest Flower, ``--server http`` is our SuperLink over HTTP.
 """
 
 import statistics

@@ -10,7 +10,13 @@ from tests.e2e.test_strangers import KEY, SUPERNODE
 
 pytestmark = pytest.mark.skipif(not NEWEST, reason="these are the cluster's tests in short, for AOI_E2E_FLOWER=newest")
 RUN = "http"
-SETTINGS = {"AOI_NUM_CLIENTS": "2", "AOI_POLICY": "random", "AOI_CLIENTS_PER_ROUND": "2", "AOI_SPARE_SHARES": "1"}
+SETTINGS = {
+    "AOI_NUM_CLIENTS": "2",
+    "AOI_POLICY": "random",
+    "AOI_CLIENTS_PER_ROUND": "2",
+    "AOI_SPARE_SHARES": "1",
+    "AOI_TRAIN_TIMEOUT": "90",  # a killed client's round waits for so long
+}
 # What a client's network must not reach: keys and runs. A call of a client's without a signature is refused too.
 KNOCK = python("""
 import ssl, urllib.error, urllib.request
@@ -46,10 +52,10 @@ def played(cluster: Cluster) -> Played:
     mounts = ("trust:/pki/trust:ro",)
     stranger = cluster.intruder("unregistered", "sh", "-c", KEY + SUPERNODE.format(key="/tmp/key"), mounts=mounts)
     knocking = cluster.intruder("knocking", "sh", "-c", KNOCK, mounts=mounts)
-    at["killed"] = cluster.last_round(RUN)
-    cluster.crash(cluster.client_of(0))
     start(cluster, RUN, 500, scale=3, **SETTINGS)
     cluster.await_(lambda: cluster.trained(RUN, 2), 300, "the newcomer's update")
+    at["killed"] = cluster.last_round(RUN)
+    cluster.crash(cluster.client_of(0))
     cluster.await_(lambda: cluster.trained(RUN, 0, after=at["killed"] + 1), 300, "the killed client's update")
     strangers = (stranger, knocking)
     cluster.await_(lambda: all(cluster.exit_status(s) is not None for s in strangers), 120, "the strangers' end")

@@ -83,10 +83,10 @@ def test_registered_supernodes_train_over_https(tmp_path):
                 control.register(read_pems(tmp_path / f"{name}.pub")[0] + b"\n", name)
             link.start_supernode(tmp_path / name, f"partition-id={i} num-partitions=3")
         run, out = link.submit(f'out="{tmp_path / "out"}"', APP), tmp_path / "out"
-        until = time.monotonic() + 300
+        until = time.monotonic() + 300  # on a busy machine
         while not out.exists():
             assert time.monotonic() < until and not failure(control, run), f"{failure(control, run)} {link.said()}"
-            time.sleep(0.5)
+            time.sleep(3)
         said = json.loads(out.read_text())
         online = [node for node in control.nodes() if node.status == "online"]
     assert said["rounds"] == [{"anna": "trained", "ben": "trained"}] * 2
