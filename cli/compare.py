@@ -154,7 +154,7 @@ def plain(result: Comparison) -> dict[str, object]:
                     "mean": f.difference and number(f.difference.mean),
                     "low": f.difference and number(f.difference.low),
                     "high": f.difference and number(f.difference.high),
-                    "margin": f.margin,
+                    "margin": f.margin and number(f.margin),
                     "word": f.word,
                     "note": f.note,
                 }
