@@ -13,7 +13,7 @@ RENAMED = {"wire": "coordination"}
 """Present names by former ones."""
 DELETED = {"drift-degrees": 1.0, "stream-window": 0}
 """Keys without a successor, with the default at which they are ignored."""
-IGNORED = ("loss-metric", "deterministic", "evaluate-timeout")
+IGNORED = ("deterministic", "evaluate-timeout")
 """Keys without a successor that change no result of a run: their values are ignored."""
 MERGED: Mapping[str, Mapping[str, Any]] = {
     "partition": {"alpha": 0.6, "client": ""},

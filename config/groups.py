@@ -302,6 +302,9 @@ class Round(Group):
         form="`none`, `momentum:β`, `average:β` or `momentum:β+average:β`",
         see="the average is evaluated and saved; a tested setting is `momentum:0.5+average:0.8`",
     )  # fmt: skip
+    loss_metric: str = key(
+        "", "metric that is a client's loss where it reports neither `train_loss` nor `loss`", max_length=200
+    )
     max_empty_rounds: int = key(
         10, "rounds in a row without a usable update before the run stops; 0: never", ge=0, le=MILLION
     )

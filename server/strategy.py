@@ -39,6 +39,7 @@ def make_strategy(
         evaluate_timeout=max(config.train_timeout, 600.0),
         deterministic=True,
         evaluate_clients=config.evaluate_clients,
+        loss_metric=config.loss_metric,
         max_empty_rounds=config.max_empty_rounds,
         compression=config.compression,
         packing=config.packing,

@@ -79,7 +79,7 @@ def test_former_keys_become_parts_of_one_key(former, key, value):
 
 def test_an_older_ledger_s_keys_are_all_read():
     older = {old: default for parts in MERGED.values() for old, default in parts.items()}
-    ignored = {"loss-metric": "", "deterministic": False, "evaluate-timeout": 5.0}
+    ignored = {"deterministic": False, "evaluate-timeout": 5.0}
     keys = {"learning-rate": 0.1, "partition": "iid", "phases": "spread", "alpha": 0.3}  # which iid does not use
     found = present(older | ignored | keys, warn=False)
     assert found == {"learning-rate": 0.1, "partition": "iid", "phases": "spread"}
