@@ -40,8 +40,8 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
         remedy = "Set staleness to mislabelled, or sensitivities to declared."
         yield refuse("sensitivities", "declared or estimated with staleness=none", remedy)
     if config.sensitivities == "bound" and not config.local_steps:
-        remedy = "Set local-steps, or sensitivities to staleness."
-        yield refuse("sensitivities", "another with local-steps=0: eq. (10) needs equal numbers of steps", remedy)
+        remedy = "Set local-work to steps:N, or sensitivities to staleness."
+        yield refuse("sensitivities", "another without steps in local-work: eq. (10) needs equal numbers of steps", remedy)
     if budgeted:
         how = (config.ageing, config.index_source, config.trains, config.sensitivities)
         yield from opposed(BUDGETED[config.policy], *how, begins=not config.resume)

@@ -32,7 +32,7 @@ class ClientTable:
     payments : (n,) float64, p_i > 0 in the budget's unit
     sensitivities : (n,) float64, φ_i > 0
     ages : (n,) int64, Δ_i ≥ 0 before round 1
-    staleness : (n,) float64 > 0, how many times as fast as the run's ``mislabel-rate`` says a client's data go bad
+    staleness : (n,) float64 > 0, how many times as fast as the run's staleness says a client's data go bad
     """
 
     names: tuple[str, ...]
@@ -241,6 +241,6 @@ def _check_header(path: Path, header: list[str], own_staleness: bool) -> None:
         raise ConfigError(
             f"{path}, line 1: columns",
             ",".join(header),
-            "given with staleness, because staleness-rates is own",
-            "Add a column staleness with a rate for each client, or set staleness-rates to equal.",
+            "given with staleness, because the key staleness ends in :own",
+            "Add a column staleness with a rate for each client, or leave :own out of the key staleness.",
         )

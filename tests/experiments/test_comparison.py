@@ -148,9 +148,9 @@ def test_the_command_plays_what_is_missing_and_compares(aoi, tmp_path):
 
 
 def test_a_policy_may_have_keys_of_its_own():
-    plan = comparing.plan("random,systematic:weights=size", 1, {"local-epochs": "1", "weights": "equal"})
+    plan = comparing.plan("random,systematic:weights=size", 1, {"local-work": "epochs:1", "weights": "equal"})
     assert {(c["policy"], c["weights"]) for c in plan} == {("random", "equal"), ("systematic", "size")}
-    with refused("policies", "random:x=1:weights"):
+    with refused("x"):
         comparing.plan("random:x=1:weights,systematic", 1, {})
 
 
@@ -176,10 +176,10 @@ def test_the_preset_is_that_of_a_run():
 
 
 def test_no_setting_is_left_without_a_pair():
-    entrants = (("random", "ignored"), ("markov-optimal", "ignored"), ("systematic", "learned"))
-    groups = [run(policy, 1, BASE[0], [0, 1, 0, 1], absence=absence) for policy, absence in entrants]
+    entrants = (("random", "none"), ("markov-optimal", "none"), ("systematic", "availability"))
+    groups = [run(policy, 1, BASE[0], [0, 1, 0, 1], compensate=kind) for policy, kind in entrants]
     assert {name for pair in compare(groups).pairs for name in (pair.first, pair.second)} == {
-        "random", "markov-optimal, absence ignored", "systematic, absence learned",
+        "random", "markov-optimal, compensate none", "systematic, compensate availability",
     }  # fmt: skip
 
 

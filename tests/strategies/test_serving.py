@@ -97,8 +97,8 @@ def test_a_resumed_run_serves_the_same(tmp_path, after):
 def test_a_share_out_of_range_is_refused(share):
     with refused("serve_average"):
         ServedModel(share)
-    with refused("serve-average", share):
-        RunConfig.parse({"serve-average": share})
+    with refused("smoothing", f"average:{share}"):
+        RunConfig.parse({"smoothing": f"average:{share}"})
 
 
 def test_a_model_without_floats_is_refused():
@@ -133,6 +133,6 @@ def test_the_key_for_momentum_is_fedavgm_by_hand(tmp_path):
     [{"late-rounds": 2}, {"weights": "unbiased"}, {"policy": "f3ast"}],
 )
 def test_momentum_with_other_than_means_is_refused(keys):
-    with refused("server-momentum", 0.5):
-        RunConfig.parse({"policy": "random", "server-momentum": 0.5, **keys})
-    RunConfig.parse({"policy": "f3ast", "weights": "size", "server-momentum": 0.5})
+    with refused("smoothing", "momentum:0.5"):
+        RunConfig.parse({"policy": "random", "smoothing": "momentum:0.5", **keys})
+    RunConfig.parse({"policy": "f3ast", "weights": "size", "smoothing": "momentum:0.5"})
