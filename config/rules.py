@@ -41,7 +41,7 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
         yield refuse("sensitivities", "declared or estimated with staleness=none", remedy)
     if config.sensitivities == "bound" and not config.local_steps:
         remedy = "Set local-work to steps:N, or sensitivities to staleness."
-        yield refuse("sensitivities", "another without steps in local-work: eq. (10) needs equal numbers of steps", remedy)
+        yield refuse("sensitivities", "another unless local-work is steps:N: eq. (10) needs equal steps", remedy)
     if budgeted:
         how = (config.ageing, config.index_source, config.trains, config.sensitivities)
         yield from opposed(BUDGETED[config.policy], *how, begins=not config.resume)
