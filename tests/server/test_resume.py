@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -522,7 +522,8 @@ def test_a_full_disk_ends_the_run_and_keeps_complete_rounds(what, start, whole, 
     wait_for(folder, 2, process)
     ballast = fill(disk)
     while process.is_alive():
-        os.kill(process.pid, signal.SIGCONT)
+        with suppress(ProcessLookupError):  # it has just ended
+            os.kill(process.pid, signal.SIGCONT)
         process.join(0.05)
     output = process.output.read_text()
     assert process.exitcode == 2, output
