@@ -38,6 +38,7 @@ def arena(
     resumes an interrupted comparison.
     """
     from aoi_fl.protocol.files import try_writing
+    from aoi_fl.server.folder import writing
 
     try:
         from aoi_fl.experiments import comparing
@@ -47,11 +48,7 @@ def arena(
     keys = {"clock": "generated"} | typed(context)
     entrants, keys = comparing.arena(keys | {"runs-dir": str(work)}, quick=quick)
     if out is not None:
-        try:
-            out.mkdir(parents=True, exist_ok=True)
+        with writing(out, "--out"):
             try_writing(out)
-        except OSError as error:
-            allowed = f"a folder that you can write ({error.strerror})"
-            raise ConfigError("--out", out, allowed, "Choose another folder.") from error
     configs = comparing.plan(policies or entrants, seeds or (2 if quick else 10), keys)
     compare.show(compare.complete(configs, workers, quiet=quiet), None, as_json, out)

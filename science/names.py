@@ -6,7 +6,6 @@ Index: TypeAlias = Literal["whittle", "abs", "maxpack", "random"]  # of a budget
 Ageing: TypeAlias = Literal["linear", "quadratic", "root"]  # what an age costs
 RateRule: TypeAlias = Literal["equal", "size", "given"]  # each client's share of the rounds
 PhaseRule: TypeAlias = Literal["spread", "random"]  # of systematic clients
-AbsenceRule: TypeAlias = Literal["ignored", "learned"]  # of clients that come and go
 Weighting: TypeAlias = Literal["equal", "size", "unbiased"]  # aggregation weights
 Coordination: TypeAlias = Literal["poll", "broadcast", "reserve"]  # how a client's decision travels
 Start: TypeAlias = Literal["stationary", "zero"]  # first ages of Markov clients

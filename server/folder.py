@@ -46,7 +46,7 @@ def _new_folder(runs: Path, name: str) -> Path:
     """Make a folder that no other process has, also where several take a name in one second."""
     for number in count(1):
         folder = runs / (name if number == 1 else f"{name}-{number}")
-        with _writing(runs), suppress(FileExistsError):
+        with writing(runs), suppress(FileExistsError):
             folder.mkdir()
             return folder
     raise AssertionError
@@ -68,7 +68,7 @@ def make_run_folder(folder: Path) -> None:
             f"run-name is {folder.name!r}, and {folder} already holds a run. Choose another run-name, or delete that "
             "folder if the run is no longer wanted."
         )
-    with _writing(folder):
+    with writing(folder):
         dealt = [folder / name for name in (PARTITION_FILE, CLIENTS_FILE, RATES_FILE, NOISE_KEY)]
         for leftover in (*folder.glob(f"{LEDGER}*"), *dealt):
             leftover.unlink(missing_ok=True)  # of a start that ended before its first round
@@ -108,7 +108,7 @@ def only_player(folder: Path) -> Iterator[None]:
         Another process is playing the run.
     """
     deadline = time.monotonic() + _PATIENCE
-    with _writing(folder):
+    with writing(folder):
         lock = open(folder / _LOCK, "ab")  # noqa: SIM115, closed below
     with lock as file:
         while True:
@@ -141,14 +141,14 @@ def is_played(folder: Path) -> bool | None:
 
 
 @contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    """Make a folder, and say what to do where it, or what the block does in it, cannot be written."""
+def writing(folder: Path, key: str = "runs-dir") -> Iterator[None]:
+    """Make the folder that a key names; raise ConfigError if it, or what the block does in it, cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
         raise ConfigError(
-            "runs-dir", folder, f"a folder that you can write ({error.strerror})", "Set runs-dir to another folder."
+            key, folder, f"a folder that you can write ({error.strerror})", f"Set {key} to another folder."
         ) from error
 
 
