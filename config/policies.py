@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from aoi_fl.science.names import Index, is_well_formed
 
@@ -22,7 +22,7 @@ class PolicyRow:
     keys : the run keys that this policy uses, of those that not every policy uses
     who, weight, source : who takes part, with what aggregation weight, and the paper
     index : what a budgeted policy ranks clients by
-    foreseen : whether the rate of each client is known beforehand, as unbiased weights need it
+    rates : whether the rate of each client is known before round 1, learned, or unknown; unbiased weights need it
     arguments : the run keys that are the factory's positional arguments, in place of all run keys as a mapping
     """
 
@@ -33,7 +33,7 @@ class PolicyRow:
     weight: str
     source: str
     index: Index | None = None
-    foreseen: bool = False
+    rates: Literal["unknown", "known", "learned"] = "unknown"
     arguments: tuple[str, ...] = ()
 
     def build(
@@ -70,22 +70,22 @@ _ROWS = (
     PolicyRow(
         "markov-optimal", "markov:MarkovParticipation.optimal_by_keys", _RATED | {"max-age"},
         "each client by its own coin, p[age], least variance of X", "equal", "Javani & Wang 2024, Theorem 2",
-        foreseen=True,
+        rates="known",
     ),
     PolicyRow(
         "markov-increasing", "markov:MarkovParticipation.increasing_by_keys", _COORDINATED | {"max-age", "exponent"},
         "the same, p growing strictly with age", "equal", "Javani & Wang 2025, Section III-B",
-        foreseen=True,
+        rates="known",
     ),
     PolicyRow(
         "systematic", "systematic:SystematicParticipation.by_keys", _RATED | {"phases"},
         "each client by a rate and a phase, no coin; every next round known", "equal", "Madow & Madow 1944",
-        foreseen=True,
+        rates="known",
     ),
     PolicyRow(
         "random", "selector:RandomSelection", frozenset(),
         "k uniformly", "data size", "Javani & Wang 2025, Policy 1",
-        foreseen=True,
+        rates="known",
         arguments=("clients-per-round",),
     ),
     PolicyRow(
@@ -96,7 +96,7 @@ _ROWS = (
     PolicyRow(
         "oldest-age", "selector:OldestAge", frozenset(),
         "the k that waited longest", "equal", "Javani & Wang 2024, Remark 1",
-        foreseen=True,
+        rates="known",
         arguments=("clients-per-round",),
     ),
     PolicyRow(
@@ -132,6 +132,7 @@ _ROWS = (
         "f3ast", "selector:F3astSelection", frozenset(),
         "the k furthest below their target rates, which their availability allows and which let updates vary least",
         "unbiased", "Ribero et al. 2022, Algorithm 1",
+        rates="learned",
         arguments=("clients-per-round",),
     ),
     PolicyRow(
@@ -175,6 +176,6 @@ def users_of(key: str) -> list[str]:
 def row_of(name: str) -> PolicyRow:
     """Return the row of a policy; your own policy, ``python:MODULE:NAME``, has one as well, but is not listed."""
     own = PolicyRow(
-        name, "own:by_keys", _COORDINATED, "by code of your own", "its own", "your own module", foreseen=True
+        name, "own:by_keys", _COORDINATED, "by code of your own", "its own", "your own module", rates="known"
     )
     return ROWS[name] if not is_well_formed(name) else own

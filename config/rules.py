@@ -1,14 +1,14 @@
 """Combinations of run keys that are not possible, all of them here; each value by itself is in its range."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from aoi_fl.config.fields import kebab
 from aoi_fl.config.groups import OWN_DATA
-from aoi_fl.config.keys import RunKeys, over_selected
-from aoi_fl.config.policies import BUDGETED, KEYS, ROWS, row_of, users_of
+from aoi_fl.config.keys import RunKeys
+from aoi_fl.config.policies import BUDGETED, KEYS, row_of, users_of
 from aoi_fl.config.values import phases_of
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, unknown_rates
 
 
 def conflicts(config: RunKeys) -> Iterator[ConfigError]:
@@ -48,30 +48,23 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
     if config.candidates and not config.sent <= config.candidates <= config.num_clients:
         most = f"from {config.sent_as}, {config.sent}, to num-clients, {config.num_clients}"
         yield refuse("candidates", most, f"Set 0 for twice {config.sent_as}.")
-    if config.compensate == "availability" and config.phases != "spread":
-        allowed = f"none with phases={config.phases}"
-        yield refuse("compensate", allowed, "Set phases to spread, or compensate to none.")
-    if config.compensate == "dropout" and config.policy == "systematic":
-        yield refuse("compensate", ("none", "availability"), "Choose one of these, or policy markov-optimal.")
+    if config.policy == "systematic":
+        yield from uncompensated(config.compensate, *phases_of(config.phases))
     for key in ("clock-start", "until", "foresight"):
         if _value(config, key) and not config.clock:
             yield refuse(key, f"{_shown(_default(key))} without a clock, which simulates time", "Set clock.")
-    weights = row.weight if config.weights == "auto" else config.weights
-    if weights == "unbiased" and not (row.foreseen or row.weight == weights):
-        why = "the rates are unknown"
-        if row.weight == "times drawn":
-            why = "draws with replacement are unbiased by the times drawn"
-        foreseen = ", ".join(other.name for other in ROWS.values() if other.foreseen)
-        allowed = f"auto, equal or size under policy {row.name}, because {why}"
-        yield ConfigError("weights", weights, allowed, f"Leave it out, or choose one of the policies {foreseen}.")
-    if config.late_rounds and (budgeted or weights == "unbiased"):
-        other = f"policy {config.policy}, which has a budget" if budgeted else "unbiased weights"
-        yield refuse("late-rounds", f"0 with {other}", "Leave one of them out.")
-    if config.server_momentum and (weights == "unbiased" or config.late_rounds):
-        why = "weights=unbiased, which need not sum to 1"
-        if weights != "unbiased":
-            why = f"late-rounds={config.late_rounds}, which needs the weighted mean"
-        yield refuse("smoothing", f"without momentum, with {why}", "Set one of them back.")
+    yield from opposed_aggregation(
+        row.name,
+        config.weights,
+        row.rates,
+        own=row.weight,
+        aggregation="momentum of the server" if config.server_momentum else "",
+        late_rounds=config.late_rounds,
+        late_updates=not budgeted,
+        surplus={"over-selection": config.over_selection} if config.over_selection > 1 else {},
+        private=config.noise != "none",
+        by_data=config.policy in _BY_DATA or config.sensitivities == "estimated",
+    )
     if config.spare_shares and (budgeted or config.clients_file or config.client or config.noise != "none"):
         other = "privacy" if config.noise != "none" else "a budget, a clients-file or the key client"
         yield refuse("spare-shares", f"0 with {other}, which fixes the clients", "Leave one of them out.")
@@ -79,10 +72,9 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
     if config.over_selection > 1:
         if budgeted:
             yield refuse("over-selection", f"1 with policy {config.policy}, which has a budget", "Leave it out.")
-        learned = weights == row.weight  # where its own are unbiased, by rates of what counted
-        check_over_selection(
-            config.over_selection, config.clients_per_round, config.num_clients, "auto" if learned else weights
-        )
+        if config.sent > config.num_clients:
+            most = f"smaller: {config.sent_as} makes {config.sent}, and num-clients is {config.num_clients}"
+            yield refuse("over-selection", most, "Lower it.")
     if config.resume and not config.run_name:
         yield refuse("run-name", "set with resume=true", "Set it to the name of the run to continue.")
 
@@ -111,8 +103,8 @@ def check_effect(config: RunKeys, typed: Collection[str]) -> None:
     ConfigError
         Naming the key, its value and the policies that use it.
     """
-    if not config.resume and (error := next(without_effect(config, typed), None)) is not None:
-        raise error
+    if not config.resume:
+        check(without_effect(config, typed))
 
 
 def without_effect(config: RunKeys, typed: Collection[str] = ()) -> Iterator[ConfigError]:
@@ -159,26 +151,76 @@ def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:g}"
 
 
-# Over-selection
+# Aggregation
 
 
-def check_over_selection(factor: float, per_round: int, clients: int, weights: str) -> None:
-    """Raise ConfigError where a factor above 1 does not go with the weights, or takes more clients than there are."""
-    sent = over_selected(per_round, factor)
-    if weights == "unbiased":
-        raise ConfigError(
-            "over-selection",
-            factor,
-            "1 with weights=unbiased, because fast clients would count too much",
-            "Leave over-selection or weights out.",
-        )
-    if sent > clients:
-        raise ConfigError(
-            "over-selection",
-            factor,
-            f"smaller: it makes {sent} of {per_round} clients a round, and num-clients is {clients}",
-            "Lower it.",
-        )
+def opposed_aggregation(
+    policy: str,
+    weights: str,
+    rates: str,
+    *,
+    own: str = "",
+    aggregation: str = "",
+    late_rounds: int = 0,
+    late_updates: bool = True,
+    surplus: Mapping[str, float] | None = None,
+    private: bool = False,
+    by_data: bool = False,
+) -> Iterator[ConfigError]:
+    """Yield an error for each setting of the aggregation that does not go with the policy, or with another setting.
+
+    Parameters
+    ----------
+    policy : its name
+    weights : the key; ``own`` are the policy's weights, which "auto" stands for
+    rates : whether the clients' rates are "known", "learned" or "unknown"
+    aggregation : what makes a model of the updates; empty: the weighted mean
+    late_rounds : rounds that an update may be late
+    late_updates : whether the policy allows late updates
+    surplus : the key of over-selection with its value; empty: there is none
+    private : whether the run is private
+    by_data : whether the policy selects by what clients report about their data
+    """
+    if private and by_data:
+        allowed = "one that does not select by reports about data, which no noise of the model hides"
+        yield ConfigError("policy", policy, allowed, "Choose another policy, for instance markov-optimal.")
+    if private and weights not in ("auto", "equal"):
+        allowed = "auto or equal in a private run, where every client weighs the same"
+        yield ConfigError("weights", weights, allowed, "Leave it out.")
+    unbiased = (own if weights == "auto" else weights) == "unbiased"
+    if unbiased and rates == "unknown":
+        yield unknown_rates(policy)
+    if unbiased and aggregation:
+        allowed = f"size or equal with {aggregation}, because unbiased weights need not sum to 1"
+        yield ConfigError("weights", "unbiased", allowed, "Choose one of these, or another aggregation.")
+    for key, value in (surplus or {}).items():
+        if unbiased and rates != "learned":
+            allowed = "left out with weights=unbiased, because fast clients would count too much"
+            yield ConfigError(key, value, allowed, "Leave one of them out.")
+    against = {
+        f"policy {policy}, where each round pays for itself": not late_updates,
+        "privacy: a late update would bring two participations of a client closer together": private,
+        f"{aggregation}, because late updates need the weighted mean": bool(aggregation),
+        "unbiased weights": unbiased,
+    }
+    for why in (why for why, holds in against.items() if holds and late_rounds):
+        yield ConfigError("late-rounds", late_rounds, f"0 with {why}", "Leave one of them out.")
+
+
+def uncompensated(compensate: str, phases: str, jitter: float) -> Iterator[ConfigError]:
+    """Yield an error for what systematic clients cannot make up for, with these phases and this jitter."""
+    if compensate == "dropout":
+        remedy = "Choose one of these, or policy markov-optimal."
+        yield ConfigError("compensate", compensate, ("none", "availability"), remedy)
+    if compensate == "availability" and (jitter or phases == "random"):
+        allowed = f"none with phases {phases} and jitter {jitter:g}"
+        yield ConfigError("compensate", compensate, allowed, "Set phases to spread, or compensate to none.")
+
+
+def check(conflicts: Iterator[ConfigError]) -> None:
+    """Raise the first of these errors, if there is one."""
+    if (error := next(conflicts, None)) is not None:
+        raise error
 
 
 # A budget
@@ -201,8 +243,7 @@ def check_settings(index: str, ageing: str, source: str, trains: str, sensitivit
     ):
         if value not in allowed:
             raise ConfigError(key, value, allowed, "Choose one of these.")
-    if (error := next(opposed(index, ageing, source, trains, sensitivities, begins=begins), None)) is not None:
-        raise error
+    check(opposed(index, ageing, source, trains, sensitivities, begins=begins))
 
 
 def opposed(
@@ -271,15 +312,6 @@ def private_conflicts(config: RunKeys) -> Iterator[ConfigError]:
                 allowed = "left out: privacy is none, which does not use it"
                 yield ConfigError(kebab(name), value, allowed, "Leave it out, or set privacy to white or banded.")
         return
-    if config.weights not in ("auto", "equal"):
-        allowed = f"auto or equal with privacy={privacy}, where every client weighs the same"
-        yield ConfigError("weights", config.weights, allowed, "Leave it out.")
-    if config.late_rounds:
-        allowed = f"0 with privacy={privacy}: a late update would bring two participations of a client closer together"
-        yield ConfigError("late-rounds", config.late_rounds, allowed, "Leave it out.")
-    if config.policy in _BY_DATA or config.sensitivities == "estimated":
-        allowed = f"none, because policy {config.policy} selects by reports about data, which no noise hides"
-        yield ConfigError("privacy", privacy, allowed, "Choose another policy, for instance markov-optimal.")
     if config.delta * config.num_clients >= 1:
         allowed = f"below 1/num-clients, {1 / config.num_clients:.3g}"
         yield ConfigError("delta", config.delta, allowed, "Lower it.")

@@ -69,6 +69,16 @@ class ConfigError(AoiError, ValueError):
         return ConfigError(f"{place}: {renamed(self.key)}", self.value, allowed, renamed(self.remedy))
 
 
+def unknown_rates(policy: str) -> ConfigError:
+    """Return the refusal of unbiased weights under a policy whose clients have no known rates."""
+    return ConfigError(
+        "weights",
+        "unbiased",
+        f"auto, equal or size under {policy}, whose rates are unknown",
+        "Leave it out, or choose random, oldest-age, or a policy under which clients decide.",
+    )
+
+
 class ConfigErrors(ConfigError):
     """Several values are wrong; the fields are those of the first.
 

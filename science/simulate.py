@@ -128,24 +128,15 @@ def _kept(selection: Selection, arrived: Arrived, round_: int, clients: int, sha
     return Selection(selection.clients[keep], weights, selection.draws[keep])
 
 
-def long_run_rates(policy: Decentralised | Selector, population: Population) -> NDArray[np.float64]:
-    """Return (n,) how often each client takes part, or is drawn, in a round in the long run, if all are available.
+def long_run_rates(policy: Decentralised | Selector, population: Population) -> NDArray[np.float64] | None:
+    """Return (n,) the participations of each client per round in the long run, if all are available.
 
-    Raises ConfigError for a policy whose rates follow from payments and ages rather than from a rule.
+    None stands for unknown rates: they follow from payments and ages rather than from a rule.
     """
-    rates = None
     if is_decentralised(policy):
-        rates = policy.long_run_rates()
-    elif (known := getattr(policy, "long_run_rates", None)) is not None:
-        rates = known(population)
-    if rates is None:
-        raise ConfigError(
-            "weights",
-            "unbiased",
-            f"another kind, because {type(policy).__name__} has no rates",
-            "Choose weights equal or size.",
-        )
-    return rates
+        return policy.long_run_rates()
+    known = getattr(policy, "long_run_rates", None)
+    return None if known is None else known(population)
 
 
 def _decided(

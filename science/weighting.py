@@ -11,7 +11,7 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, unknown_rates
 from aoi_fl.science.names import Weighting
 
 Floats = NDArray[np.float64]
@@ -72,9 +72,7 @@ def weigh(
 
 def _known(rates: Floats | None, clients: NDArray[np.int64]) -> Floats:
     if rates is None:
-        raise ConfigError(
-            "weights", "unbiased", "equal or size, because this policy has no rates", "Choose equal or size."
-        )
+        raise unknown_rates("this policy")
     chosen = rates[clients]
     unknown = np.flatnonzero(~(chosen > 0))
     if unknown.size:

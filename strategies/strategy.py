@@ -23,6 +23,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from numpy.typing import NDArray
 
+from aoi_fl.config.rules import check, opposed_aggregation
 from aoi_fl.flower.grids import open_grids
 from aoi_fl.protocol import npy
 from aoi_fl.science.errors import ConfigError
@@ -89,11 +90,30 @@ class AgeAwareStrategy(Strategy):
         **as_fedavg: Any,
     ) -> None:
         options = with_arguments(type(self).__name__, options or RoundOptions(), as_fedavg)
-        weighting.check(weights, by_flower=aggregation is not None)
-        _check_traits(policy, weights, options)
+        if weights not in weighting.KINDS:
+            raise ConfigError("weights", weights, weighting.KINDS, "Choose one of these.")
+        traits = policy.traits
+        opposed = opposed_aggregation(
+            policy.describe().get("kind", type(policy).__name__),
+            weights,
+            traits.rates,
+            aggregation="" if aggregation is None else type(aggregation).__name__,
+            late_rounds=options.late_rounds,
+            late_updates=traits.late_updates,
+            surplus={} if options.enough is None else {"enough": options.enough},
+            private=isinstance(aggregation, PrivateMean),
+            by_data=traits.by_data,
+        )
+        check(opposed)
         private = aggregation if isinstance(aggregation, PrivateMean) else None
         if private is not None:
-            self._check_private(policy, weights, options)
+            if not is_ours(self.aggregate_train):
+                raise ConfigError(
+                    f"aggregate_train of {type(self).__name__}",
+                    None,
+                    "left out of a private run, because it could bypass clipping and noise",
+                    "Leave it out.",
+                )
             weights = weighting.EQUAL
         by_flower = aggregation.strategy if isinstance(aggregation, PrivateMean) else aggregation
         if isinstance(aggregation, AgeAwareStrategy):
@@ -102,14 +122,6 @@ class AgeAwareStrategy(Strategy):
                 type(aggregation).__name__,
                 "a strategy of flwr.serverapp.strategy, not a policy of selection",
                 "Choose such a strategy, or none for the weighted mean.",
-            )
-        if options.late_rounds and (aggregation is not None or weights == weighting.UNBIASED):
-            how = "weights 'unbiased'" if aggregation is None else f"aggregation {type(aggregation).__name__}"
-            raise ConfigError(
-                "late_rounds",
-                options.late_rounds,
-                f"0 with {how}, because late updates need the weighted mean",
-                "Leave one of them out.",
             )
         if by_flower is None:
             made: Aggregation = Mean(options, weights == weighting.UNBIASED)
@@ -181,37 +193,6 @@ class AgeAwareStrategy(Strategy):
         """Call :meth:`load_state_dict`, which is its new name."""
         warnings.warn("recall() is now called load_state_dict().", DeprecationWarning, stacklevel=2)
         self.load_state_dict(memory)
-
-    def _check_private(self, policy: Policy, weights: str, options: RoundOptions) -> None:
-        """Refuse what breaks the guarantee of a private mean."""
-        if weights not in (weighting.AUTO, weighting.EQUAL):
-            raise ConfigError(
-                "weights",
-                weights,
-                "auto or equal, because every client weighs the same in a private mean",
-                "Leave it out.",
-            )
-        if options.late_rounds:
-            raise ConfigError(
-                "late_rounds",
-                options.late_rounds,
-                "0 in a private run, because a late update would bring two participations of a client closer together",
-                "Leave it out.",
-            )
-        if policy.traits.by_data:
-            raise ConfigError(
-                "policy",
-                type(policy).__name__,
-                "one that does not select by reports about data, which no noise of the model hides",
-                "Choose another policy for a private run.",
-            )
-        if not is_ours(self.aggregate_train):
-            raise ConfigError(
-                f"aggregate_train of {type(self).__name__}",
-                None,
-                "left out of a private run, because it could bypass clipping and noise",
-                "Leave it out.",
-            )
 
     def _promise_privacy(self, private: PrivateMean, rounds: int) -> None:
         """Take up the account of a private run."""
@@ -488,38 +469,6 @@ _FORMER = frozenset(
     ("choose", "rescue", "rates", "counted", "terms", "meet", "learn", "over", "asleep", "ahead", "greeting", "hear",
      "hear_late", "issue", "targets", "own_weights", "question", "observe")
 )  # fmt: skip
-
-
-def _check_traits(policy: Policy, weights: str, options: RoundOptions) -> None:
-    """Refuse settings that do not go with a policy.
-
-    Raises
-    ------
-    ConfigError
-        Naming the setting and what to do.
-    """
-    traits, kind = policy.traits, policy.describe().get("kind", type(policy).__name__)
-    if weights == weighting.UNBIASED and traits.rates == "unknown":
-        raise ConfigError(
-            "weights",
-            "unbiased",
-            f"auto, equal or size under {kind}, because the rates are unknown",
-            "Leave it out, or choose a policy with a rate (random, Markov, systematic).",
-        )
-    if options.enough is not None and weights == weighting.UNBIASED and traits.rates != "learned":
-        raise ConfigError(
-            "enough",
-            options.enough,
-            "left out with weights='unbiased', because fast clients would count too much",
-            "Leave one of them out.",
-        )
-    if options.late_rounds and not traits.late_updates:
-        raise ConfigError(
-            "late_rounds",
-            options.late_rounds,
-            f"0 under {kind}, because each round pays for itself",
-            "Leave it out.",
-        )
 
 
 def _shown(value: object) -> str:

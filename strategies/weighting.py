@@ -15,30 +15,10 @@ All but the last are divided by their sum over the updates that count.
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.weighting import weigh
 
 AUTO, EQUAL, SIZE, UNBIASED = "auto", "equal", "size", "unbiased"
 KINDS = (AUTO, EQUAL, SIZE, UNBIASED)
-
-
-def check(kind: str, by_flower: bool) -> None:
-    """Refuse a kind that there is not, or that the aggregation cannot honour.
-
-    Raises
-    ------
-    ConfigError
-        Naming the value and what is allowed.
-    """
-    if kind not in KINDS:
-        raise ConfigError("weights", kind, KINDS, "Choose one of these.")
-    if kind == UNBIASED and by_flower:
-        raise ConfigError(
-            "weights",
-            "unbiased",
-            "size or equal with a Flower strategy as aggregation, because unbiased weights need not sum to 1",
-            "Leave aggregation out, or choose weights 'size'.",
-        )
 
 
 def omega(

@@ -69,7 +69,7 @@ class ForeignLoop:
         start, leave = f"{self._run.strategy}.start", "Leave it out, or call start."
         options, private = self._run.options, isinstance(self._run.aggregation, ByPrivateMean)
         for key, value, allowed, why, remedy in (
-            ("late_rounds", options.late_rounds, "0", "which hands no late reply on", leave),
+            ("late-rounds", options.late_rounds, "0", "which hands no late reply on", leave),
             ("serve_average", options.serve_average, "0", "which evaluates the model that it has", leave),
             ("aggregation", "PrivateMean" * private, "left out", "whose number of rounds is unknown", "Call start."),
         ):

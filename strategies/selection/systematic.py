@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.config.former import argument
+from aoi_fl.config.rules import check, uncompensated
 from aoi_fl.config.values import Compensate, phases_of
 from aoi_fl.science import systematic as science
 from aoi_fl.science.errors import ConfigError
@@ -145,15 +146,7 @@ class SystematicParticipation(AgeAwareStrategy):
                 f"a whole number from 1 to {clients}, the number of clients",
                 "Choose another number.",
             )
-        if compensate == "dropout":
-            raise ConfigError("compensate", compensate, ("none", "availability"), "Choose one of these.")
-        if compensate == "availability" and (jitter or phases == "random"):
-            raise ConfigError(
-                "compensate",
-                compensate,
-                f"none with jitter {jitter:g} and phases {phases!r}",
-                "Set jitter to 0 and phases to 'spread', or compensate to 'none'.",
-            )
+        check(uncompensated(compensate, phases, jitter))
         rule = SystematicRule(clients, per_round, phases, jitter, seed_of(settings))
         coordination = argument(settings, "coordination", coordination)
         policy = SystematicPolicy(rule, coordination, rates, make_absence(compensate))

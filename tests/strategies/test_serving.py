@@ -129,10 +129,10 @@ def test_the_key_for_momentum_is_fedavgm_by_hand(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "keys",
-    [{"late-rounds": 2}, {"weights": "unbiased"}, {"policy": "f3ast"}],
+    ("keys", "key"),
+    [({"late-rounds": 2}, "late-rounds"), ({"weights": "unbiased"}, "weights"), ({"policy": "f3ast"}, "weights")],
 )
-def test_momentum_with_other_than_means_is_refused(keys):
-    with refused("smoothing", "momentum:0.5"):
+def test_momentum_with_other_than_means_is_refused(keys, key):
+    with refused(key, allowed="momentum"):
         RunConfig.parse({"policy": "random", "smoothing": "momentum:0.5", **keys})
     RunConfig.parse({"policy": "f3ast", "weights": "size", "smoothing": "momentum:0.5"})

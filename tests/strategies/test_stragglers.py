@@ -184,13 +184,13 @@ def test_a_deviating_late_update_has_more_weight(tmp_path):
 
 def test_what_late_updates_do_not_go_with_is_refused(tmp_path):
     options = RoundOptions(late_rounds=2)
-    with refused("late_rounds", 2):
+    with refused("late-rounds", 2):
         RandomSelection(2, aggregation=FedAvg(), options=options)
-    with refused("late_rounds", 2):
+    with refused("late-rounds", 2):
         RandomSelection(2, weights="unbiased", options=options)
-    with refused("late_rounds", 2):
+    with refused("late-rounds", 2):
         RandomSelection(2, options=options).configure_train(1, model(), ConfigRecord(), LocalGrid(honest_app(), {}, 2))
-    with refused("late_rounds", 2, "budgeted-whittle"):
+    with refused("late-rounds", 2, "budgeted-whittle"):
         BudgetedRefresh(BudgetedSelector(5.0, "whittle", seed=1), 2, options=options)
     with refused("late-rounds", 2):
         RunConfig.parse({"policy": "wics", "late-rounds": 2})
