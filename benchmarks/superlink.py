@@ -29,10 +29,7 @@ def started(nodes: Sequence[Sequence[str]], config: str = "") -> Iterator[Progra
         addresses = Addresses.free()
         (running.folder / "config.toml").write_text(addresses.connection(CONNECTION))
         superlink = running.start(
-            "flower-superlink",
-            "--insecure",
-            "--disable-runtime-dependency-installation",
-            *addresses.of_superlink(),
+            "flower-superlink", "--insecure", "--disable-runtime-dependency-installation", *addresses.of_superlink()
         )
         running.await_ports(superlink, [addresses.control], _START)
         for i, (command, port) in enumerate(zip(nodes, free_ports(len(nodes)), strict=True)):

@@ -237,12 +237,7 @@ def _file(folder: Path, name: str) -> Path:
 def checked_name(what: str, name: str) -> str:
     """Return a name that is safe as a file name, or raise ConfigError: names come from peers and configurations."""
     if not _SAFE.fullmatch(name):
-        raise ConfigError(
-            what,
-            name,
-            NAMES,
-            "Choose such a name: it names a file.",
-        )
+        raise ConfigError(what, name, NAMES, "Choose such a name: it names a file.")
     return name
 
 

@@ -3,8 +3,12 @@
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing.connection import wait
+from typing import Any, TypeVar
+
+_Result = TypeVar("_Result")
 
 
 def leave_with_parent(tidy: Callable[[], object] = lambda: None) -> None:
@@ -24,3 +28,17 @@ def _watch(tidy: Callable[[], object]) -> None:
     wait([parent.sentinel])
     tidy()
     os._exit(1)
+
+
+def unordered(function: Callable[[Any], _Result], items: Sequence[Any], workers: int) -> Iterator[_Result]:
+    """Yield a function's result for each item, as it completes, from so many processes of their own."""
+    if workers == 1 or len(items) < 2:
+        yield from map(function, items)
+        return
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), leave_with_parent) as pool:
+        try:
+            for future in as_completed([pool.submit(function, item) for item in items]):
+                yield future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

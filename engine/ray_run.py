@@ -161,8 +161,7 @@ def _submit(superlink: SuperLink, app: Path, run_config: Mapping[str, Any], fede
     overrides = superlink.home / "run-config.toml"
     overrides.write_text(tomli_w.dumps(run_config), "utf-8")
     answer = _ask(
-        superlink,
-        ["run", str(app), CONNECTION, "--run-config", str(overrides), "--federation-config", federation],
+        superlink, ["run", str(app), CONNECTION, "--run-config", str(overrides), "--federation-config", federation]
     )
     if not answer.get("success"):
         raise ConfigError(

@@ -74,14 +74,7 @@ class SuperLink:
         try:
             with self._log.open("wb") as log:
                 self._process = subprocess.Popen(
-                    [
-                        sys.executable,
-                        "-P",
-                        "-c",
-                        _LAUNCHER,
-                        beside,
-                        *arguments,
-                    ],
+                    [sys.executable, "-P", "-c", _LAUNCHER, beside, *arguments],
                     env=self._environment,
                     stdin=subprocess.PIPE,
                     stdout=log,

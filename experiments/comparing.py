@@ -4,9 +4,7 @@ import hashlib
 import itertools
 import json
 import logging
-import multiprocessing
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.values import MILLION
 from aoi_fl.engine.machine import check as check_workers
-from aoi_fl.engine.parent import leave_with_parent
+from aoi_fl.engine.parent import unordered
 from aoi_fl.engine.traces import check_foresight, in_files, make_trace, too_few
 from aoi_fl.experiments.harness.federation import complete_run
 from aoi_fl.experiments.studies.arena import distinct_entrants, federation
@@ -143,17 +141,8 @@ def missing(configs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def play(configs: Sequence[Mapping[str, Any]], workers: int) -> Iterator[Path]:
-    """Play runs, or what is missing of them, in so many processes; yield the folder of each that is complete."""
-    if workers == 1 or len(configs) < 2:
-        yield from map(_play, configs)
-        return
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), leave_with_parent) as pool:
-        try:
-            for future in as_completed([pool.submit(_play, config) for config in configs]):
-                yield future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    """Play runs, or what is missing of them, in so many processes; yield the folder of each as it completes."""
+    return unordered(_play, configs, workers)
 
 
 def check_machine(configs: Sequence[Mapping[str, Any]], workers: int) -> None:

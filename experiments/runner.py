@@ -5,26 +5,24 @@ import logging
 import multiprocessing
 import os
 import platform
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from matplotlib.figure import Figure
 
-from aoi_fl.engine.parent import leave_with_parent
+from aoi_fl.engine.parent import leave_with_parent, unordered
 from aoi_fl.experiments.harness import drawing
 from aoi_fl.experiments.harness.account import behind, but_seed, telling, typed
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.pages import written
-from aoi_fl.experiments.harness.progress import Progress, say
 from aoi_fl.experiments.harness.store import Store
-from aoi_fl.experiments.harness.watch import Watch
 from aoi_fl.experiments.registry import find, known
 from aoi_fl.science.errors import ConfigError
-
-_LOOK = 1.0  # seconds between two looks at what the units played elsewhere report
 
 
 class MissingDataError(ConfigError):
@@ -49,7 +47,7 @@ def reproduce(experiment: Experiment, options: Options, out: Path, workers: int)
     """
     command = typed(experiment.name, options)
     store = Store(out, experiment.name, experiment.kept_under(options), machine())
-    tell = _nothing if options.quiet else say
+    tell = _nothing if options.quiet else _say
     own, played = experiment.datasets(replace(options, quick=False)), experiment.datasets(options)
     if "digits" in played and "digits" not in own:
         tell(f"{experiment.name}: --quick plays it on digits in place of {' and '.join(own)}")
@@ -61,16 +59,34 @@ def reproduce(experiment: Experiment, options: Options, out: Path, workers: int)
     done = len(experiment.units(options)) - len(missing)
     if done and missing:
         tell(f"{experiment.name}: {done} of {done + len(missing)} units are there already; going on")
-    progress = Progress(experiment.name, done, len(missing), expected_seconds(experiment, options, workers), tell=tell)
-    for unit, rows, seconds in _played(experiment, missing, options, workers, progress):
+    if missing:
+        each = expected_seconds(experiment, options, workers)
+        about = "" if each is None else f", about {duration(each * len(missing))}"
+        tell(f"{experiment.name}: {len(missing)} units to play{about}")
+    started, play = time.monotonic(), partial(_play, experiment.name, options)
+    for count, (unit, rows, seconds) in enumerate(unordered(play, missing, workers), 1):
         store.add(unit, rows, seconds)
-        progress.step(unit)
+        left = (time.monotonic() - started) / count * (len(missing) - count)
+        which = ", ".join(f"{key} {value}" for key, value in unit.items())
+        tell(f"{experiment.name}: {done + count}/{done + len(missing)} ({which}), {duration(left)} left")
     store.arrange(experiment.units(options))
     return write_pages(experiment, store, out, command)
 
 
 def _nothing(line: str) -> None:
-    """Keep a line to itself."""
+    """Print nothing."""
+
+
+def _say(line: str) -> None:
+    """Print a line on stderr at once."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """Write seconds for people: ``12 s``, ``3 min``, ``2.5 h``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def write_pages(experiment: Experiment, store: Store, out: Path, command: str) -> Path:
@@ -137,58 +153,16 @@ def expected_seconds(experiment: Experiment, options: Options, workers: int) -> 
     return 60 * experiment.minutes / len(planned) / workers if told else None
 
 
-def _played(
-    experiment: Experiment, units: Sequence[Unit], options: Options, workers: int, progress: Progress
-) -> Iterator[tuple[Unit, list[Row], float]]:
-    if workers == 1 or len(units) < 2:
-        for unit in units:
-            yield (unit, *_play(experiment.name, unit, options, progress.round))
-        return
-    spawned = multiprocessing.get_context("spawn")
-    told = spawned.SimpleQueue()
-    with ProcessPoolExecutor(workers, spawned, _begin, (told,)) as pool:
-        waiting = list(units)
-        playing: dict[Future[tuple[list[Row], float]], Unit] = {}
-        try:
-            while waiting or playing:
-                while waiting and len(playing) < workers:
-                    unit = waiting.pop(0)
-                    playing[pool.submit(_play_reporting, experiment.name, unit, options)] = unit
-                finished = wait(playing, _LOOK, return_when=FIRST_COMPLETED).done
-                while not told.empty():
-                    progress.round(*told.get())
-                for future in finished:
-                    yield (playing.pop(future), *future.result())
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _play(
-    name: str, unit: Unit, options: Options, report: Callable[[Unit, int, int, str], None]
-) -> tuple[list[Row], float]:
-    """Play one unit, and return its rows and the seconds of a core that it took."""
+def _play(name: str, options: Options, unit: Unit) -> tuple[Unit, list[Row], float]:
+    """Play one unit, and return it with its rows and the seconds of a core that it took in this process."""
     import aoi_fl.flower.messages  # noqa: F401  # Flower sets its log's level when it is first imported
 
     logging.getLogger("flwr").setLevel(logging.ERROR)
-    experiment, watch = find(name), Watch(lambda *reached: report(unit, *reached))
-    options = replace(options, data_dir=options.data_dir.absolute(), version=experiment.version, watch=watch)
+    experiment, started = find(name), time.process_time()
+    options = replace(options, data_dir=options.data_dir.absolute(), version=experiment.version)
     with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
         rows = experiment.play(unit, options)
-    return rows, watch.seconds
-
-
-_told: Any = None  # in a process of the pool: the queue to the process that prints
-
-
-def _begin(told: Any) -> None:
-    global _told
-    _told = told
-    leave_with_parent()
-
-
-def _play_reporting(name: str, unit: Unit, options: Options) -> tuple[list[Row], float]:
-    return _play(name, unit, options, lambda *round_: _told.put(round_))
+    return unit, rows, time.process_time() - started
 
 
 def machine() -> str:

@@ -195,10 +195,7 @@ HTTP_GRID = Seam("replies over HTTP", "grids", ("flwr.superlink.grid.http_grid:H
 DATABASE = Seam(
     "one connection to a SuperLink's database",
     "superlink",
-    (
-        "flwr.supercore.sql_mixin:create_engine(url)",
-        "flwr.supercore.sql_mixin:SqlMixin.initialize",
-    ),
+    ("flwr.supercore.sql_mixin:create_engine(url)", "flwr.supercore.sql_mixin:SqlMixin.initialize"),
     "many clients at a time make a SuperLink wait for its own database, and break calls off",
 )
 

@@ -152,10 +152,7 @@ class Node:
         announced = message_to_proto(reply if reply.has_error() else with_content(reply, RecordDict()))
         run_id = reply.metadata.run_id
         request = fleet_pb2.PushMessagesRequest(
-            node=self._node,
-            messages_list=[announced],
-            message_object_trees=[tree],
-            clientapp_runtime_list=[seconds],
+            node=self._node, messages_list=[announced], message_object_trees=[tree], clientapp_runtime_list=[seconds]
         )
         answer = await self._call("PushMessages", request)
         await asyncio.gather(

@@ -196,10 +196,7 @@ def _images(x: NDArray[Any], name: str) -> NDArray[np.float32]:
         )
     if x.dtype != np.uint8 and not np.issubdtype(x.dtype, np.floating):
         raise ConfigError(
-            name,
-            f"of type {x.dtype}",
-            "uint8 (0 to 255) or floating point (0 to 1) for images",
-            f"{_as_pixels(x)}.",
+            name, f"of type {x.dtype}", "uint8 (0 to 255) or floating point (0 to 1) for images", f"{_as_pixels(x)}."
         )
     # An explicit copy in one go: channels first, and never a view of what the caller holds.
     with np.errstate(over="ignore"):

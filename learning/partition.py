@@ -24,13 +24,7 @@ Labels = NDArray[np.int64] | NDArray[np.float32]
 
 
 def make(
-    labels: Labels,
-    clients: int,
-    *,
-    kind: str = "iid",
-    alpha: float = 0.6,
-    sizes: str | Indices = "equal",
-    seed: int,
+    labels: Labels, clients: int, *, kind: str = "iid", alpha: float = 0.6, sizes: str | Indices = "equal", seed: int
 ) -> list[Indices]:
     """Deal the images out to the clients, none to two of them.
 

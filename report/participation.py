@@ -137,11 +137,7 @@ def counts(settings: Sequence[Setting]) -> Chart | None:
         + refreshes([run for setting in settings for run in setting.runs]),
         data,
         layout(
-            "clients, busiest first",
-            "rounds",
-            whole(sizes),
-            {"rangemode": "tozero"} | whole(most),
-            showlegend=False,
+            "clients, busiest first", "rounds", whole(sizes), {"rangemode": "tozero"} | whole(most), showlegend=False
         ),
         ["run", "client", "rounds taken part in", *(["from", "to"] if any(len(row) > 3 for row in rows) else [])],
         rows,

@@ -39,12 +39,7 @@ class Recording:
 
     def __init__(self, name: str, runs_dir: str | Path = "runs") -> None:
         if not _NAME.fullmatch(name):
-            raise ConfigError(
-                "run-name",
-                name,
-                NAMES,
-                "Choose another name.",
-            )
+            raise ConfigError("run-name", name, NAMES, "Choose another name.")
         self.folder = Path(runs_dir) / name
         self._held = ExitStack()
         self._open: tuple[Ledger, Recorder] | None = None

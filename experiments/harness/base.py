@@ -5,14 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from aoi_fl.experiments.harness.findings import Claim, Conclusion
-
-if TYPE_CHECKING:
-    from aoi_fl.experiments.harness.watch import Watch
 
 Row = dict[str, Any]  # numbers, strings and None, as a CSV file holds them
 Unit = dict[str, Any]  # what tells one unit from the others; the first columns of its rows
@@ -30,7 +27,6 @@ class Options:
     work : where runs are kept while results are put together
     quiet : whether nothing is said while it is played
     version : of the experiment that is played
-    watch : of the unit that is played, if anybody watches
     """
 
     seeds: int | None = None
@@ -41,7 +37,6 @@ class Options:
     work: Path = Path("runs/reproduce")
     quiet: bool = field(default=False, compare=False)
     version: int = 1
-    watch: "Watch | None" = field(default=None, compare=False)
 
 
 class Experiment(ABC):

@@ -1,6 +1,5 @@
 """Playing one federation for an experiment, and going on with one that was interrupted."""
 
-import contextlib
 import hashlib
 import json
 import math
@@ -45,21 +44,14 @@ def played(experiment: str, values: Mapping[str, Any], options: Options) -> Path
     ConfigError
         The run ended other than completed.
     """
-    from aoi_fl.server.folder import LEDGER
-
     kept = {key: value for key, value in values.items() if key not in ("policy", "seed")}
     kept |= {"version": options.version} if options.version > 1 else {}
     digest = hashlib.blake2b(json.dumps(kept, sort_keys=True).encode(), digest_size=4).hexdigest()
     runs = options.work.absolute() / experiment / digest
     name = f"{values['policy']}-seed-{values['seed']}"
-    ledger = runs / name / LEDGER
     kept_to = DIGITS if values.get("dataset", "digits") == "digits" else {}
     given = {**kept_to, **values, "runs-dir": str(runs), "run-name": name, "data-dir": str(options.data_dir.absolute())}
-    watched: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-    if options.watch:
-        watched = options.watch.over(ledger, values["num-server-rounds"], values.get("until"))
-    with watched:
-        return complete_run(given)
+    return complete_run(given)
 
 
 def complete_run(values: Mapping[str, Any]) -> Path:

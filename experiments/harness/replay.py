@@ -5,6 +5,7 @@ model, its data, its number and the round; so this is the run itself, of any pol
 knows.
 """
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
@@ -14,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness.federation import DIGITS
-from aoi_fl.experiments.harness.watch import Watch
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.history import History
 from aoi_fl.science.selection import Population, Selection, Selector
@@ -52,13 +52,9 @@ class Federation(ABC):
             arrays, _ = self._aggregated(arrays, history.selection(t), t)
             yield arrays
 
-    def rounds(self, history: History, watch: Watch | None = None) -> Iterator[tuple[int, Arrays]]:
-        """Yield each round with the model after it, and report it to the watch."""
-        for t, model in enumerate(self.models(history)):
-            if t:
-                yield t, model
-                if watch:
-                    watch.tell(t, history.rounds)
+    def rounds(self, history: History) -> Iterator[tuple[int, Arrays]]:
+        """Yield each round with the model after it."""
+        return itertools.islice(enumerate(self.models(history)), 1, None)
 
     def history(self, policy: Decentralised | Selector, rounds: int, weighting: Weighting | None = None) -> History:
         """Return the selections of a policy on these clients, all of which are always available."""

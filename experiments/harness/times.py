@@ -56,8 +56,7 @@ def shifts(ours: Floats, base: Floats, target: float, spent: tuple[Floats, Float
     late = [(reached(ours, level, own), reached(base, level, theirs)) for level in levels(target)]
     both = [np.isfinite(a) & np.isfinite(b) for a, b in late]
     found = np.mean(
-        [np.where(fine, a, 0.0) - np.where(fine, b, 0.0) for (a, b), fine in zip(late, both, strict=True)],
-        axis=0,
+        [np.where(fine, a, 0.0) - np.where(fine, b, 0.0) for (a, b), fine in zip(late, both, strict=True)], axis=0
     )
     return np.where(np.all(both, axis=0), found, np.nan)
 

@@ -14,15 +14,7 @@ from aoi_fl.experiments.harness.times import shift
 from aoi_fl.experiments.harness.verdicts import elsewhere
 from aoi_fl.experiments.papers.curves import draw
 from aoi_fl.experiments.papers.paper_claims import MEMORYLESS, PaperClaim, partition_name
-from aoi_fl.experiments.papers.speed import (
-    BASE,
-    OURS,
-    POLICIES,
-    VARIANTS,
-    curves_of,
-    measured,
-    table_of,
-)
+from aoi_fl.experiments.papers.speed import BASE, OURS, POLICIES, VARIANTS, curves_of, measured, table_of
 
 # One target a data set, where the papers give one; Fashion-MNIST's and the digits' are ours.
 TARGETS = {"mnist": 0.97, "fashion-mnist": 0.85, "cifar10": 0.75, "cifar100": 0.30, "digits": 0.90}

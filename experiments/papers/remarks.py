@@ -10,14 +10,7 @@ from aoi_fl.experiments.harness.drawing import COLOURS
 from aoi_fl.experiments.harness.findings import GLOBECOM, JOURNAL, OURS, WICS, Claim, Conclusion, Verdict
 from aoi_fl.experiments.harness.verdicts import EXACT, every
 from aoi_fl.experiments.oracles.leaving import LEAVING, freshness, heard
-from aoi_fl.experiments.oracles.lemmas import (
-    curvatures,
-    equal_sizes,
-    noise,
-    sampled,
-    smoothness,
-    smoothness_of_losses,
-)
+from aoi_fl.experiments.oracles.lemmas import curvatures, equal_sizes, noise, sampled, smoothness, smoothness_of_losses
 from aoi_fl.experiments.oracles.literal import comparisons, starved
 
 # What the headline calls claims.
@@ -159,16 +152,7 @@ def _lemmas(by: Mapping[str, list[Row]]) -> list[Claim]:
         under = "" if what == "lemma 1" else "under random selection "
         ours = f"{under}in {held} of {count} instances; the left side is never more than {most:.3g} of the right side"
         name = what.capitalize()
-        claims.append(
-            _exact(
-                name,
-                f"{JOURNAL}, appendix, {name}",
-                printed,
-                ours,
-                every(held, count),
-                part="instances",
-            )
-        )
+        claims.append(_exact(name, f"{JOURNAL}, appendix, {name}", printed, ours, every(held, count), part="instances"))
     held, count, most = below("lemma 2, over S")
     whole = below("lemma 2, over all clients")
     claims.insert(

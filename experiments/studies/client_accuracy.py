@@ -75,7 +75,7 @@ class ClientAccuracy(Study):
         history = there.history(policy, chosen["num-server-rounds"], _WEIGHTS[unit["policy"]])
         found = [
             [there.task.evaluate(model, part)[1] for part in there.parts]
-            for t, model in there.rounds(history, options.watch)
+            for t, model in there.rounds(history)
             if t > history.rounds - _EVALUATIONS
         ]
         accuracy = np.sort(np.mean(found, axis=0))

@@ -93,7 +93,7 @@ class Cohorts(Study):
         )
         history = there.history(_MAKE[unit["policy"]](there, seed), chosen["num-server-rounds"], "size")
         half = history.rounds // 2
-        found = [there.task.evaluate_test(model)[1] for t, model in there.rounds(history, options.watch) if t > half]
+        found = [there.task.evaluate_test(model)[1] for t, model in there.rounds(history) if t > half]
         return [
             {
                 "accuracy": round(float(np.mean(found)), 6),

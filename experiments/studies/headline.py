@@ -66,7 +66,7 @@ class Headline(Study):
         unit_of_data = there.sizes.mean() * chosen["clients-per-round"]
         curve: list[float] = []
         spent: list[float] = []
-        for t, model in there.rounds(history, options.watch):
+        for t, model in there.rounds(history):
             curve.append(there.task.evaluate_test(model)[1])
             trained = float(there.sizes[history.selection(t).clients].sum() / unit_of_data)
             spent.append(trained + (spent[-1] if spent else 0.0))

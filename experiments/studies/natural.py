@@ -146,8 +146,6 @@ class Natural(Study):
         found: list[tuple[float, float]] = []
 
         def after(round_: int, arrays: Any) -> None:
-            if options.watch:
-                options.watch.tell(round_, rounds)
             if round_ > rounds - max(1, rounds // 4) and (rounds - round_) % every == 0:
                 found.append(federation.evaluate(arrays, *test))
 

@@ -109,13 +109,7 @@ class Privacy(Study):
         rows = evaluated(ledger)
         half = [row["accuracy"] for row in rows if row["round"] > rows[-1]["round"] / 2]
         spent = read(ledger, "rounds")[-1]["epsilon"]
-        return [
-            {
-                "final": rows[-1]["accuracy"],
-                "mean": round(float(np.mean(half)), 6),
-                "epsilon": round(spent, 3),
-            }
-        ]
+        return [{"final": rows[-1]["accuracy"], "mean": round(float(np.mean(half)), 6), "epsilon": round(spent, 3)}]
 
     def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
         return (

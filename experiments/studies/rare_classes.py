@@ -123,8 +123,6 @@ class RareClasses(Study):
         found: list[tuple[float, float]] = []
 
         def after(round_: int, arrays: Any) -> None:
-            if options.watch:
-                options.watch.tell(round_, rounds)
             if round_ > rounds - rounds // 4 and (rounds - round_) % every == 0:
                 found.append((there.task.evaluate(arrays, rare)[1], there.task.evaluate(arrays, others)[1]))
 

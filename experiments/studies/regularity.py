@@ -84,7 +84,7 @@ class Regularity(Study):
         )
         history = there.history(policy, chosen["updates"] // k, "size")
         marks = set(np.linspace(history.rounds // 2 + 1, history.rounds, _EVALUATIONS).round().astype(int).tolist())
-        found = [there.task.evaluate_test(model)[1] for t, model in there.rounds(history, options.watch) if t in marks]
+        found = [there.task.evaluate_test(model)[1] for t, model in there.rounds(history) if t in marks]
         return [
             {
                 "accuracy": round(float(np.mean(found)), 6),

@@ -82,7 +82,7 @@ class StartLearning(Experiment):
             else history_of(unit["start"], rounds, seed)
         )
         rows: list[Row] = []
-        for t, model in there.rounds(history, options.watch):
+        for t, model in there.rounds(history):
             loss, accuracy = there.task.evaluate_test(model)
             trained = len(history.selection(t).clients)
             rows.append({"round": t, "accuracy": accuracy, "loss": round(loss, 7), "trained": trained})

@@ -516,7 +516,7 @@ class Unequal(Experiment):
         about["largest"] = round(float(there.sizes.max() / there.sizes.sum()), 4)
         about |= {column: loads[-1][column] for column in ("met", "waits", "wait_mean", "wait_variance")}
         rows: list[Row] = []
-        for t, model in there.rounds(history, options.watch):
+        for t, model in there.rounds(history):
             loss, accuracy = there.task.evaluate_test(model)
             rows.append({"round": t, "accuracy": accuracy, "loss": round(loss, 7), **loads[t - 1], **about})
         return rows

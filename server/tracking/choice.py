@@ -35,12 +35,7 @@ def check_installed(wanted: Sequence[str]) -> None:
 
 
 def tracker(
-    name: str,
-    run: str,
-    runs_dir: str | Path = "runs",
-    config: Mapping[str, Any] | None = None,
-    *,
-    resume: bool = False,
+    name: str, run: str, runs_dir: str | Path = "runs", config: Mapping[str, Any] | None = None, *, resume: bool = False
 ) -> Tracker:
     """Return the tracker of a name for a run; it writes under ``runs-dir/run``.
 

@@ -18,11 +18,8 @@ import pytest
 from aoi_fl.experiments import registry
 from aoi_fl.experiments.harness.account import behind, commands
 from aoi_fl.experiments.harness.base import Options
-from aoi_fl.experiments.harness.federation import play_run
 from aoi_fl.experiments.harness.findings import Claim
-from aoi_fl.experiments.harness.progress import Progress
 from aoi_fl.experiments.harness.store import Store, key_of
-from aoi_fl.experiments.harness.watch import Watch
 from aoi_fl.experiments.registry import find
 from aoi_fl.experiments.runner import expected_seconds, reproduce, rewrite, write_pages
 from aoi_fl.experiments.summary import write_summary
@@ -68,14 +65,10 @@ def test_an_interrupted_command_goes_on_to_the_same_results(aoi, tmp_path, whole
     assert said.startswith("compression: 3 units to play\n") and "3/3" not in said  # too short for an estimate
     assert "interrupted; the same command goes on from here" in said
     assert not (tmp_path / "out" / "compression.md").exists()
-    before = {spent: float(spent.read_text()) for spent in tmp_path.rglob("core-seconds")}
-    assert before
 
     status, _, errors = aoi(*COMMAND, *where)
     assert status == 0 and "left" in errors
     assert (tmp_path / "out" / "compression.csv").read_bytes() == (whole / "compression.csv").read_bytes()
-    after = {spent: float(spent.read_text()) for spent in tmp_path.rglob("core-seconds")}
-    assert all(after[run] > seconds for run, seconds in before.items())
 
 
 @pytest.mark.slow
@@ -146,25 +139,6 @@ def test_every_data_set_of_a_unit_is_named(name):
 # What is said meanwhile
 
 
-def test_the_time_left_follows_the_pace_of_the_rounds(monkeypatch, capsys):
-    now = 1000.0
-    monkeypatch.setattr("aoi_fl.experiments.harness.progress.time.monotonic", lambda: now)
-    progress = Progress("x", 1, 3, expected=600.0, every=20)
-    progress.round({"seed": 2}, 40, 100)  # resumed
-    now += 10
-    progress.round({"seed": 2}, 45, 100)  # too soon for a line
-    now += 90
-    progress.round({"seed": 2}, 60, 100)
-    now += 100
-    progress.step({"seed": 2})
-    assert capsys.readouterr().err.splitlines() == [
-        "x: 3 units to play, about 30 min",
-        "x: 1/4 (seed 2, round 40/100), 26 min left",  # 2.6 units of 600 s
-        "x: 1/4 (seed 2, round 60/100), 20 min left",  # 0.2 units took 100 s, 2.4 are left
-        "x: 2/4 (seed 2), 11 min left",  # 0.6 units took 200 s, 2 are left
-    ]
-
-
 def test_the_hours_of_an_experiment_are_printed_in_advance():
     learning = find("wics-learning")
     assert expected_seconds(learning, Options(), 1) == 60 * learning.minutes / len(learning.units(Options()))
@@ -172,27 +146,6 @@ def test_the_hours_of_an_experiment_are_printed_in_advance():
     assert expected_seconds(learning, Options(model="lr", seeds=12), 2) == expected_seconds(learning, Options(), 2)
     assert expected_seconds(learning, Options(rounds=20), 1) is None
     assert expected_seconds(learning, Options(model="cnn"), 1) is None  # where all train, it is not in the account
-
-
-def test_rounds_are_reported_while_they_are_played(monkeypatch, tmp_path):
-    monkeypatch.setattr("aoi_fl.experiments.harness.watch._LOOK", 0.002)
-    reports = []
-    watch = Watch(lambda *report: reports.append(report))
-    play_run("x", {**TINY, "num-server-rounds": 30}, Options(work=tmp_path, watch=watch))
-    done = [done for done, *_ in reports]
-    assert {tuple(rest) for _, *rest in reports} == {(30, "round")}
-    assert done == sorted(set(done)) and any(0 < d < 30 for d in done)
-
-
-def test_a_run_that_ends_by_its_clock_is_as_far_as_its_clock(monkeypatch, tmp_path):
-    monkeypatch.setattr("aoi_fl.experiments.harness.watch._LOOK", 0.002)
-    reports = []
-    watch = Watch(lambda *report: reports.append(report))
-    endless = {**TINY, "num-server-rounds": 3600, "clock": "always", "until": 300.0}
-    play_run("x", endless, Options(work=tmp_path, watch=watch))
-    done = [done for done, *_ in reports]
-    assert {tuple(rest) for _, *rest in reports} == {(300, "second")}
-    assert done == sorted(set(done)) and any(0 < d < 300 for d in done)
 
 
 # The account
@@ -208,17 +161,6 @@ TINY = {
     "num-server-rounds": 2,
     "seed": 1,
 }
-
-
-def test_core_time_of_a_run_that_was_killed_is_counted_once(tmp_path):
-    first = Watch(lambda *reached: None)
-    rows = play_run("x", TINY, Options(work=tmp_path, watch=first))
-    (spent,) = tmp_path.rglob("core-seconds")
-    assert first.earlier == 0 and 0 < float(spent.read_text()) <= first.seconds
-    spent.write_text("500\n")
-    again = Watch(lambda *reached: None)
-    assert play_run("x", TINY, Options(work=tmp_path, watch=again)) == rows
-    assert again.earlier == 500 and 500 <= again.seconds < 500 + first.seconds + 5
 
 
 def test_a_second_machine_is_named(tmp_path):
