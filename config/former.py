@@ -13,8 +13,11 @@ RENAMED = {"wire": "coordination"}
 """Present names by former ones."""
 DELETED = {"drift-degrees": 1.0, "stream-window": 0}
 """Keys without a successor, with the default at which they are ignored."""
-IGNORED = ("deterministic", "evaluate-timeout")
-"""Keys without a successor that change no result of a run: their values are ignored."""
+IGNORED: Mapping[str, tuple[Any, str]] = {
+    "deterministic": (True, "Leave it out: updates are always added in client order."),
+    "evaluate-timeout": (600.0, "Leave it out, and set train-timeout: evaluations have as long, and 600 s at least."),
+}
+"""Keys without a successor that change no result of a run, with the former default and what to do instead."""
 MERGED: Mapping[str, Mapping[str, Any]] = {
     "partition": {"alpha": 0.6, "client": ""},
     "model": {"zeros": False},
@@ -41,7 +44,7 @@ def present(values: Mapping[str, Any], *, warn: bool = True) -> dict[str, Any]:
     """Return run keys under their present names.
 
     A deleted key is dropped at its default, because each older ledger records every key. Other values stay, and the
-    check of all keys refuses them.
+    check of all keys refuses them. An ignored key is dropped.
 
     Parameters
     ----------
@@ -52,7 +55,8 @@ def present(values: Mapping[str, Any], *, warn: bool = True) -> dict[str, Any]:
     Raises
     ------
     ConfigError
-        A key is given under both names, or a part does not go with its key.
+        A key is given under both names, a part does not go with its key, or an ignored key has another value than its
+        former default.
 
     >>> present({"stream-window": 0, "wire": "reserve"}, warn=False)
     {'coordination': 'reserve'}
@@ -64,8 +68,11 @@ def present(values: Mapping[str, Any], *, warn: bool = True) -> dict[str, Any]:
         if key in DELETED and _same(value, DELETED[key]):
             continue
         if key in IGNORED:
+            usual, remedy = IGNORED[key]
+            if warn and not _same(value, usual):
+                raise ConfigError(key, value, f"{str(usual).lower()}, because it is no run key any more", remedy)
             if warn:
-                warnings.warn(f"{key} is no run key any more. Leave it out.", FormerNameWarning, stacklevel=3)
+                warnings.warn(f"{key} is no run key any more. {remedy}", FormerNameWarning, stacklevel=3)
             continue
         new = RENAMED.get(key, key)
         if new != key:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from aoi_fl.config.fields import Group, Value, allowed, extra, variable
-from aoi_fl.config.former import FORMER
+from aoi_fl.config.former import FORMER, IGNORED
 from aoi_fl.config.groups import GROUPS
 from aoi_fl.config.policies import KEYS, OWN, POLICIES, users_of
 from aoi_fl.config.presets import PRESET
@@ -79,6 +79,7 @@ def variables() -> str:
         elif key not in _IMAGE:
             lines.append(f"  {variable(key)}:\n")
     lines += [f"  {variable(former)}: # former name of {variable(key)}\n" for former, key in FORMER.items()]
+    lines += [f"  {variable(former)}: # former key\n" for former in IGNORED]
     return "".join(lines)
 
 

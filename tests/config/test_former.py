@@ -4,6 +4,7 @@ import warnings
 
 import pytest
 
+from aoi_fl.config.fields import variable
 from aoi_fl.config.former import MERGED, FormerNameWarning, present
 from aoi_fl.config.keys import TaskSettings
 from aoi_fl.config.run import RunConfig
@@ -97,3 +98,12 @@ def test_deleted_keys_of_an_older_ledger_are_dropped():
         assert TaskSettings.model_validate({"stream-window": 0, "seed": 2}).seed == 2
     with refused("stream-window"):
         RunConfig.parse({"stream-window": 5})
+
+
+@pytest.mark.parametrize(("key", "usual", "other"), [("deterministic", "true", False), ("evaluate-timeout", 600, 5.0)])
+def test_a_key_without_effect_has_its_former_default(key, usual, other):
+    with pytest.warns(FormerNameWarning, match=key):
+        assert RunConfig.parse(from_environment({variable(key): str(usual)}, {})) == RunConfig.parse({})
+    with refused(key, other) as error:
+        RunConfig.parse({key: other})
+    assert "Leave it out" in error.value.remedy

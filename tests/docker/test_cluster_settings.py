@@ -29,7 +29,7 @@ from flwr.proto.control_pb2_grpc import ControlServicer, add_ControlServicer_to_
 from flwr.proto.node_pb2 import NodeInfo
 
 from aoi_fl.config.fields import variable
-from aoi_fl.config.former import FORMER
+from aoi_fl.config.former import FORMER, IGNORED
 from aoi_fl.docker import arrivals, client, nodes, pki, requirements, settings, submit
 from aoi_fl.docker.control import Control
 from aoi_fl.flower.control import ControlError, RunState
@@ -46,7 +46,7 @@ FIXED = {"runs-dir", "data-dir", "model-dir"}  # the image's own folders; the vo
 
 def test_compose_passes_every_run_key_on_and_nothing_else() -> None:
     keys = {variable(key) for key in settings.defaults(ROOT / "pyproject.toml") if key not in FIXED}
-    assert set(COMPOSE["services"]["submit"]["environment"]) == keys | {variable(key) for key in FORMER}
+    assert set(COMPOSE["services"]["submit"]["environment"]) == keys | {variable(key) for key in (*FORMER, *IGNORED)}
 
 
 def test_the_default_cluster_mixes_its_cohorts() -> None:
