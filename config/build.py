@@ -49,15 +49,9 @@ def systematic(keys: Keys, rates: Rates | None) -> SystematicPolicy | Systematic
 
 def budgeted(keys: Keys, index: Index) -> BoundedSelector:
     """Return a selector that spends a budget in each round, in the order of an index."""
-    return BoundedSelector(budgeted_selector(keys, index), budgets(keys["budget"])[1])
-
-
-def budgeted_selector(keys: Keys, index: Index) -> BudgetedSelector:
-    """Return the selector of one round's budget."""
-    rule = keys["budget-rule"]
-    return BudgetedSelector(
-        budgets(keys["budget"])[0], index, keys["seed"], rule == "strict", rule == "stop", keys["ageing"]
-    )
+    (budget, total), rule = budgets(keys["budget"]), keys["budget-rule"]
+    selector = BudgetedSelector(budget, index, keys["seed"], rule == "strict", rule == "stop", keys["ageing"])
+    return BoundedSelector(selector, total)
 
 
 def _central(selector: Callable[[int, int], Any]) -> Callable[[Keys], Any]:

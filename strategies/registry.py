@@ -25,9 +25,8 @@ class Policy(PolicyRow):
         found: Any = import_module(f"aoi_fl.strategies.selection.{module}")
         for attribute in path.split("."):
             found = getattr(found, attribute)
-        more = {} if self.index is None else {"index": self.index}
         arguments = [keys[key] for key in self.arguments] or [keys]
-        made: AgeAwareStrategy = found(*arguments, **more, **settings)
+        made: AgeAwareStrategy = found(*arguments, **settings)
         return made
 
 

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.config.keys import RunKeys
+from aoi_fl.config.policies import row_of
 from aoi_fl.experiments.harness.base import Experiment, Options
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.selection import Population, ProportionalSelector, RandomSelector, Selector
-from aoi_fl.science.simulate import Decentralised, simulate
+from aoi_fl.science.selection import Population
+from aoi_fl.science.simulate import simulate
 from aoi_fl.science.sizes import make_sizes
-from aoi_fl.science.systematic import SystematicPolicy
 
 CLIENTS, PER_ROUND, MAX_AGE = 100, 15, 10
 SIZES, SIZES_SEED = "zipf:2.0", 1  # one population for all seeds, as in the paper's figures
@@ -40,12 +41,16 @@ def sizes() -> NDArray[np.int64]:
 
 def markov(name: str) -> MarkovPolicy:
     """Return the table of a Markov policy; for ``random``, the one with the same law of X for each client."""
-    make = {
-        "markov-optimal": MarkovPolicy.optimal,
-        "markov-increasing": MarkovPolicy.increasing,
-        "random": MarkovPolicy.uniform,
-    }
-    return make[name](CLIENTS, PER_ROUND, MAX_AGE)
+    if name == "random":
+        return MarkovPolicy.uniform(CLIENTS, PER_ROUND, MAX_AGE)
+    table: MarkovPolicy = policy(name, 0)
+    return table
+
+
+def policy(name: str, seed: int) -> Any:
+    """Return a policy in this setting: a selector, or the rule by which clients decide."""
+    keys = {"policy": name, "num-clients": CLIENTS, "clients-per-round": PER_ROUND, "max-age": MAX_AGE, "seed": seed}
+    return row_of(name).build(RunKeys.model_validate(keys).model_dump(by_alias=True))
 
 
 def play(name: str, rounds: int, seed: int, dealt: NDArray[np.int64] | None = None) -> History:
@@ -53,19 +58,9 @@ def play(name: str, rounds: int, seed: int, dealt: NDArray[np.int64] | None = No
 
     The simulator makes the selections of a real federation with this seed.
     """
-    player: Decentralised | Selector
-    match name:
-        case "random":
-            player = RandomSelector(PER_ROUND, seed)
-        case "proportional":
-            player = ProportionalSelector(PER_ROUND, seed)
-        case "systematic":
-            player = SystematicPolicy.equal(CLIENTS, PER_ROUND, "spread", 0.0, seed)
-        case _:
-            player = markov(name)
-    ages = np.zeros(CLIENTS, dtype=np.int64)
     owned = sizes() if dealt is None else dealt
-    return simulate(player, Population(ages, owned, np.ones(CLIENTS, dtype=np.bool_)), rounds, seed)
+    everyone = Population(np.zeros(CLIENTS, np.int64), owned, np.ones(CLIENTS, np.bool_))
+    return simulate(policy(name, seed), everyone, rounds, seed)
 
 
 class PolicyFigure(Experiment):

@@ -10,15 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
-from aoi_fl.config.build import budgeted_selector
+from aoi_fl.config.policies import ROWS
 from aoi_fl.config.rules import check_settings
-from aoi_fl.config.values import budgets
 from aoi_fl.protocol import BY_SENSITIVITY, Bid
 from aoi_fl.protocol.clients import abridged, check_clients
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.estimate import SlopeEstimate
-from aoi_fl.science.names import Index
 from aoi_fl.science.total_budget import BoundedSelector
 from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
 from aoi_fl.strategies.records import ClientRecord
@@ -280,14 +278,13 @@ class BudgetedRefresh(AgeAwareStrategy):
         super().__init__(policy, **settings)
 
     @classmethod
-    def by_keys(cls, keys: Mapping[str, Any], *, index: Index, **settings: Any) -> Self:
+    def by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> Self:
         """Return the strategy for a run's keys."""
-        seed = settings["options"].seed
-        selector = budgeted_selector({**keys, "seed": seed}, index)
+        bounded = ROWS[keys["policy"]].build(keys)
         chosen = {
             "source": keys["index-source"],
             "trains": keys["trains"],
             "sensitivities": "estimated" if keys["sensitivities"] == "estimated" else "declared",
-            "total_budget": budgets(keys["budget"])[1],
+            "total_budget": bounded.total,
         }
-        return cls(selector, keys["num-clients"], **chosen, **settings)
+        return cls(bounded.selector, keys["num-clients"], **chosen, **settings)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.config.former import argument
+from aoi_fl.config.policies import ROWS
 from aoi_fl.config.values import Compensate
 from aoi_fl.science.dropout import DropoutEstimate, achieved, largest_dropout
 from aoi_fl.science.errors import ConfigError
@@ -221,14 +222,14 @@ class MarkovParticipation(AgeAwareStrategy):
     @classmethod
     def optimal(cls, clients: int, per_round: int, max_age: int = 10, **settings: Any) -> "MarkovParticipation":
         """Return the strategy with the least variance of the load metric X."""
-        return cls(MarkovPolicy.optimal(clients, per_round, max_age), **settings)
+        return cls(_table("markov-optimal", clients, per_round, max_age), **settings)
 
     @classmethod
     def increasing(
         cls, clients: int, per_round: int, max_age: int = 10, exponent: float = 1.0, **settings: Any
     ) -> "MarkovParticipation":
         """Return the strategy whose probabilities grow with age without being optimal."""
-        return cls(MarkovPolicy.increasing(clients, per_round, max_age, exponent), **settings)
+        return cls(_table("markov-increasing", clients, per_round, max_age, exponent=exponent), **settings)
 
     @classmethod
     def optimal_by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> "MarkovParticipation":
@@ -252,6 +253,12 @@ class MarkovParticipation(AgeAwareStrategy):
             round_seconds=keys["round-seconds"],
             **settings,
         )
+
+
+def _table(name: str, clients: int, per_round: int, max_age: int, **keys: Any) -> Any:
+    """Return a policy's table, built from its row."""
+    sizes = {"num-clients": clients, "clients-per-round": per_round, "max-age": max_age}
+    return ROWS[name].build({**sizes, "compensate": "none", **keys})
 
 
 def _sizes(keys: Mapping[str, Any]) -> tuple[int, int, int]:

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
+from aoi_fl.config.policies import ROWS
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.f3ast import F3ast
-from aoi_fl.science.fedcs import FedCS
-from aoi_fl.science.oort import OortSelector, OortSettings
-from aoi_fl.science.power_of_choice import PowerOfChoice, candidate_count
-from aoi_fl.science.refl import Refl
-from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector, Selector
+from aoi_fl.science.oort import OortSettings
+from aoi_fl.science.power_of_choice import PowerOfChoice
+from aoi_fl.science.selection import Population, Selector
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State, named
 from aoi_fl.strategies.strategy import AgeAwareStrategy
@@ -138,7 +137,7 @@ class RandomSelection(AgeAwareStrategy):
 
     def __init__(self, per_round: int, **settings: Any) -> None:
         traits = PolicyTraits(per_round, rates="known", own_weights="size")
-        selector = RandomSelector(per_round, seed_of(settings))
+        selector = _selector("random", per_round, settings)
         super().__init__(_policy(self, selector, traits), **settings)
 
 
@@ -147,7 +146,7 @@ class ProportionalSelection(AgeAwareStrategy):
 
     def __init__(self, per_round: int, **settings: Any) -> None:
         traits = PolicyTraits(per_round, sizes="required", sizes_for="policy 'proportional'")
-        selector = ProportionalSelector(per_round, seed_of(settings))
+        selector = _selector("proportional", per_round, settings)
         super().__init__(_policy(self, selector, traits), **settings)
 
 
@@ -156,7 +155,7 @@ class OldestAge(AgeAwareStrategy):
 
     def __init__(self, per_round: int, **settings: Any) -> None:
         traits = PolicyTraits(per_round, rates="known")
-        super().__init__(_policy(self, OldestAgeSelector(per_round, seed_of(settings)), traits), **settings)
+        super().__init__(_policy(self, _selector("oldest-age", per_round, settings), traits), **settings)
 
 
 class ReportedChoice(AgeAwareStrategy):
@@ -200,7 +199,8 @@ class OortSelection(AgeAwareStrategy):
     """
 
     def __init__(self, per_round: int, oort: OortSettings | None = None, **settings: Any) -> None:
-        selector = OortSelector(per_round, seed_of(settings), oort or OortSettings())
+        selector = _selector("oort", per_round, settings)
+        selector = selector if oort is None else replace(selector, settings=oort)
         super().__init__(_policy(self, selector, more=asdict(selector.settings)), **settings)
 
 
@@ -218,7 +218,8 @@ class FedCSSelection(AgeAwareStrategy):
     """
 
     def __init__(self, per_round: int, deadline: float, candidates: int = 0, **settings: Any) -> None:
-        selector = FedCS(per_round, seed_of(settings), candidate_count(candidates, per_round), deadline)
+        keys = {"candidates": candidates, "train-timeout": deadline}
+        selector = _selector("fedcs", per_round, settings, **keys)
         more = {"candidates": selector.candidates, "deadline": selector.deadline}
         super().__init__(_policy(self, selector, more=more), **settings)
 
@@ -234,7 +235,7 @@ class ReflSelection(AgeAwareStrategy):
     """
 
     def __init__(self, per_round: int, **settings: Any) -> None:
-        selector = Refl(per_round, seed_of(settings))
+        selector = _selector("refl", per_round, settings)
         super().__init__(_policy(self, selector, more={"rest": selector.rest}), **settings)
 
 
@@ -253,7 +254,7 @@ class F3astSelection(AgeAwareStrategy):
     def __init__(self, per_round: int, **settings: Any) -> None:
         if settings.get("weights", AUTO) == AUTO:
             settings["weights"] = UNBIASED
-        selector = F3ast(per_round, seed_of(settings))
+        selector = _selector("f3ast", per_round, settings)
         selector.wanted = (settings.get("options") or RoundOptions()).enough or 0
         super().__init__(_policy(self, selector, PolicyTraits(per_round, rates="learned")), **settings)
 
@@ -274,9 +275,14 @@ def _policy(
 def _power_of_choice(
     strategy: AgeAwareStrategy, per_round: int, candidates: int, settings: Mapping[str, Any], *, evaluates: bool
 ) -> SelectorPolicy:
-    selector = PowerOfChoice(per_round, seed_of(settings), candidate_count(candidates, per_round))
+    selector = _selector("pow-d" if evaluates else "rpow-d", per_round, settings, candidates=candidates)
     traits = PolicyTraits(per_round, sizes="optional", sizes_for="the draw of candidates")
     return _policy(strategy, selector, traits, {"candidates": selector.candidates}, evaluates=evaluates)
+
+
+def _selector(name: str, per_round: int, settings: Mapping[str, Any], **keys: Any) -> Any:
+    """Return a policy's selector, built from its row."""
+    return ROWS[name].build({"clients-per-round": per_round, "seed": seed_of(settings), **keys})
 
 
 def seed_of(settings: Mapping[str, Any]) -> int:
