@@ -15,7 +15,7 @@ from dotenv import dotenv_values
 from aoi_fl.config.fields import variable
 from aoi_fl.config.former import FORMER, IGNORED
 from aoi_fl.config.run import RunConfig
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, did_you_mean
 
 APP = Path("/app")
 FOLDERS = {"runs-dir": "/runs", "data-dir": "/data", "model-dir": "/data/models"}  # of the image
@@ -119,10 +119,12 @@ def from_environment(environment: Mapping[str, str], known: Mapping[str, Any]) -
     keys = {variable(key): key for key in (*known, *FORMER, *IGNORED)}
     unknown = sorted(v for v in environment if v.startswith("AOI_") and v not in keys and v not in CLUSTER)
     if unknown:
+        names = [*map(variable, known), *CLUSTER]
         raise ConfigError(
             ", ".join(unknown),
             None,
-            f"a run key (docs/configuration.md: {', '.join(sorted(keys))}) or a setting of the cluster (.env.example)",
-            "Correct the name, or leave it out.",
+            "AOI_ and a run key in capitals, or a setting of the cluster",
+            f"Correct the name, or leave it out.{did_you_mean(unknown[0], names)} docs/configuration.md and "
+            ".env.example list all names.",
         )
     return {key: environment[name] for name, key in keys.items() if environment.get(name)}

@@ -77,8 +77,9 @@ def test_variables_become_run_keys_and_empty_ones_none() -> None:
 
 
 def test_a_misspelt_variable_is_named() -> None:
-    with refused("AOI_POLCY"):
+    with refused("AOI_POLCY") as error:
         settings.from_environment({"AOI_POLCY": "random"}, {"policy": "random"})
+    assert "'AOI_POLICY'" in error.value.remedy
 
 
 def test_no_port_is_published_beyond_this_machine_and_no_root() -> None:
