@@ -22,7 +22,7 @@ NAMES = (
 )  # fmt: skip
 # Long, or in need of what is not here: Docker, a GPU, another simulator.
 BY_NAME = ("gpu", "cluster", "fleet", "asleep", "stock", "pfl")
-_TEXTS = ("ladder", "profile")  # functions of a benchmark's module that make a part of the page
+_TEXTS = ("ladder",)  # functions of a benchmark's module that make a part of the page
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -121,3 +121,14 @@ def peak_memory(pid: int | str = "self") -> float:
     except OSError:
         raise Skipped("the most memory that a process held is read from /proc, which this system lacks") from None
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) / 1024
+
+
+def need(data: Path, name: str) -> None:
+    """Raise Skipped where a data set is not in the data folder."""
+    from aoi_fl.learning import data as datasets
+    from aoi_fl.science.errors import AoiError
+
+    try:
+        datasets.load(name, data, download=False)
+    except AoiError as error:
+        raise Skipped(f"{name}: {error}") from error

@@ -19,11 +19,9 @@ from typing import Any
 import numpy as np
 
 from aoi_fl.config.run import RunConfig
-from aoi_fl.learning import data as datasets
 from aoi_fl.learning import partition
 from aoi_fl.learning.task import Task
-from aoi_fl.science.errors import AoiError
-from benchmarks.base import ROOT, Row, Skipped, peak_memory
+from benchmarks.base import ROOT, Row, Skipped, need, peak_memory
 from benchmarks.training import federation
 
 ROUNDS, TURNS = 12, 3
@@ -36,10 +34,7 @@ def run(data: Path) -> Iterator[Row]:
     if not theirs:
         how = _INSTALL.format(torch=version("torch"), numpy=version("numpy"))
         raise Skipped(f"AOI_PFL names no interpreter that has pfl: {how}, then AOI_PFL=PFL/bin/python")
-    try:
-        datasets.load("mnist", data, download=False)
-    except AoiError as error:
-        raise Skipped(f"MNIST-2NN: {error}") from error
+    need(data, "mnist")
     with tempfile.TemporaryDirectory() as folder:
         given = Path(folder) / "given.npz"
         _write(given, data)

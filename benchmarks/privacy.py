@@ -8,10 +8,8 @@ from typing import Any
 from unittest.mock import patch
 
 from aoi_fl.config.run import RunConfig
-from aoi_fl.learning import data as datasets
-from aoi_fl.science.errors import AoiError
 from aoi_fl.strategies.aggregation.private import ByPrivateMean, Privacy
-from benchmarks.base import Row, Skipped, Times, stopwatch
+from benchmarks.base import Row, Times, need, stopwatch
 from benchmarks.training import federation
 
 KEYS = {
@@ -24,10 +22,7 @@ _MECHANISM = ((ByPrivateMean, "begin"), (ByPrivateMean, "add"), (ByPrivateMean, 
 
 def run(data: Path) -> Iterator[Row]:
     """Measure private rounds with training, and in them the calls of the mechanism."""
-    try:
-        datasets.load("mnist", data, download=False)
-    except AoiError as error:
-        raise Skipped(f"MNIST-CNN: {error}") from error
+    need(data, "mnist")
     config = RunConfig.parse({**KEYS, "data-dir": str(data.absolute())})
     spent = Times([], [])
     with federation(config) as (play, _, _), ExitStack() as stack:

@@ -22,8 +22,7 @@ def write_page(names: Sequence[str], by_name: Sequence[str] = ()) -> None:
     page = PAGE.read_text("utf-8")
     page = _between(page, "table", _table(results))
     page = _between(page, "machine", _machines(results, names))
-    for text in ("ladder", "profile"):
-        page = _between(page, text, "\n\n".join(r[text] for r in results if text in r))
+    page = _between(page, "ladder", "\n\n".join(r["ladder"] for r in results if "ladder" in r))
     PAGE.write_text(page, "utf-8")
 
 

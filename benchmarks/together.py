@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from aoi_fl.learning import data as datasets
 from aoi_fl.learning import models, partition, sgd
 from aoi_fl.learning.examples import Examples
 from aoi_fl.learning.task import Task
 from aoi_fl.science.draws import generator
-from aoi_fl.science.errors import AoiError
-from benchmarks.base import Row, Skipped, alternate, ratio_row
+from benchmarks.base import Row, alternate, need, ratio_row
 
 _CLIENTS, _FEW, _BATCH, _RATE = 15, 3, 50, 0.1
 _APART = 0.02  # of the way that training goes: what float32 rounding grows to
@@ -30,10 +28,7 @@ Clients = list[tuple[Examples, int]]
 
 def run(data: Path) -> Iterator[Row]:
     """Measure where MNIST is at hand."""
-    try:
-        datasets.load("mnist", data, download=False)
-    except AoiError as error:
-        raise Skipped(f"MNIST: {error}") from error
+    need(data, "mnist")
     threads = torch.get_num_threads()
     try:
         yield _batched(data)

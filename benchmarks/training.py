@@ -1,4 +1,4 @@
-"""Rounds with training in the local engine against a bare PyTorch loop over the same batches; a profile of a round.
+"""Rounds with training in the local engine against a bare PyTorch loop over the same batches.
 
 The bare loop is what somebody would write without a federation: for each client of the round a copy of the model,
 `torch.optim.SGD` over the same batches in the same order, and the mean of the copies. Its model must come out as the
@@ -8,7 +8,6 @@ engine's does, or the comparison is void.
 import os
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import dataclass
@@ -18,8 +17,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from pyinstrument import Profiler
-from pyinstrument.frame import Frame
 
 from aoi_fl.client.app import app as client_app
 from aoi_fl.client.state import written_together
@@ -27,20 +24,18 @@ from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.worker_grid import WorkerGrid
 from aoi_fl.engine.worker_pool import Workers
-from aoi_fl.learning import data as datasets
 from aoi_fl.learning import models, partition, sgd
 from aoi_fl.learning.task import Task
 from aoi_fl.protocol import PARTITION_FILE
 from aoi_fl.protocol.arrays import from_record, to_record
 from aoi_fl.science.draws import generator
-from aoi_fl.science.errors import AoiError
 from aoi_fl.server.checkpoint import Checkpoints
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, make_run_folder
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.server.observe import Recorder
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.records import RoundRecord
-from benchmarks.base import ROOT, Row, Skipped, Times, ratio_row, stopwatch
+from benchmarks.base import Row, Times, need, ratio_row, stopwatch
 
 _APART = 0.02  # of the way: what float32 rounding grows to in the rounds measured
 
@@ -74,10 +69,8 @@ class Played:
 def run(data: Path) -> Iterator[Row]:
     """Measure the digits and, where the data set is at hand, MNIST."""
     yield _digits()
-    try:
-        yield from _mnist(data)
-    except AoiError as error:
-        raise Skipped(f"MNIST-2NN: {error}") from error
+    need(data, "mnist")
+    yield from _mnist(data)
 
 
 def _digits() -> Row:
@@ -94,7 +87,6 @@ def _digits() -> Row:
 
 
 def _mnist(folder: Path) -> Iterator[Row]:
-    datasets.load("mnist", folder, download=False)
     keys = {"dataset": "mnist", "model": "2nn", "policy": "random", "num-server-rounds": 6, "run-name": "bench"}
     config = RunConfig.parse(keys | {"data-dir": str(folder.absolute())})
     ours, bare = _compare(config)
@@ -195,53 +187,3 @@ def _bare_loop(
             if clients:
                 model.load_state_dict(mean)
     return {k: v.numpy() for k, v in model.state_dict().items()}, times
-
-
-def profile() -> str:
-    """Return where the time of the digits' rounds goes, sampled a thousand times a second, as Markdown."""
-    sampler = Profiler(interval=0.001)
-    with federation(RunConfig.parse({"num-server-rounds": 60, "run-name": "bench"})) as (play, task, _):
-        task.data  # noqa: B018, loaded before the clock runs
-        with sampler:
-            play()
-    root = sampler.last_session.root_frame() if sampler.last_session else None
-    if root is None:
-        raise RuntimeError("the profiler took no sample")
-    shares: Counter[str] = Counter()
-    functions: Counter[str] = Counter()
-    for frame in _all(root):
-        own = frame.time - sum(child.time for child in frame.children)
-        if frame.is_synthetic and frame.parent:  # pyinstrument's name for a function's own time
-            frame = frame.parent
-        name = frame.function
-        while frame.file_path == "<built-in>" and frame.parent:
-            frame = frame.parent
-            name = f"{name}, in {frame.function}"
-        path = Path(frame.file_path or "")
-        shares[_group(path)] += own
-        functions[f"{_short(path)}: {name}"] += own
-    lines = ["| part | share |", "|---|---|"]
-    lines += [f"| {group} | {own / root.time:.0%} |" for group, own in shares.most_common() if own >= root.time / 200]
-    lines += ["", "The dearest functions, by their own time:", ""]
-    lines += [f"- {own / root.time:.1%} `{name}`" for name, own in functions.most_common(12)]
-    return "\n".join(lines)
-
-
-def _all(frame: Frame) -> Iterator[Frame]:
-    yield frame
-    for child in frame.children:
-        yield from _all(child)
-
-
-def _group(path: Path) -> str:
-    if path.is_relative_to(ROOT):
-        inner = path.relative_to(ROOT)
-        return "waiting for the disk" if inner == Path("protocol/files.py") else f"`{inner.parts[0]}/`"
-    for package, said in (("torch", "torch"), ("flwr", "Flower's records and messages")):
-        if package in path.parts:
-            return said
-    return "Python and NumPy"
-
-
-def _short(path: Path) -> str:
-    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else Path(*path.parts[-2:]))

@@ -11,7 +11,7 @@ from benchmarks import __main__ as command
 from benchmarks import table
 from benchmarks.base import Row, Skipped, Times, peak_memory, ratio_row
 
-PAGE = "".join(f"<!-- {m} -->\nold\n<!-- end of {m} -->\n" for m in ("table", "ladder", "machine", "profile"))
+PAGE = "".join(f"<!-- {m} -->\nold\n<!-- end of {m} -->\n" for m in ("table", "ladder", "machine"))
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def bench(tmp_path, monkeypatch):
 
             module.run = measure
             if not any(isinstance(step, Exception) for step in steps):
-                module.profile = lambda name=name: f"profile of {name}"
+                module.ladder = lambda name=name: f"ladder of {name}"
             monkeypatch.setitem(sys.modules, f"benchmarks.{name}", module)
         monkeypatch.setattr(command, "NAMES", tuple(modules))
         code = command.main(list(arguments))
@@ -62,7 +62,7 @@ def test_whatever_ends_a_benchmark_early_costs_no_row(bench, error):
     assert measured(stored["b"]) == {"z": 4.0}  # the next one ran all the same
     assert code == (0 if isinstance(error, Skipped) else 1)
     assert [("earlier" in r) for r in stored["a"]["rows"]] == [False, True]
-    assert str(error) in page and "| 2 (measured 20" in page and "profile of a" in page
+    assert str(error) in page and "| 2 (measured 20" in page and "ladder of a" in page
     code, stored, page = bench(a=[error], b=[])
     assert measured(stored["a"]) == {"x": 7.0, "y": 2.0} and str(error) in page
     code, stored, page = bench(a=[row("x", 8.0)], b=[])

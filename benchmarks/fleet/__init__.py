@@ -24,14 +24,13 @@ _TOLD = {
     "ours": "SuperNodes, awake",
     "asleep": "SuperNodes, asleep between rounds",
     "stock": "stock SuperNodes",
-    "former": "SuperNodes, former code",
     "superlink": "SuperLink",
     "serverapp": "ServerApp",
 }
 
 
 def parts(data: Path) -> dict[str, Callable[[], Iterator[Row]]]:
-    """Return what is played: reserve with all that can be killed, and poll beside what it was."""
+    """Return what is played: reserve with all that can be killed, and poll."""
     return {"some": _some, "reserve": _reserve, "poll": _poll}
 
 
@@ -48,31 +47,9 @@ def _reserve() -> Iterator[Row]:
 
 
 def _poll() -> Iterator[Row]:
-    """Play poll, and again as it was: nodes that look as often as they like, replies asked for one by one."""
-    poll = {"clients": MANY, "per_round": PER_ROUND, "coordination": "poll", "timeout": 300.0}
-    ours = found(**poll, rounds=2, seconds=600.0)
-    yield from rows(ours, first=60.0)
-    former = found(**poll, rounds=2, seconds=500.0, behaviour="former")
-    yield from rows(former)
-    yield from against(ours, former)
-
-
-def against(ours: dict[str, Any], former: dict[str, Any]) -> Iterator[Row]:
-    """Return the line of two plays of poll, of a round after the first; of the first if the former code's is not over.
-
-    A round that is not over has taken the seconds until it was ended, at least.
-    """
-    which, mine, theirs = "the first round", ours["first"], former["first"]
-    if theirs is not None:
-        which = "a round after the first"
-        mine, theirs = (statistics.median(p["rounds"]) if p["rounds"] else None for p in (ours, former))
-    if mine is None:
-        return
-    told = f"{theirs:.0f} s" if theirs else f"more than {former['unfinished']:.0f} s, when it was ended"
-    yield Row(
-        f"{ours['scenario']['clients']} clients, poll, {which}", f"the former code's, {told}", 1 / 3,
-        mine / (theirs or former["unfinished"]),
-    )  # fmt: skip
+    """Play poll with as many."""
+    poll = found(clients=MANY, per_round=PER_ROUND, coordination="poll", timeout=300.0, rounds=2, seconds=600.0)
+    yield from rows(poll, first=60.0)
 
 
 def found(**settings: Any) -> dict[str, Any]:

@@ -58,18 +58,4 @@ class Ours:
         self._looks.answered(time.monotonic(), told)
 
 
-class Former(Ours):
-    """Our SuperNode as it was, which looks as often as it likes."""
-
-    def __init__(self, random: Random) -> None:
-        super().__init__(random)
-        self.answered(NextMessage(None, 0.0))
-
-    def answered(self, told: NextMessage) -> None:
-        """Begin to wait anew."""
-        super().answered(NextMessage(None, 0.0))
-
-
-BEHAVIOURS: dict[str, Callable[[Random], Behaviour]] = {
-    "stock": Stock, "ours": Ours, "asleep": Ours, "former": Former
-}  # fmt: skip
+BEHAVIOURS: dict[str, Callable[[Random], Behaviour]] = {"stock": Stock, "ours": Ours, "asleep": Ours}

@@ -79,7 +79,7 @@ class Play:
             "coordination": self.scenario.coordination, "rounds": self.scenario.all_rounds, "out": str(self._notes),
             "timeout": self.scenario.timeout, "round-seconds": self.scenario.round_seconds,
             "late-rounds": self.scenario.late_rounds, "model": self.scenario.model, "packing": self.scenario.packing,
-            "former": self.scenario.behaviour == "former", "least": self.scenario.joining or self.scenario.clients,
+            "least": self.scenario.joining or self.scenario.clients,
         }  # fmt: skip
         told = " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())
         joining = asyncio.create_task(self._join())

@@ -15,7 +15,7 @@ class Scenario:
     ----------
     clients, per_round : n and k
     coordination : by which decisions travel
-    behaviour : of every node: "stock", "ours" or "asleep"; or "former", of ServerApp and nodes before they were many
+    behaviour : of every node: "stock", "ours" or "asleep"
     rounds : how many quiet ones
     killing : whether, after the quiet rounds, all that :mod:`benchmarks.fleet.kills` knows is tried, two rounds each
     seconds : at most, for the rounds; what has been played by then counts

@@ -12,7 +12,6 @@ from flwr.serverapp import Grid
 
 from aoi_fl.strategies import MarkovParticipation, RoundOptions
 from aoi_fl.strategies.records import ClientRecord, RoundRecord, State
-from aoi_fl.strategies.round import exchange
 from aoi_fl.strategies.round.timer import RoundTimer
 from benchmarks.base import peak_memory
 from benchmarks.echo import OWN
@@ -98,9 +97,6 @@ def play(grid: Grid, config: Mapping[str, Any]) -> None:
         n, k, coordination=coordination, options=options, observer=notes, configure=lambda round_: {OWN: True}
     )
     strategy._run.timer = RoundTimer(seconds, sleep=notes.sleep)
-    if config["former"]:
-        exchange.batched = lambda grid: False
-        exchange.send = lambda grid, messages, large: set(grid.push_messages(messages))
     count_calls(grid, notes.calls)
     notes.write(begun=True)
     strategy.start(grid, record(str(config["model"])), int(config["rounds"]))

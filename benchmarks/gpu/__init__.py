@@ -19,13 +19,12 @@ import numpy as np
 import torch
 from safetensors.numpy import load_file
 
-from aoi_fl.learning import data as datasets
 from aoi_fl.learning import partition
 from aoi_fl.learning.task import Task
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server.folder import LEDGER, MODEL
 from aoi_fl.server.ledger import read_run
-from benchmarks.base import ROOT, Row, Skipped
+from benchmarks.base import ROOT, Row, Skipped, need
 from benchmarks.superlink import CONNECTION, OURS, started
 
 CLIENTS, STEPS, BATCH, RATE, SEED = 2, 2, 50, 0.1, 1
@@ -41,7 +40,7 @@ def parts(data: Path) -> dict[str, Callable[[], Iterator[Row]]]:
 
 def clients(data: Path) -> Iterator[Row]:
     """Compare the updates of two clients on a GPU with a CPU's, alone and through a real SuperLink."""
-    _need(data, "mnist")
+    need(data, "mnist")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     where = torch.cuda.get_device_name() if device == "cuda" else "a CPU, since there is no GPU"
     tasks = {name: Task("mnist", str(data), "cnn", name, seed=SEED) for name in ("cpu", device)}
@@ -128,7 +127,7 @@ def _memory() -> Iterator[list[int]]:
 
 def rounds(data: Path) -> Iterator[Row]:
     """Measure rounds of CIFAR-10 an hour, in float32 and bfloat16, with one and more runs at a time."""
-    _need(data, "cifar10")
+    need(data, "cifar10")
     if not torch.cuda.is_available():
         raise Skipped("no GPU here: a round of CIFAR-10 takes a minute of a core")
     alone, where = 0.0, torch.cuda.get_device_name()
@@ -171,10 +170,3 @@ def together(data: Path, precision: str, processes: int, count: int = 5) -> floa
         if any(process.wait(300) for process in started):
             raise Skipped(f"of {processes} runs at a time one failed")
         return sum(1 / json.loads((Path(folder) / f"{seed}.json").read_text()) for seed in range(processes))
-
-
-def _need(data: Path, name: str) -> None:
-    try:
-        datasets.load(name, data, download=False)
-    except AoiError as error:
-        raise Skipped(f"{name}: {error}") from error

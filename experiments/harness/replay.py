@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.experiments.harness.base import Options
 from aoi_fl.experiments.harness.federation import DIGITS
+from aoi_fl.experiments.harness.setting import TRAINING
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.history import History
 from aoi_fl.science.selection import Population, Selection, Selector
@@ -161,13 +163,10 @@ class Dealt(Federation):
 
     def train(self, arrays: Arrays, client: int, round_: int) -> tuple[Arrays, float]:
         """Train on a client's own examples for the local epochs."""
-        return self._trained(arrays, self.parts[client], client, round_, epochs=self.settings.local_epochs)
+        return self.fit(arrays, self.parts[client], client, round_, epochs=self.settings.local_epochs)
 
-    def fit(self, arrays: Any, examples: Any, client: int, round_: int, **length: int) -> Any:
-        """Return the arrays after training on examples; client and round make the order of the batches."""
-        return self._trained(arrays, examples, client, round_, **length)[0]
-
-    def _trained(self, arrays: Any, examples: Any, client: int, round_: int, **length: int) -> tuple[Any, float]:
+    def fit(self, arrays: Any, examples: Any, client: int, round_: int, **length: int) -> tuple[Any, float]:
+        """Return arrays and loss after training on examples; client and round make the order of the batches."""
         return self.task.train(
             arrays,
             examples,
@@ -192,3 +191,9 @@ def dealt(
 ) -> Dealt:
     """Return a :class:`Dealt`, the last one again for the other policies that share it."""
     return Dealt(dataset, data_dir, model, seed, clients, split, dict(training))
+
+
+def dealt_as(settings: Mapping[str, Any], options: Options, seed: int, clients: int, **split: Any) -> Dealt:
+    """Return a :class:`Dealt` with the data set, the model and the local training of an experiment's settings."""
+    training = tuple((key, settings[key]) for key in TRAINING if key in settings)
+    return dealt(settings["dataset"], str(options.data_dir), settings["model"], seed, clients, training, **split)

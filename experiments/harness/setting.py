@@ -27,11 +27,21 @@ SETTINGS = {**PAPER_SIZES, "sizes": f"{SIZES}, drawn with seed {SIZES_SEED}"}
 TRAINING = {"local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998}
 
 
+# The size of the papers' federations, as run keys.
+PAPER_KEYS: Mapping[str, Any] = {"num-clients": CLIENTS, "clients-per-round": PER_ROUND, "max-age": MAX_AGE}
+
+
 def learning(options: Options, dataset: str, rounds: tuple[int, int], **keys: Any) -> dict[str, Any]:
-    """Return the run keys of the 2NN: rounds at full size and in a quick look, which trains as the digits do."""
+    """Return run keys: of the 2NN, with rounds at full size and in a quick look; the digits have their own training."""
     count = options.rounds or rounds[options.quick]
     shared = {"dataset": dataset, "model": "2nn", **keys, "num-server-rounds": count}
-    return shared if options.quick else shared | TRAINING
+    return shared if dataset == "digits" else shared | TRAINING
+
+
+def constant_rate(options: Options) -> dict[str, Any]:
+    """Return the run keys of one local epoch at a constant learning rate."""
+    batch = 10 if options.quick else 50
+    return {"local-epochs": 1, "batch-size": batch, "learning-rate": 0.1, "learning-rate-decay": 1.0}
 
 
 def sizes() -> NDArray[np.int64]:

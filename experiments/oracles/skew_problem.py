@@ -70,9 +70,9 @@ def _optima(problem: Problem, local_steps: int, central_epochs: int) -> tuple[ND
     there = _dealt(problem)
     first = there.task.initial_arrays()
     local = [
-        there.task.evaluate(there.fit(first, part, client, 0, steps=local_steps), part)[0]
+        there.task.evaluate(there.fit(first, part, client, 0, steps=local_steps)[0], part)[0]
         for client, part in enumerate(there.parts)
     ]
     everything = there.task.join([(part, 1.0) for part in there.parts])
-    central = there.fit(first, everything, setting.CLIENTS, 0, epochs=central_epochs)
+    central, _ = there.fit(first, everything, setting.CLIENTS, 0, epochs=central_epochs)
     return np.array(local), problem.losses(central)

@@ -5,11 +5,11 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.federation import play_run
 from aoi_fl.experiments.harness.findings import Claim, Conclusion, Verdict
 from aoi_fl.experiments.harness.pages import listed
-from aoi_fl.experiments.harness.setting import TRAINING
 from aoi_fl.experiments.harness.times import shift
 from aoi_fl.experiments.harness.verdicts import elsewhere
 from aoi_fl.experiments.papers.curves import draw
@@ -79,17 +79,9 @@ class Learning(Experiment):
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         (dataset,) = self.datasets(options)
-        shared = {
-            "dataset": dataset,
-            "model": options.model or self._model,
-            "num-clients": 100,
-            "clients-per-round": 15,
-            "max-age": 10,
-            "num-server-rounds": options.rounds or (4 if options.quick else self._rounds),
-        }
-        if dataset == "digits":  # its own batch and rate: fifteen images a client
-            return shared
-        return {**shared, **TRAINING, **self._keys}
+        keys = {} if dataset == "digits" else self._keys
+        model = options.model or self._model
+        return setting.learning(options, dataset, (self._rounds, 4), **setting.PAPER_KEYS, **keys, model=model)
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Play a federation; the seed alone decides first model, partition and the order of batches."""
@@ -182,8 +174,8 @@ class Learning(Experiment):
         if said.judged:
             claim += f", judged at {said.judged:.0%}"
         behind = {"partition": {said.partition}, "policy": {said.policy, said.base}}
-        setting = "our CNN" if model == "cnn" else model.upper()
-        return Claim(claim, said.paper, said.theirs, ours, elsewhere(verdict), behind, setting, self._reasons_for(said))
+        played = "our CNN" if model == "cnn" else model.upper()
+        return Claim(claim, said.paper, said.theirs, ours, elsewhere(verdict), behind, played, self._reasons_for(said))
 
     def _reasons_for(self, said: PaperClaim) -> Mapping[Verdict, str]:
         """Return why a claim has its verdict, where the usual reason says too little."""

@@ -8,7 +8,7 @@ import numpy as np
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.findings import JOURNAL
-from aoi_fl.experiments.harness.replay import dealt
+from aoi_fl.experiments.harness.replay import dealt_as
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
 from aoi_fl.science.selection import RandomSelector
 from aoi_fl.science.weighting import Weighting
@@ -57,19 +57,13 @@ class ClientAccuracy(Study):
     planned, first = 5, 401
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        keys = {
-            "num-clients": setting.CLIENTS, "clients-per-round": setting.PER_ROUND, "max-age": setting.MAX_AGE,
-            "partition": f"dirichlet:{_alpha(options)}",
-        }  # fmt: skip
+        keys = {**setting.PAPER_KEYS, "partition": f"dirichlet:{_alpha(options)}"}
         return setting.learning(options, *self.datasets(options), (30, 6), **keys)
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train along the policy's selections, and return how accuracy spreads over the clients."""
         chosen, seed = self.settings(options), unit["seed"]
-        there = dealt(
-            chosen["dataset"], str(options.data_dir), chosen["model"], seed, setting.CLIENTS, kind="dirichlet",
-            alpha=_alpha(options),
-        )  # fmt: skip
+        there = dealt_as(chosen, options, seed, setting.CLIENTS, kind="dirichlet", alpha=_alpha(options))
         markov = unit["policy"] in (_MARKOV, _MARKOV_SIZE)
         policy = setting.markov("markov-optimal") if markov else RandomSelector(setting.PER_ROUND, seed)
         history = there.history(policy, chosen["num-server-rounds"], _WEIGHTS[unit["policy"]])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit
-from aoi_fl.experiments.harness.replay import Dealt, dealt
+from aoi_fl.experiments.harness.replay import Dealt, dealt_as
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
 from aoi_fl.science.meetings import pairs_met
 from aoi_fl.science.rates import equal_rates
@@ -88,9 +88,7 @@ class Cohorts(Study):
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train along the policy's selections, and return the second half's accuracy."""
         chosen, seed, n = self.settings(options), unit["seed"], _CASES[unit["case"]]
-        there = dealt(
-            chosen["dataset"], str(options.data_dir), chosen["model"], seed, n, kind="dirichlet", alpha=_ALPHA
-        )
+        there = dealt_as(chosen, options, seed, n, kind="dirichlet", alpha=_ALPHA)
         history = there.history(_MAKE[unit["policy"]](there, seed), chosen["num-server-rounds"], "size")
         half = history.rounds // 2
         found = [there.task.evaluate_test(model)[1] for t, model in there.rounds(history) if t > half]

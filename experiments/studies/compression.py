@@ -9,12 +9,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.counting import counted
 from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.experiments.harness.federation import play_run
 from aoi_fl.experiments.harness.findings import Conclusion, Table
-from aoi_fl.experiments.harness.setting import TRAINING
 from aoi_fl.experiments.harness.stats import Interval, interval, paired_curves
 from aoi_fl.protocol.coding import KINDS, NONE
 
@@ -37,18 +37,8 @@ class Compression(Experiment):
         return (self._dataset,)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        shared = {
-            "dataset": self._dataset,
-            "model": options.model or "2nn",
-            "policy": "markov-optimal",
-            "num-clients": 100,
-            "clients-per-round": 15,
-            "max-age": 10,
-            "num-server-rounds": options.rounds or (4 if options.quick else self._rounds),
-        }
-        if self._dataset == "digits":  # its own batch and rate: fifteen images a client
-            return shared
-        return shared | TRAINING
+        keys = {"model": options.model or "2nn", "policy": "markov-optimal", **setting.PAPER_KEYS}
+        return setting.learning(options, self._dataset, (self._rounds, 4), **keys)
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Play a federation; seed for seed, the codes see the same first model, partition, clients and batches."""

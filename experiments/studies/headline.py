@@ -7,7 +7,7 @@ import numpy as np
 
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit
-from aoi_fl.experiments.harness.replay import dealt
+from aoi_fl.experiments.harness.replay import dealt_as
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
 from aoi_fl.experiments.harness.times import levels, reached
 from aoi_fl.experiments.papers.learning import TARGETS
@@ -59,7 +59,7 @@ class Headline(Study):
         chosen, seed = self.settings(options), unit["seed"]
         data, _, split = unit["case"].partition(", ")
         dataset = "digits" if options.quick else _SETS[data]
-        there = dealt(dataset, str(options.data_dir), chosen["model"], seed, chosen["num-clients"], **split_of(split))
+        there = dealt_as({**chosen, "dataset": dataset}, options, seed, chosen["num-clients"], **split_of(split))
         make, weighting = POLICIES[unit["policy"]]
         history = there.history(make(there.sizes, seed), chosen["num-server-rounds"], weighting)
         wanted = levels(TARGETS[dataset])

@@ -129,7 +129,6 @@ class PrivacyError(Experiment):
     title = "Error of the prefix sums against n/k at ε = 8"
     source = "In no paper; no training"
     minutes = 3
-    ours = True
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         return {"clients": 600, "rounds": options.rounds or 100, "epsilon": 8.0, "delta": 1e-3}

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit
-from aoi_fl.experiments.harness.replay import Dealt, dealt
+from aoi_fl.experiments.harness.replay import Dealt, dealt_as
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
 from aoi_fl.learning.examples import Examples
 from aoi_fl.science import draws
@@ -100,21 +101,13 @@ class RareClasses(Study):
             "partition": f"dirichlet:{_alpha(options)}",
             "availability": f"{_LOW} to {_HIGH} by most frequent label, a coin a round",
             "num-server-rounds": options.rounds or (8 if options.quick else 120),
-            "local-epochs": 1,
-            "batch-size": 10 if options.quick else 50,
-            "learning-rate": 0.1,
-            "learning-rate-decay": 1.0,
+            **setting.constant_rate(options),
         }
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train along the policy's selections, and return the accuracies of the last quarter of the rounds."""
         chosen, seed = self.settings(options), unit["seed"]
-        training = tuple((key, chosen[key]) for key in ("local-epochs", "batch-size", "learning-rate-decay"))
-        training += (("learning-rate", chosen["learning-rate"]),)
-        there: Dealt = dealt(
-            chosen["dataset"], str(options.data_dir), chosen["model"], seed, _CLIENTS, training, kind="dirichlet",
-            alpha=_alpha(options),
-        )  # fmt: skip
+        there = dealt_as(chosen, options, seed, _CLIENTS, kind="dirichlet", alpha=_alpha(options))
         by_class = availability_by_class(seed)
         shares = availability_of([part.y.numpy() for part in there.parts], by_class)
         rounds = chosen["num-server-rounds"]

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit
-from aoi_fl.experiments.harness.replay import dealt
+from aoi_fl.experiments.harness.replay import dealt_as
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
 from aoi_fl.experiments.studies.unequal import split_of
 from aoi_fl.science.selection import RandomSelector
@@ -64,21 +65,14 @@ class Regularity(Study):
             "num-clients": _CLIENTS,
             "updates": 90 if options.quick else _UPDATES,
             "weights": "size",
-            "local-epochs": 1,
-            "batch-size": 10 if options.quick else 50,
-            "learning-rate": 0.1,
-            "learning-rate-decay": 1.0,
+            **setting.constant_rate(options),
         }
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train along the policy's selections, and return the accuracy of the second half."""
         chosen, seed = self.settings(options), unit["seed"]
         split, k = _CASES[unit["case"]]
-        kept = ("local-epochs", "batch-size", "learning-rate", "learning-rate-decay")
-        there = dealt(
-            chosen["dataset"], str(options.data_dir), chosen["model"], seed, _CLIENTS,
-            tuple((key, chosen[key]) for key in kept), **(split_of("IID") if options.quick else split_of(split)),
-        )  # fmt: skip
+        there = dealt_as(chosen, options, seed, _CLIENTS, **split_of("IID" if options.quick else split))
         policy = (
             RandomSelector(k, seed) if unit["policy"] == _RANDOM else SystematicPolicy.equal(_CLIENTS, k, seed=seed)
         )

@@ -11,7 +11,7 @@ from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.experiments.harness.findings import JOURNAL, OURS, Claim, Conclusion, Table
-from aoi_fl.experiments.harness.replay import dealt
+from aoi_fl.experiments.harness.replay import dealt_as
 from aoi_fl.experiments.harness.stats import interval, paired_curves
 from aoi_fl.experiments.harness.times import NOT_BY_ALL, levels, shift
 from aoi_fl.experiments.harness.verdicts import side
@@ -75,7 +75,7 @@ class StartLearning(Experiment):
         """Train along the selections, and return the curve."""
         task, seed = self.settings(options), unit["seed"]
         rounds = task["rounds"]
-        there = dealt(task["dataset"], str(options.data_dir), task["model"], seed, _CLIENTS, kind="iid")
+        there = dealt_as(task, options, seed, _CLIENTS, kind="iid")
         history = (
             setting.play("random", rounds, seed, there.sizes)
             if unit["start"] == "random"

@@ -14,7 +14,7 @@ from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seed
 from aoi_fl.experiments.harness.drawing import COLOURS, SIZE, goes_on
 from aoi_fl.experiments.harness.findings import OURS, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.pages import listed
-from aoi_fl.experiments.harness.replay import dealt
+from aoi_fl.experiments.harness.replay import dealt_as
 from aoi_fl.experiments.harness.stats import Interval, interval, ratio
 from aoi_fl.experiments.harness.times import NOT_BY_ALL, Floats, earlier, levels, reached, shift, shifts
 from aoi_fl.experiments.harness.verdicts import elsewhere, side
@@ -50,9 +50,11 @@ def later(ours: Runs, base: Runs, *, at_equal_data: bool = False) -> Interval | 
 
     ``at_equal_data`` counts what was trained on in place of rounds, in units of what k average clients have.
     """
-    if not _pairs(ours, base) or len(next(iter(ours.values()))) < len(levels(TARGET)):
+    own, theirs = curves(ours, base)
+    if not len(own) or own.shape[1] < len(levels(TARGET)):
         return None
-    return shift(*curves(ours, base), TARGET, _trained(ours, base) if at_equal_data else None)
+    trained, by_base = (np.cumsum(data, axis=1) for data in curves(ours, base, "data"))
+    return shift(own, theirs, TARGET, (trained, by_base) if at_equal_data else None)
 
 
 def each(ours: Runs, base: Runs) -> Floats:
@@ -60,21 +62,10 @@ def each(ours: Runs, base: Runs) -> Floats:
     return shifts(*curves(ours, base), TARGET)
 
 
-def _pairs(ours: Runs, base: Runs) -> list[int]:
-    return [seed for seed in ours if seed in base]
-
-
-def curves(ours: Runs, base: Runs) -> tuple[Floats, Floats]:
-    """Return the accuracies of the seeds that both have, (seeds, rounds) each."""
-    both = _pairs(ours, base)
-    own, theirs = (np.array([[row["accuracy"] for row in of[seed]] for seed in both]) for of in (ours, base))
-    return own, theirs
-
-
-def _trained(ours: Runs, base: Runs) -> tuple[Floats, Floats]:
-    """Return on how much had been trained after each round, of the seeds that both have, (seeds, rounds) each."""
-    both = _pairs(ours, base)
-    own, theirs = (np.cumsum([[row["data"] for row in of[seed]] for seed in both], axis=1) for of in (ours, base))
+def curves(ours: Runs, base: Runs, column: str = "accuracy") -> tuple[Floats, Floats]:
+    """Return a column of the runs of the seeds that both have, (seeds, rounds) each."""
+    both = [seed for seed in ours if seed in base]
+    own, theirs = (np.array([[row[column] for row in of[seed]] for seed in both]) for of in (ours, base))
     return own, theirs
 
 
@@ -272,7 +263,7 @@ def concluded(
             moved[split] = told
     sentences = (
         f"{settings['dataset']}, {settings['model']}, n=100, k=15, m=10, {settings['num-server-rounds']} rounds, seeds "
-        f"from 6 on; the levels were fixed after a pilot on seeds 1 to 5. {_nearest(played, moved, splits)}"
+        f"from 6 on; the levels were fixed after a pilot on seeds 1 to 5. {_nearest(played, moved)}"
     ).rstrip()
     points = [
         "*Size*, *equal* and *unbiased* are weights at one rate for all, d_i/Σ_S d_j, 1/|S| and q_i/r_i on updates; "
@@ -293,8 +284,6 @@ def concluded(
         "Equal weights count a client of few examples as much as one of many, so that the model fits another mixture "
         "of the data.",
     ]
-    if any(len(found) < seeds for of in played.values() for found in of.values()):
-        points.append("Runs that are missing have not been played yet; the same command goes on with them.")
     return Conclusion(listed(sentences, points), judged(played), tuple(tables), _headline(played, seeds))
 
 
@@ -318,20 +307,17 @@ def _headline(played: Mapping[str, Mapping[str, Runs]], seeds: int) -> str:
     return f"{about}: {'; '.join(said)}."
 
 
-def _nearest(
-    played: Mapping[str, Mapping[str, Runs]], moved: Mapping[str, Mapping[str, Interval]], splits: Sequence[str]
-) -> str:
-    """Say who comes near to the goal: no later than random anywhere, earlier on unequal data, the load even.
+def _nearest(played: Mapping[str, Mapping[str, Runs]], moved: Mapping[str, Mapping[str, Interval]]) -> str:
+    """Name the policies that come near to the goal: no later than random, earlier on unequal data, an even load.
 
-    Of those that were played under every partition there is and are later under none beyond chance, the one with the
-    least Var[X] as it is written, under the partition where it is largest, and of several the earliest; before it the
-    same of those that are earlier beyond chance, too, wherever data are unequal.
+    The first is earlier beyond chance wherever data are unequal, the second is later nowhere beyond chance. Of several
+    that is the one with the least Var[X] as it is written, under the partition where it is largest, then the earliest.
 
     Parameters
     ----------
-    moved : by partition and policy, how many rounds later than random it is
+    moved : by partition and policy, how many rounds later than random it is; nothing is said while one is missing
     """
-    if not moved:
+    if moved.keys() != played.keys():
         return ""
 
     def variance(policy: str) -> float:
@@ -342,39 +328,27 @@ def _nearest(
 
     everywhere = sorted(set.intersection(*(set(told) for told in moved.values())))
     never_later = [policy for policy in everywhere if not any(told[policy].beyond(1) for told in moved.values())]
-    unequal = [told for split, told in moved.items() if split != EQUAL]
-    sooner = [p for p in never_later if unequal and all(told[p].beyond(-1) for told in unequal)]
-    said = [
+    unequal = {split: told for split, told in moved.items() if split != EQUAL}
+    sooner = [p for p in never_later if all(told[p].beyond(-1) for told in unequal.values())]
+    if not sooner:
+        return ""
+    soonest, evenest = min(sooner, key=rank), min(never_later, key=rank)
+    work = {split: later(of[soonest], of[BASE], at_equal_data=True) for split, of in played.items()}
+    more = ", ".join(split for split, late in work.items() if late and late.beyond(1))
+    said = (
         "Wanted is a policy that needs no more rounds than random selection under any partition, fewer under the "
-        "unequal ones, at the least Var[X]."
-    ]
-    evenest = min(never_later, key=rank) if never_later else None
-    if sooner:
-        soonest = min(sooner, key=rank)
-        more = [split for split in moved if _needs_more(played[split], soonest)]
-        price = f" and on more data ({', '.join(more)})" if more else ""
-        none = "None does all of it. " if soonest != evenest else ""
-        said.append(
-            f"{none}Fewer rounds beyond chance under every unequal one: {soonest}, at Var[X] up to "
-            f"{variance(soonest):.2f}{price}."
-        )
-    if evenest is None:
-        said.append("Each needs more beyond chance under one of those played.")
-    elif evenest not in sooner:
-        told = {split: told[evenest] for split, told in moved.items() if split != EQUAL}
-        unclear = ", ".join(f"{split}, {late.show(1)} rounds" for split, late in told.items() if not late.beyond(-1))
-        said.append(
-            f"Nowhere more rounds beyond chance, at the least Var[X], {variance(evenest):.2f}: {evenest}"
-            + (f"; it is not earlier beyond chance under {unclear}." if unclear else ".")
-        )
-    if unplayed := [split for split in splits if split not in moved]:
-        said.append(f"Not played yet: {', '.join(unplayed)}.")
-    return " ".join(said)
-
-
-def _needs_more(of: Mapping[str, Runs], policy: str) -> bool:
-    moved = later(of[policy], of[BASE], at_equal_data=True)
-    return moved is not None and moved.beyond(1)
+        f"unequal ones, at the least Var[X]. {'None does all of it. ' if soonest != evenest else ''}"
+        f"Fewer rounds beyond chance under every unequal one: {soonest}, at Var[X] up to {variance(soonest):.2f}"
+        f"{f' and on more data ({more})' if more else ''}."
+    )
+    if evenest in sooner:
+        return said
+    late = {split: told[evenest] for split, told in unequal.items() if not told[evenest].beyond(-1)}
+    unclear = ", ".join(f"{split}, {rounds.show(1)} rounds" for split, rounds in late.items())
+    return (
+        f"{said} Nowhere more rounds beyond chance, at the least Var[X], {variance(evenest):.2f}: {evenest}; it is not "
+        f"earlier beyond chance under {unclear}."
+    )
 
 
 def _passed(played: Mapping[str, Mapping[str, Runs]]) -> list[str]:
@@ -488,8 +462,7 @@ class Unequal(Experiment):
     claims = CLAIMS
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        keys = {"num-clients": _CLIENTS, "clients-per-round": _PER_ROUND, "max-age": setting.MAX_AGE}
-        return setting.learning(options, *self.datasets(options), (80, 4), **keys)
+        return setting.learning(options, *self.datasets(options), (80, 4), **setting.PAPER_KEYS)
 
     def units(self, options: Options) -> list[Unit]:
         named = tuple(POLICIES)
@@ -505,9 +478,7 @@ class Unequal(Experiment):
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train along the policy's selections, and return the curve, what each round trained on, and the load."""
         chosen, seed = self.settings(options), unit["seed"]
-        there = dealt(
-            chosen["dataset"], str(options.data_dir), chosen["model"], seed, _CLIENTS, **_SPLITS[unit["split"]]
-        )
+        there = dealt_as(chosen, options, seed, _CLIENTS, **_SPLITS[unit["split"]])
         make, weighting = POLICIES[unit["policy"]]
         policy = make(there.sizes, seed)
         history = there.history(policy, chosen["num-server-rounds"], weighting)

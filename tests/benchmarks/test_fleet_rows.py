@@ -3,7 +3,7 @@
 import pytest
 
 from aoi_fl.flower.seams import VIRTUAL
-from benchmarks.fleet import against, rows
+from benchmarks.fleet import rows
 from benchmarks.fleet.scenario import Played, Scenario
 
 pytestmark = pytest.mark.skipif(not VIRTUAL.there, reason=VIRTUAL.lost)
@@ -12,17 +12,6 @@ pytestmark = pytest.mark.skipif(not VIRTUAL.there, reason=VIRTUAL.lost)
 def _played(behaviour="ours", first=150.0, rounds=(100.0,), **found):
     scenario = Scenario(1000, 20, "poll", behaviour, killing="kills" in found)
     return Played(scenario, first=first, rounds=list(rounds), **found).as_dict()
-
-
-def test_a_round_equals_the_round_of_the_former_code():
-    (over,) = against(_played(), _played("former", first=400.0, rounds=(500.0, 700.0, 600.0)))
-    assert (over.what, over.measured) == ("1000 clients, poll, a round after the first", 100 / 600)
-    (first,) = against(_played(), _played("former", first=None, rounds=(), unfinished=500.0))
-    assert (first.what, first.measured) == ("1000 clients, poll, the first round", 150 / 500)
-    assert first.reference == "the former code's, more than 500 s, when it was ended" and first.verdict == "met"
-    (later,) = against(_played(), _played("former", first=400.0, rounds=(), unfinished=500.0))
-    assert (later.what, later.measured) == ("1000 clients, poll, a round after the first", 100 / 500)
-    assert not list(against(_played(first=None, rounds=()), _played("former", first=None, rounds=(), unfinished=9.0)))
 
 
 def test_kills_that_were_not_played_keep_no_limit():
