@@ -19,10 +19,3 @@ def bytes_of(message: Message) -> int:
         return content + len(message_to_proto(with_content(message, RecordDict())).SerializeToString())
     finally:
         vars(message.metadata).update(before)
-
-
-def travelled(message: Message) -> Message:
-    """Return a message as it arrives: written as protocol buffers, and read again."""
-    from flwr.common.serde import message_from_proto
-
-    return message_from_proto(message_to_proto(message))

@@ -6,7 +6,6 @@ from pathlib import Path
 from aoi_fl.protocol.clients import check_row, unreadable
 from aoi_fl.science.errors import ConfigError
 
-_REMEDY = "give a number above 0, at most 1"
 _NAMED = 5  # clients without a row, at most
 
 

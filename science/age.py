@@ -4,8 +4,8 @@ Age is the number of rounds missed since the last participation, at the start of
 (Javani & Wang 2024, eq. (4)). A *table* p_0 … p_m holds the probability of taking part at each age; ages above m use
 p_m. The wait X between two participations is the age at which one takes part, plus 1.
 
-All of it is pure: state, round and a uniform number in; state or decision out. The vectorised functions serve the
-simulator, :class:`ClientAge` a single client, and both follow the same law.
+Everything is pure: state, round and a uniform number in; state or decision out. :class:`ClientAge` is what one client
+remembers.
 
 References
 ----------
@@ -13,7 +13,7 @@ A. Javani, Z. Wang, "Load Balancing in Federated Learning", Globecom 2024.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -188,15 +188,6 @@ class ClientAge:
     reserved: int | None = None
     forced: bool = False
 
-    @classmethod
-    def newcomer(cls, table: Table, round_: int, u: float) -> "ClientAge":
-        """Return a client whose age at the start of a round follows the stationary law (see :func:`first_age`).
-
-        >>> ClientAge.newcomer([0.0, 0.5], 1, 0.9).age(1)
-        3
-        """
-        return cls(last=round_ - 1 - first_age(table, u))
-
     def age(self, round_: int) -> int:
         """Return the age at the start of a round, never negative.
 
@@ -208,22 +199,6 @@ class ClientAge:
         if self.before is not None and self.before < round_:
             return age(self.before, round_)
         return 0
-
-    def willing(self, table: Table, round_: int, u: float) -> bool:
-        """Decide whether to take part: u < p[min(age, m)]. The same u gets the same answer, afterwards too."""
-        return bool(u < table[min(self.age(round_), len(table) - 1)])
-
-    def reserve(self, table: Table, round_: int, u: float) -> "ClientAge":
-        """Draw the round to take part in next, ``round_`` or later, from X given X > age at the start of ``round_``.
-
-        After participation in round t, call it with t+1. After a missed reservation, or with a new table, call it
-        with the round at hand: the age reached is all that the past has to say.
-
-        >>> ClientAge(last=4).reserve([0.0, 0.5, 1.0], 5, 0.7).reserved
-        7
-        """
-        now = self.age(round_)
-        return replace(self, reserved=round_ - 1 - now + interval_given_age(table, now, u))
 
     def took_part(self, round_: int, forced: bool = False) -> "ClientAge":
         """Return the state after an update was produced in a round; its reservation is used up.

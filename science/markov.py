@@ -207,10 +207,6 @@ class MarkovPolicy(AgeRule):
         """E[X] of the client that takes part least, in rounds."""
         return self.interval_mean
 
-    def sample_intervals(self, generator: np.random.Generator, size: int) -> NDArray[np.int64]:
-        """Draw (size,) independent waits X, in rounds."""
-        return age.interval_given_age(self.hazards, 0, generator.random(size))
-
     @property
     def period(self) -> int:
         """Return the greatest common divisor of the possible waits; above 1, ages never mix."""

@@ -42,13 +42,3 @@ def pairs_met(history: History, rounds: Iterable[int]) -> dict[int, float]:
             oneself = int(np.count_nonzero(met.any(axis=1)))
             found[round_] = (int(_ONES[met].sum(dtype=np.int64)) - oneself) / (clients * (clients - 1))
     return found
-
-
-def random_pairs_met(clients: int, per_round: int, rounds: int) -> float:
-    """Return the expected share of pairs met after T rounds of k out of n ≥ 2 at random: 1 − (1 − k(k−1)/n(n−1))^T.
-
-    >>> round(random_pairs_met(100, 15, 50), 4)
-    0.6577
-    """
-    pairs = per_round * (per_round - 1) / (clients * (clients - 1))
-    return 1 - (1 - pairs) ** rounds

@@ -74,10 +74,6 @@ class Strides:
         """Return (n,) the round, at most this one, in which the stride began that a client is in."""
         return round_ - self.accrued(round_) // self._a
 
-    def next_start(self, starts: Rounds) -> Rounds:
-        """Return (n,) the rounds in which the strides after those that began in ``starts`` begin."""
-        return starts - (self.accrued(starts) - self._b) // self._a
-
     def due(self, starts: int | Rounds, uniforms: float | Floats) -> Rounds:
         """Return (n,) the rounds of the participations of strides begun in ``starts``, put off by J·w strides."""
         late = np.ceil((self._put_off * uniforms - self.accrued(starts) - self._within) / self._a)

@@ -1,4 +1,4 @@
-"""Σ = Σ_i Var[ω_i], the variance of the aggregation weights, of random and proportional selection and unbiased weights.
+"""Σ = Σ_i Var[ω_i], the variance of the aggregation weights, of random and proportional selection.
 
 That of the Markov policies (Theorem 5) is :attr:`aoi_fl.science.markov.MarkovPolicy.weight_variance`; the one that a
 history shows is in :mod:`aoi_fl.science.load`. Sizes d_i are whole numbers of examples, (n,).
@@ -142,16 +142,6 @@ def proportional_weight_variance(sizes: NDArray[np.int64], per_round: int) -> fl
         raise ConfigError("per-round", per_round, "at least 1", "Raise it.")
     shares = sizes / sizes.sum()
     return float(shares @ (1 - shares)) / per_round
-
-
-def unbiased_weight_variance(sizes: NDArray[np.int64], rates: NDArray[np.float64]) -> float:
-    """Return Σ = Σ q_i²(1/r_i − 1) of the unbiased weights q_i/r_i, whatever policy has the rates r_i.
-
-    The weight is q_i/r_i with probability r_i and 0 otherwise (:mod:`aoi_fl.science.weighting`). With rates in
-    proportion to size and none capped it is 1/k − Σ q_i²: the same weight 1/k for everybody who takes part.
-    """
-    shares = sizes / sizes.sum()
-    return float(shares**2 @ (1 / rates - 1))
 
 
 def _check(sizes: NDArray[np.int64], per_round: int) -> None:

@@ -152,10 +152,6 @@ class Roster:
             seconds[client] = max(0.0, until - now)
         return seconds
 
-    def stayed(self, round_: int, stride: int) -> NDArray[np.bool_]:
-        """Return (n,) who has been there within so many rounds: whoever was not has left."""
-        return self.seen >= round_ - stride
-
     def available_but(self, clients: Iterable[int]) -> NDArray[np.bool_]:
         """Return (n,) the connected clients that are not busy, but for these."""
         others = self.available.copy()

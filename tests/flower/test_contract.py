@@ -20,7 +20,7 @@ from aoi_fl.flower import messages, supernode, versions
 from aoi_fl.flower.errors import CLIENT_APP_RAISED, NO_HELLO, NODE_UNAVAILABLE
 from aoi_fl.flower.grids import say_what_ray_needs, uploads
 from aoi_fl.flower.seams import BEATS, SEAMS, WARM
-from aoi_fl.flower.sizes import bytes_of, travelled
+from aoi_fl.flower.sizes import bytes_of
 from aoi_fl.flower.versions import FLOWER, Seam
 from aoi_fl.protocol import HELLO
 
@@ -236,4 +236,3 @@ def test_a_message_is_little_larger_than_its_arrays():
     message, other = (Message(RecordDict({"arrays": arrays}), node, "train") for node in (2, 2**63))
     assert 4000 < bytes_of(message) == bytes_of(other) < 5000
     assert message.metadata.dst_node_id == 2
-    assert travelled(message).content["arrays"]["w"].numpy().tolist() == [0.0] * 1000

@@ -1,6 +1,7 @@
 """Ages, the inverse laws, and the client's state machine."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from aoi_fl.science import draws
 from aoi_fl.science.age import ClientAge, age, first_age, hazards, interval_given_age, next_ages
 from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.rule import Clocks, Terms
 from tests.refusals import refused
 
 F = Fraction
@@ -39,6 +41,11 @@ def above(table, x, a=0):
 def mean_wait(table):
     m = len(table) - 1
     return sum(above(table, a) for a in range(m)) + above(table, m) / table[m]
+
+
+def rule_of(table):
+    """The rule by which one client with this table decides."""
+    return MarkovPolicy.from_message(Terms(tuple(table)))
 
 
 def test_ages_follow_equation_4():
@@ -102,8 +109,8 @@ def test_vectorised_equals_one_by_one(table, cases):
 def test_reserving_the_next_round_is_being_willing_in_it(table, a, u):
     table[-1] = max(table[-1], 0.01)
     if abs(u - table[min(a, len(table) - 1)]) > 1e-12:  # rounding may decide a tie
-        state = ClientAge(last=20 - a - 1)
-        assert (state.reserve(table, 20, u).reserved == 20) == state.willing(table, 20, u)
+        rule, clocks = rule_of(table), Clocks(np.array([20 - a - 1]))
+        assert (rule.next_round(clocks, 20, np.array([u])) == 20) == rule.participates(clocks, 20, np.array([u]))
 
 
 @pytest.mark.parametrize("table", [[], [0.5, 1.5], [math.nan, 1.0], [0.2, 0.0], [[0.5]], [-0.1, 1.0]])
@@ -179,14 +186,12 @@ def test_reservations_have_the_law_of_coin_flips(table, d):
 
 
 def test_a_repeated_round_gets_the_same_answer():
-    table, state = [0.0, 0.0, 0.6, 1.0], ClientAge(last=4)
-    for u in (0.1, 0.5, 0.7, 0.99):
-        assert state.willing(table, 7, u) == state.took_part(7).willing(table, 7, u)
+    state = ClientAge(last=4)
     after = state.took_part(7)
-    assert (after.age(7), after.age(8)) == (2, 0)
+    assert (state.age(7), after.age(7), after.age(8)) == (2, 2, 0)
     assert after == ClientAge(last=7, before=4)
     assert after.took_part(7) == after
-    reserved = after.reserve(table, 8, 0.3)
+    reserved = replace(after, reserved=10)
     assert reserved.took_part(7) == reserved  # repeating round 7 keeps what was announced after it
     assert reserved.due(7)
     assert reserved.due(reserved.reserved)
@@ -203,44 +208,32 @@ def test_late_messages_change_nothing_and_no_age_is_negative():
 
 
 def test_a_missed_reservation_is_redrawn_from_the_current_age():
-    state = ClientAge(last=0).reserve([0.0, 1.0], 1, 0.4)
-    assert state.reserved == 2
-    again = state.reserve([0.0, 1.0], 3, 0.4)  # it could not be reached in round 2
-    assert (again.age(3), again.reserved) == (2, 3)
+    rule, clocks = rule_of([0.0, 1.0]), Clocks(np.array([0]))
+    assert rule.next_round(clocks, 1, np.array([0.4])) == 2
+    assert rule.next_round(clocks, 3, np.array([0.4])) == 3  # it could not be reached in round 2
 
 
-@pytest.mark.parametrize("u", [0.0, 0.37, 0.999])
-def test_newcomers_may_come_in_any_round(u):
-    table = [0.0, 0.1, 0.3]
-    assert ClientAge.newcomer(table, 50, u).age(50) == first_age(table, u) == ClientAge.newcomer(table, 1, u).age(1)
-
-
-def play(table, wire, client, seed=3):
-    """Rounds in which a client takes part, from a stationary start until it has done so three times."""
-    state, parts, round_ = ClientAge.newcomer(table, 1, draws.uniform(seed, 0, "first", client)), [], 0
-    if wire == "reserve":
-        state = state.reserve(table, 1, draws.uniform(seed, 1, "reserve", client))
-    while len(parts) < 3:
+def play(rule, coordination, n, seed=3):
+    """(n, 3) the rounds in which clients first take part, from a stationary start."""
+    clocks, round_ = Clocks(-rule.first_age(1, draws.uniforms(seed, 0, "first", n))), 0
+    reserve = coordination == "reserve"
+    reserved = rule.next_round(clocks, 1, draws.uniforms(seed, 1, "reserve", n)) if reserve else None
+    times = [[] for _ in range(n)]
+    while min(map(len, times)) < 3:
         round_ += 1
-        if wire == "reserve":
-            if state.due(round_):
-                parts.append(round_)
-                state = state.took_part(round_)
-                u = draws.uniform(seed, round_ + 1, "reserve", client)
-                state = state.reserve(table, round_ + 1, u)
-            continue
-        u = draws.uniform(seed, round_, "participate", client)
-        yes = state.willing(table, round_, u)
-        if wire == "poll" and yes:
-            assert state.willing(table, round_, u)  # asked first, then sent the model: decided twice, alike
-        if yes:
-            parts.append(round_)
-            state = state.took_part(round_)
-    return parts
+        coins = draws.uniforms(seed, round_, "participate", n)
+        took = reserved == round_ if reserve else rule.participates(clocks, round_, coins)
+        clocks = rule.advance(clocks, round_, took)
+        if reserve:
+            again = rule.next_round(clocks, round_ + 1, draws.uniforms(seed, round_ + 1, "reserve", n))
+            reserved = np.where(took, again, reserved)
+        for client in np.flatnonzero(took).tolist():
+            times[client].append(round_)
+    return np.array([own[:3] for own in times])
 
 
 @pytest.mark.parametrize("kind", ["optimal", "increasing"])
-def test_poll_broadcast_and_reserve_give_the_same_law_of_x(kind):
+def test_coins_and_reservations_give_the_same_law_of_x(kind):
     """Error bar: Dvoretzky–Kiefer–Wolfowitz, wrong once in 10^6 runs: √(ln(2·10^6)/(2N)) = 0.060 for N = 2000.
 
     The first wait, from round 0 to the first participation, is held to P(X ≥ r)/E[X] in the same way.
@@ -250,12 +243,8 @@ def test_poll_broadcast_and_reserve_give_the_same_law_of_x(kind):
     bound = math.sqrt(math.log(2e6) / (2 * n))
     law = np.cumsum(policy.interval_pmf())
     first = np.cumsum(np.concatenate(([1.0], 1 - law[:-1]))) / policy.interval_mean
-    played = {
-        wire: [play(policy.probabilities, wire, c) for c in range(n)] for wire in ("poll", "broadcast", "reserve")
-    }
-    assert played["poll"] == played["broadcast"]
-    for wire in ("poll", "reserve"):
-        parts = np.array(played[wire])
+    for coordination in ("poll", "reserve"):
+        parts = play(rule_of(policy.probabilities), coordination, n)
         for waits, expected in (
             (parts[:, 0], first),
             (parts[:, 1] - parts[:, 0], law),

@@ -234,15 +234,6 @@ def test_weight_variance_of_large_populations():
     assert MarkovPolicy.optimal(100, 15, 10).weight_variance == pytest.approx(0.0610285, abs=1e-6)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_sampled_intervals(policy):
-    """Distribution function of 20,000 draws within DKW's bound for one error in 10^6: 0.019."""
-    size, pmf = 20000, policy.interval_pmf()
-    draws = policy.sample_intervals(np.random.default_rng(4), size)
-    counts = np.bincount(draws, minlength=len(pmf) + 1)[1 : len(pmf) + 1]
-    assert np.abs(np.cumsum(counts) / size - np.cumsum(pmf)).max() < math.sqrt(math.log(2e6) / (2 * size))
-
-
 def test_mean_wait_is_twenty_thirds():
     for kind in ("optimal", "increasing", "uniform"):
         policy = getattr(MarkovPolicy, kind)(100, 15, 10)

@@ -9,7 +9,7 @@ from aoi_fl.science import meetings
 from aoi_fl.science.history import History
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.meetings import pairs_met, random_pairs_met
+from aoi_fl.science.meetings import pairs_met
 from aoi_fl.science.selection import RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
@@ -33,7 +33,7 @@ def test_share_of_pairs_against_sets(n):
 
 def test_random_selection_meets_as_expected():
     shares = [pairs_met(simulate(RandomSelector(15, seed), equals(100), 50, seed), [50])[50] for seed in range(40)]
-    assert np.mean(shares) == pytest.approx(random_pairs_met(100, 15, 50), abs=4 * np.std(shares) / np.sqrt(40))
+    assert np.mean(shares) == pytest.approx(1 - (1 - 15 * 14 / (100 * 99)) ** 50, abs=4 * np.std(shares) / np.sqrt(40))
 
 
 def test_a_large_population_is_sampled(monkeypatch):

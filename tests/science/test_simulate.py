@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from aoi_fl.science import draws
-from aoi_fl.science.age import ClientAge
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.rule import Clocks, Terms
 from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.sizes import make_sizes
@@ -85,14 +85,13 @@ def test_every_client_alone_makes_the_simulators_decisions(start):
     history = simulate(policy, population(n), rounds, seed, start)
     for client in range(n):
         first = draws.uniform(seed, 1, "first-age", client)
-        state = ClientAge(last=0)
-        if start == "stationary":
-            state = ClientAge.newcomer(policy.probabilities, 1, first)
-        assert history.first_ages[client] == state.age(1)
+        rule = MarkovPolicy.from_message(Terms(policy.probabilities))
+        clocks = Clocks(np.zeros(1, np.int64) if start == "zero" else -rule.first_age(1, np.array([first])))
+        assert history.first_ages[client] == clocks.ages(1)[0]
         for t in range(1, rounds + 1):
-            willing = state.willing(policy.probabilities, t, draws.uniform(seed, t, "participate", client))
-            assert willing == (client in history.selection(t).clients)
-            state = state.took_part(t) if willing else state
+            willing = rule.participates(clocks, t, np.array([draws.uniform(seed, t, "participate", client)]))
+            assert willing[0] == (client in history.selection(t).clients)
+            clocks = rule.advance(clocks, t, willing)
 
 
 def test_from_age_zero_the_optimal_policy_moves_in_step():

@@ -13,7 +13,7 @@ from aoi_fl.science.rates import size_rates
 from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector
 from aoi_fl.science.simulate import long_run_rates, simulate
 from aoi_fl.science.systematic import SystematicPolicy
-from aoi_fl.science.weight_variance import proportional_weight_variance, unbiased_weight_variance
+from aoi_fl.science.weight_variance import proportional_weight_variance
 from aoi_fl.science.weighting import weigh
 from tests.refusals import refused
 from tests.science.populations import population
@@ -34,6 +34,11 @@ def moments(cases):
 
 def unbiased(clients, rates):
     return weigh("unbiased", np.array(clients, dtype=np.int64), SIZES, rates)
+
+
+def unbiased_weight_variance(sizes, rates):
+    """Σ q_i²(1/r_i − 1): the weight is q_i/r_i with probability r_i, else 0."""
+    return float((sizes / sizes.sum()) ** 2 @ (1 / rates - 1))
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.common.serde import message_from_proto, message_to_proto
 
 from aoi_fl.client import ClientApp
 from aoi_fl.client.app import app as digits_app
@@ -14,7 +15,7 @@ from aoi_fl.client.compression import Residuals
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.local_run import run_local
-from aoi_fl.flower.sizes import bytes_of, travelled
+from aoi_fl.flower.sizes import bytes_of
 from aoi_fl.protocol import ParticipationReply
 from aoi_fl.protocol.arrays import to_record
 from aoi_fl.protocol.coding import expand
@@ -90,7 +91,7 @@ class Listening(LocalGrid):
     """A grid that puts every message into Flower's protobuf form and back, and keeps the updates."""
 
     def pull_messages(self, message_ids):
-        replies = [travelled(r) for r in super().pull_messages(message_ids)]
+        replies = [message_from_proto(message_to_proto(r)) for r in super().pull_messages(message_ids)]
         self.updates = getattr(self, "updates", []) + [r for r in replies if r.metadata.message_type == "train"]
         return replies
 
