@@ -5,23 +5,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
-from aoi_fl.client import ClientApp
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science import draws
 from aoi_fl.science.participation import MarkovRule, SystematicRule
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
-from aoi_fl.strategies import MarkovParticipation, RoundOptions, SystematicParticipation
-from aoi_fl.strategies.plan import Resume
+from aoi_fl.strategies import MarkovParticipation, SystematicParticipation
 from aoi_fl.strategies.policy import ClientOutcome, Plan, RoundOutcome
 from aoi_fl.strategies.round import roster
 from aoi_fl.strategies.round.timer import RoundTimer
 from aoi_fl.strategies.selection.absence import Absence
+from tests import fakes
+from tests.fakes import ScriptedGrid, ToyApp, zeros
 from tests.refusals import refused
-from tests.strategies.federation import Notes
 
 N, K, ROUNDS = 10, 2, 60
 SHARES = np.array([1.0] * 5 + [0.4] * 4 + [0.1])
@@ -31,47 +28,18 @@ def there(round_):
     return draws.uniforms(9, round_, "there", N) < (SHARES if round_ > 1 else 1.0)  # all come to the roll call
 
 
-class Coming(LocalGrid):
-    """A grid from which nodes are away in some rounds: they are not connected."""
-
-    round_ = 0
-
-    def get_node_ids(self):
-        nodes = sorted(super().get_node_ids())
-        return [node for i, node in enumerate(nodes) if there(max(self.round_, 1))[i]]
-
-
-class App(ClientApp):
-    def __init__(self):
-        super().__init__()
-        self.train()(self._learn)
-
-    def _learn(self, message, context):
-        arrays = ArrayRecord({"w": Array(message.content["arrays"]["w"].numpy() + 1)})
-        return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 1})}), reply_to=message)
-
-
-class Announcing(Notes):
-    """Notes that tell the grid which round is next."""
-
-    def __init__(self, grid):
-        super().__init__()
-        self.grid = grid
-
-    def round_done(self, record, arrays, memory):
-        super().round_done(record, arrays, memory)
-        self.grid.round_ = record.round + 1
-
-
 def play(folder, make, rounds=ROUNDS, resume=None, node=None):
-    grid = Coming(App(), {"runs-dir": str(folder), "seed": 5}, N)
-    for context in grid._contexts.values():
-        context.node_config |= node or {}
-    grid.round_ = 1 if resume is None else resume.next_round
-    notes = Announcing(grid)
-    options = RoundOptions(run="r", seed=5, evaluate_clients=0, deterministic=True, join_timeout=0.2)
-    strategy = make(observer=notes, options=options, resume=resume)
-    strategy.start(grid, ArrayRecord({"w": Array(np.zeros(1, np.float32))}), rounds)
+    def coming(grid):
+        following = max([0 if resume is None else resume.next_round - 1, *(r.round for r in grid.notes.rounds)]) + 1
+        return np.flatnonzero(there(following))
+
+    def grid(*arguments):
+        made = ScriptedGrid(*arguments, present=coming)
+        for context in made._contexts.values():
+            context.node_config |= node or {}
+        return made
+
+    notes, _, strategy = fakes.play(make, ToyApp(), folder, rounds, N, grid=grid, start=zeros(1), resume=resume, seed=5)
     return notes, strategy
 
 
@@ -133,7 +101,7 @@ def test_unreachable_rates_are_reported(tmp_path, caplog):
 def test_a_resumed_run_goes_on(make, tmp_path):
     whole, _ = play(tmp_path / "whole", make, 24)
     first, _ = play(tmp_path / "parts", make, 13)
-    second, _ = play(tmp_path / "parts", make, 24, Resume(14, first.clients, first.state_dict[13]))
+    second, _ = play(tmp_path / "parts", make, 24, first.resume())
     assert [trained(r) for r in whole.rounds] == [trained(r) for r in first.rounds + second.rounds]
 
 

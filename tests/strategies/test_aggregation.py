@@ -14,8 +14,8 @@ from aoi_fl.science.errors import ConfigError, NothingTrainedError
 from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, RoundOptions
 from aoi_fl.strategies.aggregation.flower import PersistentConfig
 from aoi_fl.strategies.fedavg_arguments import chain_of
+from tests.fakes import Notes
 from tests.refusals import refused
-from tests.strategies.federation import Notes
 
 N = 5
 MODEL = {"w": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3), "b": np.array(0.5, np.float32)}

@@ -1,19 +1,19 @@
 """Budgeted refresh in the federation: whom it pays, what it does with bids, absences and failures."""
 
 import logging
+from functools import partial
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp.strategy import Strategy
 
-from aoi_fl.client import ClientApp
 from aoi_fl.client.state import StateFile
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.strategies import BudgetedRefresh, RoundOptions
 from aoi_fl.strategies.plan import Resume
+from tests.fakes import Notes, ScriptedGrid, ToyApp, play, unchanged, zeros
 from tests.refusals import refused
 
 B = 10.0
@@ -32,68 +32,34 @@ def by_hand(ages, there=(0, 1, 2, 3), payments=PAYMENTS, sensitivities=SENSITIVI
     return sorted(chosen)
 
 
-class Notes:
-    def __init__(self):
-        self.clients, self.rounds, self.memories = [], [], []
-
-    def clients_seen(self, clients):
-        self.clients += clients
-
-    def round_done(self, record, arrays, memory):
-        self.rounds.append(record)
-        self.memories.append({k: np.array(v) for k, v in memory.items()})
-
-    def refreshed(self):
-        return [[p.client for p in r.participations if p.refreshed] for r in self.rounds]
+def refreshed_of(notes):
+    return [[p.client for p in r.participations if p.refreshed] for r in notes.rounds]
 
 
 def federation(terms=None, spoil=None, kinds=("query.bid",)):
     """Return an app; ``terms(i)`` is what client i declares, ``spoil`` changes what client ONE answers."""
 
-    class App(ClientApp):
-        def __call__(self, message, context):
-            reply = super().__call__(message, context)
-            mine = context.node_config["partition-id"] == ONE and message.metadata.message_type in kinds
-            return reply if spoil is None or not mine else spoil(message, reply)
+    def declare(i):
+        return {"num-examples": 1, "payment": PAYMENTS[i], "sensitivity": SENSITIVITIES[i]}
 
-    app = App()
+    def behave(message, act, kind, round_, client):
+        reply = act()
+        return spoil(message, reply) if spoil and client == ONE and kind in kinds else reply
 
-    @app.introduce()
-    def introduce(context, ask):
-        i = context.node_config["partition-id"]
-        return (
-            {"num-examples": 1, "payment": PAYMENTS[i], "sensitivity": SENSITIVITIES[i]} if terms is None else terms(i)
-        )
-
-    @app.train()
-    def train(message, context):
-        content = {"arrays": message.content["arrays"], "metrics": MetricRecord({"num-examples": 1, "loss": 1.0})}
-        return Message(RecordDict(content), reply_to=message)
-
-    return app
+    return ToyApp(unchanged, examples=1, declares=terms or declare, spoil=behave)
 
 
-def run(
-    folder,
-    app=None,
-    rounds=6,
-    grid=LocalGrid,
-    nodes=4,
-    needs=4,
-    budget=B,
-    resume=None,
-    index="whittle",
-    notes=None,
-    **how,
-):
-    notes = Notes() if notes is None else notes
-    options = RoundOptions(run="r", seed=1, deterministic=True, join_timeout=0.1, evaluate_clients=0)
-    strategy = BudgetedRefresh(
-        BudgetedSelector(budget, index, 1), needs, options=options, observer=notes, resume=resume, **how
-    )
-    model = ArrayRecord({"w": Array(np.zeros(2, np.float32))})
-    strategy.start(grid(app or federation(), {"runs-dir": str(folder), "seed": 1}, nodes), model, rounds)
-    return notes
+def run(folder, app=None, rounds=6, needs=4, budget=B, index="whittle", away=(), notes=None, resume=None, **how):
+    """Run rounds; ``away`` has the rounds in which a client is not connected."""
+
+    def present(grid):
+        following = max((record.round for record in grid.notes.rounds), default=0) + 1
+        return [i for i in range(4) if following not in dict(away).get(f"c{i}", ())]
+
+    make = partial(BudgetedRefresh, BudgetedSelector(budget, index, 1), needs, **how)
+    grid = partial(ScriptedGrid, present=present)
+    more = {"grid": grid, "notes": notes, "start": zeros(), "resume": resume, "seed": 1, "join_timeout": 0.1}
+    return play(make, app or federation(), folder, rounds, 4, **more)[0]
 
 
 def with_bid(**changes):
@@ -141,7 +107,7 @@ def test_a_bad_bid_leaves_its_bidder_out_of_that_round(spoil, outcome, words, tr
     caplog.set_level(logging.WARNING, "flwr")
     notes = run(tmp_path, federation(spoil=in_round_3), source="bid", trains=trains)
     ages = [0] * 4
-    for record, refreshed in zip(notes.rounds, notes.refreshed(), strict=True):
+    for record, refreshed in zip(notes.rounds, refreshed_of(notes), strict=True):
         there = [0, 2, 3] if record.round == 3 else [0, 1, 2, 3]
         assert refreshed == by_hand(ages, there), record.round
         ages = [0 if i in refreshed else age + 1 for i, age in enumerate(ages)]
@@ -153,29 +119,28 @@ def test_a_bad_bid_leaves_its_bidder_out_of_that_round(spoil, outcome, words, tr
     assert words in out.reason and third.dropped == 1
     assert "Round 3: client-1 (client 1)" in caplog.text and words in caplog.text
     assert all(r.dropped == 0 for r in notes.rounds if r.round != 3)
-    assert any(ONE in chosen for chosen in notes.refreshed()[3:])
+    assert any(ONE in chosen for chosen in refreshed_of(notes)[3:])
 
 
 @pytest.mark.parametrize("done", [1, 2])
 def test_a_total_budget_survives_a_break(done, tmp_path):
     whole = run(tmp_path / "a", rounds=9, total_budget=25.0)
     ages, left = [0] * 4, 25.0
-    for record, refreshed in zip(whole.rounds, whole.refreshed(), strict=True):
+    for record, refreshed in zip(whole.rounds, refreshed_of(whole), strict=True):
         assert refreshed == by_hand(ages, budget=min(B, left)) and record.spent == sum(PAYMENTS[i] for i in refreshed)
         ages, left = [0 if i in refreshed else age + 1 for i, age in enumerate(ages)], left - record.spent
     assert len(whole.rounds) == 3 and left < min(PAYMENTS)
-    memory = whole.memories[done - 1]
-    rest = run(tmp_path / "b", rounds=9, total_budget=25.0, resume=Resume(done + 1, whole.clients, memory))
+    rest = run(tmp_path / "b", rounds=9, total_budget=25.0, resume=whole.resume(done))
     assert [r.spent for r in rest.rounds] == [r.spent for r in whole.rounds[done:]]
-    assert rest.refreshed() == whole.refreshed()[done:]
+    assert refreshed_of(rest) == refreshed_of(whole)[done:]
 
 
 def test_a_foreign_loop_learns_that_the_total_is_spent(tmp_path, caplog):
     notes = Notes()
     options = RoundOptions(run="r", seed=1, join_timeout=0.1, evaluate_clients=0)
     strategy = BudgetedRefresh(BudgetedSelector(B), 4, options=options, observer=notes, total_budget=25.0)
-    grid = LocalGrid(federation(), {"runs-dir": str(tmp_path), "seed": 1}, 4)
-    Strategy.start(strategy, grid, ArrayRecord({"w": Array(np.zeros(2, np.float32))}), 5)
+    grid = ScriptedGrid(federation(), {"runs-dir": str(tmp_path), "seed": 1}, 4)
+    Strategy.start(strategy, grid, zeros(), 5)
     assert "Round 4 pays nobody: 0 is left of the total budget of 25" in caplog.text
     assert "Round 3 pays nobody" not in caplog.text
     assert [r.spent for r in notes.rounds[2:]] == [8.0, 0.0, 0.0]
@@ -183,19 +148,16 @@ def test_a_foreign_loop_learns_that_the_total_is_spent(tmp_path, caplog):
 
 def test_a_run_with_a_spent_total_resumes_without_a_round(tmp_path):
     whole = run(tmp_path / "a", rounds=9, total_budget=25.0)
-    resume = Resume(len(whole.rounds) + 1, whole.clients, whole.memories[-1])
-    assert run(tmp_path / "b", rounds=9, total_budget=25.0, resume=resume).rounds == []
+    assert run(tmp_path / "b", rounds=9, total_budget=25.0, resume=whole.resume()).rounds == []
 
 
 def test_with_no_usable_bid_the_round_is_empty_and_costs_nothing(tmp_path):
-    class Greedy(ClientApp):
-        def __call__(self, message, context):
-            reply = super().__call__(message, context)
-            kind = message.metadata.message_type
-            return with_bid(bid=float("nan"))(message, reply) if kind == "query.bid" else reply
-
-    app = Greedy()
-    app.introduce()(lambda context, ask: {"payment": 1.0, "sensitivity": 1.0})
+    app = ToyApp(
+        declares=lambda i: {"payment": 1.0, "sensitivity": 1.0},
+        spoil=lambda message, act, kind, *_: (
+            with_bid(bid=float("nan"))(message, act()) if kind == "query.bid" else act()
+        ),
+    )
     notes = Notes()
     with pytest.raises(NothingTrainedError, match="bid is nan"):
         run(tmp_path, app, rounds=2, source="bid", trains="all", notes=notes)
@@ -205,58 +167,18 @@ def test_with_no_usable_bid_the_round_is_empty_and_costs_nothing(tmp_path):
 def test_who_asks_for_less_is_paid_less(tmp_path):
     notes = run(tmp_path, federation(spoil=with_bid(bid=100.0, payment=0.5)), rounds=2, source="bid")
     # Its own index stands; with half a unit for it, 4 and 5 fit as well: 0 is worth 2.25 and 3 is 1.17, but 0.5+4+6>10.
-    assert notes.refreshed()[0] == [0, 1, 2]
+    assert refreshed_of(notes)[0] == [0, 1, 2]
     first = notes.rounds[0]
     assert first.spent == 9.5
     assert [p.payment for p in first.participations] == [4.0, 0.5, 5.0]
 
 
-class Absences(LocalGrid):
-    """Hides clients in the rounds given by ``away``: client -> rounds; rounds are counted by the looks at round 1."""
-
-    away: dict[int, range] = {}  # noqa: RUF012
-
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
-        self.round = 1
-
-    def get_node_ids(self):
-        nodes = super().get_node_ids()
-        gone = {nodes[i] for i, rounds in self.away.items() if self.round in rounds}
-        return [node for node in nodes if node not in gone]
-
-
-def absent(**away):
-    return type("Away", (Absences,), {"away": {int(k[1:]): v for k, v in away.items()}})
-
-
-class Clock(Notes):
-    """Turns the grid's round on when a round is done."""
-
-    def __init__(self, grid):
-        super().__init__()
-        self.grid = grid
-
-    def round_done(self, record, arrays, memory):
-        super().round_done(record, arrays, memory)
-        self.grid.round = record.round + 1
-
-
-def run_with_absences(folder, away, app=None, rounds=9, needs=4, **how):
-    grid = absent(**away)(app or federation(), {"runs-dir": str(folder), "seed": 1}, 4)
-    notes = Clock(grid)
-    options = RoundOptions(run="r", seed=1, deterministic=True, join_timeout=0.1, evaluate_clients=0)
-    strategy = BudgetedRefresh(BudgetedSelector(B, "whittle", 1), needs, options=options, observer=notes, **how)
-    strategy.start(grid, ArrayRecord({"w": Array(np.zeros(2, np.float32))}), rounds)
-    return notes
-
-
 @pytest.mark.parametrize("how", [{}, {"source": "bid"}, {"trains": "all"}], ids=str)
 def test_the_absent_are_not_chosen_and_grow_old(how, tmp_path):
     away = {"c0": range(2, 6), "c3": range(4, 5)}
-    notes = run_with_absences(tmp_path, away, **how)
+    notes = run(tmp_path, rounds=9, away=away, **how)
     ages = [0] * 4
-    for t, refreshed in enumerate(notes.refreshed(), 1):
+    for t, refreshed in enumerate(refreshed_of(notes), 1):
         there = [i for i in range(4) if t not in away.get(f"c{i}", ())]
         assert refreshed == by_hand(ages, there), t
         trained = [p.client for p in notes.rounds[t - 1].participations if p.outcome == "trained"]
@@ -264,7 +186,7 @@ def test_the_absent_are_not_chosen_and_grow_old(how, tmp_path):
         ages = [0 if i in refreshed else age + 1 for i, age in enumerate(ages)]
         if t == 5:
             assert ages[0] == max(ages) >= 4
-    assert 0 in notes.refreshed()[5]  # back in round 6, and first in line
+    assert 0 in refreshed_of(notes)[5]  # back in round 6, and first in line
     assert all(r.dropped == 0 and not r.empty for r in notes.rounds)
 
 
@@ -285,10 +207,10 @@ def test_who_comes_later_on_impossible_terms_is_never_chosen(terms, words, how, 
         return terms if i == 3 else {"payment": PAYMENTS[i], "sensitivity": SENSITIVITIES[i]}
 
     caplog.set_level(logging.WARNING, "flwr")
-    notes = run_with_absences(tmp_path, {"c3": range(1, 3)}, federation(declare), rounds=6, needs=3, **how)
+    notes = run(tmp_path, federation(declare), rounds=6, needs=3, away={"c3": range(1, 3)}, **how)
     assert len(notes.rounds) == 6 and caplog.text.count(words) == 1
     ages = [0] * 3
-    for refreshed in notes.refreshed():
+    for refreshed in refreshed_of(notes):
         assert refreshed == by_hand(ages, (0, 1, 2))
         ages = [0 if i in refreshed else age + 1 for i, age in enumerate(ages)]
     assert all(r.dropped == 0 for r in notes.rounds)  # it is not asked for a bid that it cannot make
@@ -298,10 +220,10 @@ def test_who_comes_later_on_impossible_terms_is_never_chosen(terms, words, how, 
 
 @pytest.mark.parametrize("source", ["server", "bid"])
 def test_a_newcomer_starts_with_fresh_data(source, tmp_path):
-    notes = run_with_absences(tmp_path, {"c3": range(1, 3)}, rounds=7, needs=3, source=source)
+    notes = run(tmp_path, rounds=7, needs=3, away={"c3": range(1, 3)}, source=source)
     # A client that is met in round 3 has counted from round 1, as the run's data have all been there from the start.
     ages = [0] * 4
-    for t, refreshed in enumerate(notes.refreshed(), 1):
+    for t, refreshed in enumerate(refreshed_of(notes), 1):
         assert refreshed == by_hand(ages, (0, 1, 2) if t < 3 else (0, 1, 2, 3)), t
         ages = [0 if i in refreshed else age + 1 for i, age in enumerate(ages)]
 
@@ -313,10 +235,9 @@ def test_without_usable_terms_no_run_starts(tmp_path):
     for key in ("payment", "sensitivity"):
         with refused(f"{key} of client client-0", None):
             run(tmp_path, federation(lambda i, key=key: without(key, i)(i)))
-    assert run(tmp_path / "m", federation(without("sensitivity", 2)), rounds=1, index="maxpack").refreshed()
-    assert run(
-        tmp_path / "b", federation(without("sensitivity", 2)), rounds=1, index="maxpack", source="bid"
-    ).refreshed()[0]
+    assert refreshed_of(run(tmp_path / "m", federation(without("sensitivity", 2)), rounds=1, index="maxpack"))
+    app = federation(without("sensitivity", 2))
+    assert refreshed_of(run(tmp_path / "b", app, rounds=1, index="maxpack", source="bid"))[0]
     with refused("budget", 2.5):
         run(tmp_path / "n", budget=2.5)
 
@@ -332,7 +253,7 @@ def test_an_omission_at_the_first_roll_call_leaves_one_out(source, key, whom, tm
     caplog.set_level(logging.WARNING, "flwr")
     notes = run(tmp_path, federation(declare), rounds=4, source=source)
     ages, there = [0] * 4, [i for i in range(4) if i not in whom]
-    for refreshed in notes.refreshed():
+    for refreshed in refreshed_of(notes):
         assert refreshed == by_hand(ages, there)
         ages = [0 if i in refreshed else age + 1 for i, age in enumerate(ages)]
     for i in range(4):
@@ -356,8 +277,8 @@ def test_a_client_beyond_the_budget_is_named_and_never_chosen(tmp_path, caplog):
     caplog.set_level(logging.WARNING, "flwr")
     notes = run(tmp_path, budget=5.5, rounds=8)
     assert caplog.text.count("client client-3 can never be chosen: payment 6 > budget 5.5") == 1
-    assert not any(3 in chosen for chosen in notes.refreshed())
-    assert {i for chosen in notes.refreshed() for i in chosen} == {0, 1, 2}
+    assert not any(3 in chosen for chosen in refreshed_of(notes))
+    assert {i for chosen in refreshed_of(notes) for i in chosen} == {0, 1, 2}
 
 
 def test_who_fails_after_refreshing_is_paid_and_stays_old(tmp_path):
@@ -368,28 +289,28 @@ def test_who_fails_after_refreshing_is_paid_and_stays_old(tmp_path):
 
     notes = run(tmp_path, federation(spoil=fail, kinds=("train",)), rounds=3, trains="all")
     ages = [0] * 4
-    for refreshed in notes.refreshed()[:2]:
+    for refreshed in refreshed_of(notes)[:2]:
         ages = [0 if i in refreshed else age + 1 for i, age in enumerate(ages)]
     third = notes.rounds[2]
     assert ONE in by_hand(ages) and third.spent == sum(PAYMENTS[i] for i in by_hand(ages))
     (part,) = [p for p in third.participations if p.client == ONE]
     assert (part.outcome, part.refreshed, part.payment) == ("failed", True, PAYMENTS[ONE])
     # The server counts its age on from the last refresh that it has heard of; the client knows better.
-    assert notes.memories[2]["refreshed"][ONE] < 3
+    assert notes.memories[3]["refreshed"][ONE] < 3
     assert StateFile(tmp_path / "r" / "clients", "client-1").load(1).data.last == 3
 
 
 def test_a_resumed_run_remembers_who_was_refreshed_when(tmp_path):
     whole = run(tmp_path / "whole", rounds=8)
     first = run(tmp_path / "cut", rounds=4)
-    rest = run(tmp_path / "cut", rounds=8, resume=Resume(5, first.clients, first.memories[-1]))
-    assert first.refreshed() + rest.refreshed() == whole.refreshed()
-    assert rest.memories[-1].keys() == whole.memories[-1].keys()
-    for key, value in whole.memories[-1].items():
-        assert value.tolist() == rest.memories[-1][key].tolist()
-    forgetful = first.memories[-1] | {"refreshed": np.array([4, 4, 4, -30])}
+    rest = run(tmp_path / "cut", rounds=8, resume=first.resume())
+    assert refreshed_of(first) + refreshed_of(rest) == refreshed_of(whole)
+    assert rest.state_dict.keys() == whole.state_dict.keys()
+    for key, value in whole.state_dict.items():
+        assert value.tolist() == rest.state_dict[key].tolist()
+    forgetful = first.state_dict | {"refreshed": np.array([4, 4, 4, -30])}
     other = run(tmp_path / "cut", rounds=8, resume=Resume(5, first.clients, forgetful))
-    assert other.refreshed() != rest.refreshed()  # so the ages did matter
+    assert refreshed_of(other) != refreshed_of(rest)  # so the ages did matter
 
 
 def test_settings_that_make_no_sense():

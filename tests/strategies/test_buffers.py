@@ -11,7 +11,7 @@ from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.protocol import npy
 from aoi_fl.strategies import RandomSelection, RoundOptions
-from tests.strategies.federation import Notes, values
+from tests.fakes import Notes, values
 
 N = 4
 INF, NAN = float("inf"), float("nan")

@@ -17,8 +17,8 @@ from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies import MarkovParticipation, RoundOptions
 from aoi_fl.strategies.plan import Resume
+from tests.fakes import Notes
 from tests.refusals import refused
-from tests.strategies.federation import Notes
 
 N, K, M, D = 20, 8, 5, 0.3
 WARM_UP, ROUNDS = 40, 140
@@ -213,7 +213,7 @@ def test_too_much_dropout_is_cut_and_said(tmp_path, caplog):
 def test_a_resumed_run_keeps_its_estimate(tmp_path):
     whole = play(tmp_path / "whole", Failing(D), rounds=12)
     first = play(tmp_path / "parts", Failing(D), rounds=7)
-    second = play(tmp_path / "parts", Failing(D), rounds=12, resume=Resume(8, first.clients, first.state_dict[7]))
+    second = play(tmp_path / "parts", Failing(D), rounds=12, resume=Resume(8, first.clients, first.memories[7]))
     told = [(r.round, r.dropout, [(p.client, p.outcome) for p in r.participations]) for r in whole.rounds]
     assert told == [
         (r.round, r.dropout, [(p.client, p.outcome) for p in r.participations]) for r in first.rounds + second.rounds
@@ -224,7 +224,7 @@ def test_rate_one_survives_lost_messages(tmp_path):
     rates = [1.0] + [1 / 3] * 9  # more than 1 - d: what is lost of the first cannot be made up for
     notes = play(tmp_path, Failing(D), n=10, k=4, rounds=20, rates=rates)
     assert notes.rounds[-1].dropout > 0.1
-    resume = Resume(21, notes.clients, notes.state_dict[20])
+    resume = Resume(21, notes.clients, notes.memories[20])
     again = play(tmp_path, Failing(D), n=10, k=4, rounds=24, rates=rates, resume=resume)
     assert all(0 in {part.client for part in record.participations} for record in again.rounds)
 

@@ -1,75 +1,47 @@
 """Over a network a newcomer is asked in the message that greets it: the same decisions, in two messages fewer."""
 
+from functools import partial
+
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
-from aoi_fl.client import ClientApp
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions, SystematicParticipation
-from aoi_fl.strategies.plan import Resume
+from aoi_fl.strategies import MarkovParticipation, RandomSelection, SystematicParticipation
 from aoi_fl.strategies.round import run as round_run
 from aoi_fl.strategies.round.timer import RoundTimer
-from tests.strategies.federation import Notes
+from tests import fakes
+from tests.fakes import ASK, HELLO, ScriptedGrid, ToyApp, zeros
 
 N, ALL, ROUNDS = 6, 8, 12  # two more come in round 5
 POLICY = MarkovPolicy.increasing(N, 3, 5)
-HELLO, ASK = "query.hello", "query.participate"
 
 
-class Joined(LocalGrid):
-    """A grid to which some nodes come late; it notes which client was sent what in which round."""
-
-    def __init__(self, app, folder):
-        super().__init__(app, {"runs-dir": str(folder), "seed": 5}, ALL)
-        self.nodes, self.sent = list(self._contexts), []
-
-    def get_node_ids(self):
-        played = max((round_ for _, round_, _ in self.sent), default=0)
-        return self.nodes if played >= 4 else self.nodes[:N]
-
-    def push_messages(self, messages):
-        for m in messages:
-            about = m.metadata.message_type, m.content["aoi"]["round"], self.nodes.index(m.metadata.dst_node_id)
-            self.sent.append(about)
-        return super().push_messages(messages)
-
-    def whom(self, kind, *rounds):
-        return sorted(client for k, round_, client in self.sent if k == kind and round_ in rounds)
+def late(grid):
+    """Two clients connect in round 5."""
+    return range(ALL if grid.round >= 4 else N)
 
 
-def make_app(change=lambda partition, said: None):
-    class App(ClientApp):
-        def __call__(self, message, context):
-            reply = super().__call__(message, context)
-            if message.metadata.message_type == HELLO:
-                change(context.node_config["partition-id"], reply.content["aoi"])
-            return reply
+def make_app(change=lambda client, said: None):
+    def behave(message, act, kind, round_, client):
+        reply = act()
+        if kind == HELLO:
+            change(client, reply.content["aoi"])
+        return reply
 
-    app = App()
-
-    @app.train()
-    def train(message, context):
-        arrays = {"w": Array(message.content["arrays"]["w"].numpy() + np.float32(context.node_config["partition-id"]))}
-        records = {"arrays": ArrayRecord(arrays), "metrics": MetricRecord({"num-examples": 10, "loss": 1.0})}
-        return Message(RecordDict(records), reply_to=message)
-
-    return app
+    return ToyApp(lambda array, client, round_: array + np.float32(client), spoil=behave)
 
 
 def markov(**settings):
     return MarkovParticipation(POLICY, **settings)
 
 
-def play(make, folder, far, monkeypatch, rounds=ROUNDS, resume=None, app=None, **settings):
-    """Play rounds over what the strategy takes for a network, if ``far``."""
+def play(make, folder, far, monkeypatch, rounds=ROUNDS, resume=None, app=None, present=late, **settings):
+    """Run rounds over what the strategy takes for a network, if ``far``."""
     monkeypatch.setattr(round_run, "uploads", lambda grid: far)
-    notes, grid = Notes(), Joined(app or make_app(), folder)
-    options = RoundOptions(run="r", seed=5, deterministic=True, join_timeout=0.2, ask_timeout=5.0, evaluate_clients=0)
-    strategy = make(options=options, observer=notes, resume=resume, **settings)
-    strategy.start(grid, ArrayRecord({"w": Array(np.zeros(3, np.float32))}), rounds)
-    return notes, grid
+    how = {"start": zeros(3), "resume": resume, "seed": 5, "ask_timeout": 5.0}
+    grid = partial(ScriptedGrid, present=present)
+    notes, *_ = fakes.play(partial(make, **settings), app or make_app(), folder, rounds, ALL, grid=grid, **how)
+    return notes, notes.grid
 
 
 def decisions(notes):
@@ -111,8 +83,7 @@ def test_clients_with_their_own_terms_are_only_greeted(make, tmp_path, monkeypat
 def test_a_resumed_reservation_is_not_asked_again(wire, tmp_path, monkeypatch):
     whole, _ = play(markov, tmp_path / "whole", True, monkeypatch, 7, wire=wire)
     first, _ = play(markov, tmp_path / "cut", True, monkeypatch, 4, wire=wire)
-    resume = Resume(5, first.clients, first.state_dict[4])
-    rest, grid = play(markov, tmp_path / "cut", True, monkeypatch, 7, resume, wire=wire)
+    rest, grid = play(markov, tmp_path / "cut", True, monkeypatch, 7, first.resume(), wire=wire)
     assert [d[1:] for d in decisions(first) + decisions(rest)][:4] == [d[1:] for d in decisions(whole)][:4]
     assert (grid.whom(ASK, 5) == [0, 1, 2, 3, 4, 5]) == (wire == "poll")
 
@@ -121,17 +92,12 @@ def test_a_resumed_reservation_is_not_asked_again(wire, tmp_path, monkeypatch):
 def test_a_newcomer_between_rounds_is_greeted_early(wire, tmp_path, monkeypatch):
     now = [0.0]
 
-    class Crowd(Joined):
-        def get_node_ids(self):
-            return self.nodes[:N] if now[0] < 95 else self.nodes
-
     def make(**settings):
         strategy = markov(wire=wire, **settings)
         strategy._run.timer = RoundTimer(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
         return strategy
 
-    monkeypatch.setattr("tests.strategies.test_greeting.Joined", Crowd)
-    notes, grid = play(make, tmp_path, True, monkeypatch)
+    notes, grid = play(make, tmp_path, True, monkeypatch, present=lambda grid: range(N if now[0] < 95 else ALL))
     assert grid.whom(HELLO, 5) == [6, 7] and now[0] == 30 * (ROUNDS - 1)  # it was opened at 90
     assert notes.rounds[4].asked - notes.rounds[3].asked == 2 and not {6, 7} & set(grid.whom(ASK, 5))
     assert {p.client for record in notes.rounds for p in record.participations} >= {6, 7}

@@ -11,8 +11,8 @@ from flwr.serverapp import strategy as flower
 from aoi_fl.client import ClientApp
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.strategies import RandomSelection
-from tests.strategies import federation
-from tests.strategies.federation import HOSTILE, hostile_app, values, with_metrics
+from tests import fakes
+from tests.fakes import HOSTILE, hostile_app, values, with_metrics
 
 CLIENTS = 7
 STRATEGIES = {
@@ -30,11 +30,11 @@ STRATEGIES = {
 
 def floats() -> ArrayRecord:
     """Return the model without its integers, which some strategies cannot take."""
-    return ArrayRecord({k: v for k, v in federation.model().items() if k != "steps"})
+    return ArrayRecord({k: v for k, v in fakes.model().items() if k != "steps"})
 
 
 def play(*args, start=None, **options):
-    return federation.play(*args, start=floats() if start is None else start, **options)
+    return fakes.play(*args, start=floats() if start is None else start, **options)
 
 
 def in_round(spoil, rounds=(1,)):

@@ -9,7 +9,7 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 
 from aoi_fl.strategies import RandomSelection
-from tests.strategies.federation import (
+from tests.fakes import (
     HOSTILE,
     MODEL,
     everyone,

@@ -14,7 +14,9 @@ from aoi_fl.science.errors import NodesError, NothingTrainedError
 from aoi_fl.strategies import RandomSelection
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.records import ClientRecord
-from tests.strategies.federation import (
+from tests.fakes import (
+    HUNG,
+    ScriptedGrid,
     everyone,
     examples_of,
     expected,
@@ -42,15 +44,10 @@ def test_plain_flower_clients_end_the_run_with_a_reason(tmp_path):
 
 
 def test_nobody_is_given_up_who_has_not_answered_yet(tmp_path):
-    class Deaf(LocalGrid):
-        def pull_messages(self, message_ids):
-            waiting = [self._waiting[i] for i in message_ids if i in self._waiting]
-            heard = [m for m in waiting if m.metadata.dst_node_id != max(self._contexts)]
-            return super().pull_messages([m.metadata.message_id for m in heard])
-
+    deaf = partial(ScriptedGrid, script=lambda kind, round_, client: HUNG if client == 3 else 0)
     app = hostile_app(raises(OSError("no configuration")), kinds=("query.hello",), whom=range(3))
     with pytest.raises(NothingTrainedError):
-        play(everyone, app, tmp_path, grid=Deaf, ask_timeout=0.2)
+        play(everyone, app, tmp_path, grid=deaf, ask_timeout=0.2)
 
 
 class Restarting(LocalGrid):

@@ -1,66 +1,48 @@
 """The decentralised policy and the central ones as they are played: against the simulator, and by wire mode."""
 
+from functools import partial
+
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord
 
-from aoi_fl.client import ClientApp
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science import draws
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector
 from aoi_fl.science.simulate import simulate
-from aoi_fl.strategies import MarkovParticipation, OldestAge, ProportionalSelection, RandomSelection, RoundOptions
+from aoi_fl.strategies import MarkovParticipation, OldestAge, ProportionalSelection, RandomSelection
+from tests import fakes
+from tests.fakes import ASK, HUNG, ScriptedGrid, ToyApp, sines, zeros
 from tests.refusals import refused
-from tests.strategies.federation import Notes
 
 N, ROUNDS = 12, 25
 POLICY = MarkovPolicy.increasing(N, 4, 5)  # the optimal one would be periodic here: 4 divides 12
 WIRES = ("poll", "broadcast", "reserve")
 
 
-class Disturbed(ClientApp):
-    """An app whose clients can be made to fail: ``spoil(kind, round, partition)`` raises or returns None."""
+def disturbed(spoil=lambda kind, round_, client: None) -> ToyApp:
+    """Return an app whose clients can be made to fail: ``spoil(kind, round, client)`` raises, or changes the answer."""
 
-    def __init__(self, spoil=lambda kind, round_, partition: None):
-        super().__init__()
-        self.spoil = spoil
-        self.train()(train)
-        self.introduce()(lambda context, ask: {"num-examples": 10 + context.node_config["partition-id"]})
-
-    def __call__(self, message, context):
-        round_ = message.content["aoi"]["round"]
-        changed = self.spoil(message.metadata.message_type, round_, context.node_config["partition-id"])
-        reply = super().__call__(message, context)
+    def behave(message, act, *about):
+        changed, reply = spoil(*about), act()
         if changed is not None:
             reply.content["aoi"] = ConfigRecord({**reply.content["aoi"], **changed})
         return reply
 
+    def size(client):
+        return 10 + client
 
-def train(message, context):
-    partition, round_ = context.node_config["partition-id"], message.content["config"]["server-round"]
-    step = np.sin(np.arange(5) * (partition + 1) + round_)  # sums of it depend on the order of summation
-    arrays = {"w": Array((message.content["arrays"]["w"].numpy() * 0.9 + step).astype(np.float32))}
-    metrics = MetricRecord({"num-examples": 10 + partition, "loss": 1.0})
-    return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=message)
+    return ToyApp(sines, examples=size, declares=lambda client: {"num-examples": size(client)}, spoil=behave)
 
 
-def play(make, folder, seed, *, app=None, rounds=ROUNDS, nodes=N, grid=LocalGrid, **options):
-    notes = Notes()
-    settings = {"run": "r", "seed": seed, "deterministic": True, "join_timeout": 0.2, "evaluate_clients": 0} | options
-    strategy = make(options=RoundOptions(**settings), observer=notes)
-    model = ArrayRecord({"w": Array(np.zeros(5, np.float32))})
-    grid = grid(app or Disturbed(), {"runs-dir": str(folder), "seed": seed}, nodes)
-    result = strategy.start(grid, model, rounds)
+def play(make, folder, seed, app=None, rounds=ROUNDS, nodes=N, grid=ScriptedGrid, **options):
+    options |= {"start": zeros(5), "seed": seed, "grid": grid}
+    notes, result, _ = fakes.play(make, app or disturbed(), folder, rounds, nodes, **options)
     return notes, result.arrays["w"].numpy()
 
 
 def markov(wire, policy=None):
     return lambda **settings: MarkovParticipation(policy or POLICY, coordination=wire, **settings)
-
-
-def trained(notes) -> list[list[int]]:
-    return [sorted(p.client for p in r.participations if p.outcome == "trained") for r in notes.rounds]
 
 
 def predicted(policy, seed, rounds=ROUNDS) -> list[list[int]]:
@@ -82,9 +64,9 @@ def runs(tmp_path_factory, seed):
 
 def test_the_simulator_predicts_the_federation(runs, seed):
     history = predicted(POLICY, seed)
-    assert trained(runs["poll"][0]) == history
-    assert trained(runs["broadcast"][0]) == history
-    assert trained(runs["reserve"][0]) != history  # the same law from other draws
+    assert runs["poll"][0].trained() == history
+    assert runs["broadcast"][0].trained() == history
+    assert runs["reserve"][0].trained() != history  # the same law from other draws
     assert (runs["poll"][1].tobytes(), runs["poll"][1].any()) == (runs["broadcast"][1].tobytes(), True)
 
 
@@ -98,16 +80,16 @@ def test_the_simulator_predicts_the_federation(runs, seed):
 )
 def test_the_simulator_predicts_the_central_policies(strategy, selector, tmp_path):
     notes, _ = play(lambda **settings: strategy(4, **settings), tmp_path, 5)
-    assert trained(notes) == predicted(selector(4, 5), 5)
+    assert notes.trained() == predicted(selector(4, 5), 5)
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_the_same_seed_gives_the_same_run_though_node_ids_differ(wire, runs, seed, tmp_path):
     notes, model = play(markov(wire), tmp_path / "again", seed)
-    assert trained(notes) == trained(runs[wire][0])
+    assert notes.trained() == runs[wire][0].trained()
     assert model.tobytes() == runs[wire][1].tobytes()
     other, changed = play(markov(wire), tmp_path / "other", seed + 1)
-    assert trained(other) != trained(notes) and changed.tobytes() != model.tobytes()
+    assert other.trained() != notes.trained() and changed.tobytes() != model.tobytes()
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -182,7 +164,7 @@ def test_a_forced_client_that_fails_leaves_the_round_empty(wire, tmp_path):
 
     fails.trainings = 0
     lonely = MarkovPolicy.optimal(3, 1, 0)
-    notes, model = play(markov(wire, lonely), tmp_path, 2, rounds=8, nodes=3, app=Disturbed(fails))
+    notes, model = play(markov(wire, lonely), tmp_path, 2, rounds=8, nodes=3, app=disturbed(fails))
     if wire == "broadcast":
         assert fails.trainings == 3 * 8 + sum(r.forced for r in notes.rounds)
         return
@@ -199,7 +181,7 @@ def test_a_silent_client_is_not_forced_in_the_same_round(tmp_path):
             raise OSError("no power")
 
     lonely = MarkovPolicy.optimal(3, 1, 0)
-    notes, _ = play(markov("poll", lonely), tmp_path, 2, rounds=12, nodes=3, app=Disturbed(silent))
+    notes, _ = play(markov("poll", lonely), tmp_path, 2, rounds=12, nodes=3, app=disturbed(silent))
     assert any(r.forced for r in notes.rounds[:10])
     for record in notes.rounds[:10]:  # the one that answers volunteers or is forced
         assert [p.client for p in record.participations if p.outcome == "trained"] == [0]
@@ -228,11 +210,11 @@ def test_a_bad_answer_costs_the_others_nothing(wire, answer, outcome, words, tmp
             raise answer
         return answer
 
-    notes, _ = play(markov(wire), tmp_path, seed, app=Disturbed(spoil), rounds=8)
-    for record, selection in zip(notes.rounds, trained(runs[wire][0]), strict=False):
+    notes, _ = play(markov(wire), tmp_path, seed, app=disturbed(spoil), rounds=8)
+    for record, selection in zip(notes.rounds, runs[wire][0].trained(), strict=False):
         if record.forced:
             break
-        assert trained(notes)[record.round - 1] == [c for c in selection if c != 2]
+        assert notes.trained()[record.round - 1] == [c for c in selection if c != 2]
         (offender,) = [p for p in record.participations if p.outcome != "trained"]
         assert (offender.client, offender.outcome) == (2, outcome) and words in offender.reason
         assert record.asked == (N if wire == "poll" or record.round == 1 else 1)  # it has no reservation
@@ -246,28 +228,22 @@ def test_a_client_that_missed_its_reservation_is_asked_again(tmp_path, seed, run
         if (kind, round_, partition) == ("train", when, who):
             raise OSError("no power")
 
-    notes, _ = play(markov("reserve"), tmp_path / "disturbed", seed, app=Disturbed(spoil))
+    notes, _ = play(markov("reserve"), tmp_path / "disturbed", seed, app=disturbed(spoil))
     asked = {r.round: r.asked for r in notes.rounds}
     assert asked[1] == N and asked[when + 1] == 1
     assert sum(asked.values()) == N + 1
-    back = next(r.round for r in notes.rounds if r.round > when and who in trained(notes)[r.round - 1])
+    back = next(r.round for r in notes.rounds if r.round > when and who in notes.trained()[r.round - 1])
     missed = [p for p in notes.rounds[back - 1].participations if p.client == who]
-    before = max((r.round for r in notes.rounds[: when - 1] if who in trained(notes)[r.round - 1]), default=None)
+    before = max((r.round for r in notes.rounds[: when - 1] if who in notes.trained()[r.round - 1]), default=None)
     assert before is None or missed[0].age == back - before - 1
 
 
 def test_a_silent_client_is_named_and_retried_with_pauses(tmp_path, seed):
-    class Deaf(LocalGrid):
-        def pull_messages(self, message_ids):
-            first = next(iter(self._contexts))
+    def deaf(kind, round_, client):
+        return HUNG if (kind, client) == (ASK, 0) else 0
 
-            def lost(i):
-                metadata = self._waiting[i].metadata if i in self._waiting else None
-                return metadata and metadata.dst_node_id == first and metadata.message_type == "query.participate"
-
-            return super().pull_messages([i for i in message_ids if not lost(i)])
-
-    notes, _ = play(markov("poll"), tmp_path, seed, rounds=8, grid=Deaf, ask_timeout=2.0)
+    grid = partial(ScriptedGrid, script=deaf)
+    notes, _ = play(markov("poll"), tmp_path, seed, rounds=8, grid=grid, ask_timeout=2.0)
     asked = [1, 2, 4, 8]
     for record in notes.rounds:
         late = [(p.client, p.outcome, p.reason) for p in record.participations if p.outcome != "trained"]
@@ -281,7 +257,7 @@ def test_a_client_that_was_slow_once_takes_part_again(tmp_path, seed):
 
     looks: dict[str, int] = {}
 
-    class Slow(LocalGrid):
+    class Slow(ScriptedGrid):
         def pull_messages(self, message_ids):
             first = next(iter(self._contexts))
 
@@ -299,7 +275,7 @@ def test_a_client_that_was_slow_once_takes_part_again(tmp_path, seed):
     late = [r.round for r in notes.rounds if any(p.outcome == "late" for p in r.participations)]
     assert late == [1, 2]  # the first answer, which came too late, is heard when the second has been asked in vain
     assert [r.asked for r in notes.rounds[1:5]] == [1, 1, 0, 0]  # and says that its sender is there: no pause
-    assert any(0 in clients for clients in trained(notes))
+    assert any(0 in clients for clients in notes.trained())
 
 
 def test_an_unknown_wire_mode_is_refused():

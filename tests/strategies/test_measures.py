@@ -11,7 +11,7 @@ from aoi_fl.strategies import RandomSelection
 from aoi_fl.strategies.measures import as_share, evaluation_loss, measured, training_loss
 from aoi_fl.strategies.registry import REGISTRY
 from aoi_fl.strategies.selection.selector import AskedChoice
-from tests.strategies.federation import HOSTILE, everyone, examples_of, honest_app, hostile_app, play, play_in_vain
+from tests.fakes import HOSTILE, everyone, examples_of, honest_app, hostile_app, play, play_in_vain
 
 N = 4
 NAN, INF = float("nan"), float("inf")
@@ -191,7 +191,7 @@ def test_an_accuracy_is_a_share(accuracy, share, cautioned):
 
 @pytest.mark.parametrize("name", ["accuracy", "centralized_acc"])
 def test_an_accuracy_in_per_cent_is_shown_right(name, tmp_path, caplog):
-    from tests.strategies.federation import LocalGrid, Notes, RoundOptions, model
+    from tests.fakes import LocalGrid, Notes, RoundOptions, model
 
     notes = Notes()
     strategy = RandomSelection(N, observer=notes, options=RoundOptions(run="r", evaluate_clients=0, join_timeout=0.2))

@@ -10,7 +10,7 @@ from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.strategies.round import collection
 from aoi_fl.strategies.validation import read_update
-from tests.strategies.federation import MODEL, everyone, honest_app, play
+from tests.fakes import MODEL, everyone, honest_app, play
 
 
 def test_one_update_is_in_memory_at_a_time_and_in_client_order(tmp_path):

@@ -22,8 +22,8 @@ from aoi_fl.strategies import (
 )
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.registry import REGISTRY
+from tests.fakes import Notes, honest_app, play
 from tests.refusals import refused
-from tests.strategies.federation import Notes, honest_app, play
 
 
 class First(Policy):
@@ -54,13 +54,13 @@ def test_policy_of_one_method_runs(tmp_path):
     notes, _, strategy = play(strategy_of(policy), honest_app(), tmp_path, rounds=3)
     assert [[part.client for part in record.participations] for record in notes.rounds] == [[0, 1]] * 3
     assert policy.seen == [[(0, "trained"), (1, "trained")]] * 3
-    assert notes.state_dict[3]["seen-rounds"] == 3 and strategy.complete is None
+    assert notes.memories[3]["seen-rounds"] == 3 and strategy.complete is None
 
 
 def test_policy_ends_the_run_and_a_resumed_run_too(tmp_path):
     notes, _, strategy = play(strategy_of(First(ends=2)), honest_app(), tmp_path, rounds=9)
     assert len(notes.rounds) == 2 and strategy.complete == "enough is known"
-    resume, again = Resume(3, notes.clients, notes.state_dict[2]), Notes()
+    resume, again = Resume(3, notes.clients, notes.memories[2]), Notes()
     make = partial(AgeAwareStrategy, First(ends=2), resume=resume)
     _, _, strategy = play(make, honest_app(), tmp_path, rounds=9, notes=again)
     assert not again.rounds and strategy.complete == "enough is known"

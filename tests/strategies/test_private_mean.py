@@ -30,8 +30,8 @@ from aoi_fl.strategies import (
 from aoi_fl.strategies.aggregation.private import PrivateMean
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.selection.selector import OortSelection
+from tests.fakes import MODEL, Notes, everyone, honest_app, model, play, steps_of, values
 from tests.refusals import refused
-from tests.strategies.federation import MODEL, Notes, everyone, honest_app, model, play, steps_of, values
 
 SILENT = 1e-9  # a noise multiplier that no assertion notices
 KEY = bytes(range(32))
@@ -225,7 +225,7 @@ def resumed(folder, at, secret, app=None, spoil=None, rounds=6):
         begin(first, app or honest_app(), folder, rounds, arrays=model())
     if spoil is not None:
         spoil(secret)
-    resume = Resume(at + 1, notes.clients, notes.state_dict[at])
+    resume = Resume(at + 1, notes.clients, notes.memories[at])
     after = Notes()
     second = SystematicParticipation(4, 2, aggregation=spec, options=options(), observer=after, resume=resume)
     result = begin(second, app or honest_app(), folder, rounds, arrays=notes.arrays)
@@ -250,7 +250,7 @@ def test_the_secret_is_for_its_owner_alone(tmp_path):
     assert len(bytes.fromhex(key)) == 32
     others = [path for path in tmp_path.rglob("*") if path.is_file() and path != secret]
     assert not any(key.encode() in path.read_bytes() for path in others)
-    assert not any("noise" in name for name in notes.state_dict[6])
+    assert not any("noise" in name for name in notes.memories[6])
 
 
 @pytest.mark.parametrize("spoil", [lambda path: path.unlink(), lambda path: path.write_text("{}")])

@@ -13,8 +13,7 @@ from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, RoundOptions
 from aoi_fl.strategies.registry import REGISTRY
-from tests.refusals import refused
-from tests.strategies.federation import (
+from tests.fakes import (
     HOSTILE,
     MODEL,
     Notes,
@@ -27,6 +26,7 @@ from tests.strategies.federation import (
     same_model,
     values,
 )
+from tests.refusals import refused
 
 N = 4
 
@@ -131,10 +131,10 @@ def test_a_policy_learns_what_it_would_have_learned(policy, tmp_path):
     theirs, _, _ = play(plain, app, tmp_path / "plain", rounds=6)
     ours, _, _ = play(owned, app, tmp_path / "own", rounds=6)
     assert facts(ours) == facts(theirs)
-    assert ours.state_dict[6].keys() == theirs.state_dict[6].keys()
-    for name in ours.state_dict[6]:
+    assert ours.memories[6].keys() == theirs.memories[6].keys()
+    for name in ours.memories[6]:
         if "second" not in name and "took" not in name:
-            np.testing.assert_array_equal(ours.state_dict[6][name], theirs.state_dict[6][name], err_msg=name)
+            np.testing.assert_array_equal(ours.memories[6][name], theirs.memories[6][name], err_msg=name)
 
 
 def nan(message, act):

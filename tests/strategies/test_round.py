@@ -7,7 +7,7 @@ from flwr.app import ConfigRecord
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.strategies import MarkovParticipation, OldestAge, ProportionalSelection, RoundOptions
-from tests.strategies.federation import (
+from tests.fakes import (
     HOSTILE,
     MODEL,
     everyone,

@@ -14,8 +14,8 @@ from aoi_fl.strategies import (
     RoundOptions,
     SystematicParticipation,
 )
+from tests.fakes import Notes, honest, model
 from tests.refusals import refused
-from tests.strategies.federation import Notes, honest, model
 
 N = 4
 SIZES = np.array([10, 20, 30, 20])  # client 3 declares nothing: it counts as one of mean size

@@ -27,8 +27,7 @@ from aoi_fl.strategies import (
 )
 from aoi_fl.strategies.aggregation.mean import RunningMean
 from aoi_fl.strategies.plan import Resume
-from tests.refusals import refused
-from tests.strategies.federation import (
+from tests.fakes import (
     MODEL,
     everyone,
     examples_of,
@@ -40,6 +39,7 @@ from tests.strategies.federation import (
     same_model,
     steps_of,
 )
+from tests.refusals import refused
 
 SLOW = 3
 WORK = [9.0, 9.0, 9.0, 48.0]  # seconds, and one more there and back: rounds end at 20, 30, 40, 50, client 3 at 49
@@ -104,7 +104,7 @@ def test_who_is_later_than_that_is_late_with_all_its_work(tmp_path):
 def test_who_is_at_work_when_the_run_ends_is_late(tmp_path):
     notes, *_ = play(everyone, honest_app(), tmp_path, rounds=2, grid=clocked, train_timeout=20.0, late_rounds=3)
     assert dropped(notes) == [(2, SLOW, "late", 30.0, "the run was over before its update came")]
-    assert not any(name.startswith("late") for name in notes.state_dict[2])
+    assert not any(name.startswith("late") for name in notes.memories[2])
     notes, *_ = play(
         everyone, honest_app(), tmp_path, rounds=9, grid=clocked, run="b", train_timeout=20.0, late_rounds=3, until=25.0
     )
@@ -124,7 +124,7 @@ def test_who_leaves_in_mid_training_looks_like_one_who_is_slow(broken_off, tmp_p
     options = {"grid": partial(clocked, there=there), "train_timeout": 20.0, "late_rounds": 2}
     notes, *_ = play(everyone, honest_app(), tmp_path, rounds=4, **options)
     if broken_off:
-        resume = Resume(3, notes.clients, notes.state_dict[2])
+        resume = Resume(3, notes.clients, notes.memories[2])
         again = partial(everyone, resume=resume)
         notes, *_ = play(again, honest_app(), tmp_path, rounds=4, run="b", **options)
     assert [part[:3] for part in dropped(notes)] == [(3, SLOW, "late"), (4, SLOW, "late")]

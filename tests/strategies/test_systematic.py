@@ -4,10 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
-from aoi_fl.client import ClientApp
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import size_rates
 from aoi_fl.science.selection import Population, ProportionalSelector
@@ -21,9 +18,10 @@ from aoi_fl.strategies import (
     SelectorPolicy,
     SystematicParticipation,
 )
-from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.round.timer import RoundTimer
 from aoi_fl.strategies.selection.selector import F3astSelection, ProportionalSelection
+from tests import fakes
+from tests.fakes import HUNG, ScriptedGrid, ToyApp, zeros
 from tests.refusals import refused
 
 N, K, SEED, ROUNDS = 10, 3, 4, 60
@@ -31,50 +29,24 @@ WIRES = ("poll", "broadcast", "reserve")
 SIZES = np.array([1, 1, 2, 3, 5, 8, 13, 21, 34, 12])
 
 
-class Notes:
-    def __init__(self):
-        self.clients, self.rounds, self.state_dict, self.arrays = [], [], {}, None
+def app() -> ToyApp:
+    def size(i):
+        return int(SIZES[i % N])
 
-    def clients_seen(self, clients):
-        self.clients += clients
-
-    def round_done(self, record, arrays, memory):
-        self.rounds.append(record)
-        self.state_dict, self.arrays = {k: np.array(v) for k, v in memory.items()}, arrays
+    return ToyApp(
+        lambda array, i, round_: array + np.float32(i + 1), examples=size, declares=lambda i: {"num-examples": size(i)}
+    )
 
 
-def app() -> ClientApp:
-    made = ClientApp()
-
-    @made.train()
-    def train(message, context):
-        i = context.node_config["partition-id"]
-        arrays = {"w": Array(message.content["arrays"]["w"].numpy() + np.float32(i + 1))}
-        metrics = MetricRecord({"num-examples": int(SIZES[i % N]), "loss": 1.0})
-        return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=message)
-
-    made.introduce()(lambda context, ask: {"num-examples": int(SIZES[context.node_config["partition-id"] % N])})
-    return made
-
-
-def play(make, folder, rounds=ROUNDS, nodes=N, resume=None, arrays=None, grid=LocalGrid, min_clients=None, **settings):
-    notes = Notes()
-    fixed = {"run": "r", "seed": SEED, "deterministic": True, "join_timeout": 0.2, "evaluate_clients": 0}
-    options = RoundOptions(min_clients=min_clients, **fixed)
-    strategy = make(options=options, observer=notes, resume=resume, **settings)
-    arrays = arrays or ArrayRecord({"w": Array(np.zeros(2, np.float32))})
-    made = grid(app(), {"runs-dir": str(folder), "seed": SEED}, nodes)
-    made.notes = notes
-    strategy.start(made, arrays, rounds)
+def play(make, folder, rounds=ROUNDS, nodes=N, resume=None, arrays=None, present=None, script=None, **options):
+    grid = partial(ScriptedGrid, present=present, script=script)
+    options |= {"start": arrays or zeros(), "resume": resume, "grid": grid, "seed": SEED}
+    notes, _, strategy = fakes.play(make, app(), folder, rounds, nodes, **options)
     return notes, strategy
 
 
 def systematic(**how):
     return lambda **settings: SystematicParticipation(N, K, **how, **settings)
-
-
-def trained(notes) -> list[list[int]]:
-    return [sorted(p.client for p in r.participations if p.outcome == "trained") for r in notes.rounds]
 
 
 def simulated(policy, rounds=ROUNDS) -> list[list[int]]:
@@ -89,7 +61,7 @@ def simulated(policy, rounds=ROUNDS) -> list[list[int]]:
 def test_real_clients_take_part_when_the_simulator_says(wire, phases, jitter, tmp_path):
     notes, _ = play(systematic(coordination=wire, phases=phases, jitter=jitter), tmp_path)
     wanted = simulated(SystematicPolicy.equal(N, K, phases, jitter, SEED))
-    found = trained(notes)
+    found = notes.trained()
     # In a round without anybody the server forces one, which the simulator does not; it changes nothing afterwards.
     assert [[] if r.forced else clients for r, clients in zip(notes.rounds, found, strict=True)] == wanted
     if phases == "spread" and not jitter:
@@ -112,7 +84,7 @@ def test_rates_by_size_are_kept(policy, wire, tmp_path):
     notes, strategy = play(make, tmp_path, rounds=300)
     rates, _ = size_rates(SIZES, K)
     np.testing.assert_allclose(strategy.plan.rates, rates)
-    counts = np.bincount([c for clients in trained(notes) for c in clients], minlength=N)
+    counts = np.bincount([c for clients in notes.trained() for c in clients], minlength=N)
     forced = sum(r.forced for r in notes.rounds)
     tolerance = (1.0 if policy == "systematic" else 4 * np.sqrt(300 * 0.25)) + forced
     assert np.all(np.abs(counts - 300 * rates) <= tolerance)
@@ -122,7 +94,7 @@ def test_unbiased_weights_act_on_updates(tmp_path):
     """Every client adds i+1 to the model: an unbiased round adds Σ_S (q_i/r_i)(i+1)."""
     notes, strategy = play(systematic(rates="size", weights="unbiased"), tmp_path, rounds=8)
     q, rates = SIZES / SIZES.sum(), strategy.plan.rates
-    wanted = sum(q[i] / rates[i] * (i + 1) for clients in trained(notes) for i in clients)
+    wanted = sum(q[i] / rates[i] * (i + 1) for clients in notes.trained() for i in clients)
     np.testing.assert_allclose(notes.arrays["w"].numpy(), wanted, rtol=1e-5)
     weights = {p.client: p.weight for r in notes.rounds for p in r.participations}
     assert weights == pytest.approx({i: q[i] / rates[i] for i in weights})
@@ -151,14 +123,6 @@ def test_repeated_draws_have_the_simulators_weight(weights, tmp_path):
         np.testing.assert_allclose(wanted.weights, parts / parts.sum())
 
 
-class HalfLeave(LocalGrid):
-    """Five of its ten nodes, those of even number, are gone from the sixth round on."""
-
-    def get_node_ids(self):
-        gone = len(self.notes.rounds) >= 5
-        return [node for i, node in enumerate(super().get_node_ids()) if i % 2 or not gone]
-
-
 @pytest.mark.parametrize("policy", ["systematic", "markov", "random"])
 def test_unbiased_weights_are_shares_of_present_data(policy, tmp_path):
     make = {
@@ -166,7 +130,12 @@ def test_unbiased_weights_are_shares_of_present_data(policy, tmp_path):
         "markov": partial(MarkovParticipation.optimal, N, K),
         "random": partial(RandomSelection, K),
     }[policy]
-    notes, strategy = play(partial(make, weights="unbiased"), tmp_path, rounds=30, grid=HalfLeave)
+    notes, strategy = play(
+        partial(make, weights="unbiased"),
+        tmp_path,
+        rounds=30,
+        present=lambda grid: range(len(grid.notes.rounds) >= 5, N, 1 + (len(grid.notes.rounds) >= 5)),
+    )
     rates, q = strategy.plan.rates, np.where(np.arange(N) % 2, SIZES, 0) / SIZES[1::2].sum()
     later = [part for record in notes.rounds[12:] for part in record.participations if not part.forced]
     assert {part.client % 2 for part in later} == {1}
@@ -183,9 +152,8 @@ def test_a_resumed_run_is_the_run(tmp_path):
     make = systematic(rates="size", jitter=0.3)
     whole, _ = play(make, tmp_path / "whole", rounds=12)
     cut, _ = play(make, tmp_path / "cut", rounds=5)
-    resume = Resume(6, cut.clients, cut.state_dict)
-    rest, _ = play(make, tmp_path / "cut", rounds=12, resume=resume, arrays=cut.arrays)
-    assert trained(cut) + trained(rest) == trained(whole)
+    rest, _ = play(make, tmp_path / "cut", rounds=12, resume=cut.resume(), arrays=cut.arrays)
+    assert cut.trained() + rest.trained() == whole.trained()
     np.testing.assert_array_equal(rest.arrays["w"].numpy(), whole.arrays["w"].numpy())
 
 
@@ -220,28 +188,23 @@ def test_rates_that_cannot_be_are_refused_when_they_are_set(rates, words):
             strategy(N, K, rates=rates)
 
 
-class Changing(LocalGrid):
+def changing(grid):
     """Of all nodes there are the first ``N``; from round 11 on one leaves and one comes in each, to the last."""
-
-    def get_node_ids(self):
-        played = self.notes.rounds[-1].round if self.notes.rounds else 0
-        first = min(max(0, played - 10), len(self._contexts) - N)
-        return list(self._contexts)[first : first + N]
-
-
-class Halved(LocalGrid):
-    """Every second node leaves after round 20."""
-
-    def get_node_ids(self):
-        there = list(self._contexts)
-        return there[1::2] if len(self.notes.rounds) >= 20 else there
+    first = min(max(0, len(grid.notes.rounds) - 10), len(grid.nodes) - N)
+    return range(first, first + N)
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_new_share_gives_one_participation_a_stride(wire, tmp_path):
     n, k = 40, 4
-    notes, _ = play(partial(SystematicParticipation, n, k, coordination=wire), tmp_path, 90, nodes=n, grid=Halved)
-    counts = [len(clients) for clients in trained(notes)]
+    notes, _ = play(
+        partial(SystematicParticipation, n, k, coordination=wire),
+        tmp_path,
+        90,
+        nodes=n,
+        present=lambda grid: range(1, n, 2) if len(grid.notes.rounds) >= 20 else range(n),
+    )
+    counts = [len(clients) for clients in notes.trained()]
     late = 1 if wire == "reserve" else 0  # who has reserved a round hears of its new rate in that round
     assert counts[:20] == [k] * 20 and max(counts[20:]) <= (2 + late) * k
     shared = 20 + n // k + 1  # so long after they have left the others have their rates
@@ -252,8 +215,8 @@ def test_a_new_share_gives_one_participation_a_stride(wire, tmp_path):
 @pytest.mark.parametrize("policy", [SystematicParticipation, MarkovParticipation.optimal])
 def test_who_has_left_keeps_nothing_of_k(policy, rule, tmp_path):
     make = partial(policy, N, K, rates=rule)
-    notes, strategy = play(make, tmp_path, rounds=150, nodes=3 * N, grid=Changing)
-    counts = [len(clients) for clients in trained(notes)]
+    notes, strategy = play(make, tmp_path, rounds=150, nodes=3 * N, present=changing)
+    counts = [len(clients) for clients in notes.trained()]
     assert strategy.plan.rates[-N:].sum() == pytest.approx(K)
     assert np.mean(counts[35:]) == pytest.approx(K, abs=0.3)
     if policy is SystematicParticipation and rule == "equal":
@@ -263,25 +226,21 @@ def test_who_has_left_keeps_nothing_of_k(policy, rule, tmp_path):
 @pytest.mark.parametrize("came", [slice(0, N - 2), slice(2, N), slice(1, N - 1)])
 @pytest.mark.parametrize("policy", [SystematicParticipation, partial(MarkovParticipation.optimal, rates="size")])
 def test_who_never_comes_keeps_nothing_of_k_whatever_its_number(policy, came, tmp_path):
-    class Some(LocalGrid):
-        def get_node_ids(self):
-            return list(self._contexts)[came]
-
-    _, strategy = play(partial(policy, N, K), tmp_path, rounds=6, grid=Some, min_clients=N - 2)
+    _, strategy = play(
+        partial(policy, N, K), tmp_path, rounds=6, present=lambda grid: range(N)[came], min_clients=N - 2
+    )
     assert strategy.plan.rates[list(strategy.roster.records)].sum() == pytest.approx(K)
-
-
-class TwoStay(LocalGrid):
-    """Of its ten nodes there are the first two from the sixth round on."""
-
-    def get_node_ids(self):
-        return list(self._contexts)[: 2 if len(self.notes.rounds) >= 5 else N]
 
 
 def test_too_few_clients_come_as_often_as_they_can(tmp_path):
     most = 0.3  # of ten rounds seven are lost, and two clients come to no whole participation a round
     policy = MarkovPolicy.optimal(N, K, 10, dropout=1 - most)
-    notes, strategy = play(partial(MarkovParticipation, policy, rates="size"), tmp_path, rounds=40, grid=TwoStay)
+    notes, strategy = play(
+        partial(MarkovParticipation, policy, rates="size"),
+        tmp_path,
+        rounds=40,
+        present=lambda grid: range(2 if len(grid.notes.rounds) >= 5 else N),
+    )
     assert len(notes.rounds) == 40
     assert strategy.plan.rates[:2].tolist() == pytest.approx([most, most])
 
@@ -301,21 +260,19 @@ def test_rates_are_given_by_name(tmp_path):
     assert strategy.plan.rates.tolist() == pytest.approx([given[name] for name in names])
 
 
-class LastComesLate(LocalGrid):
-    """Its last node comes when three rounds are over."""
-
-    def get_node_ids(self):
-        played = self.notes.rounds[-1].round if self.notes.rounds else 0
-        return list(self._contexts)[: None if played >= 3 else -1]
-
-
 @pytest.mark.parametrize("policy", [SystematicParticipation, MarkovParticipation.optimal])
 @pytest.mark.parametrize("rule", ["size", {f"client-{i}": 0.85 if i == N - 1 else 2.15 / (N - 1) for i in range(N)}])
 def test_one_of_the_n_that_comes_late_gets_its_own_rate(policy, rule, tmp_path):
     make = partial(policy, N, K, rates=rule)
     _, here = play(make, tmp_path / "a", rounds=1)
     for rounds in (3, 6):  # before it comes it is taken for a client of mean size, or of the mean rate
-        _, strategy = play(make, tmp_path / str(rounds), rounds=rounds, grid=LastComesLate, min_clients=1)
+        _, strategy = play(
+            make,
+            tmp_path / str(rounds),
+            rounds=rounds,
+            min_clients=1,
+            present=lambda grid: range(N if len(grid.notes.rounds) >= 3 else N - 1),
+        )
         there = strategy.plan.rates
         assert (len(there) == N) == (rounds == 6)
     assert there.tolist() == pytest.approx(here.plan.rates.tolist())
@@ -326,16 +283,12 @@ def test_one_of_the_n_that_comes_late_gets_its_own_rate(policy, rule, tmp_path):
 def test_a_newcomer_between_rounds_gets_a_rate(policy, wire, tmp_path):
     now = [0.0]
 
-    class Crowd(LocalGrid):
-        def get_node_ids(self):
-            return list(self._contexts)[: None if now[0] > 35 else -1]
-
     def make(**settings):
         strategy = policy(N, K, rates="size", coordination=wire, **settings)
         strategy._run.timer = RoundTimer(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
         return strategy
 
-    _, strategy = play(make, tmp_path, rounds=4, nodes=N + 1, grid=Crowd)
+    _, strategy = play(make, tmp_path, rounds=4, nodes=N + 1, present=lambda grid: range(N + (now[0] > 35)))
     assert len(strategy.plan.rates) == N + 1 and strategy.plan.rates.sum() == pytest.approx(K)
 
 
@@ -348,15 +301,8 @@ def test_unbiased_weights_exclude_over_selection():
 
 @pytest.mark.parametrize("policy", [SystematicParticipation, MarkovParticipation.optimal])
 def test_rates_by_size_leave_out_an_unknown_client(policy, tmp_path, caplog):
-    class Mute(LocalGrid):
-        def pull_messages(self, message_ids):
-            first = next(iter(self._contexts))
-            return super().pull_messages(
-                [i for i in message_ids if i in self._waiting and self._waiting[i].metadata.dst_node_id != first]
-            )
+    def mute(kind, round_, client):
+        return HUNG if client == 0 else 0
 
-    options = RoundOptions(run="r", join_timeout=0.2, ask_timeout=0.2, evaluate_clients=0)
-    strategy = policy(N, K, rates="size", options=options)
-    model = ArrayRecord({"w": Array(np.zeros(2, np.float32))})
-    strategy.start(Mute(app(), {"runs-dir": str(tmp_path), "seed": SEED}, N), model, 3)
+    _, strategy = play(partial(policy, N, K, rates="size"), tmp_path, 3, script=mute, ask_timeout=0.2)
     assert strategy.plan.rates.sum() == pytest.approx(K) and "No num-examples declared by client 0: for" in caplog.text

@@ -12,7 +12,7 @@ from flwr.serverapp.strategy import Strategy
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.strategies import RandomSelection, RoundOptions
-from tests.strategies.federation import Notes
+from tests.fakes import Notes
 from tests.strategies.test_hostile_replies import pickled
 
 CLIENTS, HOSTILE = 4, 1

@@ -1,0 +1,309 @@
+"""Fakes that tests share: a scripted grid, a toy app, an observer that records, and a federation made of them."""
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+
+from aoi_fl.client import ClientApp
+from aoi_fl.engine.local import LocalGrid
+from aoi_fl.science.errors import NothingTrainedError
+from aoi_fl.strategies import RandomSelection, RoundOptions
+from aoi_fl.strategies.plan import Resume
+
+MODEL = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([0.5, -0.5]), "steps": np.array(3)}
+HOSTILE = 1  # the client that misbehaves
+TRAIN, ASK, HELLO, EVALUATE = "train", "query.participate", "query.hello", "evaluate"
+LOST, HUNG = math.inf, -1  # a reply that never arrives, and a client that does no work
+
+
+class Notes:
+    """An observer that keeps everything; after a round in ``kill``, or each if it is True, it ends the server.
+
+    ``state_dict`` is the last one and ``memories`` has all of them by round, as checkpoints would hold them.
+    """
+
+    def __init__(self, kill=()) -> None:
+        self.clients, self.rounds, self.models, self.kill = [], [], [], kill
+        self.memories: dict[int, dict[str, np.ndarray]] = {}
+        self.grid: LocalGrid | None = None
+
+    def clients_seen(self, clients):
+        self.clients += clients
+
+    def round_done(self, record, arrays, memory):
+        self.rounds.append(record)
+        self.memories[record.round] = {name: np.array(array) for name, array in memory.items()}
+        self.models.append(values(arrays))
+        if self.kill is True or record.round in (self.kill or ()):
+            raise KeyboardInterrupt
+
+    @property
+    def state_dict(self) -> dict[str, np.ndarray]:
+        return self.memories[self.rounds[-1].round] if self.rounds else {}
+
+    @property
+    def arrays(self) -> ArrayRecord:
+        return record_of(self.models[-1])
+
+    def resume(self, after: int | None = None) -> Resume:
+        """Return what a run resumes with after a round, by default the last."""
+        after = self.rounds[-1].round if after is None else after
+        return Resume(after + 1, self.clients, self.memories[after])
+
+    def trained(self) -> list[list[int]]:
+        """Return the clients that each round has trained."""
+        return [sorted(p.client for p in r.participations if p.outcome == "trained") for r in self.rounds]
+
+
+class ScriptedGrid(LocalGrid):
+    """A grid that notes its messages; its clients connect and reply as scripts say.
+
+    ``present(grid)`` returns the numbers of the connected clients; the grid knows the ``round`` of its newest message
+    and the ``notes`` of its observer. ``script(kind, round, client)`` returns after how many batches of messages the
+    reply arrives: 0 is in time. Before the first message of round ``cut`` the server ends.
+    """
+
+    def __init__(self, app, config, nodes, *how, present=None, script=None, cut=None, notes=None):
+        super().__init__(app, config, nodes, *how)
+        self.nodes, self.present, self.script, self.cut, self.notes = list(self._contexts), present, script, cut, notes
+        self.round, self.batch = 0, 0
+        self.sent: list[tuple[str, int, int]] = []  # kind, round, client
+        self.records: list[dict] = []  # what each message says in the protocol
+        self._due, self._done = {}, {}
+
+    def get_node_ids(self):
+        return super().get_node_ids() if self.present is None else [self.nodes[i] for i in self.present(self)]
+
+    def push_messages(self, messages):
+        messages = list(messages)
+        about = [self._about(message) for message in messages]
+        if self.cut in {round_ for _, round_, _ in about}:
+            raise KeyboardInterrupt
+        self.round = max([self.round, *(round_ for _, round_, _ in about)])
+        self.sent += about
+        self.records += [dict(message.content.get("aoi", {})) for message in messages]
+        ids = list(super().push_messages(messages))
+        self.batch += bool(ids)
+        for i, (kind, round_, client) in zip(ids, about, strict=True):
+            delay = self.script(kind, round_, client) if self.script else 0
+            self._due[i] = math.inf if delay == HUNG else self.batch + delay, delay == HUNG
+        return ids
+
+    def pull_messages(self, message_ids):
+        if self.script is None:
+            return super().pull_messages(message_ids)
+        replies = []
+        for i in message_ids:
+            due, hung = self._due.get(i, (math.inf, True))
+            if not hung and i in self._waiting:  # the client does its work at once
+                self._done[i] = super().pull_messages([i])
+            if i in self._done and self.batch >= due:
+                replies += self._done.pop(i)
+        return replies
+
+    def whom(self, kind, *rounds):
+        """Return the clients that were sent a kind of message in some rounds, sorted."""
+        return sorted(client for k, round_, client in self.sent if k == kind and round_ in rounds)
+
+    def rounds(self, kind, client):
+        """Return the rounds in which a client was sent a kind of message."""
+        return [round_ for k, round_, c in self.sent if (k, c) == (kind, client)]
+
+    def _about(self, message):
+        metadata, aoi = message.metadata, message.content.get("aoi", {})
+        round_ = aoi["round"] if "round" in aoi else int(metadata.group_id or 0)
+        return metadata.message_type, round_, self.nodes.index(metadata.dst_node_id)
+
+
+class ToyApp(ClientApp):
+    """An app whose clients train by a formula and note what they are sent.
+
+    ``learn(array, client, round)`` returns the trained array. ``examples`` and ``loss`` are numbers or functions of the
+    client, and so is ``evaluates``, the loss of an evaluation. ``declares(client)`` is its introduction.
+    ``spoil(message, act)`` answers in the client's place, ``act`` as the client itself does.
+    """
+
+    def __init__(self, learn=None, *, examples=10, loss=1.0, declares=None, evaluates=None, spoil=None, mods=()):
+        super().__init__()
+        self.learn, self.examples, self.loss, self.evaluates = learn or plus_one, examples, loss, evaluates
+        self.spoil, self.sent = spoil, []
+        self.train(mods=list(mods))(self._fit)
+        if evaluates is not None:
+            self.evaluate()(self._judge)
+        if declares is not None:
+            self.introduce()(lambda context, ask: declares(context.node_config["partition-id"]))
+
+    def __call__(self, message, context):
+        self.sent.append(about := (*of(message), context.node_config["partition-id"]))
+        act = lambda: super(ToyApp, self).__call__(message, context)  # noqa: E731
+        return act() if self.spoil is None else self.spoil(message, act, *about)
+
+    def _fit(self, message, context):
+        client, round_ = context.node_config["partition-id"], message.content["config"]["server-round"]
+        arrays = {k: np.asarray(self.learn(a, client, round_)) for k, a in values(message.content["arrays"]).items()}
+        return reply_of(message, self._metrics(client, self.loss), record_of(arrays))
+
+    def _judge(self, message, context):
+        return reply_of(message, self._metrics(context.node_config["partition-id"], self.evaluates))
+
+    def _metrics(self, client, loss):
+        examples, loss = (value(client) if callable(value) else value for value in (self.examples, loss))
+        return {"num-examples": int(examples)} | ({} if loss is None else {"loss": float(loss)})
+
+
+def plus_one(array, client, round_):
+    return array + array.dtype.type(1)
+
+
+def unchanged(array, client, round_):
+    return array
+
+
+def sines(array, client, round_):
+    """Return an array whose sums depend on the order of summation."""
+    return (array * 0.9 + np.sin(np.arange(array.size) * (client + 1) + round_)).astype(array.dtype)
+
+
+def of(message: Message) -> tuple[str, int]:
+    """Return kind and round of a message."""
+    aoi = message.content.get("aoi", {})
+    return message.metadata.message_type, aoi.get("round", int(message.metadata.group_id or 0))
+
+
+def reply_of(message: Message, metrics: Mapping[str, object], arrays: ArrayRecord | None = None) -> Message:
+    content = {"metrics": MetricRecord(metrics)} if arrays is None else {
+        "arrays": arrays, "metrics": MetricRecord(metrics)
+    }  # fmt: skip
+    return Message(RecordDict(content), reply_to=message)
+
+
+def record_of(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:
+    return ArrayRecord({name: Array(np.asarray(array)) for name, array in arrays.items()})
+
+
+def zeros(count: int = 2) -> ArrayRecord:
+    """Return a model of so many zeros."""
+    return record_of({"w": np.zeros(count, np.float32)})
+
+
+# A federation whose result is known ----------------------------------------------------------------------------------
+
+
+def steps_of(partition: int) -> dict[str, np.ndarray]:
+    """Return what one round of training adds to the model on this client."""
+    return {
+        "w": np.full((2, 3), partition + 1, np.float32),
+        "b": np.array([0.25 * partition, 1.0]),
+        "steps": np.array(2),
+    }
+
+
+def examples_of(partition: int) -> int:
+    return 10 * (partition + 1)
+
+
+def honest(message: Message, context) -> Message:
+    partition = context.node_config["partition-id"]
+    arrays = {k: v + steps_of(partition)[k] for k, v in values(message.content["arrays"]).items()}
+    return reply_of(message, {"num-examples": examples_of(partition), "loss": 1.0 + partition}, record_of(arrays))
+
+
+def honest_app(kind: type[ClientApp] = ClientApp) -> ClientApp:
+    app = kind()
+    app.train()(honest)
+
+    @app.introduce()
+    def introduce(context, ask):
+        return {"num-examples": examples_of(context.node_config["partition-id"])}
+
+    @app.evaluate()
+    def evaluate(message, context):
+        partition = context.node_config["partition-id"]
+        return reply_of(message, {"num-examples": examples_of(partition), "loss": float(partition), "accuracy": 0.5})
+
+    return app
+
+
+def hostile_app(spoil: Callable, kinds: tuple[str, ...] = ("train",), whom=(HOSTILE,)) -> ClientApp:
+    """Return an app whose clients ``whom`` answer messages of these kinds with what ``spoil`` makes of them."""
+
+    class Hostile(ClientApp):
+        def __call__(self, message, context):
+            meant = message.metadata.message_type in kinds and context.node_config["partition-id"] in whom
+            return (
+                spoil(message, lambda: super(Hostile, self).__call__(message, context))
+                if meant
+                else super().__call__(message, context)
+            )
+
+    return honest_app(Hostile)
+
+
+def model() -> ArrayRecord:
+    return record_of(MODEL)
+
+
+def values(arrays: Mapping[str, Array]) -> dict[str, np.ndarray]:
+    return {k: v.numpy() for k, v in arrays.items()}
+
+
+def play(make, app, folder, rounds=2, nodes=4, grid=ScriptedGrid, notes=None, start=None, resume=None, **options):
+    """Run rounds and return observer, result and strategy; ``notes.grid`` is the grid."""
+    notes = Notes() if notes is None else notes
+    options = {"run": "r", "seed": 3, "deterministic": True, "join_timeout": 0.2, "evaluate_clients": 0} | options
+    resumed = {} if resume is None else {"resume": resume}
+    strategy = make(options=RoundOptions(**options), observer=notes, **resumed)
+    notes.grid = grid(app, {"runs-dir": str(folder), "seed": options["seed"]}, nodes)
+    notes.grid.notes = notes
+    return notes, strategy.start(notes.grid, start or model(), rounds), strategy
+
+
+def play_in_vain(make, app, tmp_path, **options) -> Notes:
+    """Play rounds in which nothing is trained, which is an error in the end, and return the observer."""
+    notes = Notes()
+    with pytest.raises(NothingTrainedError, match="not one update could be used"):
+        play(make, app, tmp_path, notes=notes, **options)
+    return notes
+
+
+def everyone(**settings):
+    return RandomSelection(4, **settings)
+
+
+def expected(clients, rounds: int) -> dict[str, np.ndarray]:
+    """Return the model after rounds in which these clients took part, weighted by their examples."""
+    sizes = np.array([examples_of(c) for c in clients], float)
+    return {
+        k: v + rounds * sum(s * steps_of(c)[k] for c, s in zip(clients, sizes / sizes.sum(), strict=True))
+        for k, v in MODEL.items()
+    }
+
+
+def same_model(arrays, wanted) -> None:
+    found = values(arrays)
+    assert list(found) == list(MODEL)
+    for key, value in wanted.items():
+        assert found[key].dtype == MODEL[key].dtype and found[key].shape == MODEL[key].shape
+        np.testing.assert_allclose(found[key], value, rtol=1e-6)
+
+
+# What a client may do in place of its work ---------------------------------------------------------------------------
+
+
+def with_metrics(**metrics) -> Callable:
+    def spoil(message, act):
+        reply = act()
+        reply.content["metrics"] = MetricRecord({k.replace("_", "-"): v for k, v in metrics.items()})
+        return reply
+
+    return spoil
+
+
+def raises(error: BaseException) -> Callable:
+    def spoil(message, act):
+        raise error
+
+    return spoil
