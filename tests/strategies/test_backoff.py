@@ -1,16 +1,13 @@
 """Who does not answer in time is tried again with growing pauses, the same ones whether or not the run is killed."""
 
 import itertools
-import math
 import random
 from functools import partial
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord
 
-from aoi_fl.client import ClientApp
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.strategies import (
@@ -21,14 +18,13 @@ from aoi_fl.strategies import (
     SystematicParticipation,
 )
 from aoi_fl.strategies.clock import MACHINE, MachineClock
-from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.round.retry import Backoff
 from aoi_fl.strategies.round.roster import Roster
+from tests.fakes import ASK, EVALUATE, HELLO, HUNG, LOST, TRAIN, Notes, ScriptedGrid, ToyApp, sines, zeros
 
 N = 6
-TRAIN, ASK, HELLO, EVALUATE = "train", "query.participate", "query.hello", "evaluate"
 NOT_WAITED = "no reply, like the last time, so it was not waited for as long"
-LOST, HUNG = math.inf, -1  # a reply that never comes, and a client that does nothing at all
+everyone = partial(RandomSelection, N)
 POLICY = MarkovPolicy.increasing(N, 2, 4)
 POLICIES = {
     "poll": lambda **settings: MarkovParticipation(POLICY, coordination="poll", **settings),
@@ -38,22 +34,6 @@ POLICIES = {
     "random": lambda **settings: RandomSelection(3, **settings),
     "oldest-age": lambda **settings: OldestAge(3, **settings),
 }
-app = ClientApp()
-
-
-@app.train()
-def train(message, context):
-    i, round_ = context.node_config["partition-id"], message.content["config"]["server-round"]
-    step = np.sin(np.arange(5) * (i + 1) + round_)  # sums of it depend on the order of summation
-    arrays = {"w": Array((message.content["arrays"]["w"].numpy() * 0.9 + step).astype(np.float32))}
-    metrics = MetricRecord({"num-examples": 10 + i, "loss": 1.0})
-    return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=message)
-
-
-@app.evaluate()
-def evaluate(message, context):
-    metrics = MetricRecord({"num-examples": 1, "loss": float(context.node_config["partition-id"])})
-    return Message(RecordDict({"metrics": metrics}), reply_to=message)
 
 
 class Ticking(MachineClock):
@@ -69,83 +49,56 @@ class Ticking(MachineClock):
         self.ticks = max(self.ticks, min(self.ticks + seconds, until))
 
 
-class Slow(LocalGrid):
-    """A grid on which a client's reply comes so many batches of messages after its own, as ``script`` has it.
+class Slow(ScriptedGrid):
+    """A grid with a clock of its own; ``said`` has the clients that accepted a round and were heard in time."""
 
-    ``script(kind, round, client)`` is 0 where it comes in time. The client does its work at once, unless it is HUNG.
-    ``pushed`` holds kind, round and client of each message, ``said`` who said yes to which round and was heard.
-    """
-
-    def __init__(self, folder, script, nodes=N):
-        super().__init__(app, {"runs-dir": str(folder), "seed": 5}, nodes)
-        self.clock = Ticking()
-        self.script, self.batch, self.born, self.done = script, 0, {}, {}
-        self.pushed, self.said = [], []
-
-    def _about(self, message):
-        client = self._contexts[message.metadata.dst_node_id].node_config["partition-id"]
-        return message.metadata.message_type, message.content["aoi"]["round"], client
+    def __init__(self, folder, script):
+        app = ToyApp(sines, examples=lambda client: 10 + client, evaluates=lambda client: client)
+        super().__init__(app, {"runs-dir": str(folder), "seed": 5}, N, script=script)
+        self.clock, self.said, self.about = Ticking(), [], {}
 
     def push_messages(self, messages):
-        ids = list(super().push_messages(messages))
-        self.batch += bool(ids)
-        for i in ids:
-            about = self._about(self._waiting[i])
-            self.pushed.append(about)
-            self.born[i] = self.batch, self.script(*about), about
+        ids, before = super().push_messages(messages), len(self.about)
+        self.about |= dict(zip(ids, self.sent[before:], strict=True))
         return ids
 
     def pull_messages(self, message_ids):
-        replies = []
-        for i in message_ids:
-            born, delay, (kind, round_, client) = self.born[i]
-            if delay != HUNG and i in self._waiting:
-                self.done[i] = super().pull_messages([i])
-            if delay != HUNG and i in self.done and self.batch >= born + delay:
-                (reply,) = self.done.pop(i)
+        replies = super().pull_messages(message_ids)
+        for reply in replies:
+            kind, round_, client = self.about[reply.metadata.reply_to_message_id]
+            if kind == ASK and not self.script(kind, round_, client):
                 answer = reply.content.get("aoi", {})
-                if delay == 0 and kind == ASK:
-                    announced = answer.get("next-round", round_ if answer["takes-part"] else 0)
-                    self.said.append((client, announced))
-                replies.append(reply)
+                self.said.append((client, answer.get("next-round", round_ if answer["takes-part"] else 0)))
         return replies
 
 
-class Notes:
-    """An observer that keeps what a checkpoint would hold, and by a clock how long rounds took; it may kill the run."""
+class Timed(Notes):
+    """Notes of how long rounds took by a clock."""
 
-    def __init__(self):
-        self.clients, self.rounds, self.state_dict, self.arrays, self.kill = [], [], {}, None, False
-        self.clock, self.ends = MACHINE, []
+    def __init__(self, kill=(), clock=MACHINE):
+        super().__init__(kill)
+        self.clock, self.ends = clock, []
 
     @property
     def took(self):
         return np.diff(self.ends, prepend=0.0)
 
-    def clients_seen(self, clients):
-        self.clients += clients
-
     def round_done(self, record, arrays, memory):
-        self.rounds.append(record)
         self.ends.append(self.clock.now())
-        self.state_dict = {k: np.array(v) for k, v in memory.items()}
-        self.arrays = ArrayRecord({k: Array(v.numpy()) for k, v in arrays.items()})
-        if self.kill:
-            raise KeyboardInterrupt
+        super().round_done(record, arrays, memory)
 
 
 def play(make, folder, script, rounds=10, killed=False, kind=Slow, **options):
     """Play rounds, each by a server of its own if the run is killed after every one; return records and grids."""
     defaults = {"ask_timeout": 0.05, "train_timeout": 0.05, "evaluate_timeout": 0.05, "evaluate_clients": 0}
     options = RoundOptions(**{"run": "r", "seed": 5, "deterministic": True, "join_timeout": 0.2, **defaults, **options})
-    notes, grids, arrays = Notes(), [], ArrayRecord({"w": Array(np.zeros(5, np.float32))})
-    notes.kill = killed
+    notes, grids = Timed(killed), []
     for round_ in range(1, rounds + 1) if killed else [1]:
-        resume = Resume(round_, notes.clients, notes.state_dict) if round_ > 1 else None
+        resume, arrays = (notes.resume(), notes.arrays) if round_ > 1 else (None, zeros(5))
         grids.append(kind(folder, script))
         notes.clock = grids[-1].clock
         try:
-            make(options=options, observer=notes, resume=resume).start(grids[-1], notes.arrays or arrays, rounds)
+            make(options=options, observer=notes, resume=resume).start(grids[-1], arrays, rounds)
         except KeyboardInterrupt:
             continue
     return notes, grids
@@ -203,14 +156,14 @@ def test_a_run_killed_after_every_round_chooses_the_same(policy, script, tmp_pat
 
 def nobody_is_passed_over(grid):
     """See that whoever said yes, and was heard in time, was sent the model."""
-    last = max(round_ for _, round_, _ in grid.pushed)
+    last = max(round_ for _, round_, _ in grid.sent)
     for client, round_ in grid.said:
-        assert not 0 < round_ <= last or (TRAIN, round_, client) in grid.pushed
+        assert not 0 < round_ <= last or (TRAIN, round_, client) in grid.sent
 
 
 def test_a_silent_trainer_costs_one_deadline_in_ten_rounds(tmp_path):
     script = scripted(c2=(TRAIN, 1, 99, HUNG))
-    notes, (grid,) = play(lambda **settings: RandomSelection(N, **settings), tmp_path, script, 10, train_timeout=1.0)
+    notes, (grid,) = play(everyone, tmp_path, script, 10, train_timeout=1.0)
     assert [record.trained for record in notes.rounds] == [N - 1] * 10
     assert 1.0 <= grid.clock.now() < 1.5  # ten, were it waited for each time
 
@@ -218,18 +171,18 @@ def test_a_silent_trainer_costs_one_deadline_in_ten_rounds(tmp_path):
 @pytest.mark.parametrize("policy", ["random", "broadcast"])
 def test_a_silent_trainer_is_retried_with_growing_pauses(policy, tmp_path):
     make = {
-        "random": lambda **settings: RandomSelection(N, **settings),
+        "random": everyone,
         "broadcast": lambda **settings: MarkovParticipation.optimal(N, N, 0, coordination="broadcast", **settings),
     }[policy]
     notes, (grid,) = play(make, tmp_path, scripted(c2=(TRAIN, 1, 99, HUNG)), 9, train_timeout=1.0, evaluate_clients=N)
-    assert [round_ for kind, round_, client in grid.pushed if (kind, client) == (TRAIN, 2)] == [1, 2, 4, 8]
+    assert grid.rounds(TRAIN, 2) == [1, 2, 4, 8]
     for record in notes.rounds:
         late = [(p.client, p.outcome) for p in record.participations if p.outcome != "trained"]
         assert late == [(2, "late")] * (record.round in (1, 2, 4, 8)) and record.trained == N - 1
     why = [p.reason for record in notes.rounds for p in record.participations if p.outcome == "late"]
     assert why[0] == "no reply by the deadline" and set(why[1:]) == {NOT_WAITED}
     assert notes.took[0] >= 1 > 0.1 > max(notes.took[1:])
-    evaluating = {round_ for kind, round_, client in grid.pushed if (kind, client) == (EVALUATE, 2)}
+    evaluating = set(grid.rounds(EVALUATE, 2))
     assert evaluating == {8 + 1} & evaluating  # it rests from that too, while it rests
 
 
@@ -237,7 +190,7 @@ def test_silence_in_evaluation_delays_no_training(tmp_path):
     notes, (grid,) = play(
         POLICIES["poll"], tmp_path, scripted(c2=(EVALUATE, 1, 99, HUNG)), 9, evaluate_timeout=1.0, evaluate_clients=N
     )
-    assert [round_ for kind, round_, client in grid.pushed if (kind, client) == (EVALUATE, 2)] == [1, 2, 4, 8]
+    assert grid.rounds(EVALUATE, 2) == [1, 2, 4, 8]
     assert notes.took[0] >= 1 > 0.1 > max(notes.took[1:])
     assert any(p.client == 2 for record in notes.rounds[2:] for p in record.participations)
 
@@ -246,8 +199,8 @@ def test_silence_in_evaluation_delays_no_training(tmp_path):
 def test_a_late_client_is_tried_again_at_once(delay, tmp_path):
     """Its third answer in a row comes during the next round; it would rest for three."""
     script = scripted(c2=(TRAIN, 1, 4, LOST)) if delay == LOST else lambda *about: _late(about)
-    _, (grid,) = play(lambda **settings: RandomSelection(N, **settings), tmp_path, script, 9, evaluate_clients=N)
-    tried = [round_ for kind, round_, client in grid.pushed if (kind, client) == (TRAIN, 2)]
+    _, (grid,) = play(everyone, tmp_path, script, 9, evaluate_clients=N)
+    tried = grid.rounds(TRAIN, 2)
     assert tried == ([1, 2, 4, 5, 6, 7, 8, 9] if delay == 1 else [1, 2, 4, 8, 9])
 
 
@@ -275,12 +228,12 @@ def test_a_silent_trainer_is_not_forced(wire, tmp_path):
 
 def test_a_late_client_gets_more_time_next_round(tmp_path):
     """The others take no time at all, so it is only worth its deadline once it has been heard."""
-    heard = play(lambda **settings: RandomSelection(N, **settings), tmp_path / "a", scripted(c2=(TRAIN, 1, 1, 1)), 2)
+    heard = play(everyone, tmp_path / "a", scripted(c2=(TRAIN, 1, 1, 1)), 2)
     assert [record.trained for record in heard[0].rounds] == [N - 1, N]
 
     class Seconds(Slow):
         def pull_messages(self, message_ids):
-            ids = [i for i in message_ids if self.born[i][2] != (TRAIN, 2, 2) or self.clock.now() > self.ready]
+            ids = [i for i in message_ids if self.about[i] != (TRAIN, 2, 2) or self.clock.now() > self.ready]
             return super().pull_messages(ids)
 
         def push_messages(self, messages):
@@ -292,13 +245,11 @@ def test_a_late_client_gets_more_time_next_round(tmp_path):
         options = RoundOptions(run="r", deterministic=True, join_timeout=0.2, train_timeout=1.0, evaluate_clients=N)
         grid = Seconds(tmp_path / str(delay), scripted(c2=(TRAIN, 1, 1, delay)))
         strategy = RandomSelection(N, options=options, observer=notes)
-        strategy.start(grid, ArrayRecord({"w": Array(np.zeros(5, np.float32))}), 2)
+        strategy.start(grid, zeros(5), 2)
         assert [record.trained for record in notes.rounds] == [N - 1, trained]
     # What was under way when a run broke off is never heard: everybody is waited for once.
-    before, _ = play(
-        lambda **settings: RandomSelection(N, **settings), tmp_path / "b", scripted(c2=(TRAIN, 1, 1, 1)), 1
-    )
-    resume, notes = Resume(2, before.clients, before.state_dict), Notes()
+    before, _ = play(everyone, tmp_path / "b", scripted(c2=(TRAIN, 1, 1, 1)), 1)
+    resume, notes = before.resume(), Notes()
     strategy = RandomSelection(N, options=options, observer=notes, resume=resume)
     strategy.start(Seconds(tmp_path / "b", scripted()), before.arrays, 2)
     assert [record.trained for record in notes.rounds] == [N]
@@ -306,12 +257,11 @@ def test_a_late_client_gets_more_time_next_round(tmp_path):
 
 def test_rounds_keep_their_length_when_all_are_silent(tmp_path):
     grid = Slow(tmp_path, lambda kind, round_, client: HUNG if kind != HELLO else 0)
-    notes = Notes()
-    notes.clock = grid.clock
+    notes = Timed(clock=grid.clock)
     options = RoundOptions(run="r", join_timeout=0.2, ask_timeout=0.2, train_timeout=0.1, evaluate_clients=0)
     strategy = MarkovParticipation(POLICY, options=options, observer=notes)
     with pytest.raises(NothingTrainedError):
-        strategy.start(grid, ArrayRecord({"w": Array(np.zeros(5, np.float32))}), 5)
+        strategy.start(grid, zeros(5), 5)
     assert all(record.asked == N for record in notes.rounds) and notes.took == pytest.approx(0.2)
 
 
@@ -321,7 +271,7 @@ def test_no_pause_grows_while_no_client_answers(tmp_path):
     def script(kind, round_, client):
         return HUNG if kind == TRAIN and 3 <= round_ <= 7 + (client > 0) else 0
 
-    notes, _ = play(lambda **settings: RandomSelection(N, **settings), tmp_path, script, train_timeout=0.2)
+    notes, _ = play(everyone, tmp_path, script, train_timeout=0.2)
     assert [record.trained for record in notes.rounds] == [N, N, 0, 0, 0, 0, 0, 1, 1, N]
     assert notes.took[2:8] == pytest.approx(0.2)
 
@@ -330,8 +280,8 @@ def test_who_sleeps_by_leave_of_the_policy_is_not_mute(tmp_path, monkeypatch):
     asleep = np.arange(N) == 2
     monkeypatch.setattr(Roster, "asleep", lambda self, round_: asleep)
     script = scripted(c2=(TRAIN, 1, 5, HUNG), c3=(TRAIN, 1, 5, HUNG))
-    _, (grid,) = play(lambda **settings: RandomSelection(N, **settings), tmp_path, script, 5)
-    sent = {client: [r for kind, r, c in grid.pushed if (kind, c) == (TRAIN, client)] for client in (2, 3)}
+    _, (grid,) = play(everyone, tmp_path, script, 5)
+    sent = {client: grid.rounds(TRAIN, client) for client in (2, 3)}
     assert sent == {2: [1, 2, 3, 4, 5], 3: [1, 2, 4]}
 
 
@@ -343,9 +293,8 @@ def test_a_client_that_sleeps_is_still_sent_its_training(wire, no, tmp_path):
         class Liar(Slow):
             def pull_messages(self, ids):
                 replies = super().pull_messages(ids)
-                for kind, round_, client, reply in (
-                    (*self.born[r.metadata.reply_to_message_id][2], r) for r in replies
-                ):
+                for reply in replies:
+                    kind, round_, client = self.about[reply.metadata.reply_to_message_id]
                     if kind == ASK and client == 1:
                         said = {"takes-part": not no, "next-round": round_ + no}
                         reply.content["aoi"] = ConfigRecord({**reply.content["aoi"], **said, **lie})
@@ -353,7 +302,7 @@ def test_a_client_that_sleeps_is_still_sent_its_training(wire, no, tmp_path):
 
         make = partial(MarkovParticipation, POLICY, coordination=wire, round_seconds=0.01)
         _, (grid,) = play(make, folder, scripted(c1=(TRAIN, 1, 20, HUNG)), 20, kind=Liar, ask_timeout=1.0)
-        return [round_ for kind, round_, client in grid.pushed if (kind, client) == (TRAIN, 1)]
+        return grid.rounds(TRAIN, 1)
 
     honest = pushed(tmp_path / "honest")
     assert 1 < len(honest) < 8 and pushed(tmp_path / "sleeps", sleeps=1e9) == honest
@@ -361,11 +310,11 @@ def test_a_client_that_sleeps_is_still_sent_its_training(wire, no, tmp_path):
 
 def test_a_surplus_is_not_mute(tmp_path):
     script = scripted(c2=(TRAIN, 1, 9, HUNG))
-    make = {"make": lambda **settings: RandomSelection(N, **settings), "script": script, "rounds": 5}
+    make = {"make": everyone, "script": script, "rounds": 5}
     _, (grid,) = play(folder=tmp_path / "enough", enough=N - 1, deterministic=False, **make)
-    assert [r for kind, r, client in grid.pushed if (kind, client) == (TRAIN, 2)] == [1, 2, 3, 4, 5]
+    assert grid.rounds(TRAIN, 2) == [1, 2, 3, 4, 5]
     _, (grid,) = play(folder=tmp_path / "not", enough=N, deterministic=False, **make)
-    assert [r for kind, r, client in grid.pushed if (kind, client) == (TRAIN, 2)] == [1, 2, 4]
+    assert grid.rounds(TRAIN, 2) == [1, 2, 4]
 
 
 EVERY_OTHER = {
@@ -379,7 +328,7 @@ EVERY_OTHER = {
 @pytest.mark.parametrize("pattern", EVERY_OTHER.values(), ids=EVERY_OTHER)
 def test_who_answers_now_and_then_costs_few_deadlines(pattern, wire, tmp_path):
     make = {
-        "random": lambda **settings: RandomSelection(N, **settings),
+        "random": everyone,
         "broadcast": lambda **settings: MarkovParticipation.optimal(N, N, 0, coordination="broadcast", **settings),
         "poll": lambda **settings: MarkovParticipation.optimal(N, N, 0, coordination="poll", **settings),
     }[wire]
@@ -402,7 +351,7 @@ def test_a_slow_client_that_was_silent_once_is_waited_for_again(tmp_path):
             ids = super().push_messages(messages)
             self.due = getattr(self, "due", {})
             for i in ids:
-                kind, _, client = self.born[i][2]
+                kind, _, client = self.about[i]
                 self.due[i] = self.clock.now() + ((0.5 if client == 2 else 0.1) if kind == TRAIN else 0.0)
             return ids
 
@@ -410,15 +359,13 @@ def test_a_slow_client_that_was_silent_once_is_waited_for_again(tmp_path):
             return super().pull_messages([i for i in message_ids if self.clock.now() >= self.due[i]])
 
     script = scripted(c2=(TRAIN, 1, 1, LOST))
-    notes, _ = play(
-        lambda **settings: RandomSelection(N, **settings), tmp_path, script, 20, kind=Seconds, train_timeout=1.0
-    )
+    notes, _ = play(everyone, tmp_path, script, 20, kind=Seconds, train_timeout=1.0)
     assert [record.trained for record in notes.rounds][-12:] == [N] * 12
 
 
 def test_answers_clear_the_record_of_a_long_silence(tmp_path):
     script = scripted(c2=(TRAIN, 1, 7, HUNG))
-    notes, _ = play(lambda **settings: RandomSelection(N, **settings), tmp_path, script, 14, train_timeout=1.0)
+    notes, _ = play(everyone, tmp_path, script, 14, train_timeout=1.0)
     rows = notes.state_dict["silence-training"].reshape(-1, 6)
     assert not len(rows) and [record.trained for record in notes.rounds[7:]] == [N] * 7
 

@@ -2,22 +2,20 @@
 
 import logging
 import math
+from functools import partial
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
-from aoi_fl.client import ClientApp
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science import draws
 from aoi_fl.science.dropout import DropoutEstimate, achieved, largest_dropout, reissued
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies import MarkovParticipation, RoundOptions
-from aoi_fl.strategies.plan import Resume
-from tests.fakes import Notes
+from tests import fakes
+from tests.fakes import HELLO, HUNG, TRAIN, ScriptedGrid, ToyApp, zeros
 from tests.refusals import refused
 
 N, K, M, D = 20, 8, 5, 0.3
@@ -25,63 +23,21 @@ WARM_UP, ROUNDS = 40, 140
 WIRES = ("poll", "broadcast", "reserve")
 
 
-class Failing(ClientApp):
-    """An app whose clients fail with probability d on messages of one kind: before training, or when asked."""
+def failing(dropout, kind=TRAIN, rounds=range(1000)) -> ToyApp:
+    """Return an app whose clients fail with probability d on messages of one kind: before training, or when asked."""
 
-    def __init__(self, dropout, kind="train"):
-        super().__init__()
-        self.dropout, self.kind = dropout, kind
-        self.train()(self._learn)
-
-    def __call__(self, message, context):
-        if message.metadata.message_type == "query.participate" == self.kind:
-            self._fail(message.content["aoi"]["round"], context)
-        return super().__call__(message, context)
-
-    def _fail(self, round_, context):
-        if draws.uniform(77, round_, "lost", context.node_config["partition-id"]) < self.dropout:
+    def behave(message, act, sent, round_, client):
+        if sent == kind and round_ in rounds and draws.uniform(77, round_, "lost", client) < dropout:
             raise RuntimeError("out of reach")
+        return act()
 
-    def _learn(self, message, context):
-        if self.kind == "train":
-            self._fail(message.content["config"]["server-round"], context)
-        arrays = ArrayRecord({"w": Array(message.content["arrays"]["w"].numpy() + 1)})
-        return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 1})}), reply_to=message)
+    return ToyApp(examples=1, loss=None, spoil=behave)
 
 
-def play(
-    folder,
-    app,
-    wire="poll",
-    *,
-    adaptive=True,
-    n=N,
-    k=K,
-    rounds=ROUNDS,
-    resume=None,
-    grid=LocalGrid,
-    rates="equal",
-    weights="auto",
-    **options,
-):
-    notes = Notes()
-    strategy = MarkovParticipation.optimal(
-        n,
-        k,
-        M,
-        coordination=wire,
-        adaptive_dropout=adaptive,
-        rates=rates,
-        weights=weights,
-        observer=notes,
-        resume=resume,
-        options=RoundOptions(
-            **({"run": "r", "seed": 5, "evaluate_clients": 0, "deterministic": True, "join_timeout": 0.2} | options)
-        ),
-    )
-    grid = grid(app, {"runs-dir": str(folder), "seed": 5}, n)
-    strategy.start(grid, ArrayRecord({"w": Array(np.zeros(2, np.float32))}), rounds)
-    return notes
+def play(folder, app, wire="poll", *, adaptive=True, n=N, k=K, rates="equal", weights="auto", rounds=ROUNDS, **options):
+    settings = {"coordination": wire, "adaptive_dropout": adaptive, "rates": rates, "weights": weights}
+    make = partial(MarkovParticipation.optimal, n, k, M, **settings)
+    return fakes.play(make, app, folder, rounds, n, start=zeros(), **{"seed": 5} | options)[0]
 
 
 def intervals(notes):
@@ -111,14 +67,14 @@ def test_participations_that_count_are_n_over_k_rounds_apart(wire, tmp_path):
     The error: 780 intervals with a deviation of 0.9 give 0.032; the estimate of d, off by 0.014 for some fifty rounds
     at a time, another 0.02.
     """
-    adapted = play(tmp_path / "on", Failing(D), wire)
+    adapted = play(tmp_path / "on", failing(D), wire)
     waits = intervals(adapted)
     assert len(waits) > 700 and waits.mean() == pytest.approx(N / K, abs=0.15)
     estimates = [r.dropout for r in adapted.rounds]
     assert estimates[0] == 0 and np.mean(estimates[WARM_UP:]) == pytest.approx(D, abs=0.04)
     if wire != "poll":
         return
-    plain = play(tmp_path / "off", Failing(D), wire, adaptive=False)
+    plain = play(tmp_path / "off", failing(D), wire, adaptive=False)
     thinned = MarkovPolicy(MarkovPolicy.optimal(N, K, M).probabilities, N, K, "optimal", dropout=D)
     assert thinned.interval_mean == pytest.approx(2.93, abs=0.01)
     assert intervals(plain).mean() == pytest.approx(thinned.interval_mean, abs=0.15)
@@ -127,20 +83,20 @@ def test_participations_that_count_are_n_over_k_rounds_apart(wire, tmp_path):
 
 def test_rates_of_ones_own_are_those_of_what_counts(tmp_path):
     """Eight clients take part every second round, twelve every third, though 30 % of their work is lost."""
-    notes = play(tmp_path, Failing(D), rates=[0.5] * 8 + [1 / 3] * 12)
+    notes = play(tmp_path, failing(D), rates=[0.5] * 8 + [1 / 3] * 12)
     late = [p.client for r in notes.rounds[WARM_UP:] for p in r.participations if p.outcome == "trained"]
     shares = np.bincount(late, minlength=N) / (ROUNDS - WARM_UP)
     assert shares[:8].mean() == pytest.approx(0.5, abs=0.04) and shares[8:].mean() == pytest.approx(1 / 3, abs=0.03)
 
 
 def test_clients_that_cannot_be_asked(tmp_path):
-    notes = play(tmp_path, Failing(D, "query.participate"))
+    notes = play(tmp_path, failing(D, "query.participate"))
     assert intervals(notes).mean() == pytest.approx(N / K, abs=0.15)
     assert np.mean([r.dropout for r in notes.rounds[WARM_UP:]]) == pytest.approx(D, abs=0.04)
 
 
 def test_without_losses_the_table_is_the_papers(tmp_path):
-    adapted, plain = (play(tmp_path / str(on), Failing(0), adaptive=on, rounds=30) for on in (True, False))
+    adapted, plain = (play(tmp_path / str(on), failing(0), adaptive=on, rounds=30) for on in (True, False))
     assert {r.dropout for r in adapted.rounds} == {0.0}
     assert [r.participations and [p.client for p in r.participations] for r in adapted.rounds] == [
         r.participations and [p.client for p in r.participations] for r in plain.rounds
@@ -149,7 +105,7 @@ def test_without_losses_the_table_is_the_papers(tmp_path):
 
 def test_the_estimate_by_hand(tmp_path):
     """Round 1 is played with the plain table; its willing and lost make the second round's d."""
-    notes = play(tmp_path, Failing(D), rounds=3)
+    notes = play(tmp_path, failing(D), rounds=3)
     willing, lost = float(K), 0.0
     for record, after in zip(notes.rounds, notes.rounds[1:], strict=False):
         failed = sum(p.outcome == "failed" for p in record.participations)
@@ -158,20 +114,14 @@ def test_the_estimate_by_hand(tmp_path):
         assert after.dropout == round(lost / willing, 3) > 0
 
 
-class Silent(LocalGrid):
-    """A grid on which clients 0 and 1 never answer what they are asked or sent, the roll call apart."""
-
-    def pull_messages(self, message_ids):
-        first = min(self.get_node_ids())
-        ids = [i for i in message_ids if self._waiting[i].metadata.message_type == "query.hello" or (
-            self._waiting[i].metadata.dst_node_id - first > 1
-        )]  # fmt: skip
-        return super().pull_messages(ids)
+def silent(kind, round_, client):
+    """Clients 0 and 1 answer the roll call and nothing else."""
+    return HUNG if client < 2 and kind != HELLO else 0
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_who_is_not_waited_for_is_not_lost(wire, tmp_path):
-    notes = play(tmp_path, Failing(0), wire, rounds=30, enough=K // 2)
+    notes = play(tmp_path, failing(0), wire, rounds=30, enough=K // 2)
     assert sum(len(record.surplus) for record in notes.rounds) > 30
     assert {record.dropout for record in notes.rounds} == {0.0}
 
@@ -179,23 +129,20 @@ def test_who_is_not_waited_for_is_not_lost(wire, tmp_path):
 def test_an_outage_is_counted_once(tmp_path):
     """Nobody answers in the first round: of eight that were to take part, all were lost."""
 
-    class Mute(LocalGrid):
-        def pull_messages(self, message_ids):
-            asked = [self._waiting[i].metadata.message_type == "query.hello" for i in message_ids]
-            return super().pull_messages([i for i, hello in zip(message_ids, asked, strict=True) if hello])
-
     options = RoundOptions(run="r", join_timeout=0.2, ask_timeout=0.05, train_timeout=0.05, evaluate_clients=0)
     strategy = MarkovParticipation.optimal(N, K, M, adaptive_dropout=True, options=options)
-    grid = Mute(Failing(0), {"runs-dir": str(tmp_path), "seed": 5}, N)
+    mute = lambda kind, round_, client: 0 if kind == HELLO else HUNG  # noqa: E731
+    grid = ScriptedGrid(failing(0), {"runs-dir": str(tmp_path), "seed": 5}, N, script=mute)
     with pytest.raises(NothingTrainedError):
-        strategy.start(grid, ArrayRecord({"w": Array(np.zeros(2, np.float32))}), 1)
+        strategy.start(grid, zeros(), 1)
     assert strategy.policy._dropout.value == round(K / (0.98 * K + K), 3)
 
 
 @pytest.mark.parametrize("wire", ["poll", "broadcast"])
 def test_who_does_not_answer_was_as_willing_as_the_others(wire, tmp_path):
-    notes = play(tmp_path, Failing(0), wire, rounds=2, grid=Silent, ask_timeout=0.05, train_timeout=0.05,
-                 deterministic=False)  # fmt: skip
+    grid = partial(ScriptedGrid, script=silent)
+    short = {"ask_timeout": 0.05, "train_timeout": 0.05, "deterministic": False}
+    notes = play(tmp_path, failing(0), wire, rounds=2, grid=grid, **short)
     first, second = notes.rounds
     assert [p.client for p in first.participations if p.outcome == "late"] == [0, 1]
     lost = 2 * first.trained / (N - 2)
@@ -204,16 +151,16 @@ def test_who_does_not_answer_was_as_willing_as_the_others(wire, tmp_path):
 
 def test_too_much_dropout_is_cut_and_said(tmp_path, caplog):
     with caplog.at_level(logging.WARNING, "flwr"):
-        notes = play(tmp_path, Failing(0.5), n=10, k=8, rounds=40)
+        notes = play(tmp_path, failing(0.5), n=10, k=8, rounds=40)
     said = [r.getMessage() for r in caplog.records if "can make up for no more than" in r.getMessage()]
     assert len(said) >= 1 and "clients-per-round 8 of 10 clients" in said[0] and "20.0 %" in said[0]
     assert max(r.dropout for r in notes.rounds) == 0.2 and notes.rounds[-1].dropout == 0.2
 
 
 def test_a_resumed_run_keeps_its_estimate(tmp_path):
-    whole = play(tmp_path / "whole", Failing(D), rounds=12)
-    first = play(tmp_path / "parts", Failing(D), rounds=7)
-    second = play(tmp_path / "parts", Failing(D), rounds=12, resume=Resume(8, first.clients, first.memories[7]))
+    whole = play(tmp_path / "whole", failing(D), rounds=12)
+    first = play(tmp_path / "parts", failing(D), rounds=7)
+    second = play(tmp_path / "parts", failing(D), rounds=12, resume=first.resume())
     told = [(r.round, r.dropout, [(p.client, p.outcome) for p in r.participations]) for r in whole.rounds]
     assert told == [
         (r.round, r.dropout, [(p.client, p.outcome) for p in r.participations]) for r in first.rounds + second.rounds
@@ -222,10 +169,9 @@ def test_a_resumed_run_keeps_its_estimate(tmp_path):
 
 def test_rate_one_survives_lost_messages(tmp_path):
     rates = [1.0] + [1 / 3] * 9  # more than 1 - d: what is lost of the first cannot be made up for
-    notes = play(tmp_path, Failing(D), n=10, k=4, rounds=20, rates=rates)
+    notes = play(tmp_path, failing(D), n=10, k=4, rounds=20, rates=rates)
     assert notes.rounds[-1].dropout > 0.1
-    resume = Resume(21, notes.clients, notes.memories[20])
-    again = play(tmp_path, Failing(D), n=10, k=4, rounds=24, rates=rates, resume=resume)
+    again = play(tmp_path, failing(D), n=10, k=4, rounds=24, rates=rates, resume=notes.resume())
     assert all(0 in {part.client for part in record.participations} for record in again.rounds)
 
 
@@ -240,7 +186,7 @@ def warnings_of(caplog):
 @pytest.mark.parametrize(("rates", "k", "reached"), [(ALWAYS, 4, 1 - D), ("equal", 4, 4 / 10), ("equal", 9, 1 - D)])
 def test_unbiased_weights_go_by_what_is_achieved(rates, k, reached, tmp_path):
     """E[ω] = 1/10, of clients that are alike: to within four standard errors of 100 coins."""
-    notes = play(tmp_path, Failing(D), n=10, k=k, rates=rates, weights="unbiased")
+    notes = play(tmp_path, failing(D), n=10, k=k, rates=rates, weights="unbiased")
     parts = [p for r in notes.rounds[WARM_UP:] for p in r.participations if p.client == 0 and p.outcome == "trained"]
     seen = np.array([part.weight for part in parts])
     assert len(seen) / (ROUNDS - WARM_UP) == pytest.approx(reached, abs=4 * math.sqrt(0.24 / 100))
@@ -250,7 +196,7 @@ def test_unbiased_weights_go_by_what_is_achieved(rates, k, reached, tmp_path):
 
 def test_who_can_still_be_made_up_for_is(tmp_path):
     """Of 8 of 10 clients a round, half are lost; two that are to take part in 3 of 10 rounds do, by 6 of 10 tries."""
-    notes = play(tmp_path, Failing(0.5), n=10, k=8, rates=[0.3] * 2 + [0.925] * 8, rounds=240)
+    notes = play(tmp_path, failing(0.5), n=10, k=8, rates=[0.3] * 2 + [0.925] * 8, rounds=240)
     late = [p.client for r in notes.rounds[WARM_UP:] for p in r.participations if p.outcome == "trained"]
     shares = np.bincount(late, minlength=10) / (240 - WARM_UP)
     assert shares[:2].mean() == pytest.approx(0.3, abs=0.05) and shares[2:].mean() == pytest.approx(0.5, abs=0.05)
@@ -258,14 +204,9 @@ def test_who_can_still_be_made_up_for_is(tmp_path):
 
 
 def test_rates_out_of_reach_are_said_once_until_they_are_not(tmp_path, caplog):
-    class Spells(Failing):
-        def _fail(self, round_, context):
-            if not 10 <= round_ < 60:
-                super()._fail(round_, context)
-
     rates = [0.9] * 2 + [2.2 / 8] * 8
     with caplog.at_level(logging.WARNING, "flwr"):
-        notes = play(tmp_path, Spells(0.5), n=10, k=4, rates=rates, rounds=80)
+        notes = play(tmp_path, failing(0.5, rounds=[*range(10), *range(60, 99)]), n=10, k=4, rates=rates, rounds=80)
     first, second = warnings_of(caplog)
     beyond = [r.round for r in notes.rounds if r.dropout > 0.1]
     begun = [t for t in beyond if t - 1 not in beyond]
@@ -278,7 +219,7 @@ def test_rates_out_of_reach_are_said_once_until_they_are_not(tmp_path, caplog):
 
 def test_rates_within_reach_are_not_said(tmp_path, caplog):
     with caplog.at_level(logging.WARNING, "flwr"):
-        play(tmp_path, Failing(D), n=10, k=4, rates=[0.5] * 4 + [1 / 3] * 6, rounds=60)
+        play(tmp_path, failing(D), n=10, k=4, rates=[0.5] * 4 + [1 / 3] * 6, rounds=60)
     assert not warnings_of(caplog)
 
 

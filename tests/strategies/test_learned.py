@@ -4,13 +4,8 @@ import time
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
-from aoi_fl.client import ClientApp
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.oort import OortSettings
-from aoi_fl.strategies import RoundOptions
-from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.policy import ClientOutcome
 from aoi_fl.strategies.selection.selector import (
     AskedChoice,
@@ -21,6 +16,8 @@ from aoi_fl.strategies.selection.selector import (
     ReportedChoice,
     report,
 )
+from tests import fakes
+from tests.fakes import EVALUATE, ToyApp, zeros
 from tests.refusals import refused
 
 N, K = 8, 2
@@ -31,58 +28,32 @@ def own_loss(client: int, value: float) -> float:
     return abs(client - value)
 
 
-class App(ClientApp):
-    """Training moves w towards the client's number; losses are of the model that came."""
+def toy(tells=True, broken=(), seconds=lambda client: 0.0) -> ToyApp:
+    """Return an app whose training moves w towards the client's number; losses are of the model that arrives."""
 
-    def __init__(self, tells=True, broken=()):
-        super().__init__()
-        self.tells, self.broken = tells, broken
-        self.train()(self._learn)
-        self.evaluate()(self._judge)
+    def learn(array, client, round_):
+        time.sleep(seconds(client))
+        return array + array.dtype.type(0.5) * (client - array)
 
-    def _numbers(self, message, context):
-        client = context.node_config["partition-id"]
-        value = float(message.content["arrays"]["w"].numpy()[0])
-        metrics = {"num-examples": 10} | ({"loss": own_loss(client, value)} if self.tells else {})
-        return client, value, MetricRecord(metrics)
-
-    def _learn(self, message, context):
-        client, value, metrics = self._numbers(message, context)
-        moved = ArrayRecord({"w": Array(np.array([value + 0.5 * (client - value)], np.float32))})
-        return Message(RecordDict({"arrays": moved, "metrics": metrics}), reply_to=message)
-
-    def _judge(self, message, context):
-        client, _, metrics = self._numbers(message, context)
-        if client in self.broken:
+    def behave(message, act, kind, round_, client):
+        if client in broken and kind == EVALUATE:
             raise RuntimeError("no data")
-        return Message(RecordDict({"metrics": metrics}), reply_to=message)
+        value, reply = float(message.content["arrays"]["w"].numpy()[0]) if "arrays" in message.content else 0.0, act()
+        if tells and "metrics" in reply.content:
+            reply.content["metrics"]["loss"] = own_loss(client, value)
+        return reply
+
+    return ToyApp(learn, loss=None, evaluates=lambda client: None, spoil=behave)
 
 
-class Notes:
-    def __init__(self):
-        self.clients, self.rounds, self.models, self.state_dict = [], [], [], {}
-
-    def clients_seen(self, clients):
-        self.clients += clients
-
-    def round_done(self, record, arrays, memory):
-        self.rounds.append(record)
-        self.models.append(float(arrays["w"].numpy()[0]))
-        self.state_dict = {name: array.copy() for name, array in memory.items()}
+def play(folder, make, app, rounds, after=None):
+    """Run rounds, or go on with those of a run's notes."""
+    begin = {"start": zeros(1)} if after is None else {"start": after.arrays, "resume": after.resume()}
+    return fakes.play(make, app, folder, rounds, N, seed=5, **begin)[0]
 
 
-def play(folder, make, app, rounds, resume=None):
-    notes = Notes()
-    options = RoundOptions(run="r", seed=5, evaluate_clients=0, deterministic=True, join_timeout=0.2)
-    strategy = make(observer=notes, options=options, resume=resume)
-    start = ArrayRecord({"w": Array(np.array([0.0], np.float32))})
-    if resume is not None:
-        start = ArrayRecord({"w": Array(np.array([resume_model], np.float32))})
-    strategy.start(LocalGrid(app, {"runs-dir": str(folder), "seed": 5}, N), start, rounds)
-    return notes
-
-
-resume_model = 0.0
+def models(notes):
+    return [float(model["w"][0]) for model in notes.models]
 
 
 def trained(record):
@@ -90,9 +61,9 @@ def trained(record):
 
 
 def test_asked_candidates_with_the_highest_losses_train(tmp_path):
-    notes = play(tmp_path, lambda **s: AskedChoice(K, N, **s), App(), 6)
+    notes = play(tmp_path, lambda **s: AskedChoice(K, N, **s), toy(), 6)
     value = 0.0
-    for record, model in zip(notes.rounds, notes.models, strict=True):
+    for record, model in zip(notes.rounds, models(notes), strict=True):
         wanted = sorted(range(N), key=lambda i: -own_loss(i, value))[:K]
         assert trained(record) == sorted(wanted)
         assert record.asked == N and record.messages == 2 * (N + K) + (2 * N if record.round == 1 else 0)
@@ -100,7 +71,7 @@ def test_asked_candidates_with_the_highest_losses_train(tmp_path):
 
 
 def test_a_candidate_that_cannot_evaluate_is_named(tmp_path):
-    notes = play(tmp_path, lambda **s: AskedChoice(K, N, **s), App(broken=(7,)), 2)
+    notes = play(tmp_path, lambda **s: AskedChoice(K, N, **s), toy(broken=(7,)), 2)
     first = notes.rounds[0]
     assert trained(first) == [5, 6]
     assert [(p.client, p.outcome) for p in first.participations if p.outcome != "trained"] == [(7, "failed")]
@@ -108,13 +79,13 @@ def test_a_candidate_that_cannot_evaluate_is_named(tmp_path):
 
 def test_evaluations_without_a_loss_choose_nobody_and_say_why(tmp_path):
     with pytest.raises(Exception, match="tells no loss"):
-        play(tmp_path, lambda **s: AskedChoice(K, N, **s), App(tells=False), 2)
+        play(tmp_path, lambda **s: AskedChoice(K, N, **s), toy(tells=False), 2)
 
 
 def test_reported_losses_decide_once_everybody_was_tried(tmp_path):
-    notes = play(tmp_path, lambda **s: ReportedChoice(K, N, **s), App(), 8)
+    notes = play(tmp_path, lambda **s: ReportedChoice(K, N, **s), toy(), 8)
     known, value = {}, 0.0
-    for record, model in zip(notes.rounds, notes.models, strict=True):
+    for record, model in zip(notes.rounds, models(notes), strict=True):
         chosen = trained(record)
         if record.round <= N // K:
             assert not known.keys() & set(chosen)
@@ -153,19 +124,18 @@ LEARNING = {
 
 
 @pytest.mark.parametrize("make", LEARNING.values(), ids=LEARNING)
-def test_a_resumed_run_knows_what_it_had_learned(make, tmp_path, monkeypatch):
-    whole = play(tmp_path / "whole", make, App(), 12)
-    first = play(tmp_path / "parts", make, App(), 6)
-    monkeypatch.setitem(globals(), "resume_model", first.models[-1])
-    second = play(tmp_path / "parts", make, App(), 12, Resume(7, first.clients, first.state_dict))
+def test_a_resumed_run_knows_what_it_had_learned(make, tmp_path):
+    whole = play(tmp_path / "whole", make, toy(), 12)
+    first = play(tmp_path / "parts", make, toy(), 6)
+    second = play(tmp_path / "parts", make, toy(), 12, first)
     assert [trained(r) for r in whole.rounds] == [trained(r) for r in first.rounds + second.rounds]
-    assert whole.models[-1] == second.models[-1]
+    assert models(whole)[-1] == models(second)[-1]
 
 
 def test_f3ast_weighs_updates_by_the_rates_that_it_has_learned(tmp_path):
-    notes = play(tmp_path, lambda **s: F3astSelection(K, **s), App(), 5)
+    notes = play(tmp_path, lambda **s: F3astSelection(K, **s), toy(), 5)
     rates, value = np.full(N, K / N), 0.0
-    for record, model in zip(notes.rounds, notes.models, strict=True):
+    for record, model in zip(notes.rounds, models(notes), strict=True):
         chosen = trained(record)
         rates = 0.99 * rates + 0.01 * np.isin(np.arange(N), chosen)
         weights = {p.client: p.weight for p in record.participations}
@@ -176,13 +146,9 @@ def test_f3ast_weighs_updates_by_the_rates_that_it_has_learned(tmp_path):
 
 
 def test_fedcs_passes_over_who_took_too_long(tmp_path):
-    class Slow(App):
-        def _learn(self, message, context):
-            if context.node_config["partition-id"] == 3:
-                time.sleep(0.3)
-            return super()._learn(message, context)
-
-    notes = play(tmp_path, lambda **s: FedCSSelection(4, 0.25, N, **s), Slow(), 8)
+    notes = play(
+        tmp_path, lambda **s: FedCSSelection(4, 0.25, N, **s), toy(seconds=lambda client: 0.3 * (client == 3)), 8
+    )
     chosen = [trained(record) for record in notes.rounds]
     seconds = notes.state_dict["seen-seconds"]
     assert sum(3 in clients for clients in chosen) <= 1

@@ -26,9 +26,10 @@ from aoi_fl.strategies import (
     SelectorPolicy,
 )
 from aoi_fl.strategies.aggregation.mean import RunningMean
-from aoi_fl.strategies.plan import Resume
 from tests.fakes import (
     MODEL,
+    TRAIN,
+    ScriptedGrid,
     everyone,
     examples_of,
     honest_app,
@@ -124,7 +125,7 @@ def test_who_leaves_in_mid_training_looks_like_one_who_is_slow(broken_off, tmp_p
     options = {"grid": partial(clocked, there=there), "train_timeout": 20.0, "late_rounds": 2}
     notes, *_ = play(everyone, honest_app(), tmp_path, rounds=4, **options)
     if broken_off:
-        resume = Resume(3, notes.clients, notes.memories[2])
+        resume = notes.resume(2)
         again = partial(everyone, resume=resume)
         notes, *_ = play(again, honest_app(), tmp_path, rounds=4, run="b", **options)
     assert [part[:3] for part in dropped(notes)] == [(3, SLOW, "late"), (4, SLOW, "late")]
@@ -134,25 +135,21 @@ def test_who_leaves_in_mid_training_looks_like_one_who_is_slow(broken_off, tmp_p
     ]
 
 
-class Slow(LocalGrid):
-    """A grid on which client 0's first update is there when the third round has begun, by the machine's time."""
-
-    there = False
-
-    def push_messages(self, messages):
-        messages = list(messages)
-        self.there = any(message.metadata.group_id == "3" for message in messages)
-        return super().push_messages(messages)
-
-    def pull_messages(self, message_ids):
-        first = next(iter(self._contexts))
-        mine = {i for i in message_ids if (m := self._waiting.get(i)) and m.metadata.dst_node_id == first}
-        mine = {i for i in mine if self._waiting[i].metadata.message_type == "train"}
-        return super().pull_messages([i for i in message_ids if self.there or i not in mine])
+def slow(kind, round_, client):
+    """The first update of client 0 arrives when the third round begins."""
+    return 2 * ((kind, round_, client) == (TRAIN, 1, 0))
 
 
 def test_over_a_network_it_is_fetched_when_it_is_there(tmp_path):
-    notes, result, _ = play(everyone, honest_app(), tmp_path, rounds=3, grid=Slow, train_timeout=0.5, late_rounds=4)
+    notes, result, _ = play(
+        everyone,
+        honest_app(),
+        tmp_path,
+        rounds=3,
+        grid=partial(ScriptedGrid, script=slow),
+        train_timeout=0.5,
+        late_rounds=4,
+    )
     assert [record.trained for record in notes.rounds] == [3, 3, 4] and dropped(notes) == []
     (late,) = [part for part in notes.rounds[2].participations if part.client == 0]
     assert late.rounds_late == 2 and late.device_seconds is None and 0.5 < late.seconds < 60
