@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
@@ -28,23 +28,12 @@ from aoi_fl.protocol.clients import ClientTable, read_clients_file, refuse_forme
 if TYPE_CHECKING:
     from aoi_fl.config.keys import TaskSettings
     from aoi_fl.learning.examples import Examples
-    from aoi_fl.learning.task import ModelArrays, Task
+    from aoi_fl.learning.task import How, ModelArrays, Task
 
 Value: TypeAlias = bool | float | int | str
 RunConfig: TypeAlias = tuple[tuple[str, Value], ...]
 
 app = ClientApp()
-
-
-class How(TypedDict):
-    """How a client trains, beside model, examples and its number: see :meth:`aoi_fl.learning.task.Task.train`."""
-
-    round_: int
-    learning_rate: float
-    batch_size: int
-    seed: int
-    epochs: int | None
-    steps: int | None
 
 
 @app.introduce()
@@ -122,17 +111,17 @@ def train_many(messages: Sequence[Message], contexts: Sequence[Context]) -> list
     return replies
 
 
-def _work(message: Message, context: Context) -> tuple["Task", int, How]:
+def _work(message: Message, context: Context) -> tuple["Task", int, "How"]:
     """Return the task, this client's number, and how it is to train."""
     ask, settings = ask_of(context), _settings(_frozen(context))
-    how = How(
-        round_=ask.round,
-        learning_rate=float(cast(float, _config(message)["learning-rate"])),
-        batch_size=settings.batch_size,
-        seed=settings.seed,
-        epochs=None if settings.local_steps else settings.local_epochs,
-        steps=settings.local_steps or None,
-    )
+    how: How = {
+        "round_": ask.round,
+        "seed": settings.seed,
+        "learning_rate": float(cast(float, _config(message)["learning-rate"])),
+        "batch_size": settings.batch_size,
+        "epochs": None if settings.local_steps else settings.local_epochs,
+        "steps": settings.local_steps or None,
+    }
     return _task(message, context), identity(context, ask.run).number, how
 
 
@@ -222,17 +211,6 @@ def _task(message: Message, context: Context) -> "Task":
         told = Form(tuple(cast(list[int], config["data-shape"])), cast(int, config["classes"]))
     source = str(config.get("model-source", ""))
     return Task(
-        settings.dataset,
-        data,
-        settings.architecture,
-        settings.device,
-        settings.seed,
-        settings.zeros,
-        models,
-        told,
-        source,
-        settings.augment,
-        settings.precision,
-        settings.target,
-        settings.client,
-    )
+        settings.dataset, data, settings.architecture, settings.device, settings.seed, settings.zeros, models, told,
+        source, settings.augment, settings.precision, settings.target, settings.client,
+    )  # fmt: skip

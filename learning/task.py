@@ -1,9 +1,10 @@
 """The task as one object: what a client trains and what the server evaluates."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, NotRequired, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -21,6 +22,27 @@ from aoi_fl.science.errors import ConfigError
 logger = logging.getLogger("flwr")
 ModelArrays = dict[str, NDArray[np.float32]]
 _judged: set[str] = set()  # files of which it was said what is seldom meant
+
+
+class How(TypedDict):
+    """How clients train, beside model, examples and number.
+
+    The order of the batches is a function of ``seed``, ``round_`` and the client's number; the rest is as in
+    :func:`aoi_fl.learning.sgd.fit`.
+    """
+
+    round_: int
+    seed: int
+    learning_rate: float
+    batch_size: int
+    epochs: NotRequired[int | None]
+    steps: NotRequired[int | None]
+
+
+def _split(how: How) -> tuple[Callable[[str], np.random.Generator], Any]:
+    """Return what makes a round's generators, and the arguments of the training itself."""
+    work = {key: value for key, value in how.items() if key not in ("round_", "seed")}
+    return partial(generator, how["seed"], how["round_"]), work
 
 
 @dataclass(frozen=True)
@@ -125,13 +147,8 @@ class Task:
         arrays: Mapping[str, NDArray[np.float32]],
         examples: Examples,
         *,
-        round_: int,
         client: int,
-        learning_rate: float,
-        batch_size: int,
-        seed: int,
-        epochs: int | None = None,
-        steps: int | None = None,
+        **how: Unpack[How],
     ) -> tuple[ModelArrays, float]:
         """Train on a client's own images; the same call gives the same bits (on a CPU, with equal thread counts).
 
@@ -141,10 +158,8 @@ class Task:
             The model to start from.
         examples
             What to train on.
-        round_, client, seed
-            What the order of the batches is a function of.
-        learning_rate, batch_size, epochs, steps
-            As in :func:`aoi_fl.learning.sgd.fit`.
+        client, how
+            Its number, and how it trains: see :class:`How`.
 
         Returns
         -------
@@ -156,38 +171,22 @@ class Task:
         ConfigError
             The arrays do not fit the model.
         """
-        model = self._loaded(arrays)
-        change = None
+        model, change = self._loaded(arrays), None
+        draws, work = _split(how)
         if self.augment == CROP_FLIP:
-            change = partial(cropped_and_flipped, draws=generator(seed, round_, f"augment/{client}"))
-        with working.drawing(model, lambda: int(generator(seed, round_, f"layers/{client}").integers(2**63))):
+            change = partial(cropped_and_flipped, draws=draws(f"augment/{client}"))
+        with working.drawing(model, lambda: int(draws(f"layers/{client}").integers(2**63))):
             loss = sgd.fit(
-                model,
-                examples.x,
-                examples.y,
-                learning_rate=learning_rate,
-                batch_size=batch_size,
-                loss=self._loss,
-                order=generator(seed, round_, f"batches/{client}"),
-                epochs=epochs,
-                steps=steps,
-                weights=examples.weights,
-                change=change,
-                low=self.precision == BFLOAT16,
-            )
+                model, examples.x, examples.y, loss=self._loss, order=draws(f"batches/{client}"),
+                weights=examples.weights, change=change, low=self.precision == BFLOAT16, **work,
+            )  # fmt: skip
         return models.to_arrays(model), loss
 
     def train_many(
         self,
         arrays: Mapping[str, NDArray[np.float32]],
         clients: Sequence[tuple[Examples, int]],
-        *,
-        round_: int,
-        learning_rate: float,
-        batch_size: int,
-        seed: int,
-        epochs: int | None = None,
-        steps: int | None = None,
+        **how: Unpack[How],
     ) -> Iterator[tuple[ModelArrays, float]]:
         """Train clients together, each from the same arrays: :func:`aoi_fl.learning.batched.fit_many`.
 
@@ -197,7 +196,7 @@ class Task:
             The model that all start from.
         clients
             Each client's examples and number.
-        round_, learning_rate, batch_size, seed, epochs, steps
+        how
             As in :meth:`train`.
 
         Returns
@@ -210,28 +209,13 @@ class Task:
         ConfigError
             The arrays do not fit the model.
         """
-        model = self._loaded(arrays)
-        cropped = self.augment == CROP_FLIP
+        model, cropped = self._loaded(arrays), self.augment == CROP_FLIP
+        draws, work = _split(how)
         shares = [
-            batched.Share(
-                e.x,
-                e.y,
-                generator(seed, round_, f"batches/{number}"),
-                e.weights,
-                generator(seed, round_, f"augment/{number}") if cropped else None,
-            )
-            for e, number in clients
+            batched.Share(e.x, e.y, draws(f"batches/{i}"), e.weights, draws(f"augment/{i}") if cropped else None)
+            for e, i in clients
         ]
-        values, losses = batched.fit_many(
-            model,
-            shares,
-            learning_rate=learning_rate,
-            batch_size=batch_size,
-            loss=self._loss,
-            epochs=epochs,
-            steps=steps,
-            low=self.precision == BFLOAT16,
-        )
+        values, losses = batched.fit_many(model, shares, loss=self._loss, low=self.precision == BFLOAT16, **work)
         names = [name for name, _ in model.named_parameters()]
         return (
             ({name: value[i].cpu().numpy().copy() for name, value in zip(names, values, strict=True)}, loss)

@@ -1,6 +1,7 @@
 """From a configuration to a strategy."""
 
 import math
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -28,26 +29,14 @@ def make_strategy(
     rates : those that are given, where they have been read; None: as the configuration says
     settings : observer, configure and resume of :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
     """
+    shared: dict[str, Any] = {f.name: getattr(config, f.name) for f in fields(RoundOptions) if hasattr(config, f.name)}
     options = RoundOptions(
+        **{**shared, "deterministic": True},
         run=run,
         token=token,
-        seed=config.seed,
         min_clients=config.num_clients,
-        join_timeout=config.join_timeout,
-        ask_timeout=config.ask_timeout,
-        train_timeout=config.train_timeout,
         evaluate_timeout=max(config.train_timeout, 600.0),
-        deterministic=True,
-        evaluate_clients=config.evaluate_clients,
-        loss_metric=config.loss_metric,
-        max_empty_rounds=config.max_empty_rounds,
-        compression=config.compression,
-        packing=config.packing,
         enough=config.clients_per_round if config.over_selection > 1 else None,
-        late_rounds=config.late_rounds,
-        serve_average=config.serve_average,
-        until=config.until,
-        foresight=config.foresight,
     )
     keys: dict[str, Any] = config.flat() | {"clients-per-round": config.sent}
     if rates is None:

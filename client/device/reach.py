@@ -98,7 +98,11 @@ def tls(host: str, port: int, ca: bytes) -> Step:
         return _unverified(error, host)
     except ssl.SSLError as error:
         if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL"):
-            return _plain_text()
+            return Step(
+                "the port speaks plain text, not TLS",
+                "Have the operator start the SuperLink with certificates (no --insecure), or check the port.",
+                True,
+            )
         return Step(f"the TLS handshake failed: {error.reason or error}", "See the SuperLink's log.", True)
     except TimeoutError:
         return Step(
@@ -152,38 +156,27 @@ def _shaken(secure: ssl.SSLSocket) -> Step:
     return Step(found, "" if days > _SOON else "Have the operator renew the SuperLink's certificate.")
 
 
-def _plain_text() -> Step:
-    return Step(
-        "the port speaks plain text, not TLS",
-        "Have the operator start the SuperLink with certificates (no --insecure), or check the port.",
-        True,
-    )
+_CERTIFICATE = {
+    (_HOST, _ADDRESS): (
+        "is not for {host}",
+        "Use a name that stands in the certificate, or have the operator make one that names this host.",
+    ),
+    (_EXPIRED,): (
+        "has expired, by this device's clock",
+        "Check this clock; if it is right, have the operator renew the certificate.",
+    ),
+    (_NOT_YET,): (
+        "is not valid yet, by this device's clock",
+        "The clock is behind: sudo timedatectl set-ntp true",
+    ),
+    _UNKNOWN: (
+        "is not from the authority that this client trusts ({said})",
+        "Copy the SuperLink's ca.crt anew. If it is the right one, somebody else answers at this address.",
+    ),
+}
 
 
 def _unverified(error: ssl.SSLCertVerificationError, host: str) -> Step:
-    code, said = error.verify_code, error.verify_message
-    if code in (_HOST, _ADDRESS):
-        return Step(
-            f"the SuperLink's certificate is not for {host}",
-            "Use a name that stands in the certificate, or have the operator make one that names this host.",
-            True,
-        )
-    if code == _EXPIRED:
-        return Step(
-            "the SuperLink's certificate has expired, by this device's clock",
-            "Check this clock; if it is right, have the operator renew the certificate.",
-            True,
-        )
-    if code == _NOT_YET:
-        return Step(
-            "the SuperLink's certificate is not valid yet, by this device's clock",
-            "The clock is behind: sudo timedatectl set-ntp true",
-            True,
-        )
-    if code in _UNKNOWN:
-        return Step(
-            f"the SuperLink's certificate is not from the authority that this client trusts ({said})",
-            "Copy the SuperLink's ca.crt anew. If it is the right one, somebody else answers at this address.",
-            True,
-        )
-    return Step(f"the SuperLink's certificate is not accepted: {said}", "Have the operator look at it.", True)
+    others = "is not accepted: {said}", "Have the operator look at it."
+    found, remedy = next((told for codes, told in _CERTIFICATE.items() if error.verify_code in codes), others)
+    return Step(f"the SuperLink's certificate {found.format(host=host, said=error.verify_message)}", remedy, True)
