@@ -56,7 +56,7 @@ def _table(results: list[dict[str, Any]]) -> str:
 
 
 def _machines(results: list[dict[str, Any]], names: Sequence[str]) -> str:
-    lines = []
+    lines = ["| benchmark | date | seconds | machine | load | commit | versions |", "|---|---|---|---|---|---|---|"]
     for result in results:
         machine, versions = result["machine"], result["versions"]
         said = [
@@ -64,17 +64,21 @@ def _machines(results: list[dict[str, Any]], names: Sequence[str]) -> str:
             f"{machine['memory-GiB']} GiB" if machine.get("memory-GiB") else "",
             f"{machine['system']} {machine.get('kernel', '')}".strip(),
             f"NumPy with {', '.join(machine['numpy-simd'])}" if machine.get("numpy-simd") else "",
-            f"load {machine.get('load-before', '?')} before and {machine['load']} after",
-            f"commit {machine['commit']}" if machine.get("commit") else "",
         ]
-        lines.append(
-            f"- {result['name']}: {result['date']}, {result['seconds']:.0f} s; {', '.join(filter(None, said))}; "
-            f"{', '.join(f'{k} {v}' for k, v in versions.items())}"
-        )
+        cells = [
+            result["name"],
+            result["date"],
+            f"{result['seconds']:.0f}",
+            ", ".join(filter(None, said)),
+            f"{machine.get('load-before', '?')} before, {machine['load']} after",
+            machine.get("commit") or "–",
+            ", ".join(f"{k} {v}" for k, v in versions.items()),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     together = sum(result["seconds"] for result in results if result["name"] in names)
     rest = [r["name"] for r in results if r["name"] not in names]
-    but = f"; {', '.join(rest)} only when named" if rest else ""
-    return "\n".join([*lines, "", f"`make bench` took {together:.0f} s in all{but}."])
+    but = f", without {', '.join(rest)}" if rest else ""
+    return "\n".join([*lines, "", f"`make bench` takes the sum of these times, {together:.0f} s{but}."])
 
 
 def _number(value: float, unit: str) -> str:

@@ -20,13 +20,15 @@ def arena(
     context: typer.Context,
     policies: Annotated[
         str | None,
-        typer.Option(metavar="A,B,…", help="Policies, each with keys of its own (A:KEY=VALUE:…); default: eighteen."),
+        typer.Option(
+            metavar="A,B,…", help="Policies, each perhaps with its own keys (A:KEY=VALUE:…); default: eighteen."
+        ),
     ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, max=1000, help="Seeds of each; 10, with --quick 2.")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Digits, twenty minutes of simulated time, in under three minutes.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder of page and table; default: that of the runs.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of page and table; default: the folder of the runs.")] = None,
     work: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs/arena"),
     workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes that run in parallel.")] = 1,
     as_json: Json = False,

@@ -1,4 +1,4 @@
-"""``aoi clients``: who is there in a run, and how it fares."""
+"""``aoi clients``: the clients of a run and their participation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def clients(
     run: Annotated[str, typer.Argument(metavar="RUN", hidden=True)],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
-    """List the clients of a run, and how they fare.
+    """List the clients of a run and their participation.
 
-    Last seen, last took part, how often, the round reserved, and what failed.
+    A row has the last contact, the last and the next participation, their number, and the failures.
 
-    RUN is the folder of a run, or its name under runs/. Reads the ledger only, also while the run goes on.
+    RUN is the folder of a run, or its name under runs/. Reads the ledger only, also during the run.
     """
     from aoi_fl.report.corruption import check
     from aoi_fl.report.runs import find, legible
@@ -40,7 +40,7 @@ def clients(
         return
     print_table(
         f"{folder.name}: {state.sentence}, {len(rows)} clients after {len(ended)} rounds",
-        ("client", "examples", "last seen", "rounds", "last took part", "reserved", "failures", "the last one"),
+        ("client", "examples", "last seen", "rounds", "last took part", "reserved", "failures", "last failure"),
         (
             [
                 row["name"],

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="What the owner of an enrolled device sees.", no_args_is_help=True)
+app = typer.Typer(help="Show the owner the state of an enrolled device.", no_args_is_help=True)
 
 
 @app.callback()
@@ -17,7 +17,7 @@ def device() -> None:
 def status(
     folder: Annotated[Path, typer.Option("--dir", help="The client's folder, made by aoi enroll.")] = Path(),
 ) -> None:
-    """Say whether the client may take part now, and what it has done in each run."""
+    """Show whether the client may take part now, and its history in each run."""
     from aoi_fl.client.device.status import status as lines
 
     for line in lines(folder):

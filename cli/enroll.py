@@ -9,7 +9,7 @@ import typer
 def enroll(
     name: Annotated[str, typer.Option(help="The client's name, which stays the same for as long as it takes part.")],
     superlink: Annotated[str, typer.Option(metavar="HOST:PORT", help="The SuperLink's Fleet API, port 9092.")],
-    ca: Annotated[Path, typer.Option(help="The certificate (PEM) of the authority that the SuperLink's comes from.")],
+    ca: Annotated[Path, typer.Option(help="Certificate (PEM) of the authority behind the SuperLink's certificate.")],
     folder: Annotated[
         Path | None, typer.Option("--dir", help="Where key and configuration go; by default a folder of that name.")
     ] = None,

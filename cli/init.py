@@ -8,13 +8,11 @@ import typer
 
 def init(
     name: Annotated[str, typer.Argument(metavar="NAME", hidden=True)],
-    policy: Annotated[str, typer.Option(help="Who takes part: -c policy of aoi run.")] = "markov-optimal",
+    policy: Annotated[str, typer.Option(help="Selection policy; the same names as in aoi run.")] = "markov-optimal",
 ) -> None:
     """Write a small Flower app of your own, with tests.
 
-    It runs at once.
-
-    NAME is the new folder's and, with _ for -, the Python package's: my-app.
+    NAME is the name of the new folder, for instance my-app. The Python package has _ for -.
     """
     from aoi_fl.cli import scaffold
 

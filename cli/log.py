@@ -10,8 +10,8 @@ import typer
 
 from aoi_fl.science.errors import ConfigError
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but results, warnings and errors.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say what Flower says for those who look for an error.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results, warnings and errors.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print Flower's log, too.")]
 
 
 _COLOURED = re.compile("\033\\[[0-9;]*m")

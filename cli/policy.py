@@ -37,7 +37,7 @@ def policy(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show a policy by which clients decide, and its load.
+    """Show a policy of client decisions, and its load.
 
     When a client takes part, the law of X (rounds between two participations), and its moments. A Markov policy is a
     table with a probability for each age. A systematic policy is a rate and a phase for each client.

@@ -42,7 +42,7 @@ def privacy(
         float | None, typer.Option(click_type=Number(1e-6, 1e6), help="ε to find the noise multiplier for.")
     ] = None,
     no_amplification: Annotated[
-        bool, typer.Option("--no-amplification", help="Count on no secret of who takes part when.")
+        bool, typer.Option("--no-amplification", help="Assume that the participation of each client is public.")
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -22,7 +22,7 @@ def report(
 ) -> None:
     """Write one self-contained HTML page of one or more runs.
 
-    Accuracy, who took part, how evenly, beside the theory.
+    It shows load, participation and learning next to the theory.
 
     Each RUN is the folder of a run, or its name under runs/. A glob names several: 'sw-*'.
     """

@@ -30,7 +30,7 @@ def reproduce(
         Path | None, typer.Option(help=f"Folder of the results: docs/results; with --quick {QUICK_OUT}.")
     ] = None,
     work: Annotated[Path, typer.Option(help="Where the runs are kept.")] = Path("runs/reproduce"),
-    workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes to play in, one thread each.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes that run in parallel, one thread each.")] = 1,
     quiet: Quiet = False,
 ) -> None:
     """Reproduce a figure or table of the papers.
@@ -78,7 +78,7 @@ def reproduce(
                 raise
             print(f"aoi: {experiment.name} is left out: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
         except KeyboardInterrupt:
-            print("\naoi: interrupted; the same command goes on from here", file=sys.stderr)
+            print("\naoi: interrupted; the same command resumes", file=sys.stderr)
             sys.exit(130)
     print(write_summary(folder))
 

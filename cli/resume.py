@@ -14,24 +14,21 @@ from aoi_fl.cli.run import Engine, Workers, conclude, play
 
 def resume(
     run: Annotated[str, typer.Argument(metavar="RUN", hidden=True)],
-    rounds: Annotated[
-        int | None, typer.Option(metavar="R", help="More rounds than the run was started with; then go on.")
-    ] = None,
+    rounds: Annotated[int | None, typer.Option(metavar="R", help="More rounds than the run was started with.")] = None,
     engine: Annotated[
-        Engine, typer.Option(help="local: in this process; ray: Flower's own simulation, in processes of its own.")
+        Engine, typer.Option(help="local: in this process; ray: Flower's own simulation, in other processes.")
     ] = Engine.local,
     workers: Annotated[int, Workers] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
     quiet: log.Quiet = False,
     verbose: log.Verbose = False,
 ) -> None:
-    """Go on with a run after its last complete round.
+    """Continue a run after its last complete round.
 
-    The configuration is that in the run's ledger; a complete run stays as it is, unless --rounds gives it more rounds.
+    The ledger has the configuration. A complete run stays as it is, unless --rounds gives it more rounds.
 
-    The rest of the run is what it would have been without the interruption. A run of 30 rounds with --rounds 60 becomes
-    the run of 60 rounds, bit for bit. RUN is the folder of a run, or its name
-    under runs/.
+    The result is the same as without the interruption. A run of 30 rounds with --rounds 60 becomes the run of 60
+    rounds, bit for bit. RUN is the folder of a run, or its name under runs/.
     """
     log.configure(quiet, verbose)
     from aoi_fl.report.runs import find

@@ -37,16 +37,16 @@ Workers = typer.Option(min=1, max=1024, help="Processes in which clients train; 
 def run(
     context: typer.Context,
     engine: Annotated[
-        Engine, typer.Option(help="local: in this process; ray: Flower's own simulation, in processes of its own.")
+        Engine, typer.Option(help="local: in this process; ray: Flower's own simulation, in other processes.")
     ] = Engine.local,
     workers: Annotated[int, Workers] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
     quiet: log.Quiet = False,
     verbose: log.Verbose = False,
 ) -> None:
-    """Run a federation whose clients are simulated.
+    """Run a federation with simulated clients.
 
-    Strategy and ClientApp are those of a deployment.
+    A deployment uses the same strategy and the same ClientApp.
 
     The same run in a deployment: flwr run . NAME --run-config 'KEY=VALUE …', or AOI_KEY=VALUE docker compose up.
     """

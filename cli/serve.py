@@ -8,7 +8,8 @@ import typer
 def serve(
     run: Annotated[str | None, typer.Argument(metavar="RUN", hidden=True)] = None,
     host: Annotated[
-        str, typer.Option(help="The address to serve on. Whoever can reach it can read the page; it has no password.")
+        str,
+        typer.Option(help="Address to serve on. The page has no password: each machine that reaches it can read it."),
     ] = "127.0.0.1",
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A further host name to answer under; may be repeated.")
@@ -17,10 +18,10 @@ def serve(
 ) -> None:
     """Serve a page that follows a run, or a list of the runs.
 
-    It shows what the report shows, and each new round as it is recorded. Reads the ledger only; ends with Ctrl-C.
+    The page is the report, and each new round appears at once. Reads the ledger only; ends with Ctrl-C.
 
-    RUN is the folder of a run, or its name under runs/; the run may come later. Without it, the runs under runs/ are
-    listed, with their state. /wall is for a screen on a wall, /metrics for Prometheus.
+    RUN is the folder of a run, or its name under runs/; the run may start later. Without RUN, the page lists the
+    runs under runs/ with their state. /wall is for a screen on a wall, /metrics for Prometheus.
     """
     import sys
     from pathlib import Path

@@ -51,7 +51,7 @@ def make_clock(
         print(f"aoi: {few}", file=sys.stderr)
     if fastest > made.deadline:
         why = f"the deadline is {made.deadline:g} s, and the fastest of the clients takes {fastest:.4g} s"
-        print(f"aoi: {why}: nobody can meet it. Raise it.", file=sys.stderr)
+        print(f"aoi: {why}: no client can meet it. Raise it.", file=sys.stderr)
     return made
 
 

@@ -47,6 +47,6 @@ def ask_of(context: Context) -> ParticipationRequest:
         raise ConfigError(
             "context",
             None,
-            "that of a message of an age-aware strategy",
+            "a message of an age-aware strategy",
             "Start the run with a strategy of aoi_fl.strategies, and ask only inside a registered function.",
         ) from None

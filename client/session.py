@@ -130,7 +130,7 @@ def take_up(
     ----------
     path : of the file
     superlink, authority, key : the Fleet API, the file of certificates to trust, and that of the client's private key
-    leave : ends this process, where no message can come for long, and says so; None: it stays
+    leave : ends this process, where no message can arrive for long, and says so; None: it stays
 
     Returns
     -------
@@ -151,12 +151,12 @@ def take_up(
     channel = grpc.secure_channel(superlink, grpc.ssl_channel_credentials(authority.read_bytes()))
     fleet = FleetApi(channel, private)  # type: ignore[arg-type]  # another key Flower refuses
     if leave is not None and session.leave(fleet, session.until):
-        leave("it came but to say that it lives")
+        leave("it only renewed its registration")
     session.end_former(fleet)
 
     def heard(told: NextMessage, node: int) -> None:
         session.connected(node)
         if leave is not None and told.asleep and session.leave(fleet, time.time() + (told.nap or 0.0)):
-            leave(f"no message can come for {told.nap:.0f} s")
+            leave(f"no message can arrive for {told.nap:.0f} s")
 
     return heard

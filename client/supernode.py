@@ -116,7 +116,7 @@ def start_forking(command: Sequence[str]) -> subprocess.Popen[bytes]:
 
     def watch() -> None:
         process.wait()
-        fail("the SuperExec has ended, nobody would answer a message")
+        fail("the SuperExec has ended, so no message would get an answer")
 
     threading.Thread(target=watch, daemon=True).start()
     return process
@@ -152,7 +152,7 @@ def main() -> None:
     given, _ = parser.parse_known_args()
     link, authority, key = given.superlink, given.root_certificates, given.auth_supernode_private_key
     if ours.leave and not ours.session:
-        sys.exit("--leave needs --session FILE, which says when to come back.")
+        sys.exit("--leave needs --session FILE, which holds the time of the return.")
     if ours.session and not (link and authority and key):
         sys.exit("--session needs --superlink, --root-certificates and --auth-supernode-private-key.")
     if link and authority:

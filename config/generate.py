@@ -1,4 +1,4 @@
-"""What is written from the table of keys: ``python -m aoi_fl.config.generate`` (``make generated``)."""
+"""What is written from the tables of keys and policies: ``python -m aoi_fl.config.generate`` (``make generated``)."""
 
 import re
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 from aoi_fl.config.fields import Group, Value, allowed, extra, variable
 from aoi_fl.config.former import FORMER, IGNORED
 from aoi_fl.config.groups import GROUPS
-from aoi_fl.config.policies import KEYS, OWN, POLICIES, users_of
+from aoi_fl.config.policies import KEYS, OWN, POLICIES, ROWS, users_of
 from aoi_fl.config.presets import PRESET
 
 _IMAGE = ("data-dir", "model-dir", "runs-dir")  # folders of the image, which a cluster does not set
@@ -18,6 +18,9 @@ _CLUSTER = {
     "clients-per-round": ("2", ""),
     "join-timeout": ("180", "containers of a busy machine take their time"),
 }
+
+
+_POLICIES = "| `policy` | clients of a round | weight in the mean | source |\n|---|---|---|---|\n"
 
 
 def _keys() -> Iterator[tuple[type[Group], str, Value, str, str, str]]:
@@ -61,6 +64,11 @@ def reference() -> str:
     return "\n".join(lines[1:]) + "\n"
 
 
+def policies() -> str:
+    """Return the table of docs/policies.md."""
+    return "".join(f"| `{row.name}` | {row.who} | {row.weight} | {row.source} |\n" for row in ROWS.values())
+
+
 def defaults() -> str:
     """Return the defaults of pyproject's [tool.flwr.app.config]."""
     return "".join(
@@ -99,6 +107,7 @@ def settings() -> str:
 
 PLACES: dict[str, tuple[str, str, Callable[[], str]]] = {
     "docs/configuration.md": ("<!-- keys: generated -->\n\n", "\n<!-- keys: end -->", reference),
+    "docs/policies.md": ("<!-- policies: generated -->\n" + _POLICIES, "\n<!-- policies: end -->", policies),
     "pyproject.toml": ("# Keys: generated.\n", "# Keys: end.", defaults),
     "compose.yaml": ("  # Keys: generated.\n", "  # Keys: end.", variables),
     ".env.example": ("# -- Run keys: generated --\n", "# -- Run keys: end --", settings),

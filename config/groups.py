@@ -268,7 +268,7 @@ class Round(Group):
     evaluate_every: int = key(1, "rounds between two tests of the model on the server", ge=1, le=MILLION)
     evaluate_clients: int = key(
         0, "clients that evaluate the new model each round on their own data", ge=0, le=MILLION,
-        see="with `coordination=poll` their reply also says whether they take part in the next round",
+        see="with `coordination=poll` their reply also has their decision on the next round",
     )  # fmt: skip
     join_timeout: float = key(60.0, "seconds to wait for clients to connect", gt=0, le=MILLION)
     ask_timeout: float = key(60.0, "seconds to wait for answers to questions", gt=0, le=MILLION)
@@ -364,9 +364,11 @@ class Budget(Group):
     """The policies that select which clients refresh their data under a budget."""
 
     budget: str = key("40.0", "spending per round B, and of all rounds TOTAL", form="`B` or `B:TOTAL`")
-    index_source: Literal["server", "bid"] = key("server", "who computes the indices: the server, or each client")
+    index_source: Literal["server", "bid"] = key(
+        "server", "computation of the indices: by the server, or by each client"
+    )
     trains: Literal["selected", "all"] = key(
-        "selected", "who trains: the refreshed clients, or all; the selected ones refresh first"
+        "selected", "clients that train: the refreshed ones, or all; the selected ones refresh first"
     )
     sensitivities: Literal["declared", "staleness", "bound", "estimated"] = key(
         "declared", "source of φ: the clients or their file, their staleness, eq. (10) of Xu et al., or their losses"

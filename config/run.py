@@ -55,7 +55,8 @@ def _as_error(error: Any) -> ConfigError:
     key, remedy = kebab(name), f"Set it with -c {kebab(name)}=VALUE (a cluster: {variable(kebab(name))})."
     if error["type"] == "extra_forbidden":
         keys = sorted(map(kebab, RunConfig.model_fields))
-        near = did_you_mean(key, keys).strip()
-        return ConfigError(key, None, f"a run key: {', '.join(keys)}", near or "Choose one of these.")
+        if near := did_you_mean(key, keys).strip():
+            return ConfigError(key, None, "a run key", near)
+        return ConfigError(key, None, f"a run key: {', '.join(keys)}", "Choose one of these.")
     name = next(field for field in RunConfig.model_fields if key == kebab(field))
     return ConfigError(key, error["input"], allowed(RunConfig.model_fields[name]), remedy)

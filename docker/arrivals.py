@@ -130,7 +130,7 @@ def await_superlink(control: Control, seconds: float) -> list[RunState]:
         except ControlError:  # it is being restarted
             if time.monotonic() > end:
                 raise AoiError(
-                    f"the SuperLink has not answered for {seconds:g} s (AOI_JOIN_TIMEOUT). See what it says with "
+                    f"the SuperLink has not answered for {seconds:g} s (AOI_JOIN_TIMEOUT). Read its log: "
                     "`docker compose logs superlink`."
                 ) from None
         time.sleep(LOOK)

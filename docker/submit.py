@@ -91,7 +91,7 @@ def follow(control: Control, run_id: int, folder: Path) -> RunState:
             away = False
         except ControlError:
             if not away:
-                say("the SuperLink does not answer; the run goes on as soon as it does")
+                say("the SuperLink does not answer; the run continues when it does")
             state, away = RunState(run_id, "unknown", "", ""), True
         for record in _records(folder, after=last):
             last = record.round

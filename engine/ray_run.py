@@ -208,7 +208,7 @@ def _outcome(superlink: SuperLink, run_id: int, deadline: float) -> tuple[str, s
         if time.monotonic() >= deadline:
             return "timed-out", "The run was ended because it took longer than its timeout."
         time.sleep(0.5)  # the log can end a moment before the run does
-    return "failed", f"Flower's SuperLink ended before the run did. It said:\n{superlink.last_lines()}"
+    return "failed", f"Flower's SuperLink ended before the run did. Its log:\n{superlink.last_lines()}"
 
 
 def _ask(superlink: SuperLink, arguments: list[str]) -> dict[str, Any]:

@@ -121,9 +121,9 @@ class SuperLink:
 
         def wait() -> None:
             if not self.alive:
-                raise AoiError(f"Flower's SuperLink did not start. It said:\n{self.last_lines()}")
+                raise AoiError(f"Flower's SuperLink did not start. Its log:\n{self.last_lines()}")
             if time.monotonic() > deadline:
-                raise AoiError(f"Flower's SuperLink did not listen within {within:g} s. It said:\n{self.last_lines()}")
+                raise AoiError(f"Flower's SuperLink did not listen within {within:g} s. Its log:\n{self.last_lines()}")
             time.sleep(0.05)
 
         while not (found := CONTROL_LISTENS.search(self._log.read_text(errors="replace"))):

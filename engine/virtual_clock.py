@@ -120,8 +120,8 @@ class VirtualClock:
         fastest = min(flight.arrives for flight in self._flights.values() if flight.trains and flight.starts == begun)
         if fastest > until:
             logger.warning(
-                "Nobody who was sent the model could answer in time: all had %.4g s, of simulated time, and the "
-                "fastest of them takes %.4g s. Raise train-timeout.", until - begun, fastest - begun,
+                "No selected client can answer in time: the deadline is %.4g simulated seconds, and the fastest client "
+                "takes %.4g s. Raise train-timeout.", until - begun, fastest - begun,
             )  # fmt: skip
             self._said = True
 

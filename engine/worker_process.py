@@ -102,10 +102,10 @@ class Worker:
             self.process.join()
             code = self.process.exitcode or 0
             if code >= 0:
-                return f"the process that played this client ended with status {code} in the middle of its work"
+                return f"the process of this client ended with status {code} during its work"
             name = signal.Signals(-code).name
             perhaps = ", as the system does where memory runs out" if name == "SIGKILL" else ""
-            return f"the process that played this client was killed ({name}{perhaps})"
+            return f"the process of this client was killed ({name}{perhaps})"
         return reason
 
 

@@ -62,7 +62,7 @@ def reproduce(experiment: Experiment, options: Options, out: Path, workers: int)
     if missing:
         each = expected_seconds(experiment, options, workers)
         about = "" if each is None else f", about {duration(each * len(missing))}"
-        tell(f"{experiment.name}: {len(missing)} units to play{about}")
+        tell(f"{experiment.name}: {len(missing)} units to run{about}")
     started, play = time.monotonic(), partial(_play, experiment.name, options)
     for count, (unit, rows, seconds) in enumerate(unordered(play, missing, workers), 1):
         store.add(unit, rows, seconds)

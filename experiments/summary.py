@@ -181,7 +181,7 @@ def _number(unmeasured: Mapping[tuple[str, str], Sequence[tuple[str, Claim]]]) -
 
 def _bar(groups: Mapping[str, Sequence[Claim]]) -> str:
     """Return an SVG picture with a bar for each group of claims, one stretch for each verdict, and a legend."""
-    left, width, high = 70, 1090, 34
+    left, width, high = 70, 620, 34  # narrow, so that a phone shows legible text
     of = {title: Counter(claim.verdict for claim in claims) for title, claims in groups.items()}
     shown = [verdict for verdict in _COLOURS if any(counts[verdict] for counts in of.values())]
     parts = []
@@ -199,12 +199,12 @@ def _bar(groups: Mapping[str, Sequence[Claim]]) -> str:
                 x += wide
     y = 8 + len(of) * (high + 8)
     for i, verdict in enumerate(shown):
-        at_x, at_y = left + (i % 5) * 218, y + 6 + (i // 5) * 24
+        at_x, at_y = left + (i % 3) * 206, y + 6 + (i // 3) * 24
         parts.append(
             f'<rect x="{at_x}" y="{at_y}" width="14" height="14" fill="{_COLOURS[verdict]}" stroke="#888"/>'
             f'<text x="{at_x + 20}" y="{at_y + 12}">{verdict}</text>'
         )
-    height = y + 12 + 24 * -(-len(shown) // 5)
+    height = y + 12 + 24 * -(-len(shown) // 3)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 10} {height}" '
         'font-family="system-ui, sans-serif" font-size="15">'

@@ -120,7 +120,7 @@ FLEET = Seam(
         "flwr.supercore.primitives.asymmetric:public_key_to_bytes",
         "flwr.supercore.primitives.asymmetric:sign_message",
     ),
-    "the SuperLink's Fleet API speaks HTTP: `aoi doctor` cannot tell whether it knows this client's key",
+    "the SuperLink's Fleet API speaks HTTP: `aoi doctor` cannot check whether it knows this client's key",
     before="1.40",
     named=False,
 )
@@ -147,7 +147,7 @@ VIRTUAL = Seam(
         "flwr.supercore.inflatable.inflatable_object:no_object_id_recompute",
         "flwr.supercore.inflatable.inflatable_utils:inflate_object_from_contents",
     ),
-    "a fleet cannot be played, which the benchmark of that name does",
+    "the benchmark fleet cannot run",
     since="1.34",
     before="1.40",
     named=False,

@@ -78,7 +78,9 @@ class Heartbeats:
             except grpc.RpcError as error:
                 if not refused and interval != usual:
                     refused = True
-                    warn_once(f"the SuperLink refuses heartbeats every {interval:g} s, so they come as usual: {error}")
+                    warn_once(
+                        f"the SuperLink refuses heartbeats every {interval:g} s, so they arrive as usual: {error}"
+                    )
                     continue
                 came, code = False, error.code() if isinstance(error, grpc.Call) else error
                 warn_once(f"a heartbeat has failed ({code}), and is tried again")

@@ -167,7 +167,7 @@ def _table(x: NDArray[Any], name: str) -> NDArray[np.float32]:
             name,
             f"of shape {x.shape} and type {x.dtype}",
             "floating point for a table; images are (N, height, width)",
-            "Convert with .astype('float32'), after giving each category a number or columns of its own.",
+            "Convert with .astype('float32'), after giving each category a number or its own columns.",
         )
     with np.errstate(over="ignore"):
         table = np.array(x, np.float32, order="C")

@@ -178,7 +178,7 @@ def _check_equal(model: str, made: torch.nn.Module, again: torch.nn.Module) -> N
         raise _wrong(
             model,
             f"called twice with one seed, it made two different {other}",
-            "draw from torch's own generator only, which is seeded, not from random, NumPy, or a generator of its own",
+            "draw from torch's seeded generator only, not from random, NumPy, or another generator",
         )
 
 

@@ -214,5 +214,5 @@ def _mapped(path: str, inode: int, changed: int) -> tuple[Indices, int]:
         raise ValueError("not a list of whole numbers")
     clients = int(whole[0])
     if clients < 1 or len(whole) != clients + 2 + whole[clients + 1]:
-        raise ValueError("its length is not what its head says")
+        raise ValueError("its length differs from its header")
     return whole.view(np.ndarray), clients

@@ -307,7 +307,7 @@ def _encoded(column: _Column, train: NDArray[np.bool_]) -> NDArray[np.float64]:
         with np.errstate(over="ignore", invalid="ignore"):
             values = (column.numbers - known.mean()) / (known.std() or 1.0)
         if not np.isfinite(values).all():
-            column.refuse(f"{np.abs(known).max():g}", "numbers whose squares are finite", "Use another unit.")
+            column.refuse(f"{np.abs(known).max():g}", "numbers with finite squares", "Use another unit.")
         return np.asarray(values[:, None])
     kinds, place = column.kinds
     if len(kinds) > _MOST_WORDS:

@@ -99,7 +99,7 @@ def check_clients(
                 )
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise ConfigError("client name", twice[0], "used once", "Give each client a name of its own.")
+        raise ConfigError("client name", twice[0], "used once", "Give each client its own name.")
     prices = np.asarray(payments, dtype=np.float64)
     what, budget, strict = ("total budget", total, False) if total < budget else ("budget", budget, strict)
     never = ~Budget(budget, strict).affords(prices)

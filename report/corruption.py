@@ -31,7 +31,7 @@ def shown(*runs: str) -> Iterator[None]:
     except AoiError:
         raise
     except DAMAGE as error:
-        allowed = f"one whose values can be shown ({said(error)})"
+        allowed = f"a ledger with values that can be shown ({said(error)})"
         remedy = "It is damaged or of another version. Restore it from a copy, or leave this run out."
         raise ConfigError("ledger", ", ".join(runs), allowed, remedy) from error
 

@@ -246,7 +246,7 @@ _never = _timed(lambda found: found.never, lambda found, mean: f"{mean:.0f} of {
 _TIME: dict[str, Callable[[Setting], str]] = {
     "never took part": _never,
     "simulated time": _timed(lambda found: found.seconds, lambda _, mean: duration(mean)),
-    "work in vain": _timed(lambda found: found.wasted_share, lambda _, mean: f"{100 * mean:.0f} %"),
+    "wasted work": _timed(lambda found: found.wasted_share, lambda _, mean: f"{100 * mean:.0f} %"),
 }
 _COLUMNS: dict[str, Callable[[Setting], str]] = {
     "a client took part": lambda one: "" if all(run.empty for run in one.runs) else f"{_span(*_range(one))} times",

@@ -28,7 +28,7 @@ FORMAT = CONTENT_TYPE_LATEST  # the media type of what :func:`exposition` return
 _LAST = {
     "round": ("aoi_round", "The last round that has ended."),
     "seconds": ("aoi_round_seconds", "How long the last round took."),
-    "train_loss": ("aoi_train_loss", "The mean loss that those who trained in the last round report."),
+    "train_loss": ("aoi_train_loss", "The mean training loss that clients reported in the last round."),
     "test_loss": ("aoi_test_loss", "The model's loss on the test data after the last round that was evaluated."),
     "test_accuracy": ("aoi_test_accuracy", "The model's accuracy on the test data after that round, from 0 to 1."),
     "test_rmse": ("aoi_test_rmse", "In a regression, the root of its mean squared error on the test data."),
@@ -138,7 +138,7 @@ def _sums(sums: Mapping[str, float]) -> Iterator[Metric]:
         "aoi_messages", "Messages to clients and their answers so far, two an exchange.", sums.get("messages", 0)
     )
     yield CounterMetricFamily("aoi_empty_rounds", "Rounds without a usable update so far.", sums.get("empty", 0))
-    yield CounterMetricFamily("aoi_forced_rounds", "Rounds whose client was forced, so far.", sums.get("forced", 0))
+    yield CounterMetricFamily("aoi_forced_rounds", "Rounds with a forced client, so far.", sums.get("forced", 0))
 
 
 def _money(spent: float, policy: Mapping[str, Any]) -> Iterator[Metric]:
@@ -150,7 +150,7 @@ def _money(spent: float, policy: Mapping[str, Any]) -> Iterator[Metric]:
         total = policy["total_budget"]
         yield _gauge("aoi_total_budget", "What all rounds together may spend.", total)
         left = BudgetAccount(policy["budget"], total, paid=spent).left
-        yield _gauge("aoi_budget_left", "What is left of it for the rounds to come.", left)
+        yield _gauge("aoi_budget_left", "The rest of it for the next rounds.", left)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

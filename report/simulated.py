@@ -27,7 +27,7 @@ NUMBERS: Mapping[str, Callable[[Run], str]] = {
     "simulated time": _cell(lambda found: duration(found.seconds)),
     "simulated seconds a round, mean": _cell(lambda found: f"{found.seconds_a_round:.4g}"),
     "device-hours of work": _cell(lambda found: f"{found.worked / _HOUR:.4g}"),
-    "of them in vain": _cell(lambda found: f"{found.wasted / _HOUR:.4g} ({found.wasted_share:.1%})"),
+    "wasted device-hours": _cell(lambda found: f"{found.wasted / _HOUR:.4g} ({found.wasted_share:.1%})"),
     "clients never reached": _cell(lambda found: f"{found.never} of {found.clients}"),
 }
 

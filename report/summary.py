@@ -50,7 +50,7 @@ def _going(run: Run) -> str:
     said = {
         "running": " (still going)",
         "interrupted": " (interrupted)",
-        "stopped": " (stopped: no usable update came)",
+        "stopped": " (stopped: no usable update arrived)",
         "failed": " (the run failed)",
     }
     return said.get(run.status, "")

@@ -13,8 +13,9 @@ import numpy as np
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.report import theory
 from aoi_fl.report.measure import JUDGES, LOSS
+from aoi_fl.report.provenance import public
 from aoi_fl.report.runs import Run
-from aoi_fl.report.seeds import Setting, settings
+from aoi_fl.report.seeds import factors, named, settings
 from aoi_fl.report.summary import NOTHING
 from aoi_fl.science.errors import ConfigError, install
 from aoi_fl.server import ledger
@@ -45,7 +46,8 @@ def numbers(run: Run) -> Row:
     """
     config, law = run.config, None if run.empty else theory.law(run)
     row: Row = {"run": run.label, "status": run.status, "policy": config.get("policy") or run.policy.get("kind")}
-    row |= {name.replace("-", "_"): config.get(name) for name in ("dataset", "seed", "clients-per-round")}
+    row["dataset"] = config.get("dataset") and public("dataset", config["dataset"])
+    row |= {name.replace("-", "_"): config.get(name) for name in ("seed", "clients-per-round")}
     row |= {"clients": run.size, "rounds": len(run.rounds), "rounds_planned": ledger.planned(config)}
     for measure in (*JUDGES, LOSS):
         known = run.column(f"test_{measure.field}")
@@ -134,20 +136,19 @@ def to_parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 def to_latex(runs: Sequence[Run]) -> bytes:
     """Return a LaTeX table for ``booktabs``: a row a setting, of several seeds mean ± standard deviation."""
-    found = [(setting, [numbers(run) for run in setting.runs]) for setting in settings(runs)]
+    groups = settings(runs)
+    keys = factors([setting.first.config for setting in groups])
+    names = [one.label if len(one.runs) > 1 else named(one.first.config, keys) for one in groups]
+    found = [(name, [numbers(run) for run in one.runs]) for name, one in zip(names, groups, strict=True)]
     kept = [c for c in _LATEX if any(row[c[0]] is not None for _, rows in found for row in rows)]
     lines = [
-        " & ".join([_escaped(_named(setting)), *(_cell([row[c[0]] for row in rows], c[2], c[3]) for c in kept)])
-        for setting, rows in found
+        " & ".join([_escaped(name), *(_cell([row[c[0]] for row in rows], c[2], c[3]) for c in kept)])
+        for name, rows in found
     ]
     head = " & ".join(["Setting", *(c[1] for c in kept)])
     text = [f"\\begin{{tabular}}{{l{'r' * len(kept)}}}", "\\toprule", f"{head} \\\\", "\\midrule"]
     text += [f"{line} \\\\" for line in lines] + ["\\bottomrule", "\\end{tabular}", ""]
     return "\n".join(text).encode()
-
-
-def _named(setting: Setting) -> str:
-    return setting.label if len(setting.runs) > 1 else str(setting.first.config.get("policy") or setting.label)
 
 
 def _cell(values: Sequence[float | None], digits: int, factor: float) -> str:

@@ -59,7 +59,7 @@ class Availability:
         firsts = self.offsets[:-1][np.diff(self.offsets) > 0]
         before[firsts] = -np.inf
         self._refuse(
-            self.begins <= before, "after the end of the spell before; sort the spells, and join those that touch"
+            self.begins <= before, "after the end of the spell before; sort the spells, and join adjacent ones"
         )
 
     def _refuse(self, wrong: NDArray[np.bool_], allowed: str) -> None:

@@ -163,7 +163,7 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
         ledger.note(run=folder.name, token=token, config=settled(config.flat()), status="running", policy=parameters)
     else:
         ledger.note(status="running", reason=None)
-        tell(f"the run {folder.name} goes on with round {resume.next_round}")
+        tell(f"the run {folder.name} continues with round {resume.next_round}")
     form: dict[str, int | str | list[int]] = {
         "data-shape": list(task.form.shape),
         "classes": task.form.classes,

@@ -146,12 +146,12 @@ class Checkpoints:
                 reasons.append(str(reason))
                 continue
             for reason_ in reasons:
-                logger.warning("%s The run goes on after round %d.", reason_, round_)
+                logger.warning("%s The run continues after round %d.", reason_, round_)
             return found
         if committed == 0:
             return None
         raise ResumeError(
-            f"the ledger says that round {committed} of run {run!r} is complete, but {' '.join(reasons)} Bring one of "
+            f"round {committed} of run {run!r} is complete in the ledger, but {' '.join(reasons)} Bring one of "
             "these files back from a copy, or start the run anew under another run-name."
         )
 

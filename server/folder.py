@@ -118,7 +118,7 @@ def only_player(folder: Path) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise ResumeError(
-                        f"the run in {folder} is being played by another process. Wait for its end, or stop it first."
+                        f"another process is running {folder}. Wait for its end, or stop it first."
                     ) from None
                 time.sleep(0.1)
             except OSError:  # a file system without locks

@@ -31,11 +31,11 @@ def recorded_run(folder: Path) -> dict[str, Any]:
     try:
         about = read_run(folder / LEDGER)
     except ConfigError as error:
-        raise ResumeError(f"there is no run that could go on in {folder}: {error}") from error
+        raise ResumeError(str(error)) from error
     except DAMAGE as error:
         raise _damaged(folder, error) from error
     if not isinstance(about.get("config"), dict) or "status" not in about:
-        raise ResumeError(f"the run in {folder} ended before its configuration was written down: start it anew.")
+        raise ResumeError(f"the run in {folder} ended before its configuration was recorded. Start it again.")
     if about.get("run") != folder.name:
         raise ResumeError(
             f"the folder {folder} holds the run {about.get('run')!r}, and its clients know it under that name: give "
@@ -52,7 +52,7 @@ def _progress(path: Path) -> tuple[int, int | None]:
 
 
 def _damaged(folder: Path, error: Exception) -> ResumeError:
-    return ResumeError(f"there is no run that could go on in {folder}: {error}. Bring its ledger back from a copy.")
+    return ResumeError(f"the run in {folder} cannot continue: {error}. Restore its ledger from a copy.")
 
 
 def check_simulated(folder: Path) -> None:
@@ -66,8 +66,8 @@ def check_simulated(folder: Path) -> None:
     rounds, _ = _progress(folder / LEDGER)
     if not (folder / STATES).is_dir() and rounds:
         raise ResumeError(
-            f"the run in {folder} was played by a deployment, whose clients keep their ages themselves. Go on with it "
-            f"there: AOI_RUN_NAME={folder.name} AOI_RESUME=true docker compose up, or flwr run with resume=true."
+            f"the run in {folder} belongs to a deployment, where the clients keep their own ages. Continue it there: "
+            f"AOI_RUN_NAME={folder.name} AOI_RESUME=true docker compose up, or flwr run with resume=true."
         )
 
 
@@ -88,7 +88,7 @@ def extend(folder: Path, rounds: int) -> None:
     check_simulated(folder)
     config, key = RunConfig.parse({**about["config"], "resume": True, "run-name": folder.name}), "--rounds"
     if config.noise != "none":
-        why = f"left out with privacy={config.privacy}, whose noise is made for {config.num_server_rounds} rounds"
+        why = f"left out with privacy={config.privacy}, because its noise is made for {config.num_server_rounds} rounds"
         raise ConfigError(key, rounds, why, "Start a new run with more rounds.")
     if about["status"] == "completed" and (config.until or about.get("reason")):
         why = about.get("reason") or "its simulated time is over"
@@ -132,8 +132,8 @@ def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:
     if other:
         was = ", ".join(f"{key}={before[key]}" for key in other)
         raise ResumeError(
-            f"the run {config.run_name!r} was started with {was}, and this command says otherwise: give the same "
-            "values again, or resume it with: aoi resume RUN"
+            f"the run {config.run_name!r} was started with {was}, but this command has other values. "
+            "Give the same values again, or run: aoi resume RUN"
         )
     return config
 

@@ -27,8 +27,8 @@ _TAKEN = {
     "evaluate_metrics_aggr_fn": "evaluate_metrics_aggr_fn",
 }
 _REFUSED = {
-    "fraction_train": "who trains is the policy's choice: say with per_round (or the budget) how many",
-    "min_train_nodes": "who trains is the policy's choice: say with per_round (or the budget) how many",
+    "fraction_train": "the policy selects the clients: set their number with per_round (or the budget)",
+    "min_train_nodes": "the policy selects the clients: set their number with per_round (or the budget)",
 }
 # Those of FedAvg as Flower's former interface had it, and what takes their place.
 _FORMER = {
@@ -39,7 +39,7 @@ _FORMER = {
     "evaluate_fn": "Give it to start, as a function of (server_round, arrays) that returns a MetricRecord",
     "on_fit_config_fn": "Give train_config to start, or configure to the policy, a function of the round",
     "on_evaluate_config_fn": "Give evaluate_config to start",
-    "accept_failures": "Leave it out: a failed client is dropped and named, and the round goes on",
+    "accept_failures": "Leave it out: a failed client is dropped and named, and the round continues",
     "initial_parameters": "Give initial_arrays, an ArrayRecord, to start",
     "fit_metrics_aggregation_fn": "Write train_metrics_aggr_fn, a function of (records, weighted_by_key)",
     "evaluate_metrics_aggregation_fn": "Write evaluate_metrics_aggr_fn, a function of (records, weighted_by_key)",
@@ -112,7 +112,7 @@ def inherited(options: RoundOptions, inner: Strategy) -> RoundOptions:
                 raise ConfigError(
                     name,
                     said,
-                    f"that of the aggregation {type(strategy).__name__}, {own!r}",
+                    f"the same as in the aggregation {type(strategy).__name__}, {own!r}",
                     f"Give it to {type(strategy).__name__}.",
                 )
     return replace(options, **found)

@@ -64,7 +64,7 @@ class Participation:
     reason: str | None = None
 
 
-SURPLUS = "as many updates as were wanted had come before"  # the reason of one that was not waited for
+SURPLUS = "enough updates had arrived before"  # the reason of one that was not waited for
 
 
 @dataclass(frozen=True)

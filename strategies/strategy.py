@@ -219,7 +219,9 @@ class AgeAwareStrategy(Strategy):
         """Log the policy's parameters, and what the aggregation has to say."""
         about = dict(self.parameters())
         kind = about.pop("kind", type(self).__name__)
-        logger.info("policy %s: %s", kind, ", ".join(f"{key} {_shown(value)}" for key, value in about.items()))
+        stated = ((key, value) for key, value in about.items() if value not in (False, "ignored"))  # off by default
+        parts = [f"{key.replace('_', ' ')} {_shown(value)}" for key, value in stated]
+        logger.info("policy %s: %s", kind, ", ".join(parts))
         self._run.aggregation.summary()
 
     def start(
@@ -320,7 +322,7 @@ class AgeAwareStrategy(Strategy):
             run.close(by_start=True)
             idle = run.progress.idle
             if idle and idle == self.options.max_empty_rounds and round_ < num_rounds:
-                self.stopped = f"no usable update came in {idle} rounds in a row (max-empty-rounds)"
+                self.stopped = f"no usable update arrived in {idle} rounds in a row (max-empty-rounds)"
                 logger.warning("The run stops after round %d: %s.", round_, self.stopped)
                 break
             if run.time_is_up:

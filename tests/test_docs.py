@@ -19,6 +19,11 @@ def test_changes_and_citation_match_this_version():
     assert len(cited) == 3 and [(title.rstrip("."), year) for title, year in papers] == cited
 
 
+def test_the_first_command_of_the_readme_comes_soon():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.split("```")[0].split()) <= 60 and len(text.split()) <= 700
+
+
 def test_a_simulation_of_flowers_is_begun_with_what_ray_needs():
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "cli").rglob("*.md.template")]
     text = "\n".join(page.read_text() for page in pages)

@@ -165,7 +165,9 @@ def clock(ca: Path | None, now: float | None = None) -> Finding:
         answer = ""
     if answer == "no":
         return Finding("clock", "warn", f"{date}, not synchronised with the network", remedy)
-    return Finding("clock", "ok", f"{date}, {'synchronised' if answer else 'plausible; timedatectl cannot say more'}")
+    return Finding(
+        "clock", "ok", f"{date}, {'synchronised' if answer else 'plausible; timedatectl gives no more detail'}"
+    )
 
 
 def authority(ca: Path | None) -> Finding:

@@ -54,14 +54,14 @@ def _connection(
     if step.remedy:
         return
     if ca is None:
-        yield Finding("tls", "warn", "not tried, for want of the authority's certificate", "Give it with --ca.")
+        yield Finding("tls", "warn", "not checked without the authority's certificate", "Give it with --ca.")
         return
     step = reach.tls(*address, ca)
     yield Finding("tls", ("fail" if step.fatal else "warn") if step.remedy else "ok", step.found, step.remedy)
     if step.fatal:
         return
     if key is None:
-        yield Finding("registration", "warn", "not tried, for want of the key", "Give it with --key.")
+        yield Finding("registration", "warn", "not checked without the key", "Give it with --key.")
         return
     yield from _registration(*address, ca, key)
 
@@ -77,10 +77,10 @@ def _registration(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateK
 
     answer = standing(host, port, ca, key)
     if answer.problem:
-        remedy = "See that HOST:PORT is that of the SuperLink's Fleet API (9092 unless changed), of Flower 1.34."
+        remedy = "Check that HOST:PORT is the Fleet API of a SuperLink of Flower 1.34 (port 9092 unless changed)."
         yield Finding("registration", "fail", f"the SuperLink does not answer as one: {answer.problem}", remedy)
     elif not answer.authenticates:
-        remedy = "Have the operator start it with --enable-supernode-auth: now anybody can be a client."
+        remedy = "Ask the operator to start it with --enable-supernode-auth: now any machine can be a client."
         yield Finding("registration", "warn", "the SuperLink asks for no key", remedy)
     elif answer.skew is None:
         found = f"this device's is more than {AHEAD:g} s ahead of the SuperLink's, or {BEHIND:g} s behind it"

@@ -136,7 +136,7 @@ def next_steps(made: Enrolment) -> str:
 
    {command(made.folder, made.superlink, made.folder / FILE)}"""
     if os.geteuid() == 0:
-        steps += "\n\nThe client will run as root: that is who enrolled it. Enrol as another account if it need not."
+        steps += "\n\nThe client will run as root, because root enrolled it. If it needs no root, use another account."
     return steps
 
 

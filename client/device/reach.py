@@ -107,7 +107,7 @@ def tls(host: str, port: int, ca: bytes) -> Step:
     except TimeoutError:
         return Step(
             f"no answer to a TLS handshake within {_PATIENCE:g} s: perhaps the port does not speak TLS",
-            "See that the SuperLink has certificates (no --insecure), and that the port is that of its Fleet API.",
+            "Check that the SuperLink has certificates (no --insecure), and that the port is its Fleet API.",
             True,
         )
     except OSError as error:
@@ -153,17 +153,17 @@ def _shaken(secure: ssl.SSLSocket) -> Step:
     certificate = secure.getpeercert() or {}
     days = (ssl.cert_time_to_seconds(str(certificate["notAfter"])) - time.time()) / 86400
     found = f"{secure.version()}, certificate good for {days:.0f} days"
-    return Step(found, "" if days > _SOON else "Have the operator renew the SuperLink's certificate.")
+    return Step(found, "" if days > _SOON else "Ask the operator to renew the SuperLink's certificate.")
 
 
 _CERTIFICATE = {
     (_HOST, _ADDRESS): (
         "is not for {host}",
-        "Use a name that stands in the certificate, or have the operator make one that names this host.",
+        "Use a name of the certificate, or ask the operator for a certificate of this host.",
     ),
     (_EXPIRED,): (
         "has expired, by this device's clock",
-        "Check this clock; if it is right, have the operator renew the certificate.",
+        "Check this clock. If it is right, ask the operator to renew the certificate.",
     ),
     (_NOT_YET,): (
         "is not valid yet, by this device's clock",
@@ -171,12 +171,12 @@ _CERTIFICATE = {
     ),
     _UNKNOWN: (
         "is not from the authority that this client trusts ({said})",
-        "Copy the SuperLink's ca.crt anew. If it is the right one, somebody else answers at this address.",
+        "Copy the SuperLink's ca.crt again. If it is the right one, another server answers at this address.",
     ),
 }
 
 
 def _unverified(error: ssl.SSLCertVerificationError, host: str) -> Step:
-    others = "is not accepted: {said}", "Have the operator look at it."
+    others = "is not accepted: {said}", "Ask the operator to check it."
     found, remedy = next((told for codes, told in _CERTIFICATE.items() if error.verify_code in codes), others)
     return Step(f"the SuperLink's certificate {found.format(host=host, said=error.verify_message)}", remedy, True)

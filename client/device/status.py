@@ -40,7 +40,7 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
     check(node)
     rule = Rules.read(node).forbids(now)
     unknown = rule == UNMETERED and power.metered() is None
-    why = f"{rule} in {path}{', and NetworkManager does not say whether the network is metered' if unknown else ''}"
+    why = f"{rule} in {path}{', and NetworkManager does not know whether the network is metered' if unknown else ''}"
     yield f"{name} may take part now" if rule is None else f"{name} does not take part now, by its owner's rule: {why}"
     if not state_dir.exists():
         yield f"it has not run yet: there is no {state_dir}"
@@ -50,10 +50,10 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
             "state-dir", state_dir, "readable for this account", "Run this as the client's account, or as root."
         )
     if (back := session.back(state_dir / session.FILE)) > now.timestamp():
-        yield f"its process has ended, as no message can come, until {datetime.fromtimestamp(back):%Y-%m-%d %H:%M}"
+        yield f"its process has ended, as no message can arrive before {datetime.fromtimestamp(back):%Y-%m-%d %H:%M}"
     runs = history.histories(state_dir, name)
     if not runs:
-        yield "it has had no message of a run yet"
+        yield "it has received no message of a run yet"
     for run in runs:
         yield from _run(run)
 

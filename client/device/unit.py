@@ -78,36 +78,36 @@ WantedBy=timers.target
 """
 
 _NODE = """\
-# What this client knows of itself; read when the client starts. All keys: docs/edge.md.
+# Configuration of this client, read at its start. All keys: docs/edge.md.
 name = "{name}"
 state-dir = "{state}"
 
-# The data. Either a file of the client's own: an npz file with the arrays x and y: docs/own.md.
+# The data: either a file of this client, an npz file with the arrays x and y (docs/own.md),
 data-file = "{data}/train.npz"
 # A command that renews that file, run without a shell; the file's time is the age of the data.
 # refresh-command = "/usr/local/bin/collect-images {data}/train.npz"
 # How many seconds make the data one round older.
 # round-seconds = 60.0
 
-# Or a share of the run's data set, by number, with the server's partition file and the data set in data-dir. Take
-# data-file out.
+# or a share of the run's data set, by number, with the server's partition file and the data set in data-dir. Then
+# remove data-file.
 # partition-id = 0
 # partition-file = "{data}/partition.npy"
 # data-dir = "{data}"
-# The folder with the module of a model of one's own, where the run has one (model=python:MODULE:FUNCTION).
+# Folder with the module of the model, if the run has model=python:MODULE:FUNCTION.
 # model-dir = "{data}"
 
-# When this client may take part at all; without a rule, always. A no by rule costs nothing: its age goes on.
+# Rules of the owner; without a rule the client may always take part. After a refusal its age grows.
 # hours = "22:00-06:00"
 # only-charging = true
 # only-unmetered = true
 # min-separation = 7
 # pause = "2027-01-06"
 
-# In reserve mode the client knows its next round, and sleeps until shortly before it; false: it looks all the time.
+# With coordination=reserve the client sleeps until shortly before its next round; false: it looks all the time.
 sleep = true
 
-# For policies under a budget: the price of a refresh, and how much the age of this client's data matters.
+# For policies under a budget: the price of a refresh, and the weight of the age of this client's data.
 # payment = 1.0
 # sensitivity = 1.0
 """

@@ -10,7 +10,7 @@ import numpy as np
 
 from aoi_fl.experiments.harness.stats import Interval, interval
 from aoi_fl.experiments.harness.times import earlier, reached
-from aoi_fl.report.measure import judge
+from aoi_fl.report.measure import Measure, judge
 from aoi_fl.report.provenance import public
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Setting, factors, settings
@@ -229,12 +229,18 @@ def _pair(first: Setting, second: Setting, level: float) -> Pair:
         a, b = ([values[side][quantity] for values in measured] for side in (0, 1))
         main = judge(first.first.rounds)
         timed = quantity in (TIME, CLOCK)
-        name = f"{quantity.split()[0]} to {main.show(level, 0)}" if timed else quantity
+        name = f"{quantity.split()[0]} to {_level(main, level)}" if timed else quantity
         name = f"{main.name} {END}" if quantity == END else name
         less = quantity in _LESS or (quantity == END and main.least)
         finding = _finding(name, a, b, margin, less, step**2 * _ROUNDING if timed else 0.0)
         findings.append(replace(finding, points=quantity == END and not main.least))
     return Pair(first.label, second.label, seeds, tuple(findings))
+
+
+def _level(main: Measure, level: float) -> str:
+    """Write a level with as many digits as it has: 95 %, 99.9 %."""
+    share = main.unit and math.isfinite(level)
+    return f"{round(100 * level, 6):g}{main.unit}" if share else main.show(level)
 
 
 def _margins(base: Run) -> dict[str, float]:

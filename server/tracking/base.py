@@ -88,7 +88,7 @@ class Tracker(ABC):
         try:
             act(*given)
         except Exception as error:
-            logger.warning("%s could not %s (%s: %s); the run goes on.", self.tool, what, type(error).__name__, error)
+            logger.warning("%s could not %s (%s: %s); the run continues.", self.tool, what, type(error).__name__, error)
 
     @abstractmethod
     def _begin(self) -> int:

@@ -140,7 +140,7 @@ class FlowerAggregation:
         for i, strategy in enumerate(self._chain()):
             kept, lost = state.dump(strategy)
             found |= {f"aggregation/{i}/{k}": v for k, v in kept.items()}
-            self._say(strategy, lost, "if this run is interrupted and resumed, it begins again as the strategy is made")
+            self._say(strategy, lost, "a resumed run would start it anew")
         kept, _ = state.dump(self._standing)
         return found | {f"{_STANDING}{k}": v for k, v in kept.items()}
 
@@ -149,7 +149,7 @@ class FlowerAggregation:
         for i, strategy in enumerate(self._chain()):
             prefix = f"aggregation/{i}/"
             lost = state.load(strategy, {k.removeprefix(prefix): v for k, v in memory.items() if k.startswith(prefix)})
-            self._say(strategy, lost, "this run goes on with it as the strategy is made, not as it was when it stopped")
+            self._say(strategy, lost, "the resumed run starts it anew")
         state.load(self._standing, {k.removeprefix(_STANDING): v for k, v in memory.items() if k.startswith(_STANDING)})
 
     def _say(self, strategy: Strategy, lost: Mapping[str, str], meaning: str) -> None:

@@ -277,7 +277,7 @@ class ByPrivateMean:
         digest = hashlib.sha256(self._key.key + self._sum.tobytes()).hexdigest()
         if not self._key.may_use(self._round, digest):
             logger.warning(
-                "Round %d was played before, and its updates are others now: its model stays, as its noise is used.",
+                "Round %d ran before with other updates. Its noise is used up, so its model stays.",
                 self._round,
             )
             return None, metrics

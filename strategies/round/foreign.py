@@ -69,9 +69,15 @@ class ForeignLoop:
         start, leave = f"{self._run.strategy}.start", "Leave it out, or call start."
         options, private = self._run.options, isinstance(self._run.aggregation, ByPrivateMean)
         for key, value, allowed, why, remedy in (
-            ("late-rounds", options.late_rounds, "0", "which hands no late reply on", leave),
-            ("serve_average", options.serve_average, "0", "which evaluates the model that it has", leave),
-            ("aggregation", "PrivateMean" * private, "left out", "whose number of rounds is unknown", "Call start."),
+            ("late-rounds", options.late_rounds, "0", "because it drops late replies", leave),
+            ("serve_average", options.serve_average, "0", "because it evaluates its own model", leave),
+            (
+                "aggregation",
+                "PrivateMean" * private,
+                "left out",
+                "because its number of rounds is unknown",
+                "Call start.",
+            ),
         ):
             if value:
                 raise ConfigError(key, value, f"{allowed} in another loop than {start}, {why}", remedy)
@@ -127,7 +133,7 @@ class ForeignLoop:
         if nothing is not None and not run.failed:
             logger.error("%s", nothing)
         if isinstance(run.observer, RunObserver):
-            how = "the rounds were played by a loop of its own, which does not say how it ended"
+            how = "another loop ran the rounds and reported no end"
             run.observer.run_ends(None if nothing else how, nothing)
 
     def _collect_refused(self) -> None:

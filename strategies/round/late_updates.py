@@ -98,7 +98,7 @@ class LateUpdates:
     def end(self, recorder: Recorder, clock: Clock) -> None:
         """Give up whoever is still at work when the last round is over, and name it in the round's record."""
         for work in self._sorted():
-            self._drop(recorder, clock, work, "late", "the run was over before its update came")
+            self._drop(recorder, clock, work, "late", "the run ended before its update arrived")
         self._open.clear()
 
     def state_dict(self) -> dict[str, NDArray[np.generic]]:

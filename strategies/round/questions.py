@@ -116,7 +116,7 @@ class Questions:
                 metrics = metrics_of(reply.content, options.weighted_by_key)
                 loss = None if metrics is None else evaluation_loss(metrics, options.loss_metric)
                 if loss is None or not is_bounded(loss):
-                    raise Refused("its evaluation tells no loss" if loss is None else f"its loss is {loss}")
+                    raise Refused("its evaluation has no loss" if loss is None else f"its loss is {loss}")
             except Refused as reason:
                 self._drop(client, "failed" if reply.has_error() else "refused", str(reason))
                 return False

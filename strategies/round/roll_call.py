@@ -129,7 +129,7 @@ class RollCall:
         for node, who, answer in replies:
             client = self._roster.number(node)
             if client is None:
-                self._complain(node, f"node {node} claims the name {who.name!r}, whose own node is connected")
+                self._complain(node, f"node {node} claims the name {who.name!r} of another connected node")
                 continue
             self._complaints.pop(node, None)
             if answer is not None:

@@ -66,7 +66,7 @@ class BudgetedPolicy(Policy):
         """Spend the round's budget in descending order of the index."""
         self._take_in(view)
         if reason := self._over(view):  # our own start ends the run before; another loop goes on
-            logger.warning("Round %d pays nobody: %s.", view.round, reason)
+            logger.warning("Round %d pays no client: %s.", view.round, reason)
         population = view.population
         population = replace(population, ages=view.round - 1 - self._refreshed, now=None, foresight=None)
         if self._slopes is not None:

@@ -169,10 +169,10 @@ class MarkovRulePolicy(RulePolicy):
         if not lacking.any():
             return ""
         return (
-            f"and {np.count_nonzero(lacking)} clients are to take part more often than the {1 - estimate:.3g} that is "
-            f"left to who always does, client {int(np.argmax(lacking))} by most: {lacking.sum():.3g} of "
-            f"{rates.sum():.3g} participations a round are out of reach. Give such clients smaller rates, lower "
-            "clients-per-round, or find out why updates are lost."
+            f"and the rates of {np.count_nonzero(lacking)} clients are above {1 - estimate:.3g}, the most that losses "
+            f"allow (client {int(np.argmax(lacking))} by most): {lacking.sum():.3g} of {rates.sum():.3g} "
+            "participations a round are out of reach. Give such clients smaller rates, lower clients-per-round, or "
+            "find out why updates are lost."
         )
 
 

@@ -180,8 +180,8 @@ class RulePolicy(Policy):
         n, k, known = self.clients, self.per_round, int(np.asarray(view.population.connected).sum())
         if known != n:
             logger.warning(
-                "%d clients are there, and the table is made for clients=%d: with per_round=%d, on average %.3g take "
-                "part in a round. For another number, say clients=%d.",
+                "%d clients are connected, and the table is made for clients=%d: with per_round=%d, on average %.3g "
+                "take part in a round. Set clients=%d.",
                 known, n, k, k * known / n, known,
             )  # fmt: skip
 

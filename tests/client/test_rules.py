@@ -318,7 +318,7 @@ def test_status_shows_history_and_permission(enrolled, client, at):
     assert run == f"run r: last took part in round 3, has announced round {later}"
     until = MIDNIGHT + timedelta(minutes=40)
     (client.folder.parent / "session").write_text(f"{until.timestamp():.0f} 0 7\n")
-    assert list(status(enrolled, MIDNIGHT))[1].endswith(f"no message can come, until {until:%Y-%m-%d %H:%M}")
+    assert list(status(enrolled, MIDNIGHT))[1].endswith(f"no message can arrive before {until:%Y-%m-%d %H:%M}")
     assert len(list(status(enrolled, until))) == 4  # it is to be back
     assert one.endswith("round 3  took part") and two.endswith(f"round {booked}  declined by rule (hours)")
 

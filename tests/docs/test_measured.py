@@ -26,7 +26,7 @@ def test_a_number_is_the_same_from_either_side():
     assert measured(one) == measured(other) == measured("+2.8 % [2.2, 3.4]") != measured("2.8 [-2.2, 3.4]")
 
 
-@pytest.mark.parametrize("page", ["docs/choosing.md"])
+@pytest.mark.parametrize("page", ["docs/choosing.md", "docs/privacy.md"])
 def test_numbers_are_those_of_the_results(page):
     pages = (ROOT / "docs/results").glob("*.md")
     there = set().union(*(measured(result.read_text(encoding="utf-8")) for result in pages))

@@ -74,6 +74,7 @@ def test_a_target_that_runs_miss_is_censored_and_named():
     some = findings(compare(runs(BASE * 2, OURS * 2), 0.7))["rounds to 70 %"]
     assert (some.difference, some.word) == (None, "better") and "0 of 6" in some.note
     assert compare(runs(BASE, OURS), 0.99).rows[0][TIME] is None
+    assert "rounds to 99.9 %" in findings(compare(runs(BASE, OURS), 0.999))
 
 
 def test_without_a_target_every_run_reaches_it():

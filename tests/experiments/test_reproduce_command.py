@@ -62,8 +62,8 @@ def test_an_interrupted_command_goes_on_to_the_same_results(aoi, tmp_path, whole
     child.send_signal(signal.SIGINT)
     _, said = child.communicate(timeout=60)
     assert child.returncode == 130, said
-    assert said.startswith("compression: 3 units to play\n") and "3/3" not in said  # too short for an estimate
-    assert "interrupted; the same command goes on from here" in said
+    assert said.startswith("compression: 3 units to run\n") and "3/3" not in said  # too short for an estimate
+    assert "interrupted; the same command resumes" in said
     assert not (tmp_path / "out" / "compression.md").exists()
 
     status, _, errors = aoi(*COMMAND, *where)

@@ -46,5 +46,5 @@ def test_the_page_shows_it():
     run = Run("mine", {"config": {"num-clients": 4, "policy": "random"}}, [], ROUNDS, PARTS)
     shown = {name: value for name, value in key_numbers([run])[1]}
     assert shown["clients never reached"] == "2 of 4"
-    assert shown["of them in vain"] == "0.009722 (43.8%)"
+    assert shown["wasted device-hours"] == "0.009722 (43.8%)"
     assert "time-accuracy" in [chart.name for chart in figures([run])]

@@ -348,7 +348,7 @@ def test_a_damaged_checkpoint_costs_one_round(copy, whole, capsys):
     path = copy / CHECKPOINTS / "model-5.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
     resume_here(copy)
-    assert "goes on with round 5" in capsys.readouterr().err
+    assert "continues with round 5" in capsys.readouterr().err
     assert_same(copy, whole("poll"))  # the clients give the same answers again
 
 

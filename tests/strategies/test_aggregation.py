@@ -248,8 +248,8 @@ def test_more_nodes_than_the_table_is_made_for_is_said_once(tmp_path, caplog):
     MarkovParticipation.optimal(4, 2).start(grid(tmp_path), model(), 3)
     said = [r.getMessage() for r in caplog.records if "the table is made for" in r.getMessage()]
     assert said == [
-        "5 clients are there, and the table is made for clients=4: with per_round=2, on average 2.5 take part in a "
-        "round. For another number, say clients=5."
+        "5 clients are connected, and the table is made for clients=4: with per_round=2, on average 2.5 take part "
+        "in a round. Set clients=5."
     ]
 
 

@@ -139,14 +139,14 @@ def test_unsaved_state_is_reported_once_at_save_and_at_load(tmp_path, caplog):
     said = [r.getMessage() for r in caplog.records if "is not in the checkpoint" in r.getMessage()]
     assert len(said) == 2  # of each once, and nothing of functions
     assert said[0].startswith("Foreign.schedule is not in the checkpoint (schedule[1]['a'] is of type ")
-    assert "Opaque, which none can hold): if this run is interrupted and resumed" in said[0]
+    assert "Opaque, which none can hold): a resumed run would start it anew" in said[0]
     assert said[1].startswith("Foreign.pulse is not in the checkpoint")
     caplog.clear()
     arrays, resume = kept.resume(2)
     play(Foreign, tmp_path, 4, arrays, resume)  # what can be kept is: else the third round's count would be 1
     said = [r.getMessage() for r in caplog.records if "is not in the checkpoint" in r.getMessage()]
     assert [text.split()[0] for text in said] == ["Foreign.schedule", "Foreign.pulse"]
-    assert "this run goes on with it as the strategy is made" in said[0]
+    assert "the resumed run starts it anew" in said[0]
 
 
 OPTIMIZERS = {

@@ -141,8 +141,8 @@ def test_a_foreign_loop_learns_that_the_total_is_spent(tmp_path, caplog):
     strategy = BudgetedRefresh(BudgetedSelector(B), 4, options=options, observer=notes, total_budget=25.0)
     grid = ScriptedGrid(federation(), {"runs-dir": str(tmp_path), "seed": 1}, 4)
     Strategy.start(strategy, grid, zeros(), 5)
-    assert "Round 4 pays nobody: 0 is left of the total budget of 25" in caplog.text
-    assert "Round 3 pays nobody" not in caplog.text
+    assert "Round 4 pays no client: 0 is left of the total budget of 25" in caplog.text
+    assert "Round 3 pays no client" not in caplog.text
     assert [r.spent for r in notes.rounds[2:]] == [8.0, 0.0, 0.0]
 
 

@@ -78,7 +78,7 @@ def test_a_candidate_that_cannot_evaluate_is_named(tmp_path):
 
 
 def test_evaluations_without_a_loss_choose_nobody_and_say_why(tmp_path):
-    with pytest.raises(Exception, match="tells no loss"):
+    with pytest.raises(Exception, match="has no loss"):
         play(tmp_path, lambda **s: AskedChoice(K, N, **s), toy(tells=False), 2)
 
 

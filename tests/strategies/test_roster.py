@@ -123,7 +123,7 @@ def test_nobody_takes_the_place_of_a_connected_client(tmp_path, caplog):
     call(roll, grid)
     owner = roster.node(0)
     assert len(roster) == 2 and owner in (grid.ids[0], grid.ids[2])
-    text = "claims the name 'client-0', whose own node is connected"
+    text = "claims the name 'client-0' of another connected node"
     assert caplog.text.count(text) >= 1
     caplog.clear()
     call(roll, grid, 2)

@@ -65,7 +65,7 @@ def test_clients_without_evaluation_are_asked_once(after, tmp_path):
 def test_rounds_without_an_update_are_counted_across_a_break(after, tmp_path):
     app = failing(("train", round_) for round_ in range(2, 9))
     rounds, stopped = play(app, tmp_path, 8, after, max_empty_rounds=2)
-    assert (len(rounds), stopped) == (3, "no usable update came in 2 rounds in a row (max-empty-rounds)")
+    assert (len(rounds), stopped) == (3, "no usable update arrived in 2 rounds in a row (max-empty-rounds)")
 
 
 def test_one_failed_evaluation_does_not_end_evaluations(tmp_path):

@@ -104,7 +104,7 @@ def test_who_is_later_than_that_is_late_with_all_its_work(tmp_path):
 
 def test_who_is_at_work_when_the_run_ends_is_late(tmp_path):
     notes, *_ = play(everyone, honest_app(), tmp_path, rounds=2, grid=clocked, train_timeout=20.0, late_rounds=3)
-    assert dropped(notes) == [(2, SLOW, "late", 30.0, "the run was over before its update came")]
+    assert dropped(notes) == [(2, SLOW, "late", 30.0, "the run ended before its update arrived")]
     assert not any(name.startswith("late") for name in notes.memories[2])
     notes, *_ = play(
         everyone, honest_app(), tmp_path, rounds=9, grid=clocked, run="b", train_timeout=20.0, late_rounds=3, until=25.0
@@ -131,7 +131,7 @@ def test_who_leaves_in_mid_training_looks_like_one_who_is_slow(broken_off, tmp_p
     assert [part[:3] for part in dropped(notes)] == [(3, SLOW, "late"), (4, SLOW, "late")]
     assert [part[3:] for part in dropped(notes)] == [
         (15.0, "no update within 2 rounds more"),  # it worked until it left
-        (20.0, "the run was over before its update came"),  # sent the model again in the fourth round
+        (20.0, "the run ended before its update arrived"),  # sent the model again in the fourth round
     ]
 
 
