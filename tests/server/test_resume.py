@@ -359,7 +359,7 @@ def test_without_a_checkpoint_the_run_says_what_to_do(copy, start):
     output = process.output.read_text()
     assert process.exitcode == 2
     assert "Traceback" not in output
-    assert "round 5 of run 'cut' is complete, but there is no checkpoint" in " ".join(output.split())
+    assert "round 5 of run 'cut' is complete in the ledger, but" in " ".join(output.split())
     assert recorded(copy) == 5
 
 
@@ -608,7 +608,7 @@ def test_a_deployments_run_is_not_resumed_with_simulated_clients(aoi, tmp_path):
     ledger.note(status="stopped")
     ledger.close()
     status, _, errors = aoi("resume", "there")
-    assert status == 2 and "played by a deployment" in errors and "AOI_RESUME=true" in errors
+    assert status == 2 and "belongs to a deployment" in " ".join(errors.split()) and "AOI_RESUME=true" in errors
 
 
 @pytest.mark.parametrize("policy", EACH)

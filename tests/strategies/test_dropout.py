@@ -212,8 +212,8 @@ def test_rates_out_of_reach_are_said_once_until_they_are_not(tmp_path, caplog):
     begun = [t for t in beyond if t - 1 not in beyond]
     assert len(beyond) > 20 and [int(said.split()[1][:-1]) for said in (first, second)] == begun
     lost = notes.rounds[begun[1] - 1].dropout
-    assert f"{100 * lost:.1f} % of the willing clients are lost, and 2 clients are to take part" in second
-    assert f"more often than the {1 - lost:.3g} that is left" in second
+    assert f"{100 * lost:.1f} % of the willing clients are lost, and the rates of 2 clients are" in second
+    assert f"above {1 - lost:.3g}, the most that losses allow" in second
     assert f"{2 * (0.9 - 1 + lost):.3g} of 4 participations a round are out of reach" in second
 
 
