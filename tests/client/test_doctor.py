@@ -102,8 +102,8 @@ def tls(folder: Path, certificate: bytes, key: bytes, protocol: str = "h2") -> I
         ({"days": 5.5}, "good for 5 days", "renew"),
         ({"days": -1}, "has expired", "renew the certificate"),
         ({"start": 1}, "not valid yet", "The clock is behind"),
-        ({"host": "10.1.2.3"}, "not for 127.0.0.1", "a name that stands in the certificate"),
-        ({"host": "localhost"}, "not for 127.0.0.1", "a name that stands in the certificate"),
+        ({"host": "10.1.2.3"}, "not for 127.0.0.1", "a name of the certificate"),
+        ({"host": "localhost"}, "not for 127.0.0.1", "a name of the certificate"),
     ],
 )
 def test_a_certificate_is_judged_and_the_fault_named(tmp_path: Path, server: dict, said: str, remedy: str) -> None:
