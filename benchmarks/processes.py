@@ -4,16 +4,14 @@ import json
 import os
 import shutil
 import subprocess
-import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
-
+from aoi_fl.engine.superlink import Descendants, private_environment
 from aoi_fl.flower.superlink import listens
 from benchmarks.base import ROOT, Skipped
 
@@ -31,15 +29,8 @@ class Programs:
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
-        self.environment = os.environ | {
-            "FLWR_HOME": str(folder),
-            "FLWR_TELEMETRY_ENABLED": "0",
-            "FLWR_DISABLE_UPDATE_CHECK": "1",
-            "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-            "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)]),
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-            **settings,
-        }
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        self.environment = private_environment(folder) | {"PYTHONPATH": path, **settings}
         self._started: list[subprocess.Popen[bytes]] = []
 
     def start(self, command: str, *arguments: str) -> subprocess.Popen[bytes]:
@@ -108,21 +99,7 @@ class Programs:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        deadline = time.monotonic() + _END
-        while (left := self._left()) and time.monotonic() < deadline:
-            for process in left:
-                with suppress(psutil.NoSuchProcess):
-                    process.kill()
-            time.sleep(0.05)
-
-    def _left(self) -> list[psutil.Process]:
-        """Return what has this home of Flower's: children of the programs, and of processes that are gone."""
-        left = []
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):  # ended meanwhile, or another user's
-                if process.environ().get("FLWR_HOME") == str(self.folder):
-                    left.append(process)
-        return left
+        Descendants(self.folder).kill()
 
 
 @contextmanager

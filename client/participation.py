@@ -237,3 +237,42 @@ def _conclude(reply: Message, sent: Sent, member: Member, answer: ParticipationR
         answer = compress_update(reply, sent, member.ask, member.residuals(), answer)
         reply.content[protocol.AOI] = ConfigRecord(member.took_part(answer).write())
     return reply
+
+
+def attach(app: flwr.clientapp.ClientApp) -> ClientApp:
+    """Return an app that meets an age-aware strategy, and has ``app`` train, evaluate and answer all else.
+
+    What is registered with either counts, mods and lifespan included. Use what is returned: ``app`` itself stays as it
+    is.
+
+    Raises
+    ------
+    ConfigError
+        It is no ``ClientApp``, or one of Flower's former interface.
+
+    Examples
+    --------
+    >>> app = attach(flwr.clientapp.ClientApp())
+    >>> @app.train()
+    ... def train(message, context): ...
+    """
+    if not isinstance(app, flwr.clientapp.ClientApp):
+        raise ConfigError(
+            "app", app, "a ClientApp", "Give attach the ClientApp itself, not the function that makes it."
+        )
+    if getattr(app, "_call", None) is not None:  # what Flower makes of a client_fn
+        raise ConfigError("app", "a ClientApp with a client_fn", "one of Flower's present interface", FORMER_CLIENT)
+    return app if isinstance(app, ClientApp) else _Attached(app)
+
+
+class _Attached(ClientApp):
+    """An age-aware app in front of a plain one."""
+
+    def __init__(self, app: flwr.clientapp.ClientApp) -> None:
+        super().__init__()
+        self._app = app
+        # What is registered here is registered there.
+        vars(self).update(train=app.train, evaluate=app.evaluate, query=app.query, lifespan=app.lifespan)
+
+    def _play(self, message: Message, context: Context) -> Message:
+        return checked(self._app(message, context), message)

@@ -16,8 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import psutil
+
 import aoi_fl
-from aoi_fl.engine.processes import Descendants
 from aoi_fl.flower.superlink import CONTROL_LISTENS, Addresses, listens
 from aoi_fl.science.errors import AoiError
 
@@ -67,7 +68,7 @@ class SuperLink:
         base = tempfile.gettempdir()
         self.home = Path(tempfile.mkdtemp(prefix="aoi-", dir=base if len(base) + 13 <= _LONGEST_HOME else "/tmp"))
         self._log = self.home / "superlink.log"
-        self._environment = _environment(self.home)
+        self._environment = private_environment(self.home)
         arguments = ["--insecure", "--simulation", "--isolation=subprocess"]
         arguments += ["--disable-runtime-dependency-installation", *Addresses.any().of_superlink(fleet=False)]
         beside = str(Path(aoi_fl.__file__).resolve().parents[1])  # where aoi_fl itself is found
@@ -161,7 +162,7 @@ def abandon() -> None:
     os._exit(1)
 
 
-def _environment(home: Path) -> dict[str, str]:
+def private_environment(home: Path) -> dict[str, str]:
     """Return the caller's environment, made private to one SuperLink and silent towards the network."""
     environment = os.environ | {
         "FLWR_HOME": str(home),
@@ -177,3 +178,48 @@ def _environment(home: Path) -> dict[str, str]:
     }
     environment.pop("RAY_ADDRESS", None)  # it would draw the simulation into somebody's running cluster
     return environment
+
+
+class Descendants:
+    """Whatever was started under a folder that is Flower's home, and what that has started.
+
+    Neither process groups nor parents would do: Flower and Ray start sessions of their own, and a process whose parent
+    ended belongs to init. Who was seen once is remembered, should its environment be gone before it is.
+
+    Parameters
+    ----------
+    home : the folder, ``FLWR_HOME`` in the environment of all of them
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = str(home)
+        self._seen: set[psutil.Process] = set()
+
+    def living(self) -> list[psutil.Process]:
+        """Return those that live."""
+        everybody = list(psutil.process_iter(["environ", "ppid"]))  # what may not be read, another user's, is None
+        self._seen |= {p for p in everybody if (p.info["environ"] or {}).get("FLWR_HOME") == self._home}
+        while children := {p for p in everybody if p.info["ppid"] in {seen.pid for seen in self._seen}} - self._seen:
+            self._seen |= children
+        return [process for process in self._seen if _lives(process)]
+
+    def kill(self, but: int | None = None) -> None:
+        """Kill them all, newcomers included; one may be spared, by its number."""
+        for _ in range(100):
+            living = [process for process in self.living() if process.pid != but]
+            if not living:
+                return
+            for process in living:
+                try:
+                    process.kill()
+                except psutil.Error:  # it ended meanwhile
+                    continue
+            time.sleep(0.02)
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        # A number that the system has given to another process since is told by the time of birth.
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from aoi_fl.report import balance, budget, participation, sensitivity, simulated
+from aoi_fl.report import balance, budget, participation, simulated
 from aoi_fl.report.chart import Chart, curve, layout, numbers, rows, whole
 from aoi_fl.report.measure import JUDGES, LOSS, Measure
 from aoi_fl.report.runs import Run
@@ -31,7 +31,7 @@ def figures(runs: Sequence[Run]) -> list[Chart]:
         budget.spending(overlaid),
         budget.objective(overlaid),
         *(budget.ages(*one) for one in each),
-        *(sensitivity.sensitivities(*one) for one in each),
+        *(budget.sensitivities(*one) for one in each),
     ]
     learned = [*(learning(overlaid, measure) for measure in JUDGES), learning(overlaid, LOSS)]
     timed = [simulated.learning(overlaid, measure) for measure in JUDGES]

@@ -1,17 +1,26 @@
-"""The lemmas and remarks of Javani & Wang 2025 by enumeration of every round that selection can bring."""
+"""Lemmas, remarks and asides of the papers, computed another way.
 
-from collections.abc import Iterator
+The lemmas and remarks of Javani & Wang 2025 by enumeration of every round that selection can bring; who is heard
+before it leaves, by exact chances; Algorithm 1 of Xu et al. 2024 as it is printed, its comparisons counted.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cmp_to_key
 from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Row
 
 Floats = NDArray[np.float64]
 
 _EQUAL = ((3, 1), (4, 2), (5, 2), (5, 4), (6, 3), (7, 3), (8, 5), (6, 6))  # clients n and how many a round, m
 _DIMENSION, _POINTS = 3, 50
+LEAVING = (0.02, 0.05, 0.1, 0.2)  # probability that a client leaves for good after a round
+_POLICIES = ("markov-optimal", "markov-increasing")
+_SIZES = (100, 1000, 10_000, 100_000)
 
 
 def random_rounds(sizes: Floats, per_round: int) -> Iterator[tuple[float, Floats]]:
@@ -154,3 +163,83 @@ def curvatures(seed: int) -> list[Row]:
         }
         for name, loss, v in (("LR", logistic, alike), ("SVM", hinge, short))
     ]
+
+
+def freshness() -> list[Row]:
+    """Return the mean age of who takes part, E[X] − 1, beside everybody's, (E[X²]/E[X] − 1)/2."""
+    rows: list[Row] = []
+    for policy in _POLICIES:
+        table = setting.markov(policy)
+        mean = table.interval_mean
+        everybody = ((table.interval_variance + mean**2) / mean - 1) / 2
+        rows.append({"seed": 1, "what": f"age, {policy}", "left": mean - 1, "right": everybody})
+    return rows
+
+
+def heard() -> list[Row]:
+    """Return the chance that a client takes part before it leaves, with p_i > 0 at all ages and with the optimal table.
+
+    A newcomer of age 0 takes part for the first time after X rounds; one in its steady state in round r with
+    probability P(X ≥ r)/E[X]. It is still there in round r with probability z^(r−1), z = 1 − λ.
+    """
+    rows: list[Row] = []
+    for leaving in LEAVING:
+        stay = 1 - leaving
+        for start in ("zero", "stationary"):
+            chance = []
+            for policy in reversed(_POLICIES):
+                table = setting.markov(policy)
+                law = table.interval_pmf()
+                if start == "stationary":
+                    law = np.cumsum(law[::-1])[::-1] / table.interval_mean
+                chance.append(float(law @ stay ** np.arange(len(law))))
+            rows.append(
+                {"seed": 1, "what": f"heard, {start}", "leaving": leaving, "left": chance[0], "right": chance[1]}
+            )
+    return rows
+
+
+def algorithm1(
+    ages: NDArray[np.int64], payments: NDArray[np.float64], sensitivities: NDArray[np.float64], budget: float
+) -> tuple[list[int], int]:
+    """Return the clients selected, in the order of their index, and how many comparisons that took."""
+    index = [(a + 1) * (a + 2) * budget * w / (2 * p) for a, p, w in zip(ages, payments, sensitivities, strict=True)]
+    compared = 0
+
+    def later(one: int, other: int) -> int:
+        nonlocal compared
+        compared += 1
+        return -1 if index[one] > index[other] else 1 if index[one] < index[other] else one - other
+
+    order: Sequence[int] = sorted(range(len(index)), key=cmp_to_key(later))
+    chosen: list[int] = []
+    spent = 0.0
+    for client in order:
+        compared += 1
+        if spent + payments[client] < budget:
+            chosen.append(client)
+            spent += payments[client]
+    return chosen, compared
+
+
+def comparisons() -> list[Row]:
+    """Return how many comparisons Algorithm 1 makes of N clients, beside N log₂ N."""
+    rows: list[Row] = []
+    for clients in _SIZES:
+        rng = np.random.default_rng(clients)
+        ages, payments, sensitivities = rng.integers(0, 50, clients), rng.uniform(5, 15, clients), rng.random(clients)
+        _, compared = algorithm1(ages, payments, sensitivities, 40.0)
+        rows.append({"seed": 1, "what": "sorting", "left": compared, "right": clients * float(np.log2(clients))})
+    return rows
+
+
+def starved(rounds: int = 100) -> Row:
+    """Return how many selections Algorithm 1 makes with p = (5, 5, 5), B = 5, beside those that B pays for."""
+    payments, sensitivities, ages = np.full(3, 5.0), np.full(3, 0.5), np.zeros(3, dtype=np.int64)
+    made = 0
+    for _ in range(rounds):
+        chosen, _ = algorithm1(ages, payments, sensitivities, 5.0)
+        ages += 1
+        ages[chosen] = 0
+        made += len(chosen)
+    return {"seed": 1, "what": "starved", "left": made, "right": rounds}

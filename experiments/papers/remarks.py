@@ -9,9 +9,19 @@ from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.drawing import COLOURS
 from aoi_fl.experiments.harness.findings import GLOBECOM, JOURNAL, OURS, WICS, Claim, Conclusion, Verdict
 from aoi_fl.experiments.harness.verdicts import EXACT, every
-from aoi_fl.experiments.oracles.leaving import LEAVING, freshness, heard
-from aoi_fl.experiments.oracles.lemmas import curvatures, equal_sizes, noise, sampled, smoothness, smoothness_of_losses
-from aoi_fl.experiments.oracles.literal import comparisons, starved
+from aoi_fl.experiments.oracles.lemmas import (
+    LEAVING,
+    comparisons,
+    curvatures,
+    equal_sizes,
+    freshness,
+    heard,
+    noise,
+    sampled,
+    smoothness,
+    smoothness_of_losses,
+    starved,
+)
 
 # What the headline calls claims.
 _SHORT = {

@@ -126,10 +126,10 @@ def _late_p2(payments: NDArray[np.float64], sensitivities: NDArray[np.float64], 
 
 # Verdicts: for each claim of a part, what was found and the verdict
 
-Found = tuple[str, Verdict]
+Found = dict[str, tuple[str, Verdict]]
 
 
-def judge_load(rows: Sequence[Row]) -> tuple[Found, ...]:
+def judge_load(rows: Sequence[Row]) -> Found:
     """Judge Theorem 2 of the first paper and its two remarks."""
     settings = len(rows)
     scale = [1 + row["random"] for row in rows]
@@ -141,23 +141,23 @@ def judge_load(rows: Sequence[Row]) -> tuple[Found, ...]:
     settled = [row for row in rows if row["max_age"] >= row["clients"] // row["per_round"]]
     like = [abs(row["oldest"] - row["printed"]) for row in settled]
     alike, pairs = max(like) < 0.01, len({(row["clients"], row["per_round"]) for row in settled})
-    return (
-        (
+    return {
+        "table": (
             f"in {settings} settings of (n, k, m), n ≤ 100, the linear programme's minimum and the printed one differ "
             f"by at most {off:.0e} of 1 + random's, and the table's own Var[X] by {own:.0e}",
             "holds" if max(off, own) < 1e-7 else "refuted",
         ),
-        (
+        "remark": (
             f"below random's in {below} of {settings} settings; from one m to the next it falls, or is at its minimum, "
             f"in {falling} of {len(steps)} steps",
             joint([every(below, settings), every(falling, len(steps))]),
         ),
-        (
+        "oldest": (
             f"Var[X] of oldest-age selection over 2000 rounds is within {max(like):.1e} of the printed minimum for all "
             f"{pairs} pairs of n and k, with any m ≥ ⌊n/k⌋",
             "holds" if alike else "refuted",
         ),
-    )
+    }
 
 
 def _limit(row: Row) -> float:
@@ -180,19 +180,18 @@ def _judge_bound(rows: Sequence[Row], groups: Sequence[Sequence[Row]]) -> tuple[
     )
 
 
-def judge_averaging(rows: Sequence[Row]) -> tuple[Found, ...]:
+def judge_averaging(rows: Sequence[Row]) -> Found:
     """Judge the journal's Theorem 2."""
-    groups = grouped(rows, ("policy", "rate", "round"))
-    ours, verdict = _judge_bound(rows, groups)
-    return ((f"with the theorem's learning rate and its proof's, {ours}", verdict),)
+    ours, verdict = _judge_bound(rows, grouped(rows, ("policy", "rate", "round")))
+    return {"fedavg": (f"with the theorem's learning rate and its proof's, {ours}", verdict)}
 
 
-def judge_ageing(rows: Sequence[Row]) -> tuple[Found, ...]:
+def judge_ageing(rows: Sequence[Row]) -> Found:
     """Judge Theorem 1 of Xu et al."""
-    return (_judge_bound(rows, grouped(rows, ("policy", "round"))),)
+    return {"aged": _judge_bound(rows, grouped(rows, ("policy", "round")))}
 
 
-def judge_index(rows: Sequence[Row]) -> tuple[Found, ...]:
+def judge_index(rows: Sequence[Row]) -> Found:
     """Judge their Theorem 2."""
     agree = {
         "floor": sum(r["floor"] == r["optimal"] for r in rows),
@@ -200,16 +199,16 @@ def judge_index(rows: Sequence[Row]) -> tuple[Found, ...]:
         "ceiling": sum(math.ceil(r["root"]) == r["optimal"] for r in rows),
     }
     structured, count = sum(r["structured"] for r in rows), len(rows)
-    return (
-        (
+    return {
+        "index": (
             f"value iteration selects from an age on in {structured} of {count} single clients; that age is the floor "
             f"of (25) in {agree['floor']}, its rounding in {agree['rounding']}, its ceiling in {agree['ceiling']}",
             joint([every(structured, count), every(agree["floor"], count)]),
-        ),
-    )
+        )
+    }
 
 
-def judge_ratio(rows: Sequence[Row]) -> tuple[Found, ...]:
+def judge_ratio(rows: Sequence[Row]) -> Found:
     """Judge their Theorem 3."""
     count = len(rows)
     by_seed = grouped(rows, ("seed",))
@@ -227,14 +226,14 @@ def judge_ratio(rows: Sequence[Row]) -> tuple[Found, ...]:
         else ""
     )
     usable = sum(r["denominator printed"] > 0 for r in rows) - wrong
-    return (
-        (
+    return {
+        "ratio": (
             f"its denominator is ≤ 0 in {interval(vacuous['printed']).show(1, ' %')} of {count} instances of Section 5 "
             f"(N = 10 to 40, B = 25 to 70){least}{refuted}; with M the most clients that B affords, it is ≤ 0 "
             f"in {interval(vacuous['affordable']).show(1, ' %')}",
             every(usable, count),
-        ),
-    )
+        )
+    }
 
 
 def grouped(rows: Sequence[Row], columns: Sequence[str]) -> list[list[Row]]:
@@ -259,29 +258,34 @@ _SHOWN = (100, 15)
 _CLIENTS = (10, 20, 30, 40)
 _BATCH = 20  # instances or seeds a unit
 _MARKS = (1, 5, 20, 50, 100, 200)
-_NAMES = {
-    "table": ("The printed table p* gives the least Var[X]", f"{GLOBECOM}, Theorems 1–2; {JOURNAL}, Theorem 1"),
+_CLAIMS: Mapping[str, tuple[str, str, str]] = {  # claim, source, the paper's own
+    "table": (
+        "The printed table p* gives the least Var[X]",
+        f"{GLOBECOM}, Theorems 1–2; {JOURNAL}, Theorem 1",
+        "p* and minimum (n/k−m)(n/k−m−1), or c(1−c)",
+    ),
     "remark": (
         "The least Var[X] falls as m grows, down to m = ⌊n/k⌋, and is below random selection's for every m",
         f"{GLOBECOM}, Remark 2",
+        "smaller with m, minimum for all m ≥ ⌊n/k⌋; better than random for all choices of m",
     ),
-    "oldest": ("The optimal Markov policy resembles oldest-age selection", f"{GLOBECOM}, Remark 1"),
-    "fedavg": ("Theorem 2 bounds the error of federated averaging", f"{JOURNAL}, Theorem 2"),
-    "aged": ("Theorem 1 bounds the error of training on ageing data", f"{WICS}, Theorem 1"),
+    "oldest": (
+        "The optimal Markov policy resembles oldest-age selection",
+        f"{GLOBECOM}, Remark 1",
+        "resembles the oldest-age method",
+    ),
+    "fedavg": ("Theorem 2 bounds the error of federated averaging", f"{JOURNAL}, Theorem 2", "eq. (27)"),
+    "aged": ("Theorem 1 bounds the error of training on ageing data", f"{WICS}, Theorem 1", "eq. (9)"),
     "index": (
         "Refreshing a client's data from the age H of eq. (25) on is optimal for the single client",
         f"{WICS}, Theorem 2",
+        "select iff Δ > H − 1; print has lost eq. (25)'s bracket, which is a floor",
     ),
-    "ratio": ("WICS is ρ-optimal with the ρ printed", f"{WICS}, Theorem 3"),
-}
-_THEIRS = {
-    "table": "p* and minimum (n/k−m)(n/k−m−1), or c(1−c)",
-    "remark": "smaller with m, minimum for all m ≥ ⌊n/k⌋; better than random for all choices of m",
-    "oldest": "resembles the oldest-age method",
-    "fedavg": "eq. (27)",
-    "aged": "eq. (9)",
-    "index": "select iff Δ > H − 1; print has lost eq. (25)'s bracket, which is a floor",
-    "ratio": "ρ < 2M(9N−1)Σφ/(N²φ_min − MΣφ); M = ⌊B/p_max⌋ is not the number of clients that B affords",
+    "ratio": (
+        "WICS is ρ-optimal with the ρ printed",
+        f"{WICS}, Theorem 3",
+        "ρ < 2M(9N−1)Σφ/(N²φ_min − MΣφ); M = ⌊B/p_max⌋ is not the number of clients that B affords",
+    ),
 }
 _UNTESTED = Claim(
     "A larger selection skew ρ_ makes federated averaging converge faster",
@@ -318,7 +322,9 @@ _REASONS: Mapping[str, Mapping[Verdict, str]] = {
     "aged": {},
     "ratio": {"refuted": "its lower bound exceeds what WICS attains in some instances"},
 }
-_PART = {"table": "load", "remark": "load", "oldest": "load"}
+_JUDGES = {
+    "load": judge_load, "fedavg": judge_averaging, "aged": judge_ageing, "index": judge_index, "ratio": judge_ratio,
+}  # fmt: skip
 
 
 def _slots() -> Claim:
@@ -344,10 +350,7 @@ class Theory(Experiment):
     source = f"{GLOBECOM}, Theorems 1–2; {JOURNAL}, Theorems 1–2; {WICS}, Theorems 1–3"
     minutes = 0.5
     claims = (
-        *(
-            Claim(name, source, _THEIRS[key], "not played here yet", "not run")
-            for key, (name, source) in _NAMES.items()
-        ),
+        *(Claim(*said, "not played here yet", "not run") for said in _CLAIMS.values()),
         _UNTESTED,
         *(replace(claim, ours="not played here yet", verdict="not run") for claim in (_SCHEME, _LOSS, _slots())),
     )
@@ -386,28 +389,11 @@ class Theory(Experiment):
         parts: dict[str, list[Row]] = {}
         for row in rows:
             parts.setdefault(row["part"], []).append(row)
-        judged = [
-            (keys, judge(parts[part]))
-            for part, (keys, judge) in {
-                "load": (("table", "remark", "oldest"), judge_load),
-                "fedavg": (("fedavg",), judge_averaging),
-                "aged": (("aged",), judge_ageing),
-                "index": (("index",), judge_index),
-                "ratio": (("ratio",), judge_ratio),
-            }.items()
-            if part in parts
-        ]
         claims = [
-            Claim(
-                *_NAMES[key],
-                _THEIRS[key],
-                ours,
-                verdict,
-                {"part": {_PART.get(key, key)}},
-                reasons=_REASONS.get(key, EXACT),
-            )
-            for keys, found in judged
-            for key, (ours, verdict) in zip(keys, found, strict=True)
+            Claim(*_CLAIMS[key], ours, verdict, {"part": {part}}, reasons=_REASONS.get(key, EXACT))
+            for part, judge in _JUDGES.items()
+            if part in parts
+            for key, (ours, verdict) in judge(parts[part]).items()
         ]
         paragraph = (
             "The least Var[X] comes from a linear programme in P(X > a) for each p_m; the single client's "

@@ -8,7 +8,7 @@ import pytest
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options
 from aoi_fl.experiments.harness.store import Store
-from aoi_fl.experiments.oracles import leaving, lemmas, literal
+from aoi_fl.experiments.oracles import lemmas
 from aoi_fl.experiments.papers import remarks
 from aoi_fl.experiments.registry import find
 from aoi_fl.science import draws
@@ -44,14 +44,14 @@ def test_lemma_2_fails_by_hand_as_printed():
 def test_algorithm_1_is_the_strict_choice(seed):
     rng = np.random.default_rng(seed)
     ages, payments, sensitivities = rng.integers(0, 9, 20), rng.uniform(5, 15, 20), rng.random(20)
-    chosen, compared = literal.algorithm1(ages, payments, sensitivities, 40.0)
+    chosen, compared = lemmas.algorithm1(ages, payments, sensitivities, 40.0)
     expected = choose(whittle_index(ages, payments, sensitivities, 40.0), payments, 40.0, strict=True)
     assert sorted(chosen) == expected.tolist() and compared > 20
 
 
 @pytest.mark.parametrize("start", ["zero", "stationary"])
 def test_the_chance_of_being_heard_is_that_of_simulated_clients(start):
-    exact = next(r for r in leaving.heard() if r["what"] == f"heard, {start}" and r["leaving"] == 0.1)
+    exact = next(r for r in lemmas.heard() if r["what"] == f"heard, {start}" and r["leaving"] == 0.1)
     table = setting.markov("markov-increasing")
     clients, probabilities = 20_000, np.asarray(table.probabilities)
     ages = np.zeros(clients, np.int64)

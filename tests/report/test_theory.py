@@ -109,27 +109,27 @@ def test_the_load_theorem_fails_with_a_lower_programme(monkeypatch):
     monkeypatch.setattr(theory, "_GRID", ((10, 3), (20, 7), (100, 60)))
     monkeypatch.setattr(theory, "_AGES", (1, 4, 10))
     rows = theory.load_variances()
-    assert [verdict for _, verdict in theory.judge_load(rows)] == ["holds"] * 3
+    assert [verdict for _, verdict in theory.judge_load(rows).values()] == ["holds"] * 3
     broken = [{**row, "programme": row["programme"] - 1e-3, "oldest": 9.0} for row in rows]
-    assert [verdict for _, verdict in theory.judge_load(broken)] == ["refuted", "holds", "refuted"]
+    assert [verdict for _, verdict in theory.judge_load(broken).values()] == ["refuted", "holds", "refuted"]
     rising = [{**row, "printed": row["printed"] + row["max_age"]} for row in rows]
-    assert theory.judge_load(rising)[1][1] == "refuted"
+    assert theory.judge_load(rising)["remark"][1] == "refuted"
 
 
 def test_the_threshold_theorem_fails_one_age_off():
     rows = theory.thresholds(range(1, 21))
-    assert theory.judge_index(rows)[0][1] == "holds"
-    assert theory.judge_index([{**row, "optimal": row["optimal"] + 1} for row in rows])[0][1] == "refuted"
+    assert theory.judge_index(rows)["index"][1] == "holds"
+    assert theory.judge_index([{**row, "optimal": row["optimal"] + 1} for row in rows])["index"][1] == "refuted"
     off = [{**row, "optimal": row["optimal"] + 1, "structured": 0} for row in rows]
-    assert theory.judge_index(off)[0][1] == "refuted"
+    assert theory.judge_index(off)["index"][1] == "refuted"
 
 
 def test_bounds_below_the_error_are_seen():
     rows = quadratic.ageing(range(1, 5), (1, 5))
-    assert theory.judge_ageing(rows)[0][1] == "holds, vacuous"
-    assert theory.judge_ageing([{**row, "bound": row["excess"] - 1} for row in rows])[0][1] == "refuted"
+    assert theory.judge_ageing(rows)["aged"][1] == "holds, vacuous"
+    assert theory.judge_ageing([{**row, "bound": row["excess"] - 1} for row in rows])["aged"][1] == "refuted"
     rows = quadratic.federated_averaging(range(1, 5), (1, 5))
-    assert theory.judge_averaging(rows)[0][1] == "holds, vacuous"
+    assert theory.judge_averaging(rows)["fedavg"][1] == "holds, vacuous"
 
 
 def test_theorem_3_is_judged_by_its_denominator():
@@ -137,7 +137,7 @@ def test_theorem_3_is_judged_by_its_denominator():
     good = [{**row, "seed": s, "denominator printed": 1.0, "floor printed": 0.5} for s in (1, 2)]
     empty = {**row, "denominator printed": -1.0, "floor printed": -1.0, "ratio printed": None, "p2": None}
     wrong = {**row, "denominator printed": 1.0, "floor printed": 2.0}
-    assert theory.judge_ratio(good)[0][1] == "holds"
-    assert theory.judge_ratio([*good, empty])[0][1] == "refuted"
-    assert theory.judge_ratio([empty, wrong])[0][1] == "refuted"
-    assert f"{interval([0.0, 0.0]).show(1, ' %')} of 2" in theory.judge_ratio(good)[0][0]
+    assert theory.judge_ratio(good)["ratio"][1] == "holds"
+    assert theory.judge_ratio([*good, empty])["ratio"][1] == "refuted"
+    assert theory.judge_ratio([empty, wrong])["ratio"][1] == "refuted"
+    assert f"{interval([0.0, 0.0]).show(1, ' %')} of 2" in theory.judge_ratio(good)["ratio"][0]
