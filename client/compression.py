@@ -52,7 +52,7 @@ class Residuals:
             with zipfile.ZipFile(place) as file:  # which checks the sums of what it reads
                 return {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in file.namelist()}
         except Exception as error:  # a flipped bit ends in many kinds of errors
-            logger.warning("What compression left unsaid, in %s, cannot be read (%s): it counts as 0.", path, error)
+            logger.warning("The remainder of the compression in %s cannot be read (%s). It counts as 0.", path, error)
             return None
 
     def save(self, round_: int, residual: Mapping[str, NDArray[Any]]) -> None:

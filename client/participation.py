@@ -161,7 +161,7 @@ class ClientApp(flwr.clientapp.ClientApp):
             try:
                 made = self._train_many([handed for _, _, handed in willing.values()], [contexts[i] for i in willing])
             except (Exception, SystemExit) as error:
-                logger.warning("Training %d clients together failed (%r): they train one by one.", len(willing), error)
+                logger.warning("Training %d clients together failed (%r). They train one by one.", len(willing), error)
                 return replies
         for (i, (member, answer, _)), reply in zip(willing.items(), made, strict=True):
             with suppress(Exception):

@@ -37,7 +37,7 @@ def enrol(control: Control, enrolment: Path = ENROLMENT) -> None:
             _enrol(control, public)
         except (ConfigError, OSError) as error:
             if _passed_over.get(public) != str(error):
-                say(f"passed over: {error}")
+                say(f"skipped: {error}")
             _passed_over[public] = str(error)
 
 

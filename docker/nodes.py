@@ -39,4 +39,4 @@ def show(control: Control) -> None:
         try:
             say(" ".join(map(str, (public.stem, *control.standing(public), *_container(public)))))
         except ConfigError as error:
-            say(f"passed over: {error}")
+            say(f"skipped: {error}")

@@ -166,7 +166,7 @@ class Runs:
             ended = about(folder).get("status") or state.outcome
             ended = state.outcome if ended == "running" else ended
             raise ConfigError(
-                "run", name, f"a run that is going; this one is {ended}", f"Continue it: {COMMAND} resume {name}"
+                "run", name, f"a run in progress; this one is {ended}", f"Continue it: {COMMAND} resume {name}"
             )
         self._control.stop(state.run_id)
         end = time.monotonic() + _ENDS
@@ -235,7 +235,8 @@ class Runs:
                 if not going and not ahead:
                     return
                 if not announced:
-                    say(f"run {ticket.facts['run'] or 'without a name'} waits for {len(going) + len(ahead)} other(s)")
+                    name = ticket.facts["run"] or "without a name"
+                    say(f"run {name} waits; runs before it: {len(going) + len(ahead)}")
                     announced = True
             time.sleep(LOOK)
 

@@ -177,7 +177,7 @@ def play(*, queue: bool = False, resume: str = "") -> int:
     going = runs.going()[-1:]
     if going and not (queue or config.resume) and not runs.is_dead(going[0]):
         folder = runs.of_number(going[0].run_id) or CURRENT.resolve()
-        say(f"run {folder.name} is going; following it")
+        say(f"run {folder.name} is in progress; following it")
         for sentence in unused(keys, config, about(folder).get("config") or {}):
             say(sentence)
         say("To start another run after it: docker compose run -d submit runs queue")

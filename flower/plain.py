@@ -348,7 +348,7 @@ def speak_plainly() -> bool:
         PLAIN.say_what_is_lost()
         return False
     if digest() != _DIGEST:
-        logger.warning("Flower's methods are not those of 1.34.0, so its own statements are used.")
+        logger.warning("This Flower has other methods than 1.34.0, so its own SQL statements are used.")
         return False
     from flwr.superlink.servicer.runtime import runtime_handlers
 

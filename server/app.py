@@ -182,7 +182,7 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
     ledger.note(**ending(strategy.stopped, None, strategy.complete))
     if strategy.stopped:
         command = resume_command(folder)
-        tell(f"stopped: {strategy.stopped}. When clients are back: {command} (a cluster: AOI_RESUME=true)")
+        tell(f"stopped: {strategy.stopped}. When clients have returned: {command} (a cluster: AOI_RESUME=true)")
         return
     if strategy.complete:
         tell(f"complete: {strategy.complete}")

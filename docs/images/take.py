@@ -42,7 +42,7 @@ def main() -> None:
         with serving(home) as address, play(home, "markov-optimal") as run:
             while glance(home / "runs" / "markov-optimal").round < SEEN_AFTER:
                 time.sleep(0.2)
-            take(browser, f"{address}/", output / "list.png", height=290)
+            take(browser, f"{address}/", output / "list.png", height=306)
             take(browser, f"{address}/run/markov-optimal/wall", output / "wall.png", width=1920, height=1080, scale=0.5)
             take(browser, f"{address}/run/markov-optimal/", output / "live.png", upto="#participation-0")
             run.wait()

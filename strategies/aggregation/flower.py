@@ -159,8 +159,8 @@ class FlowerAggregation:
             if (attribute := f"{kind}.{name}") not in self._said:
                 self._said.add(attribute)
                 logger.warning(
-                    "%s is not in the checkpoint (%s, which none can hold): %s. Keep state in arrays, numbers, texts, "
-                    "lists, mappings, or NumPy's generators.",
+                    "%s is not in the checkpoint (%s, which a checkpoint cannot hold): %s. Keep state in arrays, "
+                    "numbers, texts, lists, mappings, or NumPy's generators.",
                     attribute, why, meaning,
                 )  # fmt: skip
 
@@ -233,7 +233,7 @@ class FlowerAggregation:
         lost += _leave_common(replies)
         if new := sorted({one_line(what) for what in lost} - self._said):
             self._said.update(new)
-            logger.warning("Left out, since not every client sends it alike: %s", some_of(new))
+            logger.warning("Left out, because some clients send it otherwise or not at all: %s", some_of(new))
         return list(replies)
 
 

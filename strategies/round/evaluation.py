@@ -156,7 +156,7 @@ class Evaluation:
                 check_name(answer.name, self._roster.own_name(client))
                 self._inbox.put(self._ahead[client], client, answer)
             except Refused as reason:
-                logger.warning("Client %s will be asked again: %s", client, reason)
+                logger.warning("The server will ask client %s again: %s", client, reason)
         reply.content.pop(protocol.AOI, None)
         self._accepted[client] = reply
         return True
@@ -170,7 +170,7 @@ class Evaluation:
         """Return the accepted evaluations in client order, and log what was dropped."""
         for metric, names in self._left_out.items():
             logger.warning(
-                "Round %d: metric %s of %s is no finite number, and is left out.",
+                "Round %d: metric %s of %s is not finite and is left out.",
                 self._recorder.round,
                 metric,
                 some_of(names),

@@ -150,7 +150,7 @@ class ForeignLoop:
         if run.progress.idle + 1 >= most:
             run.check_trained(self._withheld)
         nothing = run.nothing_trained(self._withheld)
-        logger.warning("%s (After %d such rounds the run ends as failed.)", nothing, most)
+        logger.warning("%s After %d such rounds the run fails.", nothing, most)
 
     def _judged(self, replies: list[Message]) -> list[Message]:
         """Return the replies that the loop may see; those of a training step are checked first."""

@@ -89,9 +89,7 @@ class Roster:
         if new:
             self._sizeless |= new
             who = some_of([self.called(client) for client in sorted(new)])
-            taken = (
-                "all count the same" if nobody else f"the mean of the others' is taken, {np.nanmean(self._sizes):.0f}"
-            )
+            taken = "all have the same size" if nobody else f"the others' mean is used, {np.nanmean(self._sizes):.0f}"
             logger.warning("No num-examples declared by %s: for %s %s. To mend it, %s.", who, user, taken, remedy)
         return self._with_mean_sizes()
 

@@ -89,8 +89,8 @@ class RoundTimer:
         if usual > _LONGER * self._least:
             self._said = True
             logger.warning(
-                "Rounds take %.3g s, longer than round-seconds=%g: clients that sleep by that wake up too early, and "
-                "look for messages until their round begins. Where they are many, set round-seconds=%d.",
+                "Rounds take %.3g s, longer than round-seconds=%g: sleeping clients wake up too early, and "
+                "look for messages until their round begins. With many clients, set round-seconds=%d.",
                 usual, self._least, math.ceil(most),
             )  # fmt: skip
 

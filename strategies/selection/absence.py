@@ -67,7 +67,7 @@ class Absence:
         if (total := float(lacking.sum())) > self._told + _MORE * rates.sum():
             self._told = total
             logger.warning(
-                "Round %d: %d clients are there less often than they are to take part, client %d by most: %.3g of %.3g "
+                "Round %d: %d clients are available less often than their rates ask, client %d by most: %.3g of %.3g "
                 "participations a round are out of reach. Give such clients smaller rates, or lower clients-per-round.",
                 round_, np.count_nonzero(lacking > 0), int(np.argmax(lacking)), total, float(rates.sum()),
             )  # fmt: skip

@@ -85,7 +85,7 @@ class Shares:
         left = self.members & ~members[: len(self.members)]
         if left.any():
             who = some_of([view.name(client) for client in np.flatnonzero(left).tolist()])
-            logger.info("Away for more than %d rounds: %s. The others share k out.", self._stride, who)
+            logger.info("Absent for more than %d rounds: %s. The other clients share k.", self._stride, who)
         self.members, self.known = members, known
         rule = self.rule
         return self._shared(view, rule, members) if isinstance(rule, str) else self._given(view, rule)
@@ -103,7 +103,7 @@ class Shares:
             k = min(k, math.floor(there * self._most))
         own, capped = make_rates(rule, sizes[members], k, self._most) if k else (np.full(there, self._most), 0)
         if capped:
-            logger.warning("%d clients have so much data that their rate is the largest, %g.", capped, self._most)
+            logger.warning("%d clients have much data, and so the largest possible rate, %g.", capped, self._most)
         rates = np.empty(len(members))
         rates[~members] = np.minimum((k or own.sum()) / sizes[members].sum() * sizes[~members], self._most)
         rates[members] = own
@@ -120,8 +120,8 @@ class Shares:
             self._rateless |= new
             who = some_of([view.name(client) for client in sorted(new)])
             logger.warning(
-                "No rate is given to %s: the mean of those given is taken, %.3g. Give each its own by name (a run: a "
-                "row of clients-file, columns name and rate), so that the rates add up to %d.",
+                "No rate is given to %s: it gets the mean of the given rates, %.3g. Give each client a rate by name (a "
+                "run: a row of clients-file, columns name and rate), so that the rates add up to %d.",
                 who, self._usual, self._per_round,
             )  # fmt: skip
         return np.array([self._usual if rate is None else rate for rate in rates])

@@ -454,7 +454,7 @@ def test_a_deviating_record_or_metric_does_not_end_the_run(tmp_path, caplog):
     )
     np.testing.assert_allclose(result.arrays["w"].numpy(), MODEL["w"] + 2, rtol=1e-6)
     assert [m for m in caplog.messages if "Left out" in m] == [
-        "Left out, since not every client sends it alike: metric 'rare', record 'extra'"
+        "Left out, because some clients send it otherwise or not at all: metric 'rare', record 'extra'"
     ]
 
 

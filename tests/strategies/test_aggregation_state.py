@@ -139,7 +139,7 @@ def test_unsaved_state_is_reported_once_at_save_and_at_load(tmp_path, caplog):
     said = [r.getMessage() for r in caplog.records if "is not in the checkpoint" in r.getMessage()]
     assert len(said) == 2  # of each once, and nothing of functions
     assert said[0].startswith("Foreign.schedule is not in the checkpoint (schedule[1]['a'] is of type ")
-    assert "Opaque, which none can hold): a resumed run would start it anew" in said[0]
+    assert "Opaque, which a checkpoint cannot hold): a resumed run would start it anew" in said[0]
     assert said[1].startswith("Foreign.pulse is not in the checkpoint")
     caplog.clear()
     arrays, resume = kept.resume(2)

@@ -51,7 +51,7 @@ def test_an_undeclared_size_is_named_once_and_counts_as_mean(policy, tmp_path, c
     play(MAKE[policy], tmp_path)
     (text,) = said(caplog)
     assert text.startswith("No num-examples declared by client-3: for ")
-    assert "the mean of the others' is taken, 20. To mend it, set num-examples in the node configurations" in text
+    assert "the others' mean is used, 20. To mend it, set num-examples in the node configurations" in text
 
 
 def test_proportional_draws_take_it_for_one_of_mean_size(tmp_path):
@@ -77,7 +77,7 @@ def test_unbiased_weights_without_sizes_are_equal(tmp_path, caplog):
     _, notes = play(MAKE["unbiased"], tmp_path, declaring=())
     assert {p.weight for record in notes.rounds for p in record.participations} == {0.5}  # q/r = (1/4)/(2/4)
     (text,) = said(caplog)
-    assert "client-0, client-1, client-2, client-3: for weights 'unbiased' all count the same" in text
+    assert "client-0, client-1, client-2, client-3: for weights 'unbiased' all have the same size" in text
 
 
 @pytest.mark.parametrize(("weights", "share"), [("size", 1.0), ("equal", 1 / N)])

@@ -152,7 +152,7 @@ def test_an_empty_first_round_only_warns_a_foreign_loop(make, tmp_path, caplog):
     arrays = make(N).start(ScriptedGrid(app, {"runs-dir": str(tmp_path)}, N), zeros(), 3)
     np.testing.assert_allclose(arrays["w"].numpy(), [2.0, 2.0], rtol=1e-6)
     (said,) = [m for m in caplog.messages if "not one update could be used" in m]
-    assert said.endswith("(After 3 such rounds the run ends as failed.)")
+    assert said.endswith("After 3 such rounds the run fails.")
     assert "client-0 failed: error: OSError" in said
 
 

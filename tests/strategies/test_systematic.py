@@ -249,7 +249,7 @@ def test_a_newcomer_without_a_rate_gets_the_mean_rate(tmp_path, caplog):
     given = [0.6, 0.6, *[0.225] * 8]
     _, strategy = play(systematic(rates=given), tmp_path, rounds=20, nodes=N + 1)
     assert strategy.plan.rates.tolist() == pytest.approx([*given, K / N])
-    assert caplog.text.count("No rate is given to client-10: the mean of those given is taken, 0.3.") == 1
+    assert caplog.text.count("No rate is given to client-10: it gets the mean of the given rates, 0.3.") == 1
     assert "a row of clients-file, columns name and rate), so that the rates add up to 3" in caplog.text
 
 
