@@ -38,7 +38,6 @@ from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 _ROUND = [f.name for f in fields(RoundRecord) if f.name not in ("participations", "nodes")]
 _PART = [f.name for f in fields(Participation)]
 _CLIENT = [f.name for f in fields(ClientRecord)]
-_FORMER = {"weight": "sensitivity"}  # columns of clients as versions until 0.1 called them
 _TABLES = {"run": ["key", "value"], "clients": _CLIENT, "rounds": _ROUND, "participations": ["round", *_PART]}
 
 # What reading a damaged ledger, and working with its values, may raise.
@@ -139,16 +138,10 @@ class Ledger:
 
     def _renew(self) -> None:
         """Bring a ledger that an earlier version began to the columns of this one."""
-        clients, rounds, parts = (
-            {row[1] for row in self._db.execute(f"PRAGMA table_info({table})")}
-            for table in ("clients", "rounds", "participations")
-        )
-        for old in clients & _FORMER.keys():
-            self._db.execute(f"ALTER TABLE clients RENAME COLUMN {old} TO {_FORMER[old]}")
-        for new in sorted(set(_ROUND) - rounds):
-            self._db.execute(f"ALTER TABLE rounds ADD COLUMN {new}")
-        for new in sorted(set(_PART) - parts):
-            self._db.execute(f"ALTER TABLE participations ADD COLUMN {new}")
+        for table in ("rounds", "participations"):
+            there = {row[1] for row in self._db.execute(f"PRAGMA table_info({table})")}
+            for new in sorted(set(_TABLES[table]) - there):
+                self._db.execute(f"ALTER TABLE {table} ADD COLUMN {new}")
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -302,7 +295,7 @@ def _whole(table: str, path: Path, rows: sqlite3.Cursor) -> Iterator[dict[str, A
     There are no more rows than the file has room for, whatever its pages say.
     """
     columns = dict.fromkeys(_TABLES[table])
-    names = [_FORMER.get(name, name) if table == "clients" else name for name, *_ in rows.description]
+    names = [name for name, *_ in rows.description]
     most = sum(file.stat().st_size for file in _files(path)) // _SMALLEST_ROW
     for i, row in enumerate(rows):
         if i > most:

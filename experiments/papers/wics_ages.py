@@ -266,7 +266,6 @@ class WicsAges(Experiment):
                 [title, p, sums(rows, measure, p).percent(), gain(rows, measure, p).show(1, " %")]
                 for measure, title in {**MEASURES, **MEANT}.items()
                 for p in RIVALS
-                if f"{measure} {p}" in rows[0]  # an earlier version's rows lack φ with a meaning
             ],
         )
         paragraph = (
@@ -280,7 +279,6 @@ class WicsAges(Experiment):
         costs = [
             [f"{ageing}, f(j) = {formula}", sums(rows, ageing, "linear", ageing).percent()]
             for ageing, formula in _AGEINGS.items()
-            if all(row.get(f"{ageing} linear") is not None for row in rows)  # an earlier version's rows lack them
         ]
         others = Table(
             "Where ages cost f: Σ φ f(Δ) under WICS made for f, beside WICS made for f(j) = j",
@@ -292,7 +290,7 @@ class WicsAges(Experiment):
             f"WICS attains its own objective best: its P2 is {sums(rows, 'p2', 'abs').in_words()} ABS's, "
             f"{p2_.in_words()} MaxPack's. Its size-weighted average age, of Fig. 10, is {age.in_words()} MaxPack's."
         )
-        return Conclusion(paragraph, claims, (table, others) if costs else (table,), headline)
+        return Conclusion(paragraph, claims, (table, others), headline)
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         figure.set_size_inches(11, 6.5)

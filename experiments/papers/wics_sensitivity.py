@@ -186,17 +186,13 @@ def _headline(beside: Mapping[str, Ratio], level: bool) -> str:
     return f"WICS's mean loss, φ by size and rate of staleness, is {shown} MaxPack's, in {len(beside)} tasks{others}."
 
 
-def _task(row: Row) -> tuple[str, str]:
-    return row["model"], row.get("dataset", "mnist")  # results of an earlier version have no other
-
-
 def _tasks(rows: Sequence[Row]) -> list[tuple[str, str]]:
     """Return the models and data sets that there are rows of, in the order of the paper's figures."""
-    there = {_task(row) for row in rows}
+    there = {(row["model"], row["dataset"]) for row in rows}
     return [task for task in FIGURES if task in there] + sorted(there - FIGURES.keys())
 
 
 def _means(rows: Sequence[Row], model: str, dataset: str, column: str) -> dict[str, NDArray[np.float64]]:
     """Return each policy's means over the rounds, (seeds,), over the seeds that all policies have."""
-    these = [row for row in rows if _task(row) == (model, dataset)]
+    these = [row for row in rows if (row["model"], row["dataset"]) == (model, dataset)]
     return run_means(these, "policy", tuple(_POLICIES), column)

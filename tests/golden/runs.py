@@ -95,6 +95,9 @@ class Notes:
             raise KeyboardInterrupt
 
 
+REWORDED = {"the run ended before": "the run was over bef"}  # reasons that say the same in other words
+
+
 def line_of(record: RoundRecord, model: Mapping[str, np.ndarray], timed: bool) -> str:
     """Return a round as one line: outcomes by client, counts, and digests of the ledger's rows and of the model."""
     parts = sorted(record.participations, key=lambda part: (part.client, part.outcome))
@@ -106,7 +109,9 @@ def line_of(record: RoundRecord, model: Mapping[str, np.ndarray], timed: bool) -
     del row["started"]
     row["participations"] = [asdict(part) | ({} if timed else {"seconds": None}) for part in parts]
     for part in row["participations"]:
-        part["reason"] = None if part["reason"] is None else part["reason"].splitlines()[0][:20]  # a trace names files
+        if part["reason"] is not None:
+            reason = part["reason"].splitlines()[0][:20]  # a trace names files
+            part["reason"] = REWORDED.get(reason, reason)
     counts = f"{record.asked}/{record.willing}/{record.declined}/{record.dropped}/{record.messages}"
     forced = "forced " if record.forced else ""
     blob = b"".join(np.ascontiguousarray(array).tobytes() for array in model.values())

@@ -74,22 +74,16 @@ def test_what_is_written_is_read(ledger, path):
 
 
 def test_a_ledger_of_the_version_before_is_read_and_gone_on_with(path):
-    """φ was called weight until 0.1; the column of that name in participations is ω, and stays."""
     ledger = Ledger(path)
-    ledger.add_clients([ClientRecord(0, "north", 1, sensitivity=0.5)])
     ledger.add_round(round_of(1))
     ledger.close()
     with contextlib.closing(sqlite3.connect(path)) as db:
-        db.execute("ALTER TABLE clients RENAME COLUMN sensitivity TO weight")
         db.execute("ALTER TABLE rounds DROP COLUMN test_rmse")
-    assert [(row["sensitivity"], "weight" in row) for row in read(path, "clients")] == [(0.5, False)]
+    assert [row["test_rmse"] for row in read(path, "rounds")] == [None]
     ledger = Ledger(path)
-    ledger.add_clients([ClientRecord(1, "south", 2, sensitivity=0.25)])
     ledger.add_round(dataclasses.replace(round_of(2), test_rmse=0.125))
     ledger.close()
     assert [row["test_rmse"] for row in read(path, "rounds")] == [None, 0.125]
-    assert [row["sensitivity"] for row in read(path, "clients")] == [0.5, 0.25]
-    assert [row["weight"] for row in read(path, "participations")] == [0.5, 0.5, None] * 2
 
 
 def test_the_documented_tables_and_columns_are_there(ledger, path):
