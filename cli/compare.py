@@ -56,9 +56,8 @@ def compare(
     if runs is None and policies is None and keys.get("clock"):
         policies, keys = comparing.arena(keys)
     if (runs is None) == (policies is None):
-        raise ConfigError(
-            "policies", policies, "given, or else --runs GLOB", "Give one of the two, for instance random,systematic."
-        )
+        allowed = "given, or else --runs GLOB" if policies is None else "left out with --runs"
+        raise ConfigError("policies", policies, allowed, "Give one of the two, for instance random,systematic.")
     if runs is not None:
         if keys:
             raise ConfigError(min(keys), keys[min(keys)], "left out with --runs, which starts no run", "Leave it out.")

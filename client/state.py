@@ -114,7 +114,7 @@ class StateFile:
             aside = _free_name(self.path)
             os.replace(self.path, aside)
             logger.warning(
-                "The client state %s is corrupt (%s). It is kept as %s, and this client starts anew.",
+                "The client state %s is corrupt (%s). It is kept as %s, and this client starts again.",
                 self.path, error, aside.name,
             )  # fmt: skip
             return ClientState(seed)

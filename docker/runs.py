@@ -193,7 +193,7 @@ class Runs:
         folder = self.folder(name)
         status, played = about(folder).get("status"), is_played(folder)
         if status is None:
-            raise ConfigError("run", name, "a run with a ledger", "Start it anew with docker compose up.")
+            raise ConfigError("run", name, "a run with a ledger", "Start it again with docker compose up.")
         if status == "completed" or played:
             allowed = f"a run that can continue; this one is {'running' if played else status}"
             remedy = f"Stop it: {COMMAND} stop {name}" if played else "Start a new run with docker compose up."

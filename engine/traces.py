@@ -167,7 +167,7 @@ def _changes(path: Path) -> DeviceTrace:
     except npz.Unreadable as error:
         where = f"{error.name}: " * bool(error.name)
         allowed = f"numbers in an undamaged npz file ({where}{error})"
-        raise ConfigError("content", None, allowed, "Write it anew with numpy.savez.") from None
+        raise ConfigError("content", None, allowed, "Write it again with numpy.savez.") from None
     lacking = [name for name in _CHANGES if name not in names]
     if lacking:
         raise ConfigError(

@@ -54,7 +54,7 @@ def labels(y: NDArray[Any], classes: int, name: str) -> list[str]:
         more = f" and {missing.size - _SHOWN} more" if missing.size > _SHOWN else ""
         return [
             f"{name} has no example of class {shown}{more} among its classes 0 to {classes - 1}: the model has an "
-            f"output for each of them. If no class is meant to be empty, number the classes anew: classes, {name} = "
+            f"output for each of them. If no class is meant to be empty, number the classes again: classes, {name} = "
             f"numpy.unique({name}, return_inverse=True), and test_y = numpy.searchsorted(classes, test_y)."
         ]
     kinds = np.unique(y)

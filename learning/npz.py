@@ -98,7 +98,7 @@ def _arrays(path: Path, needed: Sequence[str], key: str) -> dict[str, NDArray[An
                 f"array {name} in {path}",
                 None,
                 f"readable numbers in an undamaged file ({error})",
-                "Write the file anew with numpy.savez.",
+                "Write the file again with numpy.savez.",
             ) from error
         raise ConfigError(
             "npz file", path, f"readable ({error})", f"Write it with numpy.savez(path, {wanted})."

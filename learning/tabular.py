@@ -27,6 +27,7 @@ Ints = NDArray[np.int64]
 _TEST = 5  # every so manieth row is a test row
 _MOST_WORDS = 200  # different words of a column, each of which becomes a column of 0 and 1
 _MOST_CLASSES = 100  # whole numbers of more kinds are numbers to predict
+_CLIENTS = "partition=column"  # the key, as a message names it
 _SHOWN = 3
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?")
 
@@ -94,7 +95,7 @@ class _Column:
             remedy = (
                 "Replace dates by numbers, such as the year or the days since a first date, or leave out the column."
             )
-            self.refuse(self.cells[0], "a number or a word, no date", remedy, 0)
+            self.refuse(self.cells[0], "a number or a word, not a date", remedy, 0)
 
     @cached_property
     def whole(self) -> bool:
@@ -129,9 +130,9 @@ def read(kind: str, path: Path, target: str, client: str) -> Table:
         different words, one client only, or as many clients as rows.
     """
     columns = _columns(kind, path)
-    _check_named(columns, path, target=target, **{"client": client} if client else {})
+    _check_named(columns, path, {"target": target} | ({_CLIENTS: client} if client else {}))
     if target == client:
-        raise ConfigError("client", client, f"another column of {path} than the target", "Choose another column.")
+        raise ConfigError(_CLIENTS, client, f"another column of {path} than the target", "Choose another column.")
     features = [column for name, column in columns.items() if name not in (target, client)]
     if not features:
         raise ConfigError(f"columns of {path}", ", ".join(columns), "a column beside target and client", "Add one.")
@@ -151,7 +152,7 @@ def read(kind: str, path: Path, target: str, client: str) -> Table:
 def count_clients(kind: str, path: Path, client: str) -> int:
     """Return how many clients a column names."""
     columns = _columns(kind, path)
-    _check_named(columns, path, client=client)
+    _check_named(columns, path, {_CLIENTS: client})
     return len(_owners(columns[client])[0])
 
 
@@ -159,7 +160,7 @@ def _columns(kind: str, path: Path) -> dict[str, _Column]:
     return {column.name: column for column in (_parquet if kind == "parquet" else _cells)(path)}
 
 
-def _check_named(columns: Mapping[str, _Column], path: Path, **named: str) -> None:
+def _check_named(columns: Mapping[str, _Column], path: Path, named: Mapping[str, str]) -> None:
     for key, name in named.items():
         if name not in columns:
             near = did_you_mean(name, columns).strip() or "Choose one of these."
@@ -175,7 +176,7 @@ def _cells(path: Path) -> list[_Column]:
         delimiter = max(",;\t", key=text.partition("\n")[0].count)
         header, *rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)) or [[]]
     except (OSError, EOFError, UnicodeDecodeError, zlib.error, csv.Error) as error:
-        raise ConfigError("dataset", path, f"a CSV file in UTF-8 ({error})", "Save it anew as CSV.") from error
+        raise ConfigError("dataset", path, f"a CSV file in UTF-8 ({error})", "Save it again as CSV.") from error
     while rows and not rows[-1]:
         rows.pop()
     names = [name.strip() for name in header]
@@ -202,7 +203,7 @@ def _parquet(path: Path) -> list[_Column]:
     try:
         table = parquet.read_table(path)
     except (OSError, pyarrow.ArrowException) as error:
-        raise ConfigError("dataset", path, f"a Parquet file ({error})", "Save it anew.") from error
+        raise ConfigError("dataset", path, f"a Parquet file ({error})", "Save it again.") from error
     return [_Column(path, name, _texts(table[name]), 1) for name in table.column_names]
 
 
@@ -248,7 +249,7 @@ def _owners(column: _Column) -> tuple[list[str], Ints]:
         column.refuse("", "the client of the row", remedy, cells.index(""))
     names, place = np.unique(np.array(cells, np.str_), return_inverse=True)
     if len(names) < 2:
-        column.refuse(str(names[0]), "two clients or more", "Choose another column of clients.")
+        column.refuse(str(names[0]), "a column of two clients or more", "Choose another column of clients.")
     if 2 * len(names) > len(place):
         allowed = "values that repeat, two rows a client on average"
         column.refuse(f"{len(names)} clients in {len(place)} rows", allowed, "Choose another column of clients.")
@@ -282,8 +283,8 @@ def _about_clients(column: _Column, names: Sequence[str], owners: Ints, target: 
     if (alone := np.flatnonzero(sizes == 1)).size:
         row = int(np.flatnonzero(owners == alone[0])[0]) + column.first_row
         notes.append(
-            f"{alone.size} of {len(names)} clients have one row in {column.path}, the first is {column.name} "
-            f"{names[alone[0]]} (row {row}): the row is for training."
+            f"{alone.size} of {len(names)} clients have one row, the first is {column.name} "
+            f"{names[alone[0]]} (row {row}). The row is for training."
         )
     if target is not None:
         kinds, labels = target.kinds

@@ -152,7 +152,7 @@ class Checkpoints:
             return None
         raise ResumeError(
             f"round {committed} of run {run!r} is complete in the ledger, but {' '.join(reasons)} Bring one of "
-            "these files back from a copy, or start the run anew under another run-name."
+            "these files back from a copy, or start a new run with another run-name."
         )
 
 

@@ -321,7 +321,10 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
     """
     if not path.is_file():
         raise ConfigError(
-            "run", path, f"the folder of a run, with {path.name}, or the name of a run under runs/", "Check the name."
+            "run",
+            path.parent,
+            f"the folder of a run, with {path.name}, or the name of a run under runs/",
+            "Check the name.",
         )
     with ExitStack() as stack:
         try:

@@ -138,7 +138,7 @@ def disk(folder: Path) -> Finding:
     free = shutil.disk_usage(there).free
     found = f"{free / 1e9:.1f} GB free at {there}"
     if free < _FULL:
-        return Finding("disk", "fail", found, "Make room: a client that cannot keep its age starts anew every time.")
+        return Finding("disk", "fail", found, "Make room: without its state a client loses its age at each start.")
     if free < _TIGHT:
         return Finding("disk", "warn", found, "Make room: the app, data and logs need some.")
     return Finding("disk", "ok", found)
@@ -212,6 +212,6 @@ def client_key(path: Path | None) -> tuple[ec.EllipticCurvePrivateKey | None, Fi
         remedy = "Make one with aoi enroll; or run this as the account that the key belongs to."
         return None, Finding("key", "fail", f"{path} cannot be used: {error}", remedy)
     if others:
-        remedy = f"chmod 600 {path}; if others use this device, enrol anew."
+        remedy = f"chmod 600 {path}; if others use this device, enrol it again."
         return private, Finding("key", "fail", f"{path} can be read by other accounts", remedy)
     return private, Finding("key", "ok", f"{path}, {private.curve.name}")

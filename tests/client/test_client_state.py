@@ -63,7 +63,7 @@ def test_a_corrupt_file_is_kept_aside_said_and_started_anew(file, what, caplog):
     file.path.write_bytes(bad)
     with caplog.at_level(logging.WARNING, "flwr"):
         assert file.load(5) == ClientState(seed=5)
-    assert str(file.path) in caplog.text and "corrupt" in caplog.text and "starts anew" in caplog.text
+    assert str(file.path) in caplog.text and "corrupt" in caplog.text and "starts again" in caplog.text
     (aside,) = file.path.parent.iterdir()
     assert aside.name in caplog.text and aside.read_bytes() == bad
     file.save(STATE)

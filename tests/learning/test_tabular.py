@@ -131,8 +131,8 @@ GOOD = "c,x,y\na,1.5,no\na,2,yes\nb,3,no\nb,4,yes\n"
     ("text", "target", "client", "key", "value"),
     [
         (GOOD, "z", "c", "target", "z"),
-        (GOOD, "y", "school", "client", "school"),
-        (GOOD, "y", "y", "client", "y"),
+        (GOOD, "y", "school", "partition=column", "school"),
+        (GOOD, "y", "y", "partition=column", "y"),
         ("y\nno\nyes\n", "y", "", "columns of", "y"),
         (GOOD.replace("b,", "a,"), "y", "c", "column c", "a"),
         (GOOD.replace("b,3", ",3"), "y", "c", "row 4, column c", ""),

@@ -106,6 +106,9 @@ def test_a_page_fits_every_width_in_both_themes(tmp_path: Path, browser: Browser
     assert shown.evaluate("document.documentElement.scrollWidth") <= width
     wide = "[...document.querySelectorAll('.main-svg')].filter(svg => svg.getBoundingClientRect().right > innerWidth)"
     assert shown.evaluate(f"{wide}.length") == 0
+    assert width > 480 or shown.evaluate(
+        "[...document.querySelectorAll('.answer')].every(e => e.scrollWidth <= e.clientWidth)"
+    )
     assert shown.evaluate(OVERPRINTED) == [] and faint(shown) == []
     smallest = "Math.min(...[...document.querySelectorAll('button')].map(b => b.getBoundingClientRect().height))"
     assert shown.evaluate(smallest) >= 24
