@@ -247,16 +247,20 @@ def _owners(column: _Column) -> tuple[list[str], Ints]:
     if "" in (cells := [cell.strip() for cell in column.cells]):
         remedy = "Fill in the cell, or leave out the row."
         column.refuse("", "the client of the row", remedy, cells.index(""))
-    names, place = np.unique(np.array(cells, np.str_), return_inverse=True)
+    names, place = numbered(cells)
     if len(names) < 2:
-        column.refuse(str(names[0]), "a column of two clients or more", "Choose another column of clients.")
+        column.refuse(names[0], "a column of two clients or more", "Choose another column of clients.")
     if 2 * len(names) > len(place):
         allowed = "values that repeat, two rows a client on average"
         column.refuse(f"{len(names)} clients in {len(place)} rows", allowed, "Choose another column of clients.")
-    order = np.array(sorted(range(len(names)), key=lambda i: _sorted_by(str(names[i]))), np.int64)
-    rank = np.empty(len(names), np.int64)
-    rank[order] = np.arange(len(names))
-    return [str(names[i]) for i in order], rank[place]
+    return names, place
+
+
+def numbered(cells: Sequence[str]) -> tuple[list[str], Ints]:
+    """Return the different values, numbers by size and words after them, and (N,) the place of each cell's."""
+    values = sorted(set(cells), key=_sorted_by)
+    place = {value: number for number, value in enumerate(values)}
+    return values, np.array([place[cell] for cell in cells], np.int64)
 
 
 def _sorted_by(name: str) -> tuple[float, str]:

@@ -12,8 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 import aoi_fl
-from aoi_fl.protocol.files import write_whole
-from aoi_fl.report import plotly, summary
+from aoi_fl.report import plotly, summary, tables
 from aoi_fl.report.chart import Chart, text
 from aoi_fl.report.corruption import shown
 from aoi_fl.report.figures import figures
@@ -71,15 +70,7 @@ def save(path: Path, draw: Callable[[], str]) -> Path:
     """
     if _another(path):
         raise ConfigError("--output", path, "a new file or a page of AoI-FL", "Choose another file with --output FILE.")
-    page = draw()
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(0, "it is a folder")
-        write_whole(path, page.encode())
-    except OSError as error:
-        raise ConfigError(
-            "--output", path, f"a file that you can write ({error.strerror})", "Choose another file with --output FILE."
-        ) from error
+    tables.save(path, draw().encode())
     return path
 
 

@@ -172,6 +172,8 @@ def save(path: Path, blob: bytes) -> None:
         It cannot be written.
     """
     try:
+        if path.is_dir():
+            raise IsADirectoryError(0, "it is a folder")
         write_whole(path, blob)
     except OSError as error:
         raise ConfigError(

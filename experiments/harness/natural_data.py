@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness.replay import Arrays, Federation
+from aoi_fl.learning.tabular import numbered
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 
@@ -76,19 +77,15 @@ def read_csv(folder: Path, source: Source) -> Table:
             rows = csv.DictReader(file)
             check_columns(path, wanted, rows.fieldnames or ())
             cells = [[row[column] for column in wanted] for row in rows]
-    except FileNotFoundError:
-        raise ConfigError(
-            "--data-dir", path, "a folder that holds `natural`", "Give for instance --data-dir ../shared/data."
-        ) from None
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError("--data-dir", path, f"readable ({error})", "Replace it with an intact copy.") from error
-    clients, names = _numbered([row[0] for row in cells])
-    y, labels = _numbered([row[1] for row in cells])
+        raise _unreadable(path, error) from error
+    names, clients = numbered([row[0] for row in cells])
+    labels, y = numbered([row[1] for row in cells])
     columns: list[Ints] = []
     categories = 0
     for place, (column, category) in enumerate(source.features.items(), 2):
         try:
-            numbers, found = _numbered([str(category(row[place])) for row in cells])
+            found, numbers = numbered([str(category(row[place])) for row in cells])
         except ValueError as error:
             raise ConfigError(
                 f"{path}, column {column}", None, f"readable ({error})", "Correct the cell, or remove its row."
@@ -96,6 +93,13 @@ def read_csv(folder: Path, source: Source) -> Table:
         columns.append(numbers + categories)
         categories += len(found)
     return Table(np.stack(columns, axis=1), y, clients, names, categories, len(labels))
+
+
+def _unreadable(path: Path, error: Exception) -> ConfigError:
+    if isinstance(error, FileNotFoundError):
+        remedy = "Give for instance --data-dir ../shared/data."
+        return ConfigError("--data-dir", path, "a folder that holds `natural`", remedy)
+    return ConfigError("--data-dir", path, f"readable ({error})", "Replace it with an intact copy.")
 
 
 def check_columns(path: Path, wanted: Sequence[str], there: Sequence[str]) -> None:
@@ -175,14 +179,10 @@ def read_speakers(path: Path, context: int) -> tuple[Table, Table]:
         with np.load(path, allow_pickle=False) as file:
             check_columns(path, names, list(file))
             found = {name: file[name] for name in names}
-    except FileNotFoundError:
-        raise ConfigError(
-            "--data-dir", path, "a folder that holds `natural`", "Give for instance --data-dir ../shared/data."
-        ) from None
+    except ConfigError:
+        raise
     except (OSError, ValueError, EOFError) as error:
-        if isinstance(error, ConfigError):
-            raise
-        raise ConfigError("--data-dir", path, f"readable ({error})", "Replace it with an intact copy.") from error
+        raise _unreadable(path, error) from error
     speakers, characters = [str(name) for name in found["client_names"]], len(found["characters"])
     for part in ("train", "test"):
         without = np.setdiff1d(np.arange(len(speakers)), found[f"{part}_client"])
@@ -270,18 +270,3 @@ def linear(categories: int, classes: int) -> Any:
             return found
 
     return Linear()
-
-
-def _numbered(cells: Sequence[str]) -> tuple[Ints, list[str]]:
-    """Return (rows,) the number of each cell's value, and the values, in the order of numbers where they are such."""
-    values = sorted(set(cells), key=lambda cell: (float(cell), cell) if _is_number(cell) else (float("inf"), cell))
-    place = {value: number for number, value in enumerate(values)}
-    return np.array([place[cell] for cell in cells], np.int64), values
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
