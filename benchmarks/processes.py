@@ -27,10 +27,10 @@ class Programs:
     environment : of each of them
     """
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        self.environment = private_environment(folder) | {"PYTHONPATH": path, **settings}
+        self.environment = private_environment(folder) | {"PYTHONPATH": path}
         self._started: list[subprocess.Popen[bytes]] = []
 
     def start(self, command: str, *arguments: str) -> subprocess.Popen[bytes]:
@@ -103,10 +103,10 @@ class Programs:
 
 
 @contextmanager
-def programs(**settings: str) -> Iterator[Programs]:
-    """Yield programs to start, in a temporary folder, with settings in their environment."""
+def programs() -> Iterator[Programs]:
+    """Yield programs to start, in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
-        made = Programs(Path(folder), **settings)
+        made = Programs(Path(folder))
         try:
             yield made
         finally:

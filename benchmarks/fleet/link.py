@@ -121,7 +121,7 @@ class SuperLink:
 @contextmanager
 def superlink(server: str = "") -> Iterator[SuperLink]:
     """Yield a SuperLink, ours or stock, that ends with the block, and all that it has started."""
-    with programs(GRPC_ENABLE_FORK_SUPPORT="0") as running:
+    with programs() as running:
         yield SuperLink(running, server)
 
 
