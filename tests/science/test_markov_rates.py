@@ -7,10 +7,10 @@ import pytest
 
 from aoi_fl.experiments.oracles.exact import programmed_variance
 from aoi_fl.science import draws, tables
-from aoi_fl.science.age import ClientAge
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.markov_rates import RatedMarkovPolicy, largest_rate, own_table
 from aoi_fl.science.rates import size_rates
+from aoi_fl.science.rule import Clocks, Terms
 from aoi_fl.science.simulate import simulate
 from tests.refusals import refused
 from tests.science.populations import equals
@@ -76,12 +76,13 @@ def test_every_client_alone_makes_the_simulators_decisions(max_age):
     history = simulate(policy, equals(len(RATES)), rounds, seed)
     for client in range(len(RATES)):
         table = policy.table(client)
-        state = ClientAge.newcomer(table, 1, draws.uniform(seed, 1, "first-age", client))
-        assert history.first_ages[client] == state.age(1)
+        rule, first = MarkovPolicy.from_message(Terms(table)), draws.uniform(seed, 1, "first-age", client)
+        clocks = Clocks(-rule.first_age(1, np.array([first])))
+        assert history.first_ages[client] == clocks.ages(1)[0]
         for t in range(1, rounds + 1):
-            willing = state.willing(table, t, draws.uniform(seed, t, "participate", client))
-            assert willing == (client in history.selection(t).clients)
-            state = state.took_part(t) if willing else state
+            willing = rule.participates(clocks, t, np.array([draws.uniform(seed, t, "participate", client)]))
+            assert willing[0] == (client in history.selection(t).clients)
+            clocks = rule.advance(clocks, t, willing)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
