@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: a run that is asked to end is told so, and the person how to go on with it."""
+"""Ctrl-C and SIGTERM: the run ends, and a line prints how to resume it."""
 
 import signal
 import sys
@@ -15,7 +15,7 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def resumable(folder: Path) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end the block, which plays a run, with words and status 130 or 143, not with a traceback.
+    """End the block, a run, at Ctrl-C and SIGTERM with a message and status 130 or 143.
 
     A second one, while the run is being ended, has no effect.
     """
@@ -51,7 +51,7 @@ def _terminable() -> Iterator[None]:
 
 
 def _way_on(folder: Path) -> str:
-    """Say how far a run has come and which command goes on with it."""
+    """Print the last round of a run and the command that resumes it."""
     from aoi_fl.science.errors import ResumeError
     from aoi_fl.server.folder import LEDGER
     from aoi_fl.server.ledger import planned, read, resume_command

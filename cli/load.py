@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def show_load(metrics: LoadMetrics, title: str, never: int, work: float, beyond: float | None = None) -> None:
-    """Show the load metric, how even the load is and who has none, and what happens over longer windows.
+    """Show the load metric, the evenness of the load, clients without load, and longer windows.
 
     ``work`` is how many examples a participation trains on, in parts of an average client's, and ``beyond`` how many
     participations a round are out of reach: of clients that are to take part more often than they are there.

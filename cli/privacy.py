@@ -123,7 +123,7 @@ def _configured(context: typer.Context, name: str, *, alone: bool) -> RunConfig:
 
 
 def _player(config: RunConfig) -> Decentralised | Selector | None:
-    """Return what decides who takes part; None where payments do, which guarantee nothing."""
+    """Return the rule or selector of participation; None under a budget, where payments guarantee nothing."""
     if config.policy in BUDGETED:
         return None
     player: Decentralised | Selector = build(config, rates_by(config)[0] if config.policy in RATED else None)

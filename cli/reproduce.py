@@ -84,7 +84,7 @@ def reproduce(
 
 
 def reject_unused(experiment: Experiment, options: Options) -> None:
-    """Refuse a model, or rounds, that the experiment would ignore; what it plays by itself may be given.
+    """Refuse a model, or rounds, that the experiment would ignore.
 
     Raises
     ------

@@ -127,7 +127,7 @@ def _play_on_ray(values: dict[str, Any]) -> None:
 
 
 def conclude(folder: Path, as_json: bool) -> None:
-    """Print what came of a run; end with status 1 if it did not come to its end."""
+    """Print the results of a run; end with status 1 if it did not complete."""
     from aoi_fl.report.corruption import shown
     from aoi_fl.report.measure import judge
     from aoi_fl.report.runs import load

@@ -36,7 +36,7 @@ KEYS = (
     "clients-file", "phases", "candidates", "weights", "compensate", "budget", "budget-rule", "ageing",
     "clock", "train-timeout", "over-selection", "until",
 )  # fmt: skip
-RATED = ("markov-optimal", "systematic")  # whose clients can have rates of their own
+RATED = ("markov-optimal", "systematic")  # policies with a rate for each client
 _DEADLINE = 2.0  # seconds, for fedcs without a clock, where the median client takes 1
 
 
@@ -191,7 +191,7 @@ def _chosen(config: RunConfig) -> _Setting:
 
 
 def build(config: RunConfig, rates: NDArray[np.float64] | None, *, timed: bool = False) -> Any:
-    """Return what decides who takes part, with as many clients per round as receive the model.
+    """Return the rule or selector, with as many clients per round as receive the model.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def _clock(config: RunConfig, setting: _Setting, model_bytes: float) -> RoundClo
         model=model_bytes,
         enough=enough,
     )
-    if config.until:  # nobody takes part in a round that is as short as a question
+    if config.until:  # no client takes part in a round as short as a question
         quickest = max(1.0, min(float(clock.seconds.min()), config.train_timeout))
         rounds = min(config.num_server_rounds, end / quickest)
         check_memory(len(setting.population.ages), rounds * setting.per_round, config.clock)

@@ -194,7 +194,7 @@ def _settings(run_config: RunConfig) -> "TaskSettings":
 
 
 def _task(message: Message, context: Context) -> "Task":
-    """Return the task; the client's own folders come before the run's, and the server tells the form of the data."""
+    """Return the task; the client's own folders take precedence, and the server sends the form of the data."""
     from aoi_fl.learning import sgd
     from aoi_fl.learning.form import Form
     from aoi_fl.learning.task import Task

@@ -3,7 +3,7 @@
 What a code leaves unsaid is the client's own, durable state: one file for each of the last rounds that it took part
 in, beside its state file. A round repeated after a crash finds what the round before it left, and so gets the same
 answer; the file is written before the age is reset, so whichever of the two a kill -9 prevents, the round is either
-over or has not been. A client whose file is lost starts from zero.
+over or has not been. A client without the file starts from zero.
 """
 
 import io

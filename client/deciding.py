@@ -1,4 +1,4 @@
-"""How a client decides whether it takes part: by the rule whose terms came with a message.
+"""A client's decision to take part, by the rule of a message.
 
 The rule is the object that the simulator calls with n clients; here n is 1. What the client remembers is its
 :class:`aoi_fl.science.age.ClientAge`, and the number of its last participation under a rule that counts them.

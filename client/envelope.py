@@ -32,7 +32,7 @@ def opened(message: Message, context: Context, ask: ParticipationRequest) -> Ite
 
 
 def ask_of(context: Context) -> ParticipationRequest:
-    """Return what the server asks of the client in the message at hand: run, round and terms.
+    """Return the request in a message: run, round and terms.
 
     For a function registered with a :class:`~aoi_fl.client.ClientApp`, called with the context that it was given.
 

@@ -1,4 +1,4 @@
-"""Who a client is: a name, a number for its draws, a seed and a folder, all from Flower's context.
+"""The identity of a client: a name, a number for its draws, a seed and a folder, all from Flower's context.
 
 Never Flower's node id, which changes at every start. In simulation the name follows from the partition; in a
 deployment it stands in the node's own configuration (``flower-supernode --node-config 'name="pi-3"'``).

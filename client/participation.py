@@ -53,7 +53,7 @@ class ClientApp(flwr.clientapp.ClientApp):
     _at_once: AtOnce | None = None
 
     def introduce(self) -> Callable[[Introduce], Introduce]:
-        """Register what a client says of itself in the roll call.
+        """Register the handler of the roll call.
 
         The function gets the context and the ask, and returns a mapping with any of ``num-examples``, ``payment`` and
         ``sensitivity``. Without one they are looked for in ``node_config``.
@@ -79,7 +79,7 @@ class ClientApp(flwr.clientapp.ClientApp):
         return register
 
     def train_many(self, at_once: AtOnce) -> Callable[[TrainMany], TrainMany]:
-        """Register what trains many clients at once, for an engine that plays them in one process.
+        """Register the function that trains many clients at once, for an engine with one process.
 
         The function gets the clients' messages and contexts and returns as many replies; None for a client that it
         leaves to the function registered with ``train``, and only that runs through Flower's mods and lifespan.

@@ -1,4 +1,4 @@
-"""When a client looks for messages, how long it may sleep, and what it tells the SuperLink meanwhile.
+"""When a client looks for messages, sleeps, and sends heartbeats.
 
 A client that has reserved a round (:mod:`aoi_fl.strategies.coordination`) need not look for messages until shortly
 before it: with the question or the model comes how many seconds a round takes, at least, and it knows how many there
@@ -30,12 +30,12 @@ from aoi_fl.science.errors import ConfigError
 
 SHORTEST_LOOK = 0.5  # seconds, at least, between two looks for the SuperLink's next message
 LONGEST_LOOK = 3.0  # seconds, at most, when it is awake; as Flower's own SuperNode
-_SOON = 10.0  # seconds, at most, between two looks of who has but introduced itself: it will be asked
+_SOON = 10.0  # seconds, at most, between two looks of a new client, which will be asked soon
 SILENCE_SHARE = 0.05  # of the time since the last answer, which the next look for a message waits
 NAP_SHARE = 0.005  # of a nap, which each look after it waits at least: so sure it is of when its round begins
 EARLY = 0.001  # of the time until its round, by which a client wakes up before it: clocks drift
-_REST = 50.0  # times what a look took, until the next of who was told nothing
-_LONGEST_REST = 60.0  # seconds, at most, until the next of that one, or of who has woken up long before its round
+_REST = 50.0  # times the duration of a look, until the next one without other instructions
+_LONGEST_REST = 60.0  # seconds, at most, until the next look of such a client, or of one awake long before its round
 SHORTEST_NAP = 2 * LONGEST_LOOK  # seconds; for less it is not worth while
 
 HEARTBEAT, LONGEST_HEARTBEAT = 30.0, 1800.0  # seconds: Flower's interval, and the longest that a SuperLink takes
@@ -166,7 +166,7 @@ def lay_down(told: NextMessage, node: int) -> None:
 
 
 def laid_down(path: Path) -> tuple[NextMessage, int] | None:
-    """Return what :func:`lay_down` told, once; None if that is nothing."""
+    """Return the message of :func:`lay_down`, once; None without one."""
     with suppress(OSError, ValueError, TypeError, RecursionError):
         until, apart, node = json.loads(path.read_text("utf-8"))
         path.unlink()

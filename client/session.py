@@ -1,7 +1,7 @@
-"""What a SuperNode leaves to the next one of the same client: its session with the SuperLink, and when to come back.
+"""The session of a client with its SuperLink, on file for its next SuperNode.
 
 A SuperLink counts a node as connected for as long as its last heartbeat has named, an hour at most, and refuses its
-key meanwhile: after a power cut, or a process that has ended to come back when its round is due. Whoever comes next
+key meanwhile: after a power cut, or a process that has ended to come back when its round is due. The next process
 knows the node's number from here, and ends that session itself.
 
 The file is one line, for a shell to read: when to come back, until when no message can come, both in seconds since
@@ -77,7 +77,7 @@ class Session:
         _, self.until, self.node = _read(self._file.read())
 
     def end_former(self, fleet: "FleetApi") -> None:
-        """End the session of whoever was here before, if it is known and still goes on."""
+        """End the former session of this client, if it is known and still open."""
         if self.node:
             with suppress(grpc.RpcError):  # it is over, or the SuperLink is away
                 fleet.deactivate(self.node)
@@ -88,7 +88,7 @@ class Session:
             self._write(0.0, 0.0, node)
 
     def leave(self, fleet: "FleetApi", until: float) -> bool:
-        """Tell the SuperLink to count on this client, and note when to come back; False: there is no time, or no way.
+        """Announce the return to the SuperLink and record its time; False without time or connection.
 
         ``until`` is in seconds since 1970, the time before which no message can come.
         """
@@ -124,7 +124,7 @@ def _read(line: bytes) -> tuple[float, float, int]:
 def take_up(
     path: Path, superlink: str, authority: Path, key: Path, leave: Callable[[str], NoReturn] | None
 ) -> Heard | None:
-    """End the session of whoever was here before, and return what notes this one's.
+    """End the former session of this client, and return the function that records the new one.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ logger = logging.getLogger("flwr")
 
 @dataclass(frozen=True)
 class Promise:
-    """What a client holds to in one run, whatever the server says later.
+    """The terms that a client keeps in one run, whatever the server sends later.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ _held: _Held | None = None
 
 @contextmanager
 def written_together(*, alone: bool = True) -> Iterator[Callable[[], None]]:
-    """Keep the states of all clients of this process in memory, and write the changed ones when told to.
+    """Keep the states of all clients of this process in memory, and write the changed ones on request.
 
     Yields the function that writes them; when it returns they are as safe as after :meth:`StateFile.save`, for one wait
     for the disk in place of one a client. A server that calls it before it records a round breaks no promise: what is

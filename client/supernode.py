@@ -123,7 +123,7 @@ def start_forking(command: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def fail(reason: str) -> NoReturn:
-    """End this process, whatever its threads do; whoever started it starts it again."""
+    """End this process with all its threads; its supervisor starts it again."""
     print(f"this SuperNode ends: {reason}", file=sys.stderr, flush=True)
     time.sleep(PAUSE)
     os._exit(1)

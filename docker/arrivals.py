@@ -1,4 +1,4 @@
-"""Who has come to the cluster: keys to enrol, and a SuperLink and clients to wait for."""
+"""Arrivals in the cluster: keys to enrol, and a SuperLink and clients to wait for."""
 
 import socket
 import time
@@ -28,7 +28,7 @@ def say(text: str) -> None:
 
 
 def enrol(control: Control, enrolment: Path = ENROLMENT) -> None:
-    """Register every public key that a client has laid down and nobody has revoked, and tell the client.
+    """Register each public key of the enrolment that is not revoked, and inform its client.
 
     A file that is of no use is named once, and looked at again with the others: it may be whole by then.
     """

@@ -72,7 +72,7 @@ def choose_gpu(slot: int, devices: Path = Path("/dev")) -> None:
 
 
 def node_config(slot: int, name: str, sleep: bool = True) -> str:
-    """Return what the SuperNode tells its app about itself, in Flower's syntax; ``sleep``: between its rounds."""
+    """Return the SuperNode's node configuration in Flower's syntax; ``sleep``: between its rounds."""
     values = {
         "name": f'"{name}"',
         "partition-id": str(slot),

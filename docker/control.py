@@ -1,4 +1,4 @@
-"""What a cluster asks of the SuperLink: register keys, see who is connected, how a run goes.
+"""Calls of a cluster to its SuperLink: register keys, list connected nodes, follow a run.
 
 Flower's own commands do the same, each in a second or two of start-up; with eight clients that would be most of the
 time between `docker compose up` and the first round.
@@ -18,7 +18,7 @@ _LARGEST = 10_000  # bytes of a file with a public key
 
 
 class Control:
-    """A connection to the Control API over TLS, which recovers when the SuperLink comes back.
+    """A connection to the Control API over TLS, which survives a restart of the SuperLink.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Control:
 
 
 def read_key(public_key: Path) -> bytes:
-    """Return what the file of a public key holds; a link, a pipe or a large file that somebody laid down is refused.
+    """Return what the file of a public key holds; a link, a pipe or a large file is refused.
 
     Raises
     ------

@@ -267,7 +267,7 @@ class Ticket:
 
 
 def waiting(runs: Path = RUNS) -> list[Ticket]:
-    """Return the queue, the oldest first; a place whose process is gone is cleared."""
+    """Return the queue, the oldest first; a place without a process is removed."""
     found = []
     with _queue(runs) as folder:
         for path in sorted(folder.glob("*.json")):

@@ -77,7 +77,7 @@ def point_at(name: str) -> None:
 
 
 def follow(control: Control, run_id: int, folder: Path) -> RunState:
-    """Print each round as it is recorded, enrol whoever comes late, and return how the run ended."""
+    """Print each recorded round, enrol late clients, and return the outcome of the run."""
     known = last_rounds(folder / LEDGER, _REMEMBERED) if about(folder) else []
     seconds = [row["seconds"] for row in known]
     last, away = known[-1]["round"] if known else 0, False

@@ -186,7 +186,7 @@ def sensitivities(i: int, setting: Setting, several: bool) -> Chart | None:
 
 
 def _relative_sizes(run: Run) -> dict[int, float]:
-    """Return d_i/d̄ of each client; who has told no size counts as the mean."""
+    """Return d_i/d̄ of each client; a client without a declared size has the mean."""
     told = {row["client"]: row["examples"] for row in run.clients if row["examples"]}
     mean = sum(told.values()) / len(told) if told else 1.0
     return {client: told.get(client, mean) / mean for client in range(run.size)}

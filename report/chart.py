@@ -1,7 +1,7 @@
 """A chart as plain data: a Plotly figure as dicts and lists, the numbers behind it, and words for it.
 
-Colours are names of CSS custom properties (``--run0``, ``--ink``, …) in place of values; whoever shows the figure puts
-in those of its theme. Nothing here needs Plotly, so a live page can send the same figures.
+Colours are names of CSS custom properties (``--run0``, ``--ink``, …); the page has the values of its theme.
+Nothing here needs Plotly, so a live page can send the same figures.
 """
 
 import html

@@ -1,4 +1,4 @@
-"""What a damaged ledger does to who reads it: SQLite keeps any value in any column, and JSON may be anything."""
+"""Checks for readers of a damaged ledger: SQLite keeps any value in any column, and JSON may be anything."""
 
 import math
 import sqlite3
@@ -37,7 +37,7 @@ def shown(*runs: str) -> Iterator[None]:
 
 
 def said(error: BaseException) -> str:
-    """Return an error in one line, with its kind where its text alone says little."""
+    """Return an error in one line, with its kind if its text is short."""
     text = " ".join(str(error).split())[:300]
     return text if isinstance(error, (ValueError, sqlite3.Error)) and text else f"{type(error).__name__} {text}".strip()
 

@@ -1,4 +1,4 @@
-"""What a run cost in simulated time: seconds, device-seconds, work thrown away, and who was never reached."""
+"""The cost of a run in simulated time: seconds, device-seconds, wasted work, and clients never reached."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ class InTime:
 
     @property
     def wasted_share(self) -> float:
-        """The share of device-seconds that were in vain."""
+        """The share of device-seconds without a used update."""
         return self.wasted / self.worked if self.worked else 0.0
 
     @property

@@ -1,4 +1,4 @@
-"""The report of one run as a page that follows it: read from the ledger, sent anew only when there is a new round.
+"""The live report of a run: read from the ledger, and sent again only after a new round.
 
 The page asks every second with the version that it shows, and is mostly answered with nothing. What has changed is put
 into the page in place, so that scroll position, opened tables and zoomed charts stay as they are.
@@ -68,7 +68,7 @@ class Live:
         return find(self._run).resolve()
 
     def _look(self) -> Mark:
-        """Return what tells one state of the ledger from the next: which file, how many rounds, and the status."""
+        """Return the version of a ledger: its file, its number of rounds, and the status."""
         path = self._folder / LEDGER
         try:
             which = path.stat().st_ino

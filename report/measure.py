@@ -1,4 +1,4 @@
-"""What says how well a model has learned: its column in the ledger, its name, and how it is shown."""
+"""Measures of a model: the column in the ledger, the name, and the form on a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's numbers in Prometheus' text format, for who watches many runs, or is to be woken by one.
+"""A run's numbers in Prometheus' text format, for dashboards and alerts.
 
 Read from the ledger at each scrape, at the cost of a few sums; names end in their units, as Prometheus asks.
 """

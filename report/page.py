@@ -107,7 +107,7 @@ def title(runs: Sequence[Run]) -> str:
 
 
 def main(runs: Sequence[Run], charts: Sequence[Chart]) -> str:
-    """Return what the page says and where its charts go: the HTML of its main element."""
+    """Return the HTML of the main element: the text of the page and the places of its charts."""
     return fill("main.html", **_content(runs, charts))
 
 

@@ -1,4 +1,4 @@
-"""Who took part: a heat map of clients × rounds, and how often each client did."""
+"""Participation: a heat map of clients × rounds, and the count of each client."""
 
 from collections.abc import Sequence
 from typing import Any

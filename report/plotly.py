@@ -118,7 +118,7 @@ def _kind(name: str, statements: list[str], names: dict[str, list[int]]) -> str 
 
 
 def _reached(statements: list[str], names: dict[str, list[int]]) -> set[int]:
-    """Return the statements that are played or named, directly or not; rather one too many than one too few."""
+    """Return the statements that run or are named, directly or not; rather one too many."""
     reached: set[int] = set()
     left = list(names.get(_ROOT, ()))
     while left:

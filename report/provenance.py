@@ -57,7 +57,7 @@ def command(run: Run) -> str:
 
 
 def public(key: str, value: Any) -> str:
-    """Return a run key's value as it may be shown: of a path only the last part, which does not tell where it lay."""
+    """Return a run key's value for a page: of a path only the last part."""
     if isinstance(value, bool):
         return str(value).lower()
     if key in _PATHS:
@@ -81,7 +81,7 @@ def without_paths(text: str) -> str:
 
 
 def _data(run: Run) -> str:
-    """Return what was learnt from, how it was spread, and how many examples the clients said they have."""
+    """Return data set, partition, and the number of examples that the clients declare."""
     if "dataset" not in run.config:
         return ""
     words = [public("dataset", run.config["dataset"])]

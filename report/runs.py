@@ -61,7 +61,7 @@ class Run:
 
     @property
     def status(self) -> str:
-        """One of those in :mod:`aoi_fl.report.state`, as far as one look tells; ``unknown`` where nothing does."""
+        """A state of :mod:`aoi_fl.report.state`, by one look; ``unknown`` without a sign of any."""
         return str(self.about.get("status", "unknown"))
 
     @property
@@ -117,7 +117,7 @@ class Run:
     def selected(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Position of the round in ``rounds``, client, and weight of every selection, three (s,) arrays.
 
-        Selected is who produced an update, or, where refreshes are paid for, whose data are known to be refreshed.
+        A client is selected if it produced an update or, under a budget, refreshed its data.
         """
         chosen = self._chosen
         return (
@@ -208,7 +208,7 @@ class Run:
 
 
 def load(folder: Path, label: str) -> Run:
-    """Read a run from its folder; safe while the run goes on.
+    """Read a run from its folder; safe during the run.
 
     Raises
     ------

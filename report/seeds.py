@@ -1,4 +1,4 @@
-"""Runs that differ in nothing but their seed are one setting: a mean with its interval, and what one seed says."""
+"""Settings: runs that differ in their seed alone, with mean and interval."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class Setting:
 
 
 def settings(runs: Sequence[Run]) -> list[Setting]:
-    """Return the runs by what they agree in; one whose seed is unknown, or is another's too, stands alone."""
+    """Group the runs by configuration; a run without a seed, or with a repeated one, stands alone."""
     found: dict[object, list[Run]] = {}
     for i, run in enumerate(runs):
         key = repr(sorted((k, v) for k, v in run.config.items() if k not in _OF_THE_RUN))
@@ -75,7 +75,7 @@ def factors(configs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def named(config: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """Return what tells a configuration from others: the values of those of these keys that its policy uses."""
+    """Return the name of a configuration: the values of those keys that its policy uses."""
     policy = str(config.get("policy"))
     used = [k for k in keys if k in config and (k not in KEYS or not is_policy(policy) or k in row_of(policy).keys)]
     words = (public(key, config[key]) if key == "policy" else f"{key} {public(key, config[key])}" for key in used)
@@ -83,7 +83,7 @@ def named(config: Mapping[str, Any], keys: Sequence[str]) -> str:
 
 
 def _label(runs: Sequence[Run], keys: Sequence[str]) -> str:
-    """Return a run's own label, or what tells several seeds of one setting from the other settings."""
+    """Return a run's own label, or the name of a setting of several seeds."""
     return runs[0].label if len(runs) == 1 else f"{named(runs[0].config, keys)}{_counted(runs)}"
 
 

@@ -1,11 +1,11 @@
-"""What a run is doing at this moment, told by the lock on its folder and by its ledger.
+"""The present state of a run, by the lock on its folder and by its ledger.
 
-running      somebody plays it, and rounds come as they usually do
-stalled      somebody plays it, and the last round is older than three usual ones
-interrupted  nobody plays it any more, and it did not come to its end
-stopped      it gave up for want of usable updates
+running      a process runs it, and rounds end at their usual pace
+stalled      a process runs it, and the last round is older than three usual ones
+interrupted  no process runs it, and it did not complete
+stopped      it ended without usable updates
 failed       an error ended it
-completed    it came to its end
+completed    it completed
 
 While there is no ledger yet, a live page says *waiting*, and where its ledger is damaged, *unreadable*.
 """
@@ -48,7 +48,7 @@ class State:
 
 
 def status(folder: Path, about: Mapping[str, Any]) -> str:
-    """Return a run's status by its ledger; one that is said to be running, and is held by nobody, is interrupted.
+    """Return a run's status by its ledger; a running one without a process is interrupted.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def tell(folder: Path, about: Mapping[str, Any], rounds: Sequence[Mapping[str, A
 
 
 def judge(rounds: Sequence[Mapping[str, Any]], since: float | None, now: float) -> State:
-    """Tell a run that goes on from one that has stalled.
+    """Return whether a run is running or has stalled.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ def configuration(runs: Sequence[Run]) -> tuple[Table, Table]:
 
 
 def dropped(runs: Sequence[Run]) -> tuple[Table, int]:
-    """Return the latest dropped replies, with who and why, and how many there were in all."""
+    """Return the latest dropped replies, with client and reason, and the number of all."""
     columns = ["run", "round", "client", "name", "outcome", "reason"]
     rows = [
         [

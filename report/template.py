@@ -1,4 +1,4 @@
-"""Templates of the pages, in HTML, CSS and JavaScript: what is put into HTML is escaped, unless it says otherwise."""
+"""Templates of the pages, in HTML, CSS and JavaScript; values in HTML are escaped."""
 
 from functools import cache
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the theory says of a run's policy: the law of X, and how much a client's load varies over a window."""
+"""The theory of a run's policy: the law of X, and the variation of a client's load in a window."""
 
 from typing import Any
 

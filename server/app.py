@@ -104,7 +104,7 @@ def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
 
 
 def _is_complete(folder: Path) -> bool:
-    """Tell, and say, whether a run that is to go on has come to its end."""
+    """Return, and print, whether a run that is to be resumed is complete."""
     complete = bool(recorded_run(folder)["status"] == "completed")
     if complete:
         tell(f"the run {folder.name} is complete: there is nothing to resume")

@@ -1,4 +1,4 @@
-"""The folder of a run: where it is, that it can be written, that one process plays it, and how files are kept there."""
+"""The folder of a run: its place, its lock for one process, and its files."""
 
 import fcntl
 import shutil
@@ -78,7 +78,7 @@ def make_run_folder(folder: Path) -> None:
 
 
 def _has_rounds(ledger: Path) -> bool:
-    """Tell whether a ledger is there that holds a round; one whose start was cut off may not even have tables."""
+    """Return whether the folder has a ledger with a round; an interrupted start may leave one without tables."""
     try:
         return ledger.exists() and bool(read(ledger, "rounds"))
     except sqlite3.OperationalError as error:
@@ -127,10 +127,10 @@ def only_player(folder: Path) -> Iterator[None]:
 
 
 def is_played(folder: Path) -> bool | None:
-    """Say whether a process, of whatever user or container, holds a run's folder; None where that cannot be told."""
+    """Return whether a process of any user or container holds a run's folder; None if unknown."""
     try:
         with open(folder / _LOCK, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # let go at once, and open to others who look
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # released at once, and open to other readers
     except BlockingIOError:
         return True
     except FileNotFoundError:

@@ -12,7 +12,7 @@ run             key, value (JSON): ``config`` (every run key), ``run`` (our own 
                 ``table_source`` and ``rates_source`` (those of the data set's, the partition's and the clients' files),
                 ``nodes`` (of a deployment: ``connected`` at the last roll call, and ``refused``, why some cannot join),
                 ``token`` (by which the clients of a deployment tell it from an earlier run of its name). A run that was
-                killed stays ``running``: whether somebody plays it, the lock on its folder says
+                killed stays ``running``; the lock on its folder shows whether a process runs it
                 (:func:`aoi_fl.server.folder.is_played`).
 clients         one row a client: ``client`` (number from 0), name, since, examples, payment, sensitivity, data_age
 rounds          one row a round, from 1: the fields of :class:`aoi_fl.strategies.records.RoundRecord`
@@ -86,7 +86,7 @@ def ending(stopped: str | None, error: BaseException | None, complete: str | Non
 
 
 def planned(config: Mapping[str, Any]) -> int | None:
-    """Return how many rounds a run has by its configuration; None where simulated time ends it, or nobody says.
+    """Return the number of rounds in a run's configuration; None if it has none, or if simulated time ends the run.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def refused_clients(about: Mapping[str, Any]) -> list[str]:
 
 
 def resume_command(folder: Path) -> str:
-    """Return the command that goes on with the run in a folder, as it is to be typed here."""
+    """Return the command that resumes the run in a folder, for this shell."""
     here = folder.resolve().parent == Path("runs").resolve()
     return f"aoi resume {shlex.quote(folder.name if here else str(folder))}"
 
@@ -185,14 +185,14 @@ class Ledger:
                 db.execute(_insert("run", ["key", "value"]), ("nodes", json.dumps(asdict(record.nodes))))
 
     def forget_after(self, round_: int) -> None:
-        """Take back the rounds after this one, which are to be played again."""
+        """Remove the rounds after this one, which will run again."""
         with self._transaction() as db:
             for table in ("rounds", "participations"):
                 db.execute(f"DELETE FROM {table} WHERE round > ?", (round_,))
 
     def close(self) -> None:
         """Close the file; what was written stays, in one file that can be read without writing beside it."""
-        with suppress(sqlite3.Error):  # somebody reads it at this moment
+        with suppress(sqlite3.Error):  # another process reads it at this moment
             self._db.execute("PRAGMA busy_timeout=500")
             self._db.execute("PRAGMA journal_mode=DELETE")
         self._db.close()

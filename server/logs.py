@@ -1,4 +1,4 @@
-"""What the ServerApp says while it plays: lines for a person, or, for a collector of logs, one JSON object a line."""
+"""The log of the ServerApp: lines for people, or JSON lines for a collector."""
 
 import json
 import logging
@@ -39,12 +39,12 @@ class JsonLine(logging.Formatter):
 
 
 def speak_json(run: str) -> None:
-    """Have Flower's logger, and :func:`tell`, write JSON lines on stderr from now on."""
+    """Make Flower's logger and :func:`tell` write JSON lines on stderr."""
     _speak(JsonLine(run))
 
 
 def speak_with_times() -> None:
-    """Have Flower's logger, and :func:`tell`, write time and level into each line from now on."""
+    """Make Flower's logger and :func:`tell` write time and level into each line."""
     _speak(StampedLine("%(asctime)s %(levelname)-7s %(message)s"))
 
 

@@ -1,4 +1,4 @@
-"""What the server does with each finished round: write it down, and tell a person."""
+"""Observers of finished rounds: the ledger, and a line of progress."""
 
 import statistics
 from collections import deque
@@ -12,7 +12,7 @@ from aoi_fl.server.ledger import Ledger
 from aoi_fl.server.logs import tell
 from aoi_fl.strategies.records import ClientRecord, RoundRecord, State
 
-_USUAL = 9  # rounds, the last ones, whose median says how long one takes
+_USUAL = 9  # the last rounds; their median is the duration of a round
 
 
 class Recorder:
@@ -68,7 +68,7 @@ def progress_line(record: RoundRecord, rounds: int | None, seconds_left: float |
     """Return one round as a line that a person can read."""
     trained = [p for p in record.participations if p.outcome == "trained"]
     ages = [p.age for p in trained if p.age is not None]
-    who = " ".join(str(p.client) for p in sorted(trained, key=lambda p: p.client)[:20]) or "nobody"
+    who = " ".join(str(p.client) for p in sorted(trained, key=lambda p: p.client)[:20]) or "no client"
     if len(trained) > 20:
         who += f" … ({len(trained)})"
     parts = [
@@ -97,7 +97,7 @@ def _number(name: str, value: float | None, form: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Write seconds as a person says them, for instance ``4 min 05 s``."""
+    """Write seconds for people, for instance ``4 min 05 s``."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"

@@ -1,4 +1,4 @@
-"""A ledger for anybody's ServerApp: one line, then ``aoi report`` and ``aoi serve`` show the run."""
+"""A ledger for any ServerApp: one line, then ``aoi report`` and ``aoi serve`` show the run."""
 
 import re
 import shlex

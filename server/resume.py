@@ -21,7 +21,7 @@ from aoi_fl.strategies.records import ClientRecord
 
 
 def recorded_run(folder: Path) -> dict[str, Any]:
-    """Return what a ledger says of its run: configuration, status and more.
+    """Return the run of a ledger: configuration, status and more.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:
 
 
 def take_up(folder: Path, ledger: Ledger) -> tuple[Resume, dict[str, NDArray[Any]] | None]:
-    """Return where a run goes on, and the model after its last complete round (None before the first).
+    """Return the next round of a run, and the model after its last complete one (None before the first).
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The files that a run reads again when it goes on: where they are, and whether they are what they were."""
+"""The files that a resumed run reads again: their places, and whether they have changed."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _DEALT = {"partition_source": PARTITION_FILE, "table_source": CLIENTS_FILE, "rat
 
 
 def settled(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return run keys in which every path is absolute, whatever folder the run goes on in."""
+    """Return run keys with absolute paths, so that a run can resume in any folder."""
     found = dict(values)
     for key in _PLACES:
         if found.get(key):

@@ -40,7 +40,7 @@ def client_table(config: RunConfig) -> ClientTable:
     to the model. With ``bound`` it is eq. (10) of Xu et al. 2024 but for a factor that all share, 1 in the mean: α_i
     σ_i², where α_i goes for the most part by the square of the client's share as soon as it makes more than a step, and
     σ_i², the growth of the squared gradient's bound with age, by the rate at which its labels go wrong. The convexity
-    μ, which nobody knows, is taken as 1: with 10 steps of 0.005 any smaller one changes no φ_i by a part in 10,000.
+    μ is unknown and is taken as 1: with 10 steps of 0.005 any smaller one changes no φ_i by a part in 10,000.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool =
 
 
 def write_rates(path: Path, rates: Rates) -> None:
-    """Write the clients' own rates, which a file was read for, to where the run finds them when it goes on."""
+    """Write the rates of a clients file into the run's folder, for a resumed run."""
     rows = [("name", "rate"), *rates.items()] if isinstance(rates, dict) else [("rate",), *((r,) for r in rates)]
     text = io.StringIO(newline="")
     csv.writer(text, quoting=csv.QUOTE_NONNUMERIC).writerows(rows)  # a name may begin with a space

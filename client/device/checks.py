@@ -37,7 +37,7 @@ Status = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found; ``remedy`` says what to do, and is empty where there is nothing to do."""
+    """The result of one check; ``remedy`` is empty where there is nothing to do."""
 
     check: str
     status: Status

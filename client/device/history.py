@@ -57,7 +57,7 @@ def histories(state_dir: Path, name: str) -> list[RunHistory]:
 
 
 def _events(path: Path) -> tuple[Event, ...]:
-    """Return what a file tells, once each: a repeated message is noted again, and a line may have been cut off."""
+    """Return the events of a file, once each; messages may repeat, and a line may be cut off."""
     events: dict[tuple[int, str], Event] = {}
     for line in path.read_text("utf-8", "replace").splitlines() if path.exists() else ():
         try:

@@ -1,4 +1,4 @@
-"""What a device's ``node.toml`` may hold: a key that is misspelt would be a rule that nobody keeps."""
+"""The keys of a device's ``node.toml``; a misspelt key would be a rule without effect."""
 
 import math
 from collections.abc import Mapping

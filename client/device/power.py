@@ -1,4 +1,4 @@
-"""What a Linux device says of its power and of its network's price; what it does not say is unknown, not guessed."""
+"""Power and network price of a Linux device; a missing answer is unknown, not guessed."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The way to a SuperLink, step by step: name, port, TLS; each failure told from the others."""
+"""The way to a SuperLink, step by step: name, port, TLS, each with its own failures."""
 
 import socket
 import ssl

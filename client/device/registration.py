@@ -17,7 +17,7 @@ _PRECISION = 0.5  # seconds
 
 @dataclass(frozen=True)
 class RegistrationStatus:
-    """What a SuperLink says of a key.
+    """The answer of a SuperLink about a key.
 
     Attributes
     ----------

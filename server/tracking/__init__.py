@@ -1,4 +1,4 @@
-"""Rounds told to tools that track experiments: TensorBoard, MLflow, Weights & Biases.
+"""Trackers of experiments: TensorBoard, MLflow, Weights & Biases.
 
 Each is an observer behind an extra of its name, and writes under the run's folder only; none calls the network. A
 tool's module is imported when it is asked for: each takes seconds::
@@ -61,7 +61,7 @@ def tracker(
 
 
 class CompositeObserver:
-    """Observers that are told one after another, in their order: what counts comes first."""
+    """Several observers as one; the most important comes first."""
 
     def __init__(self, observers: tuple[Observer, ...]) -> None:
         self._observers = observers
@@ -89,5 +89,5 @@ class CompositeObserver:
 
 
 def together(*observers: Observer) -> CompositeObserver:
-    """Return an observer that passes on all it is told to several, in their order."""
+    """Return an observer that informs several observers in their order."""
     return CompositeObserver(observers)

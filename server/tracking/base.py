@@ -1,4 +1,4 @@
-"""What every tracker does: it passes on what a round says in numbers, once, and never costs the run a round."""
+"""The base of all trackers: each round's numbers once, and no failure costs a round."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ def numbers(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 class Tracker(ABC):
-    """An observer that tells a tool the numbers of each round, the run's configuration, and how it ended.
+    """An observer that sends a tool the configuration, each round's numbers, and the end of a run.
 
     Where a run is resumed it goes on with the tool's own run, after the last round that the tool has. What goes wrong
     with the tool is a warning: the ledger is what counts, and a resumed run tells the tool what it has missed.
@@ -61,7 +61,7 @@ class Tracker(ABC):
             self._safely(f"log round {row['round']}", self._log_once, row)
 
     def clients_seen(self, clients: list[ClientRecord]) -> None:  # noqa: B027, nothing to override
-        """Do nothing: who the clients are stays in the ledger."""
+        """Do nothing: the clients stay in the ledger."""
 
     def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
         """Tell the tool a round, once."""
