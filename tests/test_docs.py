@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 import aoi_fl
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,17 +36,15 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize(
-    "page", [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name
-)
-def test_links_lead_to_what_is_there(page):
-    broken = []
-    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
-        path, _, anchor = link.partition("#")
-        target = page.parent / path if path else page
-        if not re.match(r"[a-z]+:", link) and not (target.exists() and (not anchor or anchor in anchors(target))):
-            broken.append(link)
-    assert not broken
+def test_links_lead_to_what_is_there():
+    broken, pages = [], [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    for page in pages:
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+            path, _, anchor = link.partition("#")
+            target = page.parent / path if path else page
+            if not re.match(r"[a-z]+:", link) and not (target.exists() and (not anchor or anchor in anchors(target))):
+                broken.append((page.name, link))
+    assert len(pages) > 50 and not broken
 
 
 def test_each_promise_of_security_names_tests_that_exist():

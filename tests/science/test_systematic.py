@@ -50,26 +50,26 @@ def test_participation_follows_its_definition(n, k, phases):
         assert chosen[:, i].tolist() == by_definition(Fraction(k, n), policy.phases[i], range(1, 121))
 
 
-@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("phases", ["spread", "random"])
-def test_given_rates_follow_their_law_for_a_whole_cycle(phases, seed):
+def test_given_rates_follow_their_law_for_a_whole_cycle(phases):
     """A client of rate a/b has taken part a times after b rounds, from there on as before; k = Σ a/b of n."""
-    rng = np.random.default_rng(seed)
-    rates, _ = size_rates(rng.integers(1, 12, 9), int(rng.integers(1, 9)))
-    policy = SystematicPolicy.rated(rates, phases, 0.0, seed)
-    fractions = [exact(rate) for rate in rates.tolist()]
-    rounds = max(2 * fraction.denominator for fraction in fractions) + 1
-    chosen = played(policy, rounds)
-    pooled = square = Fraction(0)
-    for i, fraction in enumerate(fractions):
-        assert chosen[:, i].tolist() == by_definition(fraction, policy.phases[i], range(1, rounds + 1))
-        waits = np.diff(np.flatnonzero(chosen[:, i]))[: fraction.numerator].tolist()
-        assert sum(waits) == fraction.denominator and set(interval_law(rates[i])) == set(waits)
-        pooled += Fraction(sum(waits), fraction.denominator)  # of which each round brings one in 1/b
-        square += Fraction(sum(wait**2 for wait in waits), fraction.denominator)
-    per_round = sum(fractions)
-    variance = square / per_round - (pooled / per_round) ** 2
-    assert pooled_variance(rates, policy.interval_variances()) == pytest.approx(float(variance), abs=1e-9)
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        rates, _ = size_rates(rng.integers(1, 12, 9), int(rng.integers(1, 9)))
+        policy = SystematicPolicy.rated(rates, phases, 0.0, seed)
+        fractions = [exact(rate) for rate in rates.tolist()]
+        rounds = max(2 * fraction.denominator for fraction in fractions) + 1
+        chosen = played(policy, rounds)
+        pooled = square = Fraction(0)
+        for i, fraction in enumerate(fractions):
+            assert chosen[:, i].tolist() == by_definition(fraction, policy.phases[i], range(1, rounds + 1))
+            waits = np.diff(np.flatnonzero(chosen[:, i]))[: fraction.numerator].tolist()
+            assert sum(waits) == fraction.denominator and set(interval_law(rates[i])) == set(waits)
+            pooled += Fraction(sum(waits), fraction.denominator)  # of which each round brings one in 1/b
+            square += Fraction(sum(wait**2 for wait in waits), fraction.denominator)
+        per_round = sum(fractions)
+        variance = square / per_round - (pooled / per_round) ** 2
+        assert pooled_variance(rates, policy.interval_variances()) == pytest.approx(float(variance), abs=1e-9)
 
 
 def test_it_follows_its_definition_after_any_number_of_rounds():
@@ -79,12 +79,12 @@ def test_it_follows_its_definition_after_any_number_of_rounds():
         assert chosen[:, 3].tolist() == by_definition(Fraction(3, 20), policy.phases[3], range(start, start + 20))
 
 
-@pytest.mark.parametrize("n", range(1, 31))
-def test_spread_phases_give_exactly_k_in_every_round(n):
-    for k in range(1, n + 1):
-        strides = SystematicPolicy.equal(n, k, seed=n).strides
-        # n rounds are a whole period; the later ones are those of a long run.
-        assert {int(strides.begin(t).sum()) for t in [*range(1, n + 1), *range(10**6, 10**6 + n)]} == {k}
+def test_spread_phases_give_exactly_k_in_every_round():
+    for n in range(1, 31):
+        for k in range(1, n + 1):
+            strides = SystematicPolicy.equal(n, k, seed=n).strides
+            # n rounds are a whole period; the later ones are those of a long run.
+            assert {int(strides.begin(t).sum()) for t in [*range(1, n + 1), *range(10**6, 10**6 + n)]} == {k}
 
 
 @given(st.integers(1, 10**6), st.data())
@@ -106,12 +106,12 @@ def test_law_of_intervals_by_enumeration(n, k):
 
 
 @pytest.mark.parametrize(("n", "k"), [(7, 2), (20, 15), (100, 15)])
-@pytest.mark.parametrize("length", [1, 2, 3, 10, 40, 100])
-def test_variance_over_windows_by_enumeration_of_all_phases(n, k, length):
-    rate = Fraction(k, n)
-    b = rate.denominator
-    y = np.array([math.floor(length * rate + Fraction(tick, b)) for tick in range(b)])
-    assert window_variance(k / n, length) == pytest.approx(y.var(), abs=1e-12)
+def test_variance_over_windows_by_enumeration_of_all_phases(n, k):
+    for length in [1, 2, 3, 10, 40, 100]:
+        rate = Fraction(k, n)
+        b = rate.denominator
+        y = np.array([math.floor(length * rate + Fraction(tick, b)) for tick in range(b)])
+        assert window_variance(k / n, length) == pytest.approx(y.var(), abs=1e-12)
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.1, 0.4, 1.0])
@@ -139,22 +139,22 @@ def test_no_participation_is_lost_or_made_up(jitter):
 
 
 @pytest.mark.parametrize("rate", [0.15, 0.5, 0.2, 2 / 3, 0.9, 0.07])
-@pytest.mark.parametrize("jitter", [0.01, 0.2, 0.5, 1.0])
-def test_law_under_jitter_by_integration(rate, jitter):
+def test_law_under_jitter_by_integration(rate):
     """X = ⌈(1 + J·w')/r + z⌉ − ⌈J·w/r + z⌉, over midpoints: z of a round, w, w' of [0, 1]."""
-    put_off = min(jitter, 1 - rate)
-    w, later, z = np.meshgrid(*((np.arange(points) + 0.5) / points for points in (101, 103, 499)), sparse=True)
-    x = (np.ceil((1 + put_off * later) / rate + z) - np.ceil(put_off * w / rate + z)).astype(np.int64)
-    assert x.min() >= 1
-    law = interval_law(rate, jitter)
-    seen = np.bincount(x.ravel(), minlength=max(law) + 1) / x.size
-    assert [law.get(value, 0.0) for value in range(len(seen))] == pytest.approx(seen.tolist(), abs=2e-3)
-    assert sum(law.values()) == pytest.approx(1)
-    assert sum(value * p for value, p in law.items()) == pytest.approx(1 / rate)
-    assert interval_variance(rate, jitter) == pytest.approx(
-        sum((value - 1 / rate) ** 2 * p for value, p in law.items()), abs=1e-9
-    )
-    assert interval_variance(rate, jitter) == pytest.approx(x.var(), rel=2e-3, abs=2e-4)
+    for jitter in [0.01, 0.2, 0.5, 1.0]:
+        put_off = min(jitter, 1 - rate)
+        w, later, z = np.meshgrid(*((np.arange(points) + 0.5) / points for points in (101, 103, 499)), sparse=True)
+        x = (np.ceil((1 + put_off * later) / rate + z) - np.ceil(put_off * w / rate + z)).astype(np.int64)
+        assert x.min() >= 1
+        law = interval_law(rate, jitter)
+        seen = np.bincount(x.ravel(), minlength=max(law) + 1) / x.size
+        assert [law.get(value, 0.0) for value in range(len(seen))] == pytest.approx(seen.tolist(), abs=2e-3)
+        assert sum(law.values()) == pytest.approx(1)
+        assert sum(value * p for value, p in law.items()) == pytest.approx(1 / rate)
+        assert interval_variance(rate, jitter) == pytest.approx(
+            sum((value - 1 / rate) ** 2 * p for value, p in law.items()), abs=1e-9
+        )
+        assert interval_variance(rate, jitter) == pytest.approx(x.var(), rel=2e-3, abs=2e-4)
 
 
 def by_cubes(rate, jitter):
@@ -168,39 +168,39 @@ def by_cubes(rate, jitter):
 
 
 @pytest.mark.parametrize("rate", ["3/20", "1/2", "1/5", "2/3", "9/10", "7/100", "1/93", "92/93", "123/100000"])
-@pytest.mark.parametrize("jitter", ["1e-14", "1e-9", "1e-5", "0.01", "0.2", "0.5", "1"])
-def test_law_under_jitter_in_rational_arithmetic(rate, jitter):
-    exactly = by_cubes(Fraction(rate), Fraction(jitter))
-    law = interval_law(float(Fraction(rate)), float(jitter))
-    assert list(law) == list(exactly) and min(law.values()) >= 0
-    assert list(law.values()) == pytest.approx([float(p) for p in exactly.values()], rel=1e-6, abs=1e-14)
+def test_law_under_jitter_in_rational_arithmetic(rate):
+    for jitter in ["1e-14", "1e-9", "1e-5", "0.01", "0.2", "0.5", "1"]:
+        exactly = by_cubes(Fraction(rate), Fraction(jitter))
+        law = interval_law(float(Fraction(rate)), float(jitter))
+        assert list(law) == list(exactly) and min(law.values()) >= 0
+        assert list(law.values()) == pytest.approx([float(p) for p in exactly.values()], rel=1e-6, abs=1e-14)
 
 
-@pytest.mark.parametrize("jitter", [1e-6, 0.3, 1.0])
 @pytest.mark.parametrize("rate", [1 / 10_000, 1 / 99_999, 3e-6])
-def test_law_under_jitter_of_who_is_rarely_there(rate, jitter):
-    law = interval_law(rate, jitter)
-    x, p = np.array(list(law)) - 1 / rate, np.array(list(law.values()))
-    assert min(p) >= 0 and p.sum() == pytest.approx(1, abs=1e-12)
-    assert p @ x == pytest.approx(0, abs=1e-6)
-    assert p @ x**2 == pytest.approx(interval_variance(rate, jitter), rel=1e-9)
-    mean, width = 1 / rate, min(jitter, 1 - rate) / rate
-    if width > 100:  # then it is D's density, to within its curvature at the top
-        for value in (round(mean - 0.7 * width), round(mean), round(mean + 0.3 * width)):
-            assert law[value] == pytest.approx((width - abs(value - mean)) / width**2, rel=1 / width)
+def test_law_under_jitter_of_who_is_rarely_there(rate):
+    for jitter in [1e-6, 0.3, 1.0]:
+        law = interval_law(rate, jitter)
+        x, p = np.array(list(law)) - 1 / rate, np.array(list(law.values()))
+        assert min(p) >= 0 and p.sum() == pytest.approx(1, abs=1e-12)
+        assert p @ x == pytest.approx(0, abs=1e-6)
+        assert p @ x**2 == pytest.approx(interval_variance(rate, jitter), rel=1e-9)
+        mean, width = 1 / rate, min(jitter, 1 - rate) / rate
+        if width > 100:  # then it is D's density, to within its curvature at the top
+            for value in (round(mean - 0.7 * width), round(mean), round(mean + 0.3 * width)):
+                assert law[value] == pytest.approx((width - abs(value - mean)) / width**2, rel=1 / width)
 
 
 @pytest.mark.parametrize("rate", [0.15, 0.4, 0.9, 0.07])
-@pytest.mark.parametrize("jitter", [0.05, 0.3, 1.0])
-@pytest.mark.parametrize("rounds", [1, 2, 3, 10, 33, 100])
-def test_variance_over_windows_under_jitter_by_integration(rate, jitter, rounds):
+def test_variance_over_windows_under_jitter_by_integration(rate):
     """Y = how many of j − u + J·w_j lie in (0, rT]. Given u each is a coin of its own: Var = E[Σ p(1−p)] + Var[Σ p]."""
-    put_off = min(jitter, 1 - rate)
-    u = (np.arange(20011) + 0.5) / 20011
-    j = np.arange(-1, math.ceil(rate * rounds) + 2)[:, None]
-    p = np.clip((rate * rounds - j + u) / put_off, 0, 1) - np.clip((u - j) / put_off, 0, 1)
-    variance = (p * (1 - p)).sum(axis=0).mean() + p.sum(axis=0).var()
-    assert window_variance(rate, rounds, jitter) == pytest.approx(variance, abs=1e-4)
+    for jitter in [0.05, 0.3, 1.0]:
+        for rounds in [1, 2, 3, 10, 33, 100]:
+            put_off = min(jitter, 1 - rate)
+            u = (np.arange(20011) + 0.5) / 20011
+            j = np.arange(-1, math.ceil(rate * rounds) + 2)[:, None]
+            p = np.clip((rate * rounds - j + u) / put_off, 0, 1) - np.clip((u - j) / put_off, 0, 1)
+            variance = (p * (1 - p)).sum(axis=0).mean() + p.sum(axis=0).var()
+            assert window_variance(rate, rounds, jitter) == pytest.approx(variance, abs=1e-4)
 
 
 @pytest.mark.parametrize("rate", [0.15, 0.5, 1 / 3, 0.9, 1 / 93, 92 / 93, 1.0, 1e-9, 0.123456789])

@@ -29,33 +29,39 @@ def reply_with(record: ArrayRecord) -> Message:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "float16", "uint8", "bool"])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_an_update_is_read_as_numpy_reads_it_and_not_copied(shape, dtype, order):
-    values = np.asarray(np.random.default_rng(1).integers(0, 2, shape), dtype, order=order)
-    record = ArrayRecord({"w": Array(values)})
-    found = read_update(reply_with(record), record, "num-examples").arrays["w"]
-    wanted = np.load(io.BytesIO(record["w"].data))
-    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
-    np.testing.assert_array_equal(found, wanted)
-    if values.size:
-        assert np.shares_memory(found, np.frombuffer(record["w"].data, np.uint8))
+def test_an_update_is_read_as_numpy_reads_it_and_not_copied(shape):
+    for dtype in ["float32", "float64", "int64", "float16", "uint8", "bool"]:
+        for order in ["C", "F"]:
+            values = np.asarray(np.random.default_rng(1).integers(0, 2, shape), dtype, order=order)
+            record = ArrayRecord({"w": Array(values)})
+            found = read_update(reply_with(record), record, "num-examples").arrays["w"]
+            wanted = np.load(io.BytesIO(record["w"].data))
+            assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+            np.testing.assert_array_equal(found, wanted)
+            if values.size:
+                assert np.shares_memory(found, np.frombuffer(record["w"].data, np.uint8))
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("dtype", ["float32", ">f8", "int16", "bool"])
-@pytest.mark.parametrize("layout", ["C", "F", "strided"])
-def test_arrays_are_written_as_numpy_and_flower_write_them(shape, dtype, layout):
-    values = np.asarray(np.random.default_rng(1).integers(0, 2, shape), dtype, order=layout[0].replace("s", "C"))
-    values = values[..., ::2] if layout == "strided" and values.ndim else values
-    wanted = Array(values)
-    found = to_record({"w": values})["w"]
-    assert (found.dtype, found.shape, found.stype, found.data) == (
-        wanted.dtype, wanted.shape, wanted.stype, wanted.data,
-    )  # fmt: skip
-    back = from_record(ArrayRecord({"w": wanted}))["w"]
-    assert back.dtype == values.dtype and back.flags.writeable and not np.shares_memory(back, npy.view(wanted.data))
-    np.testing.assert_array_equal(back, values)
+def test_arrays_are_written_as_numpy_and_flower_write_them(shape):
+    for dtype in ["float32", ">f8", "int16", "bool"]:
+        for layout in ["C", "F", "strided"]:
+            values = np.asarray(
+                np.random.default_rng(1).integers(0, 2, shape), dtype, order=layout[0].replace("s", "C")
+            )
+            values = values[..., ::2] if layout == "strided" and values.ndim else values
+            wanted = Array(values)
+            found = to_record({"w": values})["w"]
+            assert (found.dtype, found.shape, found.stype, found.data) == (
+                wanted.dtype, wanted.shape, wanted.stype, wanted.data,
+            )  # fmt: skip
+            back = from_record(ArrayRecord({"w": wanted}))["w"]
+            assert (
+                back.dtype == values.dtype
+                and back.flags.writeable
+                and not np.shares_memory(back, npy.view(wanted.data))
+            )
+            np.testing.assert_array_equal(back, values)
 
 
 def test_only_arrays_of_numbers_are_written_and_read():
@@ -85,21 +91,30 @@ def test_the_running_mean_equals_a_plain_sum_bit_for_bit(shape):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "longdouble", "complex64"])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_values_that_are_not_finite_are_found_wherever_they_are(dtype, order):
-    values = np.ones((3, 50_000), dtype, order=order)
-    largest = np.finfo(dtype).max
-    for place in [(0, 0), (1, 17), (2, 49_999)]:
-        for value, finite in [(np.nan, False), (np.inf, False), (-np.inf, False), (largest, True), (-largest, True)]:
-            values[place] = value
-            assert npy.is_finite(values) is finite
-            assert npy.is_finite(values[:, ::7]) is bool(np.isfinite(values[:, ::7]).all())
-        values[place] = 1
-    values[0, :2], values[1, :2] = [np.inf, largest], [-np.inf, largest]  # a sum must not make up for one by another
-    assert not npy.is_finite(values)
-    values[:2, :2] = largest  # their sum is none, and each is a number
-    with np.errstate(all="raise"):
-        assert npy.is_finite(values)
+def test_values_that_are_not_finite_are_found_wherever_they_are(dtype):
+    for order in ["C", "F"]:
+        values = np.ones((3, 50_000), dtype, order=order)
+        largest = np.finfo(dtype).max
+        for place in [(0, 0), (1, 17), (2, 49_999)]:
+            for value, finite in [
+                (np.nan, False),
+                (np.inf, False),
+                (-np.inf, False),
+                (largest, True),
+                (-largest, True),
+            ]:
+                values[place] = value
+                assert npy.is_finite(values) is finite
+                assert npy.is_finite(values[:, ::7]) is bool(np.isfinite(values[:, ::7]).all())
+            values[place] = 1
+        values[0, :2], values[1, :2] = (
+            [np.inf, largest],
+            [-np.inf, largest],
+        )  # a sum must not make up for one by another
+        assert not npy.is_finite(values)
+        values[:2, :2] = largest  # their sum is none, and each is a number
+        with np.errstate(all="raise"):
+            assert npy.is_finite(values)
 
 
 @pytest.mark.parametrize("values", [np.zeros((0, 3)), np.array(1.5, np.float32), np.array([1, 2]), np.array([True])])

@@ -59,21 +59,21 @@ def stationary_ages(table, dropout):
 
 
 @pytest.mark.parametrize("max_age", [0, 1, 3, 8])
-@pytest.mark.parametrize("n, k, dropout", [(n, k, d) for n, k in SIZES for d in (0.0, 0.25) if d <= 1 - k / n])
-def test_markov_bounds_are_those_of_every_coin(n, k, max_age, dropout):
-    policy = MarkovPolicy.optimal(n, k, max_age, dropout)
-    table = policy.probabilities
-    found = bounds(policy, ROUNDS, lost=dropout > 0)
-    assert (found.min_separation, found.max_participations) == reachable(
-        stationary_ages(table, dropout), coin(table, dropout)
-    )
-    assert found.exact
+def test_markov_bounds_are_those_of_every_coin(max_age):
+    for n, k, dropout in [(n, k, d) for n, k in SIZES for d in (0.0, 0.25) if d <= 1 - k / n]:
+        policy = MarkovPolicy.optimal(n, k, max_age, dropout)
+        table = policy.probabilities
+        found = bounds(policy, ROUNDS, lost=dropout > 0)
+        assert (found.min_separation, found.max_participations) == reachable(
+            stationary_ages(table, dropout), coin(table, dropout)
+        )
+        assert found.exact
 
 
-@pytest.mark.parametrize("n, k", SIZES)
-def test_equal_rates_are_n_over_k_rounds_apart(n, k):
-    assert bounds(MarkovPolicy.optimal(n, k, n), ROUNDS).min_separation >= n // k
-    assert bounds(SystematicPolicy.equal(n, k), ROUNDS).min_separation >= n // k
+def test_equal_rates_are_n_over_k_rounds_apart():
+    for n, k in SIZES:
+        assert bounds(MarkovPolicy.optimal(n, k, n), ROUNDS).min_separation >= n // k
+        assert bounds(SystematicPolicy.equal(n, k), ROUNDS).min_separation >= n // k
 
 
 @pytest.mark.parametrize("make", [MarkovPolicy.increasing, MarkovPolicy.uniform])
@@ -112,15 +112,15 @@ def enumerated(rate, phase, jitter, rounds):
     return min(gaps, default=math.inf), sum(any(1 <= due <= rounds for due in stride) for stride in strides)
 
 
-@pytest.mark.parametrize("jitter", [0, Fraction(1, 8), Fraction(1, 4), Fraction(1, 2), 1])
 @pytest.mark.parametrize("rate", sorted({Fraction(k, n) for n, k in SIZES}))
-def test_systematic_bounds_are_those_of_every_draw_and_phase(rate, jitter):
-    rounds = 4 * rate.denominator + 8
-    for tick in range(rate.denominator):
-        phase = Fraction(tick, rate.denominator)
-        policy = SystematicPolicy(np.array([float(rate)]), np.array([float(phase)]), float(jitter))
-        found = bounds(policy, rounds)
-        assert (found.min_separation, found.max_participations) == enumerated(rate, phase, jitter, rounds)
+def test_systematic_bounds_are_those_of_every_draw_and_phase(rate):
+    for jitter in [0, Fraction(1, 8), Fraction(1, 4), Fraction(1, 2), 1]:
+        rounds = 4 * rate.denominator + 8
+        for tick in range(rate.denominator):
+            phase = Fraction(tick, rate.denominator)
+            policy = SystematicPolicy(np.array([float(rate)]), np.array([float(phase)]), float(jitter))
+            found = bounds(policy, rounds)
+            assert (found.min_separation, found.max_participations) == enumerated(rate, phase, jitter, rounds)
 
 
 def test_systematic_with_own_rates_takes_the_worst_client():
@@ -169,12 +169,12 @@ def ties(per_round):
     return step
 
 
-@pytest.mark.parametrize("n, k", [(n, k) for n, k in SIZES if n <= 5])
-def test_oldest_age_bounds_are_those_of_every_tie(n, k):
-    found = bounds(OldestAgeSelector(k, seed=1), ROUNDS, clients=n)
-    assert (found.min_separation, found.max_participations) == reachable([(0,) * n], ties(k))
-    lost = bounds(OldestAgeSelector(k, seed=1), ROUNDS, clients=n, lost=True)
-    assert (lost.min_separation, lost.max_participations) == (1, ROUNDS)
+def test_oldest_age_bounds_are_those_of_every_tie():
+    for n, k in [(n, k) for n, k in SIZES if n <= 5]:
+        found = bounds(OldestAgeSelector(k, seed=1), ROUNDS, clients=n)
+        assert (found.min_separation, found.max_participations) == reachable([(0,) * n], ties(k))
+        lost = bounds(OldestAgeSelector(k, seed=1), ROUNDS, clients=n, lost=True)
+        assert (lost.min_separation, lost.max_participations) == (1, ROUNDS)
 
 
 @pytest.mark.parametrize("selector", [RandomSelector(2, 1), ProportionalSelector(2, 1)])
@@ -213,11 +213,11 @@ def test_a_forced_client_breaks_the_separation(n, k):
     assert not found.exact
 
 
-@pytest.mark.parametrize("n, k", [(n, k) for n, k in SIZES if n > 1])
-def test_exactly_k_a_round_leave_no_round_to_force(n, k):
-    policy = SystematicPolicy.equal(n, k)
-    assert bounds(policy, ROUNDS, forced=True) == bounds(policy, ROUNDS)
-    assert bounds(policy, ROUNDS, forced=True, lost=True).max_participations == ROUNDS
+def test_exactly_k_a_round_leave_no_round_to_force():
+    for n, k in [(n, k) for n, k in SIZES if n > 1]:
+        policy = SystematicPolicy.equal(n, k)
+        assert bounds(policy, ROUNDS, forced=True) == bounds(policy, ROUNDS)
+        assert bounds(policy, ROUNDS, forced=True, lost=True).max_participations == ROUNDS
 
 
 def test_lost_state_breaks_what_the_client_decides():
