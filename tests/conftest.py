@@ -1,6 +1,8 @@
 """What every test starts from."""
 
+import gc
 import logging
+import os
 import sys
 
 import pytest
@@ -14,6 +16,23 @@ settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("busy")
 
 messages.identify()  # tests make messages outside of any run
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Begin each worker's share with long tests, so that none of them runs alone in the end."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    long = [item for item in items if item.get_closest_marker("long") or item.get_closest_marker("ray")]
+    first = set(long)
+    rest = [item for item in items if item not in first]
+    share = -(-len(rest) // workers)
+    items[:] = [item for w in range(workers) for item in (*long[w::workers], *rest[w * share : (w + 1) * share])]
+
+
+def pytest_collection_finish(session):
+    """Take what lives to the end, libraries and tests, out of garbage collection: Flower collects in each round."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

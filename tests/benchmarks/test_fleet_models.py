@@ -34,6 +34,7 @@ def test_a_table_has_a_line_for_each_play():
 
 @needs_fleet
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_model_of_122_arrays_costs_a_client_few_calls():
     from benchmarks.fleet.play import play
     from benchmarks.fleet.scenario import Scenario

@@ -68,7 +68,9 @@ print(found)
 """
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize(
+    "encoding", ["POSIX", *(pytest.param(e, marks=pytest.mark.slow) for e in ENCODINGS if e != "POSIX")]
+)
 def test_a_terminal_without_a_character_shows_another(encoding, tmp_path):
     played(tmp_path / "runs/one")
     done = run(COMMANDS, tmp_path, ("-c", EACH), PYTHONPATH=str(ROOT), **ENCODINGS[encoding])
@@ -84,6 +86,7 @@ def test_a_project_is_laid_out_in_utf_8_whatever_the_terminal(tmp_path):
         path.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_unnamed_runs_of_one_second_end_well_in_ascii(tmp_path):
     with ThreadPoolExecutor(2) as pool:
         done = list(pool.map(lambda _: run(["run", *SMALL], tmp_path, PYTHONIOENCODING="ascii"), range(2)))

@@ -64,6 +64,7 @@ def test_sigterm_interrupts_a_run_too(tmp_path):
     assert load(tmp_path / "runs" / "mine", "mine").status == "interrupted"
 
 
+@pytest.mark.slow
 def test_a_run_that_is_asked_to_end_is_interrupted_and_goes_on(tmp_path):
     process = play(tmp_path, 100_000)
     wait_for_round(process, 3)

@@ -21,6 +21,7 @@ from aoi_fl.server.app import app as server_app
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.records import PHASES
+from tests.strategies.test_own_policy import RULE
 
 ROOT = Path(__file__).parents[2]
 AOI = (sys.executable, "-m", "aoi_fl.cli.main")
@@ -330,6 +331,7 @@ def test_a_run_is_never_written_over(aoi, keys, tmp_path):
     assert (tmp_path / "runs" / "r" / "ledger.sqlite").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_mistake_in_the_shell_ends_with_status_2(keys, tmp_path):
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 no archive")
     done = subprocess.run(
@@ -419,17 +421,22 @@ CELLS = {
         "policy": "systematic", "max-age": 10, "coordination": "reserve", "rates": "size", "sizes": "zipf:1.5",
         "weights": "unbiased", "phases": "spread:0.2",
     },
+    "bids": {"policy": "wics", "index-source": "bid", "budget": 25.0},
+    "own": {"policy": "python:own_rule_both:Impatient"},
 }  # fmt: skip
 
 
 @pytest.mark.slow
 @pytest.mark.ray
-def test_both_engines_play_the_same_in_every_wire_mode(aoi, keys, tmp_path):
+def test_both_engines_play_the_same_in_every_wire_mode(keys, tmp_path):
     """All on one start of Ray, which is most of the time."""
-    keys = keys | {"num-clients": 7, "num-server-rounds": 4, "device": "cpu"}  # 7 is no multiple of 3: coins are thrown
+    (tmp_path / "own_rule_both.py").write_text(RULE)
+    # 7 is no multiple of 3: coins are thrown. The first question waits for Ray's processes.
+    keys = keys | {"num-clients": 7, "num-server-rounds": 4, "device": "cpu", "ask-timeout": 500.0}
+    keys["model-dir"] = str(tmp_path)
     for name, more in CELLS.items():
-        status, _, err = aoi(*command(keys | more | {"runs-dir": str(tmp_path / "local"), "run-name": name}))
-        assert status == 0, err
+        values = RunConfig.parse(keys | more | {"runs-dir": str(tmp_path / "local"), "run-name": name}).flat()
+        run_local(server_app, client_app, values, nodes=7)
     config = keys | {"runs-dir": str(tmp_path / "ray"), "cells": json.dumps(CELLS)}
     done = run_simulation(ROOT / "tests" / "apps" / "cells", config, nodes=7, timeout=400)
     assert done.completed, done.log

@@ -59,6 +59,7 @@ def test_an_error_ends_the_bar(monkeypatch):
     assert stream.getvalue().rindex("\x1b[?25h") > stream.getvalue().rindex("\x1b[?25l")  # the cursor is back
 
 
+@pytest.mark.slow
 def test_a_run_that_starts_slowly_says_so_on_a_terminal(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = "import aoi_fl.cli.wait as w, aoi_fl.cli.start as s; w.PATIENCE = 0.0; s.main()"

@@ -190,6 +190,7 @@ OUTCOMES = {"first-age": [0.1, 0.5, 0.9]}
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("jitter", "wire", "separation"),
     [

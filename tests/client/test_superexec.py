@@ -10,7 +10,7 @@ from aoi_fl.flower.seams import WARM
 from aoi_fl.flower.versions import FLOWER
 from benchmarks.superlink import OURS, deployment
 
-pytestmark = pytest.mark.skipif(not WARM.there, reason=f"Flower {FLOWER}: {WARM.lost}")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not WARM.there, reason=f"Flower {FLOWER}: {WARM.lost}")]
 
 APP = """
 [project]

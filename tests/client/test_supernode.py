@@ -65,6 +65,7 @@ def proxy():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_call_over_a_dead_connection_fails(proxy):
     with supernode.keep_alive(grpc.insecure_channel)(f"127.0.0.1:{proxy.port}", options=[]) as channel:
         echo = channel.unary_unary("/s/echo")

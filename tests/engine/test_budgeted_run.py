@@ -1,6 +1,5 @@
 """Whole runs under a budget: the ledger tells what `aoi simulate` says, whoever computes the index, on any engine."""
 
-import csv
 import logging
 import sys
 
@@ -292,28 +291,3 @@ def test_fresh_data_learn_better_than_stale_ones(tmp_path):
         )  # fmt: skip
         accuracies.append(read(folder / "ledger.sqlite", "rounds")[-1]["test_accuracy"])
     assert accuracies[0] > accuracies[1] + 0.1
-
-
-@pytest.mark.slow
-@pytest.mark.ray
-def test_flowers_simulation_makes_the_same_run(tmp_path):
-    from pathlib import Path
-
-    from aoi_fl.engine.ray_run import run_simulation
-
-    keys = {"policy": "wics", "index_source": "bid", "num_clients": 6, "num_server_rounds": 2, "budget": 25.0}
-    keys["ask_timeout"] = 500.0  # the first question waits for Ray's processes, however busy the machine
-    here = play(tmp_path / "here", **keys)
-    root = Path(__file__).resolve().parents[2]
-
-    def on_ray(server, client, values, nodes):
-        result = run_simulation(root, values, nodes=nodes)
-        assert result.completed, result.details
-
-    there = play(tmp_path / "there", on_ray, **keys)
-    for table in ("clients", "participations"):
-        rows = [[row | {"seconds": None} for row in read(folder / "ledger.sqlite", table)] for folder in (here, there)]
-        assert rows[0] == rows[1]
-    assert (here / "model.safetensors").read_bytes() == (there / "model.safetensors").read_bytes()
-    with open(here / "clients.csv") as a, open(there / "clients.csv") as b:
-        assert list(csv.reader(a)) == list(csv.reader(b))

@@ -262,20 +262,15 @@ KEYS = [
     "num-clients=12", "clients-per-round=5", "num-server-rounds=6", "local-work=epochs:5", "evaluate-clients=3",
     "seed=5",
     "device=cpu", "preset=papers",
+    "policy=systematic", "coordination=reserve", "rates=size", "sizes=zipf:1.5", "weights=unbiased", "jitter=0.2",
 ]  # fmt: skip
-POLICIES = {
-    "markov-optimal": ["max-age=4"],
-    "systematic": [
-        "policy=systematic", "coordination=reserve", "rates=size", "sizes=zipf:1.5", "weights=unbiased", "jitter=0.2",
-    ],
-}  # fmt: skip
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(usable_cores() < 2, reason="two workers need two cores")
-@pytest.mark.parametrize("more", POLICIES.values(), ids=POLICIES)
-def test_a_run_begun_by_workers_equals_a_single_process(aoi, more, tmp_path):
-    command = ["run", *[part for key in [*KEYS, *more] for part in ("-c", key)]]
+def test_a_run_begun_by_workers_equals_a_single_process(aoi, tmp_path):
+    command = ["run", *[part for key in KEYS for part in ("-c", key)]]
     status, _, err = aoi(*command, "-c", "run-name=one")
     assert status == 0, err
     run = subprocess.Popen(

@@ -13,7 +13,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from contextlib import closing, suppress
@@ -57,9 +56,7 @@ POLICIES = {
     "poll": {"policy": "markov-optimal"},
     "reserve": {"policy": "markov-optimal", "coordination": "reserve"},
     "random": {"policy": "random", "compression": "int8"},  # what the codes left unsaid goes on too
-    "oldest-age": {"policy": "oldest-age"},
-    "wics": {"policy": "wics", "clients-per-round": 15, "staleness": "mislabelled"},  # which goes by its budget
-    "estimated": {
+    "estimated": {  # which goes by its budget
         "policy": "wics",
         "clients-per-round": 15,
         "trains": "all",
@@ -271,7 +268,7 @@ def whole(tmp_path_factory):
     return get
 
 
-_FAST = ("poll", "late", "estimated")
+_FAST = ("poll", "late")
 EACH = [policy if policy in _FAST else pytest.param(policy, marks=pytest.mark.slow) for policy in POLICIES]
 
 
@@ -293,20 +290,14 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(policy, start, whole, t
 
 
 @pytest.mark.slow
-def test_arrival_order_changes_the_model_by_rounding_only(whole, tmp_path):
-    """The processes of this test share nothing with others, as a person would start them."""
+def test_arrival_order_changes_the_model_by_rounding_only(start, whole, tmp_path):
     folder = tmp_path / "cut"
-    arguments = arguments_of(configuration("reserve", tmp_path, "cut", deterministic=False))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "aoi_fl.cli.main", *arguments], cwd=ROOT, stdout=subprocess.DEVNULL
-    )
-    while recorded(folder) < 4 and process.poll() is None:
-        time.sleep(0.002)
-    process.kill()
-    process.wait()
-    command = [sys.executable, "-m", "aoi_fl.cli.main", "resume", str(folder), "--json"]
-    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert json.loads(output)["rounds"] == ROUNDS
+    process = start(*arguments_of(configuration("reserve", tmp_path, "cut", deterministic=False)))
+    wait_for(folder, 4, process)
+    kill(process)
+    process = start("resume", str(folder), "--json")
+    process.join()
+    assert process.exitcode == 0, process.output.read_text()
     assert_same(folder, whole("reserve"), atol=1e-6)
 
 

@@ -52,8 +52,9 @@ def huge(value):
     return spoil
 
 
-@pytest.mark.parametrize("value", [1e25, 3e38, -3.4e38])
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize(
+    ("name", "value"), [*((name, 3e38) for name in STRATEGIES), ("FedYogi", 1e25), ("QFedAvg", 1e25), ("Krum", -3.4e38)]
+)
 def test_one_huge_update_never_ruins_the_model(name, value, tmp_path, caplog):
     """Where the strategy withstands it, the round counts; else that round is as if it had not been."""
     make = partial(RandomSelection, CLIENTS, aggregation=STRATEGIES[name]())

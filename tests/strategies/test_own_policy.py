@@ -263,19 +263,13 @@ def test_coordination_of_a_selector_is_refused(lay, tmp_path):
         REGISTRY[name].make(keys, options=RoundOptions())
 
 
-@pytest.mark.slow
-@pytest.mark.ray
-def test_rule_of_ones_own_runs_in_flowers_engine_and_is_reported(lay, aoi, tmp_path):
-    name = lay(RULE, "Impatient", "own_rule_ray")
-    shape = ["--clients", "4", "--per-round", "2", "--rounds", "3", "-c", "model=lr", "-c", "seed=3", "--run-name"]
-    folder = ["-c", f"model-dir={tmp_path}", "-c", f"runs-dir={tmp_path}"]
-    for engine in ("local", "ray"):
-        status, _, errors = aoi("run", "--policy", name, "--engine", engine, *shape, engine, *folder)
-        assert status == 0, errors
-    assert trained(tmp_path / "ray", 3) == trained(tmp_path / "local", 3)
-    status, _, errors = aoi("report", str(tmp_path / "ray"))
+def test_rule_of_ones_own_is_reported(lay, aoi, tmp_path):
+    name = lay(RULE, "Impatient", "own_rule_report")
+    keys = BASE | {"policy": name, "model-dir": str(tmp_path), "runs-dir": str(tmp_path), "run-name": "r"}
+    run_local(server_app, client_app, RunConfig.parse(keys).flat(), nodes=4)
+    status, _, errors = aoi("report", str(tmp_path / "r"))
     assert status == 0, errors
-    assert name in next((tmp_path / "ray").glob("*.html")).read_text()
+    assert name in next((tmp_path / "r").glob("*.html")).read_text()
 
 
 def test_no_policy_is_deeper_than_two_below_flower():

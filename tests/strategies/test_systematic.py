@@ -74,13 +74,10 @@ def test_in_reserve_mode_only_newcomers_are_asked(tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["systematic", "markov"])
-@pytest.mark.parametrize(
-    "wire", ["reserve", *(pytest.param(w, marks=pytest.mark.slow) for w in WIRES if w != "reserve")]
-)
-def test_rates_by_size_are_kept(policy, wire, tmp_path):
-    make = systematic(coordination=wire, rates="size")
+def test_rates_by_size_are_kept(policy, tmp_path):
+    make = systematic(rates="size")
     if policy == "markov":
-        make = lambda **settings: MarkovParticipation.optimal(N, K, coordination=wire, rates="size", **settings)  # noqa: E731
+        make = lambda **settings: MarkovParticipation.optimal(N, K, coordination="reserve", rates="size", **settings)  # noqa: E731
     notes, strategy = play(make, tmp_path, rounds=300)
     rates, _ = size_rates(SIZES, K)
     np.testing.assert_allclose(strategy.plan.rates, rates)
