@@ -421,8 +421,8 @@ CELLS = {
         "policy": "systematic", "max-age": 10, "coordination": "reserve", "rates": "size", "sizes": "zipf:1.5",
         "weights": "unbiased", "phases": "spread:0.2",
     },
-    "bids": {"policy": "wics", "index-source": "bid", "budget": 25.0},
-    "own": {"policy": "python:own_rule_both:Impatient"},
+    "bids": {"policy": "wics", "max-age": 10, "index-source": "bid", "budget": 25.0},
+    "own": {"policy": "python:own_rule_both:Impatient", "max-age": 10},
 }  # fmt: skip
 
 
