@@ -143,8 +143,11 @@ class ToyApp(ClientApp):
 
     def _fit(self, message, context):
         client, round_ = context.node_config["partition-id"], message.content["config"]["server-round"]
-        arrays = {k: np.asarray(self.learn(a, client, round_)) for k, a in values(message.content["arrays"]).items()}
+        arrays = self.trained(values(message.content["arrays"]), client, round_)
         return reply_of(message, self._metrics(client, self.loss), record_of(arrays))
+
+    def trained(self, arrays, client, round_):
+        return {name: self.learn(array, client, round_) for name, array in arrays.items()}
 
     def _judge(self, message, context):
         return reply_of(message, self._metrics(context.node_config["partition-id"], self.evaluates))

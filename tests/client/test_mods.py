@@ -14,17 +14,13 @@ from flwr.supercore.differential_privacy import KEY_CLIPPING_NORM, KEY_NORM_BIT
 from aoi_fl import protocol
 from aoi_fl.client import ClientApp, ask_of
 from aoi_fl.client.state import StateFile
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.errors import AoiError
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
+from tests.fakes import ASK, Notes, ScriptedGrid, zeros
 from tests.refusals import refused
 
 STEP = np.array([3.0, 4.0], np.float32)  # of length 5
 NORM = 0.5
-
-
-def model():
-    return ArrayRecord({"w": Array(np.zeros(2, np.float32))})
 
 
 def learn(message, context):
@@ -33,16 +29,8 @@ def learn(message, context):
     return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
 
 
-class Notes:
-    def __init__(self):
-        self.rounds, self.models = [], []
-
-    def clients_seen(self, clients):
-        pass
-
-    def round_done(self, record, arrays, memory):
-        self.rounds.append(record)
-        self.models.append(arrays["w"].numpy())
+def trained(notes):
+    return [model["w"] for model in notes.models]
 
 
 def central(**how):
@@ -63,7 +51,7 @@ def play(request, tmp_path):
         app, notes, replies = ClientApp(mods=list(mods)), Notes(), []
         app.train()(train)
 
-        class Listening(LocalGrid):
+        class Listening(ScriptedGrid):
             def pull_messages(self, message_ids):
                 found = list(super().pull_messages(message_ids))
                 replies.extend(r.content for r in found if r.has_content() and "arrays" in r.content)
@@ -71,7 +59,7 @@ def play(request, tmp_path):
 
         options = RoundOptions(run="r", seed=3, deterministic=True, join_timeout=0.2, evaluate_clients=0)
         strategy = request.param(options=options, observer=notes, configure=lambda round_: config or {})
-        strategy.start(Listening(app, {"runs-dir": str(tmp_path), "seed": 3}, 3), model(), 2)
+        strategy.start(Listening(app, {"runs-dir": str(tmp_path), "seed": 3}, 3), zeros(), 2)
         assert all((record.dropped, record.empty) == (0, False) for record in notes.rounds)
         return notes, replies
 
@@ -81,23 +69,23 @@ def play(request, tmp_path):
 @pytest.mark.parametrize("mod", [fixedclipping_mod, adaptiveclipping_mod])
 def test_clipping_mods_clip_the_updates(mod, play):
     notes, replies = play(mod, config={KEY_CLIPPING_NORM: NORM})
-    np.testing.assert_allclose(notes.models, np.outer([1, 2], STEP * NORM / 5), rtol=1e-6)
+    np.testing.assert_allclose(trained(notes), np.outer([1, 2], STEP * NORM / 5), rtol=1e-6)
     bits = [content["metrics"].get(KEY_NORM_BIT) for content in replies]
     assert replies and set(bits) == {1 if mod is adaptiveclipping_mod else None}
 
 
 def test_local_differential_privacy_clips_and_adds_noise(play):
     notes, _ = play(LocalDpMod(clipping_norm=NORM, sensitivity=0.0, epsilon=1.0, delta=0.1))
-    np.testing.assert_allclose(notes.models, np.outer([1, 2], STEP * NORM / 5), rtol=1e-6)
+    np.testing.assert_allclose(trained(notes), np.outer([1, 2], STEP * NORM / 5), rtol=1e-6)
     notes, _ = play(LocalDpMod(clipping_norm=NORM, sensitivity=0.01, epsilon=1.0, delta=0.1))
-    off = np.abs(notes.models[0] - STEP * NORM / 5)
+    off = np.abs(trained(notes)[0] - STEP * NORM / 5)
     assert (off > 0).all() and (off < 0.2).all()
 
 
 def test_size_mods_count_what_any_strategy_would_have_sent(play, caplog):
     caplog.set_level(logging.INFO, "flwr")
     play(message_size_mod, arrays_size_mod)
-    content = {"arrays": model(), "config": ConfigRecord({"server-round": 1})}
+    content = {"arrays": zeros(), "config": ConfigRecord({"server-round": 1})}
     assert f"Incoming message size: {sum(r.count_bytes() for r in content.values())} bytes" in caplog.text
     assert "{'arrays': {'elements': 2, 'bytes': " in caplog.text
 
@@ -111,8 +99,8 @@ def test_a_function_sees_what_fedavg_would_have_sent_it(play, tmp_path):
 
     play(train=note, config={"lr": 0.5})
     stock = FedAvg(min_train_nodes=1, min_available_nodes=1, fraction_train=1.0)
-    grid = LocalGrid(flwr.clientapp.ClientApp(), {}, 1)
-    (message,) = stock.configure_train(1, model(), ConfigRecord({"lr": 0.5}), grid)
+    grid = ScriptedGrid(flwr.clientapp.ClientApp(), {}, 1)
+    (message,) = stock.configure_train(1, zeros(), ConfigRecord({"lr": 0.5}), grid)
     assert seen[0] == message.content
     assert {content["config"]["server-round"] for content in seen} == {1, 2}
 
@@ -124,7 +112,7 @@ def test_an_echoed_message_is_a_valid_reply(play):
 
     notes, replies = play(train=echo)
     assert all("takes-part" in content["aoi"] and "run" not in content["aoi"] for content in replies)
-    np.testing.assert_array_equal(notes.models, np.zeros((2, 2)))
+    np.testing.assert_array_equal(trained(notes), np.zeros((2, 2)))
 
 
 def test_a_mod_that_rejects_a_message_gives_the_clients_error(tmp_path):
@@ -132,7 +120,7 @@ def test_a_mod_that_rejects_a_message_gives_the_clients_error(tmp_path):
     app.train()(learn)
     options = RoundOptions(run="r", join_timeout=0.2, max_empty_rounds=1, evaluate_clients=0)
     with suppress(AoiError):  # a run in which nobody trained is no success
-        central(options=options, observer=notes).start(LocalGrid(app, {"runs-dir": str(tmp_path)}, 3), model(), 1)
+        central(options=options, observer=notes).start(ScriptedGrid(app, {"runs-dir": str(tmp_path)}, 3), zeros(), 1)
     assert ["requires the key" in p.reason for p in notes.rounds[0].participations] == [True] * 3
     states = [StateFile(tmp_path / "r" / "clients", f"client-{i}").load(0) for i in range(3)]
     assert [state.age.last for state in states] == [0] * 3  # nobody's age was reset
@@ -165,8 +153,8 @@ def test_each_of_many_trained_together_has_its_own_ask(tmp_path):
         return [learn(m, c) for m, c in zip(messages, contexts, strict=True)]
 
     notes, options = Notes(), RoundOptions(run="r", join_timeout=0.2, evaluate_clients=0)
-    grid = LocalGrid(app, {"runs-dir": str(tmp_path)}, 3)
-    central(options=options, observer=notes).start(grid, model(), 1)
+    grid = ScriptedGrid(app, {"runs-dir": str(tmp_path)}, 3)
+    central(options=options, observer=notes).start(grid, zeros(), 1)
     assert seen == [(["arrays", "config"], 1)] * 3 and notes.rounds[0].trained == 3
 
 
@@ -181,13 +169,8 @@ def test_an_evaluation_answers_the_question_it_carries(tmp_path):
 
     options = RoundOptions(run="r", seed=3, join_timeout=0.2, evaluate_clients=3)
     strategy = WIRES["poll"](options=options, observer=notes)
-    asked = []
-
-    class Counting(LocalGrid):
-        def push_messages(self, messages):
-            asked.extend(m.content["aoi"]["round"] for m in messages if m.metadata.message_type == "query.participate")
-            return super().push_messages(messages)
-
-    strategy.start(Counting(app, {"runs-dir": str(tmp_path), "seed": 3}, 3), model(), 3)
+    grid = ScriptedGrid(app, {"runs-dir": str(tmp_path), "seed": 3}, 3)
+    strategy.start(grid, zeros(), 3)
     assert seen and all(keys == ["arrays", "config"] for keys in seen)
+    asked = [round_ for kind, round_, _ in grid.sent if kind == ASK]
     assert asked == [1] * 3  # of rounds 2 and 3 with the evaluation before

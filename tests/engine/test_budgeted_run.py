@@ -10,7 +10,6 @@ from aoi_fl.cli.main import main
 from aoi_fl.client.app import app as real_app
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.protocol.clients import read_clients_file, section5_instance
 from aoi_fl.report import budget as report_budget
@@ -24,7 +23,9 @@ from aoi_fl.science.simulate import simulate
 from aoi_fl.science.staleness import measure_freshness
 from aoi_fl.science.total_budget import BoundedSelector
 from aoi_fl.server.app import app as server_app
+from aoi_fl.server.app import play as play_run
 from aoi_fl.server.ledger import read, read_run
+from tests.fakes import ScriptedGrid
 
 ROUNDS = 8
 RUN = {
@@ -254,22 +255,10 @@ def test_a_resumed_run_needs_the_clients_file_no_more(tmp_path):
     file = clients_file(tmp_path / "c.csv", [*GOOD, ("c", 9, 7, 0.5, 3)])
     keys = {"policy": "wics", "num_clients": 3, "clients_file": file, "budget": 12.0, "num_server_rounds": 2}
 
-    class Cut(Exception):
-        pass
-
     def break_off(server, client, values, nodes):
-        class Breaks(LocalGrid):
-            def push_messages(self, messages):
-                messages = list(messages)
-                if any(m.metadata.group_id == "2" for m in messages):
-                    raise Cut
-                return super().push_messages(messages)
+        play_run(ScriptedGrid(client, values, nodes, cut=2), RunConfig.parse(values))
 
-        from aoi_fl.server.app import play as play_run
-
-        play_run(Breaks(client, values, nodes), RunConfig.parse(values))
-
-    with pytest.raises(Cut):
+    with pytest.raises(KeyboardInterrupt):
         play(tmp_path, break_off, **keys)
     (tmp_path / "c.csv").unlink()
     folder = play(tmp_path, **keys, resume=True)

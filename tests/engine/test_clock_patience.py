@@ -4,10 +4,9 @@ import logging
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord
 from flwr.serverapp.strategy import Strategy
 
-from aoi_fl.client import ClientApp
 from aoi_fl.engine.clocked_grid import ClockedGrid
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.devices import DeviceTrace
@@ -20,28 +19,11 @@ from aoi_fl.strategies import (
     RandomSelection,
     RoundOptions,
 )
-from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.selection.selector import FedCSSelection, OortSelection
+from tests.fakes import Notes, ToyApp
 
 N, DEADLINE = 4, 100.0
 LONG = 10_000.0
-
-
-class Notes:
-    """An observer that keeps what a checkpoint would hold, and may kill the run after a round."""
-
-    def __init__(self, kill):
-        self.clients, self.rounds, self.state_dict, self.arrays, self.kill = [], [], {}, None, kill
-
-    def clients_seen(self, clients):
-        self.clients += clients
-
-    def round_done(self, record, arrays, memory):
-        self.rounds.append(record)
-        self.state_dict = {k: np.array(v) for k, v in memory.items()}
-        self.arrays = arrays
-        if self.kill:
-            raise KeyboardInterrupt
 
 
 def grid_of(folder, seconds, spells=(), upload=np.inf, broken=(), settle=lambda: None):
@@ -49,16 +31,11 @@ def grid_of(folder, seconds, spells=(), upload=np.inf, broken=(), settle=lambda:
 
     The last of them is there in these spells alone, and sends so many bytes a second.
     """
-    app = ClientApp()
 
-    @app.train()
-    def train(message, context):
-        arrays = message.content["arrays"]
-        if context.node_config["partition-id"] in broken:
-            arrays = ArrayRecord({"w": Array(np.full(2, np.nan))})
-        content = {"arrays": arrays, "metrics": MetricRecord({"num-examples": 1})}
-        return Message(RecordDict(content), reply_to=message)
+    def learn(array, client, round_):
+        return np.full(2, np.nan) if client in broken else array
 
+    app = ToyApp(learn, examples=1, loss=None)
     there = [[(0, LONG)] for _ in seconds]
     there[-1] = list(spells) or there[-1]
     free = np.full(N, np.inf)
@@ -72,10 +49,10 @@ def play(folder, seconds, spells=(), rounds=9, make=RandomSelection, killed=Fals
     chosen = {"run": "r", "seed": 5, "train_timeout": DEADLINE, "ask_timeout": 30.0, "evaluate_clients": 0} | options
     notes, model = Notes(killed), ArrayRecord({"w": Array(np.zeros(2))})
     for round_ in range(1, rounds + 1) if killed else [1]:
-        resume = Resume(round_, notes.clients, notes.state_dict) if round_ > 1 else None
+        resume, arrays = (notes.resume(), notes.arrays) if round_ > 1 else (None, model)
         strategy = make(N, options=RoundOptions(**chosen), observer=notes, resume=resume)
         try:
-            strategy.start(grid_of(folder, seconds, spells, upload, broken), notes.arrays or model, rounds)
+            strategy.start(grid_of(folder, seconds, spells, upload, broken), arrays, rounds)
         except KeyboardInterrupt:
             continue
     return [r.clock for r in notes.rounds], [{p.client: p.outcome for p in r.participations} for r in notes.rounds]

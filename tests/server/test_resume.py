@@ -38,6 +38,7 @@ from aoi_fl.server.resume import extend, recorded_run
 from aoi_fl.server.terms import write_table
 from aoi_fl.strategies.records import PHASES, Participation, RoundRecord
 from aoi_fl.strategies.registry import REGISTRY
+from tests.fakes import ScriptedGrid
 from tests.refusals import refused
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,34 +100,26 @@ def resume_here(folder):
     return run_here(about["config"] | {"resume": True, "run-name": folder.name, "runs-dir": str(folder.parent)})
 
 
-class Deployed(LocalGrid):
-    """A grid whose clients keep their states themselves, and the server's part of which may be cut off in a round."""
-
-    def __init__(self, values, folder, cut=None):
-        super().__init__(client_app, values, values["num-clients"])
-        self.cut = cut
-        for context in self._contexts.values():
-            context.node_config["state-dir"] = str(folder / "devices")
-            context.node_config["partition-file"] = str(folder / "r" / PARTITION_FILE)
-
-    def push_messages(self, messages):
-        messages = list(messages)
-        if any(message.content["aoi"]["round"] == self.cut for message in messages):
-            raise KeyboardInterrupt
-        return super().push_messages(messages)
+def deployed(values, folder, cut=None):
+    """Return a grid whose clients keep their states themselves, and whose server may end before a round."""
+    grid = ScriptedGrid(client_app, values, values["num-clients"], cut=cut)
+    for context in grid._contexts.values():
+        context.node_config["state-dir"] = str(folder / "devices")
+        context.node_config["partition-file"] = str(folder / "r" / PARTITION_FILE)
+    return grid
 
 
 @pytest.mark.parametrize("policy", ["poll", "reserve"])
 def test_clients_distinguish_runs_of_one_name(policy, tmp_path, monkeypatch):
     monkeypatch.setattr("aoi_fl.server.app.uploads", lambda grid: True)
     values = configuration(policy, tmp_path, "r", **{"evaluate-clients": 0})
-    ledger = play(Deployed(values, tmp_path), RunConfig.parse(values)) / LEDGER
+    ledger = play(deployed(values, tmp_path), RunConfig.parse(values)) / LEDGER
     first, token = read(ledger, "participations"), read_run(ledger)["token"]
     shutil.rmtree(ledger.parent)
     with pytest.raises(KeyboardInterrupt):
-        play(Deployed(values, tmp_path, cut=5), RunConfig.parse(values))
+        play(deployed(values, tmp_path, cut=5), RunConfig.parse(values))
     again = read_run(ledger)["token"]
-    play(Deployed(values, tmp_path), RunConfig.parse(values | {"resume": True}))
+    play(deployed(values, tmp_path), RunConfig.parse(values | {"resume": True}))
     assert token != again == read_run(ledger)["token"]
     alike = ["round", "client", "outcome", "age", "loss", "next_round"]
     assert [[part[key] for key in alike] for part in read(ledger, "participations")] == [
@@ -561,11 +554,10 @@ def test_rounds_do_not_rush_by_while_nobody_is_there(tmp_path):
         "random", tmp_path, "left", **{"max-empty-rounds": 2, "num-server-rounds": 6, "join-timeout": 0.3}
     )
 
-    class Leaving(LocalGrid):
-        def get_node_ids(self):
-            return [] if recorded(tmp_path / "left") >= 2 else super().get_node_ids()
-
-    folder = play(Leaving(client_app, values, nodes=20), RunConfig.parse(values))
+    grid = ScriptedGrid(
+        client_app, values, 20, present=lambda grid: [] if recorded(tmp_path / "left") >= 2 else range(20)
+    )
+    folder = play(grid, RunConfig.parse(values))
     found = read(folder / LEDGER, "rounds")
     assert [row["trained"] for row in found] == [6, 6, 0, 0]
     assert all(row["seconds"] >= 0.3 for row in found[2:])

@@ -4,13 +4,13 @@ import pytest
 
 from aoi_fl.client.app import app as client_app
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.app import play
 from aoi_fl.server.folder import LEDGER, RATES_FILE
 from aoi_fl.server.ledger import Ledger, read
 from aoi_fl.server.resume import recorded_run
 from aoi_fl.server.terms import rates_of, write_rates
+from tests.fakes import ScriptedGrid
 from tests.refusals import refused
 from tests.server.test_resume import BASE, assert_same, configuration, resume_here, run_here
 
@@ -31,19 +31,9 @@ def begin(policy, folder, name):
     return RunConfig.parse(BASE | given | {"runs-dir": str(folder), "run-name": name}).flat()
 
 
-class Cut(LocalGrid):
-    """A grid that breaks off when a round's first message is sent."""
-
-    def push_messages(self, messages):
-        messages = list(messages)
-        if any(message.content["aoi"]["round"] == CUT for message in messages):
-            raise KeyboardInterrupt
-        return super().push_messages(messages)
-
-
 def broken_off(values):
     with pytest.raises(KeyboardInterrupt):
-        play(Cut(client_app, values, nodes=N), RunConfig.parse(values))
+        play(ScriptedGrid(client_app, values, N, cut=CUT), RunConfig.parse(values))
 
 
 def as_of_an_earlier_version(folder):

@@ -4,44 +4,25 @@ from functools import partial
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
-from aoi_fl.client import ClientApp
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.protocol import npy
-from aoi_fl.strategies import RandomSelection, RoundOptions
-from tests.fakes import Notes, values
+from aoi_fl.strategies import RandomSelection
+from tests import fakes
+from tests.fakes import ToyApp, examples_of, record_of, values
 
 N = 4
 INF, NAN = float("inf"), float("nan")
 MASK = np.triu(np.full((4, 4), -INF, np.float32), 1)
 
 
-def app_of(change):
-    """Return an app whose clients return what ``change`` makes of an array's name, its values and their number."""
-    app = ClientApp()
-
-    @app.train()
-    def train(message, context):
-        number = context.node_config["partition-id"]
-        arrays = {k: np.asarray(change(k, v.numpy(), number)) for k, v in message.content["arrays"].items()}
-        content = {
-            "arrays": ArrayRecord({k: Array(v) for k, v in arrays.items()}),
-            "metrics": MetricRecord({"num-examples": 10 * (number + 1), "loss": 1.0}),
-        }
-        return Message(RecordDict(content), reply_to=message)
-
-    return app
-
-
 def play(change, model, tmp_path, rounds=2, make=RandomSelection, **options):
-    notes = Notes()
-    how = {"run": "r", "join_timeout": 0.2, "deterministic": True, "evaluate_clients": 0} | options
-    strategy = make(N, observer=notes, options=RoundOptions(**how))
-    grid = LocalGrid(app_of(change), {"runs-dir": str(tmp_path)}, N)
-    arrays = ArrayRecord({k: Array(np.asarray(v)) for k, v in model.items()})
-    return notes, values(strategy.start(grid, arrays, rounds).arrays)
+    """Run rounds of clients that return what ``change`` makes of an array's name, its values and their number."""
+
+    app = ToyApp(examples=examples_of)
+    app.trained = lambda arrays, client, round_: {k: change(k, array, client) for k, array in arrays.items()}
+    notes, result, _ = fakes.play(partial(make, N), app, tmp_path, rounds, N, start=record_of(model), **options)
+    return notes, values(result.arrays)
 
 
 def outcomes(notes):

@@ -1,20 +1,20 @@
 """Clients that have declared no data size, where a policy goes by size: of mean size, and named once."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from aoi_fl.client import ClientApp
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.rates import make_rates
 from aoi_fl.science.selection import Population, ProportionalSelector
 from aoi_fl.strategies import (
     MarkovParticipation,
     ProportionalSelection,
     RandomSelection,
-    RoundOptions,
     SystematicParticipation,
 )
-from tests.fakes import Notes, honest, model
+from tests import fakes
+from tests.fakes import ToyApp, examples_of
 from tests.refusals import refused
 
 N = 4
@@ -28,17 +28,11 @@ MAKE = {
 
 
 def play(make, folder, declaring=range(N - 1)):
-    app, notes = ClientApp(), Notes()
-    app.train()(honest)
+    def declare(client):
+        return {"num-examples": int(SIZES[client])} if client in declaring else {}
 
-    @app.introduce()
-    def introduce(context, ask):
-        partition = context.node_config["partition-id"]
-        return {"num-examples": int(SIZES[partition])} if partition in declaring else {}
-
-    options = RoundOptions(run="r", seed=3, deterministic=True, join_timeout=0.2, evaluate_clients=0)
-    strategy = make(options=options, observer=notes)
-    strategy.start(LocalGrid(app, {"runs-dir": str(folder), "seed": 3}, N), model(), 5)
+    app = ToyApp(examples=examples_of, declares=declare)
+    notes, _, strategy = fakes.play(make, app, folder, 5, N)
     return strategy, notes
 
 
@@ -83,21 +77,10 @@ def test_unbiased_weights_without_sizes_are_equal(tmp_path, caplog):
 @pytest.mark.parametrize(("weights", "share"), [("size", 1.0), ("equal", 1 / N)])
 @pytest.mark.parametrize("boast", [10**9, 10**8])
 def test_a_boast_has_all_the_weight_by_size_and_none_else(weights, share, boast, tmp_path):
-    app, notes = ClientApp(), Notes()
+    def size(client):
+        return boast if client == 3 else examples_of(client)
 
-    @app.train()
-    def train(message, context):
-        reply = honest(message, context)
-        if context.node_config["partition-id"] == 3:
-            reply.content["metrics"]["num-examples"] = boast
-        return reply
-
-    @app.introduce()
-    def introduce(context, ask):
-        return {"num-examples": boast if context.node_config["partition-id"] == 3 else 10}
-
-    options = RoundOptions(run="r", seed=3, deterministic=True, join_timeout=0.2, evaluate_clients=0)
-    strategy = RandomSelection(N, weights=weights, options=options, observer=notes)
-    strategy.start(LocalGrid(app, {"runs-dir": str(tmp_path), "seed": 3}, N), model(), 1)
+    app = ToyApp(examples=size, declares=lambda client: {"num-examples": boast if client == 3 else 10})
+    notes, *_ = fakes.play(partial(RandomSelection, N, weights=weights), app, tmp_path, 1, N)
     ours = {part.name: part.weight for part in notes.rounds[0].participations}
     assert ours["client-3"] / sum(ours.values()) == pytest.approx(share, abs=1e-5)

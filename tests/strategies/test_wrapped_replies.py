@@ -4,15 +4,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord
 from flwr.clientapp.mod import adaptiveclipping_mod, fixedclipping_mod
 from flwr.serverapp import strategy as flower
 from flwr.serverapp.strategy import Strategy
 
-from aoi_fl.client import ClientApp
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.strategies import RandomSelection, RoundOptions
-from tests.fakes import Notes
+from tests.fakes import TRAIN, Notes, ScriptedGrid, ToyApp
 from tests.strategies.test_hostile_replies import pickled
 
 CLIENTS, HOSTILE = 4, 1
@@ -92,26 +90,11 @@ FORMS = {
 
 
 def client_app(mods, spoil, whom=(HOSTILE,)):
-    class App(ClientApp):
-        def __call__(self, message, context):
-            reply = super().__call__(message, context)
-            if message.metadata.message_type == "train" and context.node_config["partition-id"] in whom:
-                return spoil(message, reply)
-            return reply
+    def behave(message, act, kind, round_, client):
+        reply = act()
+        return spoil(message, reply) if kind == TRAIN and client in whom else reply
 
-    app = App()
-
-    @app.train(mods=mods)
-    def train(message, context):
-        own = {k: Array(a.numpy() + 1) for k, a in message.content["arrays"].items()}
-        metrics = MetricRecord({"num-examples": 5, "loss": 1.0})
-        return Message(RecordDict({"arrays": ArrayRecord(own), "metrics": metrics}), reply_to=message)
-
-    @app.evaluate()
-    def evaluate(message, context):
-        return Message(RecordDict({"metrics": MetricRecord({"num-examples": 5, "loss": 1.0})}), reply_to=message)
-
-    return app
+    return ToyApp(examples=5, evaluates=1.0, spoil=behave, mods=mods)
 
 
 def play(driver, spoil, tmp_path, rounds=3, **who):
@@ -119,7 +102,7 @@ def play(driver, spoil, tmp_path, rounds=3, **who):
     notes = Notes()
     options = RoundOptions(run="r", seed=3, join_timeout=0.2)
     strategy = RandomSelection(CLIENTS, options=options, observer=notes)
-    grid = LocalGrid(client_app(mods, spoil, **who), {"runs-dir": str(tmp_path)}, CLIENTS)
+    grid = ScriptedGrid(client_app(mods, spoil, **who), {"runs-dir": str(tmp_path)}, CLIENTS)
     result = wrap(strategy).start(grid, model(), rounds)
     strategy._loop.leave()  # as the interpreter does at its end
     return notes, result
