@@ -10,7 +10,7 @@ import typer
 
 def doctor(
     folder: Annotated[
-        Path | None, typer.Option("--dir", help="A folder made by aoi enroll; what it holds need not be given.")
+        Path | None, typer.Option("--dir", help="A folder made by aoi enroll; it replaces the other options.")
     ] = None,
     superlink: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="The SuperLink's Fleet API, port 9092.")
@@ -21,7 +21,7 @@ def doctor(
 ) -> None:
     """Check what a client needs, and the way to the SuperLink.
 
-    Python, torch, disk, clock, keys, and whether the SuperLink knows this client.
+    It checks Python, torch, disk, clock and keys, and asks the SuperLink about this client.
 
     Ends with status 1 if something fails. The last check connects as the client does and leaves at once.
     """

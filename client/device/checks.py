@@ -101,7 +101,7 @@ def configuration(node: Path | None) -> Iterator[Finding]:
             yield Finding("data", "ok", str(path))
         else:
             yield Finding(
-                "data", "warn", f"{path} is not there, or cannot be read",
+                "data", "warn", f"{path} does not exist or cannot be read",
                 f"Write it with numpy.savez(path, x=images, y=labels), or change data-file in {node}.",
             )  # fmt: skip
 
@@ -121,7 +121,7 @@ def rules(node: Mapping[str, Value]) -> Finding:
 def state(folder: Path) -> Finding:
     """Check that the client's memory can be kept."""
     if not folder.exists():
-        return Finding("state", "ok", f"{folder} is not there yet; the service makes it at its first start")
+        return Finding("state", "ok", f"{folder} does not exist yet; the service creates it at its first start")
     try:
         try_writing(folder)
     except OSError as error:
@@ -189,9 +189,9 @@ def authority(ca: Path | None) -> Finding:
                 "Take the certificate of the authority (ca.crt), not the SuperLink's own.",
             )  # fmt: skip
     days = min(_days_left(c) for c in certificates)
-    found = f"{certificates[0].subject.rfc4514_string()}, good for {days:.0f} days"
+    found = f"{certificates[0].subject.rfc4514_string()}, valid for {days:.0f} days"
     if days < 0:
-        return Finding("authority", "fail", f"{ca} has expired", "Have the operator make a new one, and copy it here.")
+        return Finding("authority", "fail", f"{ca} has expired", "Ask the operator for a new one, and copy it here.")
     return Finding("authority", "ok", found) if days > _SOON else Finding("authority", "warn", found, "Renew it soon.")
 
 

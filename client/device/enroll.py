@@ -84,7 +84,7 @@ def enroll(name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = F
             key,
             "a folder without a key, because a key is never overwritten",
             "To use this key, keep it: the operator has registered its public half. For a new client, choose another "
-            "--dir. For a new key, move the old one away and have the operator unregister it.",
+            "--dir. For a new key, move the old one away and ask the operator to unregister it.",
         )
     private = ec.generate_private_key(ec.SECP256R1())
     secret = private.private_bytes(

@@ -69,8 +69,8 @@ def tcp(host: str, port: int) -> Step:
                 problems.append(f"{address[0]}: {error.strerror}")
     return Step(
         f"port {port} of {host} cannot be reached: {'; '.join(dict.fromkeys(problems))}",
-        "If it is refused, the SuperLink does not run, or listens on another port or on 127.0.0.1 only; if there is no "
-        "answer, a firewall is between.",
+        "If the port refuses, check that the SuperLink runs and listens on this port, not on 127.0.0.1 only. If the "
+        "port is silent, look for a firewall.",
         True,
     )
 
@@ -100,7 +100,7 @@ def tls(host: str, port: int, ca: bytes) -> Step:
         if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL"):
             return Step(
                 "the port speaks plain text, not TLS",
-                "Have the operator start the SuperLink with certificates (no --insecure), or check the port.",
+                "Ask the operator to start the SuperLink with certificates (no --insecure), or check the port.",
                 True,
             )
         return Step(f"the TLS handshake failed: {error.reason or error}", "See the SuperLink's log.", True)
@@ -152,7 +152,7 @@ def _shaken(secure: ssl.SSLSocket) -> Step:
         )
     certificate = secure.getpeercert() or {}
     days = (ssl.cert_time_to_seconds(str(certificate["notAfter"])) - time.time()) / 86400
-    found = f"{secure.version()}, certificate good for {days:.0f} days"
+    found = f"{secure.version()}, certificate valid for {days:.0f} days"
     return Step(found, "" if days > _SOON else "Ask the operator to renew the SuperLink's certificate.")
 
 

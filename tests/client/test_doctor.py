@@ -98,8 +98,8 @@ def tls(folder: Path, certificate: bytes, key: bytes, protocol: str = "h2") -> I
 @pytest.mark.parametrize(
     ("server", "said", "remedy"),
     [
-        ({}, "certificate good for 90 days", ""),
-        ({"days": 5.5}, "good for 5 days", "renew"),
+        ({}, "certificate valid for 90 days", ""),
+        ({"days": 5.5}, "valid for 5 days", "renew"),
         ({"days": -1}, "has expired", "renew the certificate"),
         ({"start": 1}, "not valid yet", "The clock is behind"),
         ({"host": "10.1.2.3"}, "not for 127.0.0.1", "a name of the certificate"),
@@ -111,7 +111,7 @@ def test_a_certificate_is_judged_and_the_fault_named(tmp_path: Path, server: dic
         step = reach.tls("127.0.0.1", port, AUTHORITY.pem)
     assert said in step.found
     assert remedy in step.remedy and bool(remedy) == bool(step.remedy)
-    assert step.fatal == (said not in ("certificate good for 90 days", "good for 5 days"))
+    assert step.fatal == (said not in ("certificate valid for 90 days", "valid for 5 days"))
 
 
 def test_another_authority_is_told_from_other_faults(tmp_path: Path) -> None:
