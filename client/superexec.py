@@ -66,14 +66,4 @@ def main() -> None:
     parser.add_argument("--allow-runtime-dependency-installation", action="store_true")
     given = parser.parse_args()
     executor = Forking()  # first, so that the imports go on while the SuperNode connects
-    flower.run(
-        executor,
-        lambda seconds: time.sleep(min(seconds, _LOOK)),
-        flower.Arguments(
-            address=given.appio_api_address,
-            parent_pid=given.parent_pid,
-            insecure=given.insecure,
-            root_certificates=given.root_certificates,
-            install_dependencies=given.allow_runtime_dependency_installation,
-        ),
-    )
+    flower.run(executor, lambda seconds: time.sleep(min(seconds, _LOOK)), given)

@@ -1,7 +1,7 @@
 """Flower's SuperExec: for clients, with our executor and waits; for the ServerApp, with its output shown."""
 
+from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,17 +11,6 @@ from aoi_fl.flower.seams import OUTPUT
 # What the process of one message runs, where ``keywords`` are what `answer_with` returned; and what it imports first.
 MODULE = "flwr.supernode.runtime.run_clientapp"
 ANSWER = f"from {MODULE} import run_clientapp\nrun_clientapp(**keywords)\n"
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """What a SuperNode tells its SuperExec."""
-
-    address: str
-    parent_pid: int
-    insecure: bool
-    root_certificates: str | None
-    install_dependencies: bool
 
 
 def keywords(spec: Any) -> dict[str, Any]:
@@ -62,13 +51,14 @@ def launched(problem: str = "") -> Any:
     return LaunchResult.failed(problem) if problem else LaunchResult.accepted()
 
 
-def run(executor: object, sleep: Callable[[float], None], given: Arguments) -> None:
+def run(executor: object, sleep: Callable[[float], None], given: Namespace) -> None:
     """Run the SuperExec until its SuperNode ends.
 
     Parameters
     ----------
     executor : has ``wait_for_capacity()``, and ``launch(spec)`` that returns what :func:`launched` does
     sleep : sleeps between two looks for work; Flower asks for one second
+    given : the options that a SuperNode gives its SuperExec
     """
     from flwr.proto.runtime_pb2_grpc import RuntimeStub
     from flwr.supercore.superexec import run_superexec
@@ -80,9 +70,9 @@ def run(executor: object, sleep: Callable[[float], None], given: Arguments) -> N
     module.run_superexec(
         plugin_class=ClientAppExecPlugin,
         stub_class=RuntimeStub,
-        runtime_api_address=given.address,
+        runtime_api_address=given.appio_api_address,
         insecure=given.insecure,
         root_certificates_path=given.root_certificates,
         parent_pid=given.parent_pid,
-        runtime_dependency_install=given.install_dependencies,
+        runtime_dependency_install=given.allow_runtime_dependency_installation,
     )

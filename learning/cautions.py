@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.learning.data import Dataset
+from aoi_fl.learning.form import Dataset
 
 _LARGE, _SMALL = 5.0, 0.01  # the root mean square above which, and the largest value below which, SGD learns badly
 _MOST_CLASSES = 100  # whole numbers of more kinds are counts, which are targets

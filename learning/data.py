@@ -7,7 +7,7 @@ neither torchvision nor a network.
 import io
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.config.groups import DATASETS, OWN_DATA
 from aoi_fl.learning import npz, tabular
-from aoi_fl.learning.form import Form, Shape
+from aoi_fl.learning.form import Dataset, Form, Labels
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, install
 
@@ -40,42 +40,6 @@ _CLASSES = {"mnist": 10, "fashion-mnist": 10, "cifar10": 10, "cifar100": 100}
 _DIGITS_TEST = 297  # of 1797, which leaves 1500 to train on
 
 Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]  # train_x, train_y, test_x, test_y
-
-
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """Examples and what is to be learnt of them.
-
-    Attributes
-    ----------
-    name : the data set's
-    train_x, test_x : images, float32 (N, C, H, W), or tables, float32 (N, features)
-    train_y, test_y : labels, int64 (N,) in 0 … classes-1, or the targets of a regression, float32 (N,)
-    classes : how many there are, 0 in a regression
-    owners : (N,) the client of each training example, from 0, where the data say so
-    clients : the names of these clients, in order
-    notes : warnings about the file
-    """
-
-    name: str
-    train_x: NDArray[np.float32]
-    train_y: npz.Labels
-    test_x: NDArray[np.float32]
-    test_y: npz.Labels
-    classes: int
-    owners: NDArray[np.int64] | None = None
-    clients: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def shape(self) -> Shape:
-        """Channels, height and width of one image; or the number of features."""
-        return self.train_x.shape[1:]
-
-    @property
-    def form(self) -> Form:
-        """What a model must know of it."""
-        return Form(self.shape, self.classes)
 
 
 def load(name: str, data_dir: Path | str, *, download: bool = True, target: str = "", client: str = "") -> Dataset:
@@ -115,8 +79,7 @@ def _load(name: str, root: Path, download: bool, target: str, client: str) -> Da
         owners, names = npz.read_owners(_own(name), client, len(arrays[1])) if client else (None, ())
         return Dataset(name, *arrays, 0 if regression else int(arrays[1].max()) + 1, owners, names)
     if name.startswith(OWN_DATA):
-        table = tabular.read(name.partition(":")[0], _own(name), target, client)
-        return Dataset(name, **vars(table))
+        return replace(tabular.read(name.partition(":")[0], _own(name), target, client), name=name)
     if name == "digits":
         return Dataset(name, *_digits(), classes=10)
     train_x, train_y, test_x, test_y = _published(name, root, download)
@@ -139,7 +102,7 @@ def named_clients(keys: Mapping[str, Any]) -> dict[str, int]:
     return {"num-clients": tabular.count_clients(name.partition(":")[0], _own(name), client)}
 
 
-def load_examples(name: str, form: Form, path: Path | str) -> tuple[NDArray[np.float32], npz.Labels]:
+def load_examples(name: str, form: Form, path: Path | str) -> tuple[NDArray[np.float32], Labels]:
     """Return a client's own examples from an npz file, as those of the data set of this name that the model learns."""
     x, y = npz.read_examples(Path(path).expanduser().absolute(), form.shape, form.classes)
     _standardise(name, x)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from aoi_fl.learning.data import Dataset
+from aoi_fl.learning.form import Dataset
 from aoi_fl.science.errors import ConfigError
 
 

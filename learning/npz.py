@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.learning.form import Shape
+from aoi_fl.learning.form import Labels, Shape
 from aoi_fl.protocol import npz
 from aoi_fl.science.errors import ConfigError
 
 _NEEDED = ("train_x", "train_y", "test_x", "test_y")
-Labels = NDArray[np.int64] | NDArray[np.float32]
 Arrays = tuple[NDArray[np.float32], Labels, NDArray[np.float32], Labels]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.learning.form import Labels
 from aoi_fl.protocol import npy
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.draws import generator
@@ -20,7 +21,6 @@ from aoi_fl.science.sizes import make_sizes, scaled
 
 KINDS = ("iid", "dirichlet")
 Indices = NDArray[np.int64]
-Labels = NDArray[np.int64] | NDArray[np.float32]
 
 
 def make(

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.learning.npz import Labels
+from aoi_fl.learning.form import Dataset
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, did_you_mean, install
 
@@ -30,30 +30,6 @@ _MOST_CLASSES = 100  # whole numbers of more kinds are numbers to predict
 _CLIENTS = "partition=column"  # the key, as a message names it
 _SHOWN = 3
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?")
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """The rows of a file, split into training and test rows.
-
-    Attributes
-    ----------
-    train_x, test_x : float32 (N, features); columns of numbers have mean 0 and deviation 1 over the training rows
-    train_y, test_y : labels, int64 (N,), or targets with mean 0 and deviation 1 over the training rows, float32 (N,)
-    classes : how many there are, 0 in a regression
-    owners : (N,) the client of each training row, from 0; None without a column of clients
-    clients : their values in that column, in order
-    notes : warnings about what is seldom meant
-    """
-
-    train_x: NDArray[np.float32]
-    train_y: Labels
-    test_x: NDArray[np.float32]
-    test_y: Labels
-    classes: int
-    owners: Ints | None
-    clients: tuple[str, ...]
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,11 +86,12 @@ class _Column:
         return [self.cells[i].strip() for i in first], place.astype(np.int64)
 
 
-def read(kind: str, path: Path, target: str, client: str) -> Table:
+def read(kind: str, path: Path, target: str, client: str) -> Dataset:
     """Read a CSV file (its delimiter a comma, semicolon or tab; perhaps gzipped) or a Parquet file.
 
     Every fifth row becomes a test row, in each client alike, else in each class alike. Words become a column of 0 and 1
     for each word. Whole numbers of at most 100 kinds, and words, are classes; other targets are numbers to predict.
+    Columns of numbers, and numbers to predict, get mean 0 and deviation 1 over the training rows.
 
     Parameters
     ----------
@@ -146,7 +123,7 @@ def read(kind: str, path: Path, target: str, client: str) -> Table:
     if not classes:
         y = ((y - y[~test].mean()) / (y[~test].std() or 1.0)).astype(np.float32)
     left = None if owners is None else owners[~test]
-    return Table(x[~test], y[~test], x[test], y[test], classes, left, tuple(names), tuple(notes))
+    return Dataset(kind, x[~test], y[~test], x[test], y[test], classes, left, tuple(names), tuple(notes))
 
 
 def count_clients(kind: str, path: Path, client: str) -> int:

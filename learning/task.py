@@ -15,7 +15,7 @@ from aoi_fl.learning import batched, data, models, own_model, sgd, stacked, work
 from aoi_fl.learning.augment import cropped_and_flipped
 from aoi_fl.learning.cautions import inputs
 from aoi_fl.learning.examples import Examples, chosen, joined, tensors
-from aoi_fl.learning.form import Form
+from aoi_fl.learning.form import Dataset, Form
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError
 
@@ -77,7 +77,7 @@ class Task:
     client: str = ""
 
     @property
-    def data(self) -> data.Dataset:
+    def data(self) -> Dataset:
         """The data set; loaded, or downloaded, at first use."""
         return data.load(self.dataset, self.data_dir, target=self.target, client=self.client)
 

@@ -10,12 +10,16 @@ from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.drawing import STYLES
 from aoi_fl.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table, Verdict
+from aoi_fl.experiments.harness.replay import dealt_as
 from aoi_fl.experiments.harness.stats import Interval, interval
 from aoi_fl.experiments.harness.verdicts import elsewhere, side, tally
-from aoi_fl.experiments.oracles.skew_problem import Problem
+from aoi_fl.experiments.oracles.skew_problem import optima, train
 from aoi_fl.science.skew import objective_gap, selection_skew
 
-_SPLITS = {"iid": None, "dirichlet-0.3": 0.3}
+_SPLITS: Mapping[str, Mapping[str, Any]] = {
+    "iid": {"kind": "iid"},
+    "dirichlet-0.3": {"kind": "dirichlet", "alpha": 0.3},
+}
 _THEIRS = {  # Table II
     "mnist": {"random": 0.98, "proportional": 0.83, "markov-optimal": 0.98, "markov-increasing": 0.99},
     "cifar10": {"random": 0.96, "proportional": 0.85, "markov-optimal": 1.5, "markov-increasing": 1.27},
@@ -82,12 +86,11 @@ class Skew(Experiment):
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train with one policy, and return each round's skew at its model and at the last one, and Γ."""
         chosen = self.settings(options)
-        alpha = _SPLITS[unit["split"]]
-        problem = Problem(chosen["dataset"], str(options.data_dir), chosen["model"], alpha, unit["seed"])
-        local, central = problem.optima(chosen["local_steps"], chosen["central_epochs"])
-        history = setting.play(unit["policy"], chosen["rounds"], unit["seed"], problem.sizes)
-        losses, weights = problem.train(history)
-        shares = problem.sizes / problem.sizes.sum()
+        there = dealt_as(chosen, options, unit["seed"], setting.CLIENTS, **_SPLITS[unit["split"]])
+        local, central = optima(there, chosen["local_steps"], chosen["central_epochs"])
+        history = setting.play(unit["policy"], chosen["rounds"], unit["seed"], there.sizes)
+        losses, weights = train(there, history)
+        shares = there.sizes / there.sizes.sum()
         found = selection_skew(weights, losses[:-1], losses[-1], local, shares)
         played = np.flatnonzero(weights.any(axis=1)) + 1
         gap = objective_gap(central, local, shares)

@@ -10,8 +10,9 @@ from aoi_fl import protocol
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.experiments.harness import drawing
 from aoi_fl.experiments.harness.base import Options
+from aoi_fl.experiments.harness.replay import dealt
 from aoi_fl.experiments.harness.stats import interval
-from aoi_fl.experiments.oracles.skew_problem import Problem
+from aoi_fl.experiments.oracles.skew_problem import optima
 from aoi_fl.experiments.papers import wics_ages, wics_exact
 from aoi_fl.experiments.papers.speed import MEMORYLESS
 from aoi_fl.experiments.registry import find
@@ -86,8 +87,7 @@ def test_the_skew_is_the_one_recomputed_by_hand(tmp_path):
     )
     digits = data.load("digits", "data")
     parts = partition.make(digits.train_y, 100, kind="dirichlet", alpha=0.3, seed=1)
-    first = Problem("digits", "data", "lr", 0.3, 1)
-    minima, _ = first.optima(100, 3)
+    minima, _ = optima(dealt("digits", "data", "lr", 1, 100, kind="dirichlet", alpha=0.3), 100, 3)
     from aoi_fl.learning.task import Task
 
     weight, bias = Task("digits", "data", "lr", "auto", 1).initial_arrays().values()

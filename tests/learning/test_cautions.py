@@ -12,7 +12,7 @@ from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.learning import data, npz
 from aoi_fl.learning.cautions import cautions
-from aoi_fl.learning.data import Dataset
+from aoi_fl.learning.form import Dataset
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.app import app as server_app
 from tests.refusals import refused
