@@ -10,6 +10,7 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.errors import NothingTrainedError
+from aoi_fl.server.checkpoint import Checkpoint, Checkpoints
 from aoi_fl.strategies import RandomSelection, RoundOptions
 from aoi_fl.strategies.plan import Resume
 
@@ -56,6 +57,23 @@ class Notes:
     def trained(self) -> list[list[int]]:
         """Return the clients that each round has trained."""
         return [sorted(p.client for p in r.participations if p.outcome == "trained") for r in self.rounds]
+
+
+class Kept(Notes):
+    """Notes that keep checkpoints in files, as a run does."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.checkpoints = Checkpoints(folder)
+
+    def round_done(self, record, arrays, memory):
+        self.checkpoints.save(Checkpoint("r", record.round, values(arrays), memory))
+        super().round_done(record, arrays, memory)
+
+    def reloaded(self, round_):
+        """Return model and memory after a round, from its file."""
+        found = self.checkpoints.load("r", round_)
+        return record_of(found.model), Resume(round_ + 1, self.clients, found.memory)
 
 
 class ScriptedGrid(LocalGrid):

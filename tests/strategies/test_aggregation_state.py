@@ -5,61 +5,33 @@ from collections import Counter, OrderedDict, deque
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord
 from flwr.serverapp import strategy as flower
 
-from aoi_fl.client import ClientApp
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints
 from aoi_fl.strategies import RandomSelection, RoundOptions
 from aoi_fl.strategies.aggregation import state
-from aoi_fl.strategies.plan import Resume
+from tests.fakes import Kept, ScriptedGrid, ToyApp
 
 N = 3
-app = ClientApp()
-
-
-@app.train()
-def train(message, context):
-    arrays = {k: Array(v.numpy() * 0.5) for k, v in message.content["arrays"].items()}
-    metrics = MetricRecord({"num-examples": 1 + context.node_config["partition-id"]})
-    return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=message)
+app = ToyApp(lambda array, client, round_: array * 0.5, examples=lambda client: 1 + client, loss=None)
 
 
 def model() -> ArrayRecord:
     return ArrayRecord({"w": Array(np.linspace(-1, 1, 6))})
 
 
-class Kept:
-    """An observer that keeps checkpoints in files, as a run does."""
-
-    def __init__(self, folder):
-        self.checkpoints, self.clients = Checkpoints(folder), []
-
-    def clients_seen(self, clients):
-        self.clients += clients
-
-    def round_done(self, record, arrays, memory):
-        values = {k: v.numpy() for k, v in arrays.items()}
-        self.checkpoints.save(Checkpoint("r", record.round, values, memory))
-
-    def resume(self, round_):
-        found = self.checkpoints.load("r", round_)
-        arrays = ArrayRecord({k: Array(v) for k, v in found.model.items()})
-        return arrays, Resume(round_ + 1, self.clients, found.memory)
-
-
 def play(make, folder, rounds, arrays=None, resume=None, observer=None):
     options = RoundOptions(run="r", deterministic=True, join_timeout=0.2, evaluate_clients=0)
     strategy = RandomSelection(N, aggregation=make(), options=options, resume=resume, observer=observer)
-    grid = LocalGrid(app, {"runs-dir": str(folder)}, N)
+    grid = ScriptedGrid(app, {"runs-dir": str(folder)}, N)
     return strategy.start(grid, arrays or model(), rounds).arrays["w"].numpy()
 
 
 def interrupted(make, folder, after, rounds):
     kept = Kept(folder / "checkpoints")
     play(make, folder, after, observer=kept)
-    arrays, resume = kept.resume(after)
+    arrays, resume = kept.reloaded(after)
     return play(make, folder, rounds, arrays, resume)
 
 
@@ -142,7 +114,7 @@ def test_unsaved_state_is_reported_once_at_save_and_at_load(tmp_path, caplog):
     assert "Opaque, which a checkpoint cannot hold): a resumed run would start it anew" in said[0]
     assert said[1].startswith("Foreign.pulse is not in the checkpoint")
     caplog.clear()
-    arrays, resume = kept.resume(2)
+    arrays, resume = kept.reloaded(2)
     play(Foreign, tmp_path, 4, arrays, resume)  # what can be kept is: else the third round's count would be 1
     said = [r.getMessage() for r in caplog.records if "is not in the checkpoint" in r.getMessage()]
     assert [text.split()[0] for text in said] == ["Foreign.schedule", "Foreign.pulse"]

@@ -5,14 +5,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, MetricRecord
 from flwr.serverapp import strategy as flower
 
-from aoi_fl.client import ClientApp
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.strategies import RandomSelection
 from tests import fakes
-from tests.fakes import HOSTILE, hostile_app, values, with_metrics
+from tests.fakes import HOSTILE, ToyApp, hostile_app, values, with_metrics
 
 CLIENTS = 7
 STRATEGIES = {
@@ -187,14 +186,10 @@ GOOD = (
 
 @pytest.mark.parametrize("payload", TREES.values(), ids=TREES)
 def test_a_garbage_tree_does_not_end_a_run_of_xgboost(payload, tmp_path):
-    app = ClientApp()
+    def tree(array, client, round_):
+        return np.frombuffer(payload if client == HOSTILE and round_ == 2 else GOOD, np.uint8)
 
-    @app.train()
-    def train(message, context):
-        lies = context.node_config["partition-id"] == HOSTILE and message.content["config"]["server-round"] == 2
-        arrays = ArrayRecord([np.frombuffer(payload if lies else GOOD, np.uint8)])
-        return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 1})}), reply_to=message)
-
+    app = ToyApp(tree, examples=1, loss=None)
     make = partial(RandomSelection, CLIENTS, aggregation=flower.FedXgbBagging())
     notes, result, _ = play(make, app, tmp_path, rounds=3, nodes=CLIENTS, start=ArrayRecord([np.zeros(0, np.uint8)]))
     assert [r.empty for r in notes.rounds] == [False, True, False]
@@ -203,13 +198,7 @@ def test_a_garbage_tree_does_not_end_a_run_of_xgboost(payload, tmp_path):
 
 
 def test_an_empty_model_of_trees_is_kept_where_all_are_garbage(tmp_path):
-    app = ClientApp()
-
-    @app.train()
-    def train(message, context):
-        arrays = ArrayRecord([np.frombuffer(b"{", np.uint8)])
-        return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 1})}), reply_to=message)
-
+    app = ToyApp(lambda array, client, round_: np.frombuffer(b"{", np.uint8), examples=1, loss=None)
     make = partial(RandomSelection, CLIENTS, aggregation=flower.FedXgbBagging())
     with pytest.raises(NothingTrainedError):
         play(make, app, tmp_path, nodes=CLIENTS, start=ArrayRecord([np.frombuffer(GOOD, np.uint8)]))

@@ -7,7 +7,6 @@ import stat
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import strategy as flower
 
 from aoi_fl.client import ClientApp
@@ -28,9 +27,8 @@ from aoi_fl.strategies import (
     SystematicParticipation,
 )
 from aoi_fl.strategies.aggregation.private import PrivateMean
-from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.selection.selector import OortSelection
-from tests.fakes import MODEL, Notes, everyone, honest_app, model, play, steps_of, values
+from tests.fakes import MODEL, Notes, ToyApp, everyone, honest_app, model, play, record_of, steps_of, unchanged, values
 from tests.refusals import refused
 
 SILENT = 1e-9  # a noise multiplier that no assertion notices
@@ -58,13 +56,8 @@ def test_updates_are_clipped_one_at_a_time_and_divided_by_k(tmp_path):
 
 
 def test_one_client_moves_the_sum_by_a_clip_at_most(tmp_path):
-    def boast(message, context):
-        arrays = {k: Array(np.asarray(v.numpy() + 1e9).astype(v.dtype)) for k, v in message.content["arrays"].items()}
-        metrics = MetricRecord({"num-examples": 10**6, "loss": 1.0})
-        return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=message)
-
-    app = ClientApp()
-    app.train()(boast)
+    boast = lambda array, client, round_: (array + 1e9).astype(array.dtype)  # noqa: E731
+    app = ToyApp(boast, examples=10**6)
     _, result, _ = play(lambda **s: everyone(aggregation=private(1, 4, clip=0.5), **s), app, tmp_path, 1)
     moved = np.concatenate([np.ravel(values(result.arrays)[k] - MODEL[k]) for k in ("w", "b")])
     assert np.linalg.norm(moved) == pytest.approx(0.5, rel=1e-3)  # four of a clip each, by four
@@ -74,18 +67,11 @@ BIG = {"w": np.zeros(20_000, np.float32)}
 
 
 def silent_app():
-    app = ClientApp()
-
-    @app.train()
-    def train(message, context):
-        metrics = MetricRecord({"num-examples": 1, "loss": 0.0})
-        return Message(RecordDict({"arrays": message.content["arrays"], "metrics": metrics}), reply_to=message)
-
-    return app
+    return ToyApp(unchanged, examples=1, loss=0.0)
 
 
 def begin(strategy, app, folder, rounds, nodes=4, arrays=None, **more):
-    arrays = ArrayRecord({k: Array(v) for k, v in BIG.items()}) if arrays is None else arrays
+    arrays = record_of(BIG) if arrays is None else arrays
     return strategy.start(LocalGrid(app, {"runs-dir": str(folder), "seed": 3}, nodes), arrays, rounds, **more)
 
 
@@ -127,18 +113,11 @@ def test_two_runs_of_one_seed_have_other_noise(tmp_path):
 )
 def test_a_strategy_that_averages_makes_its_step_of_the_mean(tmp_path, make):
     def arrays():
-        return ArrayRecord({k: Array(v) for k, v in MODEL.items() if k != "steps"})
+        return record_of({k: v for k, v in MODEL.items() if k != "steps"})
 
     def only():
-        app = ClientApp()
-
-        @app.train()
-        def train(message, context):
-            p = context.node_config["partition-id"]
-            new = {k: Array(v.numpy() + steps_of(p)[k]) for k, v in message.content["arrays"].items()}
-            metrics = MetricRecord({"num-examples": 5, "loss": 1.0})
-            return Message(RecordDict({"arrays": ArrayRecord(new), "metrics": metrics}), reply_to=message)
-
+        app = ToyApp(examples=5)
+        app.trained = lambda arrays, client, round_: {k: v + steps_of(client)[k] for k, v in arrays.items()}
         return app
 
     def run(aggregation, folder):
@@ -198,36 +177,17 @@ def test_an_update_too_soon_does_not_count(tmp_path):
     assert any(part.outcome == "refused" for record in notes.rounds for part in record.participations)
 
 
-class Broken(RuntimeError):
-    pass
-
-
-class Breaks(Notes):
-    """An observer that fails when a round has been done."""
-
-    def __init__(self, at):
-        super().__init__()
-        self.at, self.arrays = at, None
-
-    def round_done(self, record, arrays, memory):
-        super().round_done(record, arrays, memory)
-        self.arrays = arrays
-        if record.round == self.at:
-            raise Broken
-
-
 def resumed(folder, at, secret, app=None, spoil=None, rounds=6):
     """Play to a round, break, and go on from the checkpoint before it; return the last notes and result."""
     spec = PrivateMean(1.0, 0.5, rounds, per_round=2, bands=2, secret=secret)
-    notes = Breaks(at)
-    with pytest.raises(Broken):
+    notes = Notes(kill=(at,))
+    with pytest.raises(KeyboardInterrupt):
         first = SystematicParticipation(4, 2, aggregation=spec, options=options(), observer=notes)
         begin(first, app or honest_app(), folder, rounds, arrays=model())
     if spoil is not None:
         spoil(secret)
-    resume = Resume(at + 1, notes.clients, notes.memories[at])
     after = Notes()
-    second = SystematicParticipation(4, 2, aggregation=spec, options=options(), observer=after, resume=resume)
+    second = SystematicParticipation(4, 2, aggregation=spec, options=options(), observer=after, resume=notes.resume())
     result = begin(second, app or honest_app(), folder, rounds, arrays=notes.arrays)
     return after, result
 

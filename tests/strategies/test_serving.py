@@ -2,54 +2,32 @@
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord
 
-from aoi_fl.client import ClientApp
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local import LocalGrid
-from aoi_fl.server.checkpoint import Checkpoint, Checkpoints
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies import RandomSelection, RoundOptions
-from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.serving import ServedModel
+from tests.fakes import Kept, ScriptedGrid, ToyApp
 from tests.refusals import refused
 
 N, BETA = 3, 0.8
-app = ClientApp()
 
 
-@app.train()
-def train(message, context):
-    """Move every array towards 1 by a tenth, and count the step."""
-    arrays = {k: v.numpy() for k, v in message.content["arrays"].items()}
-    arrays = {k: v + (v.dtype.type(0.1) * (1 - v) if v.dtype.kind == "f" else 1) for k, v in arrays.items()}
-    record = RecordDict({"arrays": ArrayRecord({k: Array(v) for k, v in arrays.items()})})
-    record["metrics"] = MetricRecord({"num-examples": 1})
-    return Message(record, reply_to=message)
+def towards_one(array, client, round_):
+    """Move an array towards 1 by a tenth, or count the step."""
+    return array + (array.dtype.type(0.1) * (1 - array) if array.dtype.kind == "f" else 1)
+
+
+app = ToyApp(towards_one, examples=1, loss=None)
 
 
 def model():
     return ArrayRecord({"w": Array(np.array([0.0, 2.0], np.float32)), "steps": Array(np.array([0]))})
 
 
-class Kept:
-    """An observer that keeps checkpoints in files, as a run does."""
-
-    def __init__(self, folder):
-        self.checkpoints, self.clients, self.models = Checkpoints(folder), [], []
-
-    def clients_seen(self, clients):
-        self.clients += clients
-
-    def round_done(self, record, arrays, memory):
-        values = {k: v.numpy() for k, v in arrays.items()}
-        self.models.append(values["w"])
-        self.checkpoints.save(Checkpoint("r", record.round, values, memory))
-
-    def resume(self, round_):
-        found = self.checkpoints.load("r", round_)
-        arrays = ArrayRecord({k: Array(v) for k, v in found.model.items()})
-        return arrays, Resume(round_ + 1, self.clients, found.memory)
+def served(notes):
+    return [model["w"] for model in notes.models]
 
 
 def play(folder, rounds, share=BETA, arrays=None, resume=None):
@@ -57,7 +35,7 @@ def play(folder, rounds, share=BETA, arrays=None, resume=None):
     observer, evaluated = Kept(folder / "checkpoints"), []
     options = RoundOptions(run="r", deterministic=True, join_timeout=0.2, evaluate_clients=0, serve_average=share)
     strategy = RandomSelection(N, options=options, resume=resume, observer=observer)
-    grid = LocalGrid(app, {"runs-dir": str(folder)}, N)
+    grid = ScriptedGrid(app, {"runs-dir": str(folder)}, N)
 
     def evaluate(round_, record):
         evaluated.append(record["w"].numpy())
@@ -70,7 +48,7 @@ def test_the_served_model_is_the_average_by_hand(tmp_path):
     found, observer, evaluated = play(tmp_path, 6)
     for t in range(1, 7):
         shares = np.array([BETA ** (t - i) for i in range(1, t + 1)])
-        by_hand = sum(share * trained for share, trained in zip(shares / shares.sum(), observer.models, strict=False))
+        by_hand = sum(share * trained for share, trained in zip(shares / shares.sum(), served(observer), strict=False))
         assert evaluated[t] == pytest.approx(by_hand, rel=1e-6)
     assert (found["w"].numpy() == evaluated[-1]).all()
     assert found["w"].numpy().dtype == np.float32
@@ -80,15 +58,15 @@ def test_the_served_model_is_the_average_by_hand(tmp_path):
 def test_training_does_not_notice(tmp_path):
     _, averaged, _ = play(tmp_path / "on", 5)
     found, plain, evaluated = play(tmp_path / "off", 5, share=0.0)
-    assert [m.tolist() for m in averaged.models] == [m.tolist() for m in plain.models]
-    assert (found["w"].numpy() == plain.models[-1]).all() and (evaluated[-1] == plain.models[-1]).all()
+    assert [m.tolist() for m in served(averaged)] == [m.tolist() for m in served(plain)]
+    assert (found["w"].numpy() == served(plain)[-1]).all() and (evaluated[-1] == served(plain)[-1]).all()
 
 
 @pytest.mark.parametrize("after", [1, 3, 5])
 def test_a_resumed_run_serves_the_same(tmp_path, after):
     whole, _, _ = play(tmp_path / "whole", 5)
     _, observer, _ = play(tmp_path / "part", after)
-    arrays, resume = observer.resume(after)
+    arrays, resume = observer.reloaded(after)
     again, _, _ = play(tmp_path / "part", 5, arrays=arrays, resume=resume)
     assert again["w"].numpy().tolist() == whole["w"].numpy().tolist()
 
@@ -108,7 +86,7 @@ def test_a_model_without_floats_is_refused():
 
 def test_a_loop_that_is_not_ours_is_refused(tmp_path):
     strategy = RandomSelection(N, options=RoundOptions(run="r", serve_average=0.5))
-    grid = LocalGrid(app, {"runs-dir": str(tmp_path)}, N)
+    grid = ScriptedGrid(app, {"runs-dir": str(tmp_path)}, N)
     with refused("serve_average"):
         strategy.configure_train(1, model(), ConfigRecord(), grid)
 
@@ -120,9 +98,9 @@ def test_the_key_for_momentum_is_fedavgm_by_hand(tmp_path):
     observer = Kept(tmp_path / "checkpoints")
     strategy = make_strategy(config, "r", observer=observer)
     assert strategy.options.serve_average == 0.8
-    strategy.start(LocalGrid(app, {"runs-dir": str(tmp_path)}, N), model(), 5)
+    strategy.start(ScriptedGrid(app, {"runs-dir": str(tmp_path)}, N), model(), 5)
     at, velocity = np.array([0.0, 2.0]), np.zeros(2)
-    for trained in observer.models:
+    for trained in served(observer):
         velocity = 0.5 * velocity + 0.1 * (1 - at)  # every client moves a tenth of the way to 1
         at = at + velocity
         assert trained == pytest.approx(at, rel=1e-5)
