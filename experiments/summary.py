@@ -205,8 +205,9 @@ def _bar(groups: Mapping[str, Sequence[Claim]]) -> str:
             f'<text x="{at_x + 20}" y="{at_y + 12}">{verdict}</text>'
         )
     height = y + 12 + 24 * -(-len(shown) // 3)
+    whole = left + width + 10
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 10} {height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" viewBox="0 0 {whole} {height}" '
         'font-family="system-ui, sans-serif" font-size="15">'
         f'<rect width="100%" height="100%" rx="6" fill="#fff"/>{"".join(parts)}</svg>\n'
     )
