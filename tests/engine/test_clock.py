@@ -113,8 +113,7 @@ def test_a_deadline_that_nobody_can_meet_is_said_once(grid, caplog):
         assert list(send(grid, [3], 5.0)[1]) == []
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 1
-    assert "all had 5 s" in said[0]
-    assert "the fastest of them takes 50 s" in said[0]
+    assert all(part in said[0] for part in ("5 ", "50 s", "train-timeout"))
 
 
 def test_loading_takes_its_time(ran):
