@@ -73,7 +73,7 @@ def run(data: Path) -> Iterator[Row]:
 def config(data: Path) -> RunConfig:
     """Return what is played: the papers' MNIST, of whose 100 clients 15 train a round."""
     keys = {"dataset": "mnist", "model": "2nn", "policy": "random", "num-server-rounds": ROUNDS, "run-name": "bench"}
-    return RunConfig.parse(keys | {"data-dir": str(data.absolute()), "threads": 1})
+    return RunConfig.parse(keys | {"data-dir": str(data.absolute())})
 
 
 def play(data: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from benchmarks.training import federation
 
 KEYS = {
     "dataset": "mnist", "model": "cnn", "policy": "systematic", "coordination": "reserve", "num-clients": 100,
-    "clients-per-round": 15, "local-work": "epochs:1", "num-server-rounds": 4, "run-name": "bench", "threads": 1,
+    "clients-per-round": 15, "local-work": "epochs:1", "num-server-rounds": 4, "run-name": "bench",
     "privacy": "banded", "bands": 6, "delta": 1e-3, "noise-multiplier": 1e-4,  # so little that training goes on
 }  # fmt: skip
 _MECHANISM = ((ByPrivateMean, "begin"), (ByPrivateMean, "add"), (ByPrivateMean, "finish"), (Privacy, "over"))

@@ -107,6 +107,7 @@ def _play_locally(values: dict[str, Any], workers: int) -> None:
 
 def _play_on_ray(values: dict[str, Any]) -> None:
     import aoi_fl
+    from aoi_fl.config.values import threads_of
     from aoi_fl.engine.machine import check
     from aoi_fl.engine.ray_run import run_simulation
 
@@ -119,7 +120,7 @@ def _play_on_ray(values: dict[str, Any]) -> None:
             "Install a clone of the project in editable mode (pip install -e '.[all]'), or use --engine local.",
         )
     if not values.get("resume"):
-        check(1, int(values["threads"]))
+        check(1, threads_of(values["device"]))
     result = run_simulation(home, values, nodes=values["num-clients"], on_line=log.Relay())
     if not result.completed:
         print(f"aoi: the run ended as {result.status}. {result.details}", file=sys.stderr)

@@ -80,14 +80,14 @@ def train(message: Message, context: Context) -> Message:
 def at_once(message: Message, context: Context) -> int:
     """Say how many clients' training belongs in one program: on a GPU as many as its memory holds, else one.
 
-    A CPU is as busy with one client as with many, so there it is done only where ``train-together`` says so.
+    A CPU is as busy with one client as with many, so there it is done only with ``device=…+together``.
     """
     settings = _settings(_frozen(context))
     if settings.train_together == "never":
         return 1
     from aoi_fl.learning import sgd
 
-    if settings.train_together == "auto" and sgd.device(settings.device).type == "cpu":
+    if settings.train_together == "auto" and sgd.device(settings.processor).type == "cpu":
         return 1
     return int(_task(message, context).clients_at_once(settings.batch_size))
 
@@ -211,6 +211,6 @@ def _task(message: Message, context: Context) -> "Task":
         told = Form(tuple(cast(list[int], config["data-shape"])), cast(int, config["classes"]))
     source = str(config.get("model-source", ""))
     return Task(
-        settings.dataset, data, settings.architecture, settings.device, settings.seed, settings.zeros, models, told,
+        settings.dataset, data, settings.architecture, settings.processor, settings.seed, settings.zeros, models, told,
         source, settings.augment, settings.precision, settings.target, settings.client,
     )  # fmt: skip

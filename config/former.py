@@ -19,10 +19,12 @@ IGNORED: Mapping[str, tuple[Any, str]] = {
 }
 """Keys without a successor that change no result of a run, with the former default and what to do instead."""
 MERGED: Mapping[str, Mapping[str, Any]] = {
-    "partition": {"alpha": 0.6, "client": ""},
+    "partition": {"alpha": 0.6, "client": "", "spare-shares": 0},
     "model": {"zeros": False},
     "budget": {"total-budget": 0.0},
-    "staleness": {"mislabel-rate": 0.05, "mislabel-cap": 0.9, "staleness-rates": "equal"},
+    "staleness": {"mislabel-rate": 0.05, "mislabel-cap": 0.9, "staleness-rates": "equal", "discount": 0.0},
+    "device": {"precision": "float32", "threads": 1, "train-together": "auto"},
+    "compression": {"packing": "auto"},
     "learning-rate": {"learning-rate-decay": 0.0},
     "local-work": {"local-epochs": 0, "local-steps": 0},
     "phases": {"jitter": 0.0},
@@ -112,19 +114,37 @@ def _same(value: Any, default: Any) -> bool:
 def _merged(key: str, whole: Any, parts: Mapping[str, Any]) -> str | None:
     """Return a key's value with its former parts, or None where they don't go with the value that is set."""
     text = "" if whole is None else str(whole)
+
+    def used(*olds: str) -> bool:
+        return any(not _same(parts[old], MERGED[key][old]) for old in olds)
+
     true = {old for old, value in parts.items() if str(value).lower() == "true"}
     match key:
         case "partition" if parts["client"]:
-            return f"column:{parts['client']}" if text in ("", "iid") else None
+            return f"column:{parts['client']}" if text in ("", "iid") and not used("spare-shares") else None
+        case "partition" if used("alpha") and text != "dirichlet":
+            return None
         case "partition":
-            return f"dirichlet:{parts['alpha']}" if text == "dirichlet" else None
+            text = f"dirichlet:{parts['alpha']}" if text == "dirichlet" else text or "iid"
+            return f"{text}+spare:{parts['spare-shares']}" if used("spare-shares") else text
         case "model":
             return f"{text}:zeros" if text in ("lr", "svm") else None
         case "budget":
             return None if ":" in text else f"{text or '40.0'}:{parts['total-budget']}"
         case "staleness":
             own = ":own" if parts["staleness-rates"] == "own" else ""
-            return f"{text}:{parts['mislabel-rate']}:{parts['mislabel-cap']}{own}" if text == "mislabelled" else None
+            if text == "mislabelled":
+                text = f"{text}:{parts['mislabel-rate']}:{parts['mislabel-cap']}{own}"
+            elif not text.startswith("mislabelled") or used("mislabel-rate", "mislabel-cap", "staleness-rates"):
+                return None
+            return f"{text}+discount:{parts['discount']}" if used("discount") else text
+        case "device":
+            words = [text or "auto", *([str(parts["precision"])] if used("precision") else [])]
+            words += [f"threads:{parts['threads']}"] if used("threads") else []
+            together = {"always": ["together"], "never": ["alone"]}.get(str(parts["train-together"]), [])
+            return None if "+" in text else "+".join([*words, *together])
+        case "compression":
+            return f"{text or 'none'}+unpacked" if parts["packing"] == "none" and "+" not in text else None
         case "learning-rate":
             return None if ":" in text else f"{text or 'auto'}:{parts['learning-rate-decay']}"
         case "local-work" if text in ("", "auto"):

@@ -7,7 +7,23 @@ from pydantic import field_validator
 
 from aoi_fl.config.fields import NAME_PATTERN, Group, key, seconds
 from aoi_fl.config.policies import OWN, POLICIES, is_policy
-from aoi_fl.config.values import MILLION, Compensate, budgets, local_work, number, phases_of, smoothing
+from aoi_fl.config.values import (
+    COMPUTING,
+    DISCOUNT,
+    MILLION,
+    SPARE,
+    UNPACKED,
+    Compensate,
+    budgets,
+    device_of,
+    joined,
+    local_work,
+    number,
+    parts_of,
+    phases_of,
+    smoothing,
+    threads_of,
+)
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import Ageing, RateRule, is_well_formed
 
@@ -39,22 +55,17 @@ class Task(Group):
     model_dir: str = key(".", "folder that is searched first for the module of your own model or policy")
     partition: str = key(
         "iid", "how examples are divided among clients", form="`iid`, `dirichlet:ALPHA` or `column:NAME`",
-        see="`column:NAME`: by a column, or array of `npz:FILE`, that names each row's client; `num-clients` is then "
+        see="`+spare:N` after one of the first two deals N shares more, for clients that join a running cluster; "
+        "`column:NAME`: by a column, or array of `npz:FILE`, that names each row's client; `num-clients` is then "
         "the number of its values",
     )  # fmt: skip
     sizes: str = key("equal", "examples per client of an IID partition: `equal`, `zipf:A` or `uniform:LO:HI`")
-    spare_shares: int = key(
-        0, "shares of the data beyond `num-clients`, for clients that join a running cluster", ge=0, le=MILLION
-    )  # fmt: skip
     staleness: str = key(
         "none", "what age does to data: a share RATE of the labels becomes wrong per round of age, CAP at most",
         form="`none` or `mislabelled:RATE:CAP`",
         see="`mislabelled:RATE:CAP:own` multiplies RATE by column `staleness` of `clients-file`; only `wics`, `abs`, "
-        "`maxpack` and `random-budget` refresh data; under other policies data only age",
-    )  # fmt: skip
-    discount: float = key(
-        0.0, "weight γ of replaced data per round of age; 0: replaced data are not used", ge=0, le=1,
-        see="Xu et al. 2024, Section 7; under a budget, with `staleness`",
+        "`maxpack` and `random-budget` refresh data; under other policies data only age. `+discount:γ` keeps replaced "
+        "data with the weight γ per round of age (Xu et al. 2024, Section 7)",
     )  # fmt: skip
     seed: int = key(1, "seed of every draw", ge=0, lt=2**63)
 
@@ -71,44 +82,74 @@ class Task(Group):
     @property
     def alpha(self) -> float:
         """The concentration of a Dirichlet partition."""
-        return float(self.partition.partition(":")[2]) if self.partition.startswith("dirichlet") else 0.6
+        return float(self._split[1]) if self._split[0] == "dirichlet" else 0.6
 
     @property
     def client(self) -> str:
         """The column that names each row's client; empty if there is none."""
-        return self.partition.removeprefix("column:") if self.partition.startswith("column:") else ""
+        return self._split[1] if self._split[0] == "column" else ""
+
+    @property
+    def split(self) -> str:
+        """The kind of the partition: iid, dirichlet or column."""
+        return self._split[0]
+
+    @property
+    def spare_shares(self) -> int:
+        """Shares of the data beyond ``num-clients``, for clients that join a running cluster."""
+        return self._split[2]
+
+    @property
+    def _split(self) -> tuple[str, str, int]:
+        if self.partition.startswith("column:"):
+            return "column", self.partition[7:], 0
+        text, _, spare = self.partition.partition("+spare:")
+        kind, _, argument = text.partition(":")
+        return kind, argument, int(spare or 0)
 
     @property
     def mislabelled(self) -> tuple[float, float, bool] | None:
         """Rate and cap of labels that become wrong, and whether clients have rates of their own; None: they don't."""
         if self.staleness == "none":
             return None
-        _, rate, cap, *own = self.staleness.split(":")
+        _, rate, cap, *own = self.staleness.partition("+")[0].split(":")
         return float(rate), float(cap), bool(own)
+
+    @property
+    def discount(self) -> float:
+        """The weight of replaced data per round of age; 0: replaced data are not used."""
+        return float(self.staleness.partition("+discount:")[2] or 0)
 
     @field_validator("partition")
     @classmethod
     def _whole_partition(cls, value: str) -> str:
-        kind, _, text = value.partition(":")
+        form = ("iid", "dirichlet:ALPHA", "column:NAME", "iid+spare:N", "dirichlet:ALPHA+spare:N")
+        if value.startswith("column:") and 7 < len(value) <= 207:
+            return value
+        head, *words = value.split("+")
+        kind, _, text = head.partition(":")
         if kind == "dirichlet":
-            return f"dirichlet:{number('partition', value, text or '0.6', 0.001, MILLION)}"
-        if value != "iid" and not (kind == "column" and 0 < len(text) <= 200):
-            form = ("iid", "dirichlet:ALPHA", "column:NAME")
+            head = f"dirichlet:{number('partition', value, text or '0.6', 0.001, MILLION)}"
+        elif head != "iid":
             raise ConfigError("partition", value, form, "Choose one of these.")
-        return value
+        parts = parts_of("partition", value, words, SPARE, form)
+        return joined(head, {name: count for name, count in parts.items() if count}, SPARE)
 
     @field_validator("staleness")
     @classmethod
     def _whole_staleness(cls, value: str) -> str:
-        kind, *parts = value.split(":")
+        head, *words = value.split("+")
+        kind, *parts = head.split(":")
         own = parts.pop() if len(parts) == 3 else ""
+        form = ("none", "mislabelled:RATE:CAP", "mislabelled:RATE:CAP+discount:γ")
         if value != "none" and (kind != "mislabelled" or own not in ("", "own") or len(parts) > 2):
-            raise ConfigError("staleness", value, ("none", "mislabelled:RATE:CAP"), "Choose one of these.")
+            raise ConfigError("staleness", value, form, "Choose one of these.")
         if value == "none":
             return value
+        kept = {name: share for name, share in parts_of("staleness", value, words, DISCOUNT, form).items() if share}
         rate, cap = parts + ["0.05", "0.9"][len(parts) :]
         shares = ":".join(str(number("staleness", value, share, 0, 1)) for share in (rate, cap))
-        return f"mislabelled:{shares}{':own' * bool(own)}"
+        return joined(f"mislabelled:{shares}{':own' * bool(own)}", kept, DISCOUNT)
 
     @field_validator("dataset")
     @classmethod
@@ -141,18 +182,43 @@ class Training(Group):
     augment: Literal["none", "crop-flip"] = key(
         "none", "`crop-flip` moves images by up to four pixels and flips them, anew in each pass"
     )
-    precision: Literal["float32", "tf32", "bfloat16"] = key(
-        "float32", "precision of the products of training; `tf32` needs a GPU"
-    )
-    device: Literal["auto", "cpu", "cuda"] = key("auto", "where to compute; `auto`: a GPU if there is one")
-    threads: int = key(
-        1, "torch threads, at most as many as cores", ge=1, le=1024,
-        see="results of different counts differ in the last bits",
+    device: str = key(
+        "auto", "where and how to compute; `auto`: a GPU if there is one, with float32 and one thread",
+        form="`auto`, `cpu` or `cuda`, with `+tf32` or `+bfloat16`, `+threads:N`, `+together` or `+alone`",
+        see="`+tf32` needs a GPU; the last bits of results differ by the number of threads; `+together` trains the "
+        "clients of one process in one program, as a GPU without `--workers` does by default, and results differ a "
+        "little, see below; `+alone` never does",
     )  # fmt: skip
-    train_together: Literal["auto", "always", "never"] = key(
-        "auto", "train the clients of one process in one program; `auto`: on a GPU, without `--workers`",
-        see="results differ a little, see below",
-    )  # fmt: skip
+
+    @property
+    def processor(self) -> str:
+        """Where to compute: auto, cpu or cuda."""
+        return device_of(self.device)[0]
+
+    @property
+    def precision(self) -> str:
+        """The precision of the products of training: float32, tf32 or bfloat16."""
+        parts = device_of(self.device)[1]
+        return next((kind for kind in ("tf32", "bfloat16") if kind in parts), "float32")
+
+    @property
+    def threads(self) -> int:
+        """The number of torch threads."""
+        return threads_of(self.device)
+
+    @property
+    def train_together(self) -> str:
+        """Whether the clients of one process train in one program: always, never, or auto."""
+        parts = device_of(self.device)[1]
+        return "always" if "together" in parts else "never" if "alone" in parts else "auto"
+
+    @field_validator("device")
+    @classmethod
+    def _whole_device(cls, value: str) -> str:
+        head, parts = device_of(value)
+        return joined(
+            head, {name: count for name, count in parts.items() if (name, count) != ("threads", 1)}, COMPUTING
+        )
 
     @property
     def step_size(self) -> float:
@@ -283,13 +349,12 @@ class Round(Group):
     round_seconds: float = key(
         0.0, "shortest time from one round's start to the next in seconds, where clients decide", ge=0, le=MILLION
     )
-    compression: Literal["none", "float16", "int8"] = key(
+    compression: str = key(
         "none", "how updates travel: `float16` halves the bytes, `int8` quarters them, with error feedback",
-        see="cost in accuracy on [digits](results/compression.md) and [MNIST](results/compression-mnist.md)",
-    )  # fmt: skip
-    packing: Literal["auto", "none"] = key(
-        "auto", "`auto`: a model travels between server and clients as one object; `none`: each array by itself",
-        see="over a network only; a client with another ClientApp gets each array by itself",
+        form="`none`, `float16` or `int8`, with `+unpacked`",
+        see="cost in accuracy on [digits](results/compression.md) and [MNIST](results/compression-mnist.md); over a "
+        "network a model travels as one object, and with `+unpacked` each array by itself, as to a client with another "
+        "ClientApp",
     )  # fmt: skip
     over_selection: float = key(
         1.0, "factor by which more clients receive the model than updates are awaited", ge=1, le=100
@@ -308,6 +373,25 @@ class Round(Group):
     max_empty_rounds: int = key(
         10, "rounds in a row without a usable update before the run stops; 0: never", ge=0, le=MILLION
     )
+
+    @property
+    def coding(self) -> str:
+        """How updates travel: none, float16 or int8."""
+        return self.compression.partition("+")[0]
+
+    @property
+    def packing(self) -> str:
+        """Whether a model travels as one object over a network: auto or none."""
+        return "none" if "+" in self.compression else "auto"
+
+    @field_validator("compression")
+    @classmethod
+    def _known_compression(cls, value: str) -> str:
+        head, *words = value.split("+")
+        form = ("none", "float16", "int8", "none+unpacked", "float16+unpacked", "int8+unpacked")
+        if head not in form:
+            raise ConfigError("compression", value, form, "Choose one of these.")
+        return joined(head, parts_of("compression", value, words, UNPACKED, form), UNPACKED)
 
     @property
     def server_momentum(self) -> float:

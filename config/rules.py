@@ -65,9 +65,11 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
         private=config.noise != "none",
         by_data=config.policy in _BY_DATA or config.sensitivities == "estimated",
     )
-    if config.spare_shares and (budgeted or config.clients_file or config.client or config.noise != "none"):
-        other = "privacy" if config.noise != "none" else "a budget, a clients-file or the key client"
-        yield refuse("spare-shares", f"0 with {other}, which fixes the clients", "Leave one of them out.")
+    if config.spare_shares and (budgeted or config.clients_file or config.noise != "none"):
+        other = "privacy" if config.noise != "none" else "a budget or a clients-file"
+        yield refuse(
+            "partition", f"without spare shares with {other}, which fixes the clients", "Leave one of them out."
+        )
     yield from private_conflicts(config)
     if config.over_selection > 1:
         if budgeted:
@@ -127,13 +129,12 @@ def without_effect(config: RunKeys, typed: Collection[str] = ()) -> Iterator[Con
         why = f"without own, because policy {policy} does not use it"
         remedy = f"Set mislabelled:RATE:CAP, or choose one of the policies {', '.join(BUDGETED)}."
         yield ConfigError("staleness", config.staleness, why, remedy)
-    if config.discount and (config.staleness == "none" or not budgeted):
-        why = "data do not age" if config.staleness == "none" else f"policy {policy} refreshes no data"
-        remedy = "Leave it out, or set staleness to mislabelled under a budgeted policy."
-        yield refuse("discount", f"{why}, so nothing is replaced", remedy)
-    if budgeted and (config.partition != "iid" or config.sizes != "equal"):
+    if config.discount and not budgeted:
+        why = f"without discount, because policy {policy} refreshes no data, so nothing is replaced"
+        yield ConfigError("staleness", config.staleness, why, "Leave discount out, or choose a budgeted policy.")
+    if budgeted and (config.split != "iid" or config.sizes != "equal"):
         why = f"under policy {policy} clients-file or the drawn instance sets each client's images"
-        yield refuse("sizes" if config.partition == "iid" else "partition", why)
+        yield refuse("sizes" if config.split == "iid" else "partition", why)
     if (config.rates != "equal" or config.compensate == "availability") and is_set("max-age"):
         why = f"with rates={config.rates} and compensate={config.compensate} each client has a table of its own length"
         yield refuse("max-age", why)

@@ -1,6 +1,7 @@
 """Values of run keys that have parts, such as ``spread:0.2``, for the groups and for builders of policies."""
 
 import math
+from collections.abc import Iterable, Mapping
 from typing import Literal, cast, get_args
 
 from aoi_fl.science.errors import ConfigError
@@ -26,6 +27,72 @@ def number(key: str, value: object, text: str, low: float, high: float, *, whole
         kind = "whole number" if whole else "number"
         raise ConfigError(key, value, f"with a {kind} from {low:g} to {high:g}", "Correct the number.")
     return found
+
+
+def parts_of(
+    key: str, text: str, words: Iterable[str], known: Mapping[str, tuple[float, float] | None], form: tuple[str, ...]
+) -> dict[str, float]:
+    """Return the parts of a key's value, such as those of ``cpu+threads:2``, in the order in which they are known.
+
+    Parameters
+    ----------
+    key, text : the key and its value
+    words : the parts as they are written
+    known : the range of each part's number, whole numbers where its ends are; None: the part has no number
+    form : what the value may be
+
+    Raises
+    ------
+    ConfigError
+        A part is unknown, given twice, or out of range.
+
+    >>> parts_of("device", "cpu+threads:2", ["threads:2"], {"together": None, "threads": (1, 8)}, ())
+    {'threads': 2}
+    """
+    found: dict[str, float] = {}
+    for word in words:
+        name, colon, value = word.strip().partition(":")
+        if name not in known or name in found or bool(colon) != (known[name] is not None):
+            raise ConfigError(key, text, form, "Choose one of these.")
+        low, high = known[name] or (1, 1)
+        found[name] = number(key, text, value, low, high, whole=isinstance(high, int)) if colon else 1
+    return {name: found[name] for name in known if name in found}
+
+
+def joined(head: str, parts: Mapping[str, float], known: Mapping[str, tuple[float, float] | None]) -> str:
+    """Return a key's value with its parts.
+
+    >>> joined("cpu", {"threads": 2}, {"threads": (1, 8)})
+    'cpu+threads:2'
+    """
+    return "+".join([head, *(name if known[name] is None else f"{name}:{value}" for name, value in parts.items())])
+
+
+SPARE: Mapping[str, tuple[float, float]] = {"spare": (0, MILLION)}
+DISCOUNT: Mapping[str, tuple[float, float]] = {"discount": (0.0, 1.0)}
+UNPACKED: Mapping[str, None] = {"unpacked": None}
+COMPUTING: Mapping[str, tuple[float, float] | None] = {
+    "tf32": None, "bfloat16": None, "threads": (1, 1024), "together": None, "alone": None,
+}  # fmt: skip
+
+
+def device_of(text: str) -> tuple[str, dict[str, float]]:
+    """Return the processor of a value of ``device``, and how it computes.
+
+    >>> device_of("cpu+threads:2")
+    ('cpu', {'threads': 2})
+    """
+    head, *words = text.split("+")
+    form = ("auto", "cpu", "cuda", "one of these with +tf32, +bfloat16, +threads:N, +together or +alone")
+    parts = parts_of("device", text, words, COMPUTING, form)
+    if head not in form[:3] or {"tf32", "bfloat16"} <= parts.keys() or {"together", "alone"} <= parts.keys():
+        raise ConfigError("device", text, form, "Choose one of these.")
+    return head, parts
+
+
+def threads_of(device: object) -> int:
+    """Return the torch threads of a value of ``device``."""
+    return int(device_of(str(device))[1].get("threads", 1))
 
 
 def local_work(text: str) -> tuple[int, int]:
@@ -61,14 +128,9 @@ def smoothing(text: str) -> dict[str, float]:
     >>> smoothing("average:0.8")
     {'average': 0.8}
     """
-    found: dict[str, float] = {}
-    for part in text.split("+") if text != "none" else ():
-        kind, _, share = part.strip().partition(":")
-        if kind not in ("momentum", "average") or kind in found:
-            form = ("none", "momentum:β", "average:β", "momentum:β+average:β")
-            raise ConfigError("smoothing", text, form, "Choose one of these.")
-        found[kind] = float(number("smoothing", text, share, 0, 0.999))
-    return {kind: found[kind] for kind in ("momentum", "average") if kind in found}
+    known, form = dict.fromkeys(("momentum", "average"), (0.0, 0.999)), ("none", "momentum:β", "average:β")
+    words = () if text == "none" else text.split("+")
+    return parts_of("smoothing", text, words, known, (*form, "momentum:β+average:β"))
 
 
 def budgets(text: str) -> tuple[float, float]:

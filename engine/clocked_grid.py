@@ -67,7 +67,7 @@ class ClockedGrid(LocalGrid):
         epochs, steps = local_work(str(run_config.get("local-work", "auto")))
         self._epochs, self._steps, self._batch = epochs or 1.0, steps or None, _positive(run_config, "batch-size")
         self._until = _positive(run_config, "until") or np.inf
-        compression = str(run_config.get("compression", coding.NONE))
+        compression = str(run_config.get("compression", coding.NONE)).partition("+")[0]
         self._coded = coding.code_type(compression, np.dtype(np.float32)).itemsize / 4  # bytes up for each byte down
 
     def get_node_ids(self) -> Iterable[int]:

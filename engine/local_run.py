@@ -10,6 +10,7 @@ from flwr.serverapp import ServerApp
 from aoi_fl.client.state import written_together
 from aoi_fl.config.keys import over_selected
 from aoi_fl.config.policies import BUDGETED, users_of
+from aoi_fl.config.values import threads_of
 from aoi_fl.engine.clocked_grid import ClockedGrid
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.machine import check
@@ -37,7 +38,7 @@ def run_local(
     ----------
     server_app : plays the rounds, in this process
     client_app : the app of every client, or ``"module:attribute"``, which several workers need
-    run_config : the flat run configuration; its ``threads``, if any, are torch's in each process, and its ``clock``
+    run_config : the flat run configuration; each process has the threads of its ``device``, and its ``clock``
         says whose time is simulated (:mod:`aoi_fl.engine.traces`), from its second ``clock-start`` on, and ``seed``
         of what is drawn for that
     nodes : how many clients there are
@@ -46,10 +47,11 @@ def run_local(
     Raises
     ------
     ConfigError
-        There are fewer cores than ``workers`` times ``threads`` (one worker that resumes a run may have as many as
-        that was begun with); the clock names no trace that would do, or time is to be simulated with several workers.
+        There are fewer cores than ``workers`` times the threads of ``device`` (one worker that resumes a run may have
+        as many as that was begun with); the clock names no trace that would do, or time is to be simulated with
+        several workers.
     """
-    threads = int(run_config.get("threads", 1))
+    threads = threads_of(run_config.get("device", "auto"))
     if workers > 1 or not run_config.get("resume"):  # what was begun with more threads elsewhere keeps its results
         check(workers, threads)
     clock = str(run_config.get("clock", ""))

@@ -16,10 +16,13 @@ def check(workers: int, threads: int) -> None:
         raise ConfigError("--workers", workers, "at least 1", "Raise it.")
     if workers == 1 and threads > cores:
         raise ConfigError(
-            "threads", threads, f"at most {cores}, the cores of this process", f"Set it with -c threads={cores}."
+            "threads of device",
+            threads,
+            f"at most {cores}, the cores of this process",
+            "Lower them.",
         )
     if workers * threads > cores:
-        each = "" if threads == 1 else f" of threads={threads} each"
+        each = "" if threads == 1 else f" for {threads} threads each"
         raise ConfigError(
             "--workers",
             workers,

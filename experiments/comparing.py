@@ -12,7 +12,7 @@ from aoi_fl.config.former import present
 from aoi_fl.config.groups import OWN_DATA
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
-from aoi_fl.config.values import MILLION
+from aoi_fl.config.values import MILLION, threads_of
 from aoi_fl.engine.machine import check as check_workers
 from aoi_fl.engine.parent import unordered
 from aoi_fl.engine.traces import check_foresight, in_files, make_trace, too_few
@@ -147,7 +147,7 @@ def play(configs: Sequence[Mapping[str, Any]], workers: int) -> Iterator[Path]:
 
 def check_machine(configs: Sequence[Mapping[str, Any]], workers: int) -> None:
     """Refuse more processes than cores."""
-    check_workers(workers, max(int(config["threads"]) for config in configs))
+    check_workers(workers, max(threads_of(config["device"]) for config in configs))
 
 
 def _play(config: Mapping[str, Any]) -> Path:

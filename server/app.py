@@ -70,7 +70,7 @@ def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
         )
     sgd.threads(config.threads)
     task = Task(
-        config.dataset, config.data_dir, config.architecture, config.device, config.seed, config.zeros,
+        config.dataset, config.data_dir, config.architecture, config.processor, config.seed, config.zeros,
         config.model_dir,
         target=config.target, client=config.client,
     )  # fmt: skip
@@ -130,7 +130,7 @@ def _shares(config: RunConfig, task: Task) -> tuple[ClientTable | None, list[par
     parts = partition.make(
         task.data.train_y,
         config.num_clients + config.spare_shares,
-        kind=config.partition.partition(":")[0],
+        kind=config.split,
         alpha=config.alpha,
         sizes=config.sizes if table is None else table.sizes,
         seed=config.seed,

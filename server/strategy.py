@@ -31,7 +31,7 @@ def make_strategy(
     """
     shared: dict[str, Any] = {f.name: getattr(config, f.name) for f in fields(RoundOptions) if hasattr(config, f.name)}
     options = RoundOptions(
-        **{**shared, "deterministic": True},
+        **{**shared, "compression": config.coding, "deterministic": True},
         run=run,
         token=token,
         min_clients=config.num_clients,

@@ -72,7 +72,15 @@ def ledger(cluster: Cluster) -> dict[str, Any]:
     commands = [LIAR + START.format(number=i) for i in range(LIARS)]
     liars = [cluster.intruder(f"liar-{i}", "sh", "-c", c, mounts=VOLUMES) for i, c in enumerate(commands)]
     try:
-        start(cluster, RUN, ROUNDS, scale=2, AOI_POLICY="random", AOI_CLIENTS_PER_ROUND="4", AOI_PACKING="none")
+        start(
+            cluster,
+            RUN,
+            ROUNDS,
+            scale=2,
+            AOI_POLICY="random",
+            AOI_CLIENTS_PER_ROUND="4",
+            AOI_COMPRESSION="none+unpacked",
+        )
         assert cluster.await_end() == 0, cluster.logs("submit")
         return cluster.ledger(RUN) | {"liars": [cluster.name_of(liar) for liar in liars]}
     finally:

@@ -91,7 +91,7 @@ def test_a_run_plays_both(tmp_path):
         return hashlib.sha256((tmp_path / name / MODEL).read_bytes()).hexdigest()
 
     models = [
-        play("a"), play("b", augment="crop-flip"), play("c", precision="bfloat16"), play("d", augment="crop-flip")
+        play("a"), play("b", augment="crop-flip"), play("c", device="auto+bfloat16"), play("d", augment="crop-flip")
     ]  # fmt: skip
     assert len(set(models)) == 3 and models[1] == models[3]
 

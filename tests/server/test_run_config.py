@@ -58,9 +58,16 @@ def test_auto_and_zero_are_the_data_sets_own():
         ({"staleness": "mislabelled:0.1:0.9:own"}, "staleness", "mislabelled:0.1:0.9:own", "policy markov-optimal"),
         ({"stream-window": 9}, "stream-window", None, "run key"),
         ({"staleness": "stream"}, "staleness", "stream", ANY),
-        ({"discount": 0.5}, "discount", 0.5, "data do not age"),
-        ({"discount": 0.5, "staleness": "mislabelled"}, "discount", 0.5, "policy markov-optimal"),
-        ({"discount": 0.5, "policy": "wics"}, "discount", 0.5, "data do not age"),
+        ({"discount": 0.5}, "discount", 0.5, "part of staleness"),
+        ({"discount": 0.5, "policy": "wics", "staleness": "none"}, "discount", 0.5, "which is none"),
+        ({"staleness": "mislabelled+discount:0.5"}, "staleness", ANY, "policy markov-optimal"),
+        ({"staleness": "mislabelled+discount:2"}, "staleness", "mislabelled+discount:2", "from 0 to 1"),
+        ({"device": "cuda:1"}, "device", "cuda:1", "cuda"),
+        ({"device": "cpu+threads:0"}, "device", "cpu+threads:0", "from 1 to 1024"),
+        ({"device": "auto+together+alone"}, "device", "auto+together+alone", "cuda"),
+        ({"compression": "int8+packed"}, "compression", "int8+packed", "int8+unpacked"),
+        ({"partition": "iid+spare:-1"}, "partition", "iid+spare:-1", "from 0"),
+        ({"partition": "iid", "client": "a", "spare-shares": 2}, "client", "a", "part of partition"),
         (
             {"policy": "pow-d", "clients-per-round": 10, "over-selection": 2, "candidates": 15},
             "candidates",
@@ -160,6 +167,6 @@ def test_weights_that_are_a_policys_own_may_be_named():
 
 @pytest.mark.parametrize("keys", [{"policy": "wics"}, {"privacy": "banded", "policy": "systematic"}])
 def test_spare_shares_need_a_run_that_newcomers_may_join(keys: dict[str, str]) -> None:
-    assert RunConfig.parse({"spare-shares": 2}).spare_shares == 2
-    with refused("spare-shares", 2):
-        RunConfig.parse({"spare-shares": 2, **keys})
+    assert RunConfig.parse({"partition": "iid+spare:2"}).spare_shares == 2
+    with refused("partition", "iid+spare:2"):
+        RunConfig.parse({"partition": "iid+spare:2", **keys})
