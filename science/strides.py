@@ -54,9 +54,16 @@ class Strides:
         self._within: Floats = np.clip(ticks - self._tick, 0.0, 1.0)
         self._put_off: Floats = np.minimum(jitter * self._b, self._b - self._a)  # in ticks
 
-    def accrued(self, round_: int | Rounds) -> Rounds:
-        """Return (n,) what has been accrued by a round beyond a whole number, in ticks 0 … b−1."""
-        return (np.mod(round_, self._b) * self._a + self._tick) % self._b
+    def accrued(self, round_: int | Rounds, who: slice | Rounds = slice(None)) -> Rounds:
+        """Return what clients, by default all, have accrued by a round beyond a whole number, in ticks 0 … b−1."""
+        b = self._b[who]
+        return (np.mod(round_, b) * self._a[who] + self._tick[who]) % b
+
+    def after(self, accrued: Rounds) -> tuple[Rounds, NDArray[np.bool_]]:
+        """Return (n,) what has been accrued one round later, without a division, and whose strides begin then."""
+        later = accrued + self._a
+        begins: NDArray[np.bool_] = later >= self._b
+        return np.subtract(later, self._b, out=later, where=begins), begins
 
     def begin(self, round_: int) -> NDArray[np.bool_]:
         """Return (n,) whose strides begin in a round: who takes part, but for jitter."""
@@ -74,9 +81,10 @@ class Strides:
         """Return (n,) the round, at most this one, in which the stride began that a client is in."""
         return round_ - self.accrued(round_) // self._a
 
-    def due(self, starts: int | Rounds, uniforms: float | Floats) -> Rounds:
-        """Return (n,) the rounds of the participations of strides begun in ``starts``, put off by J·w strides."""
-        late = np.ceil((self._put_off * uniforms - self.accrued(starts) - self._within) / self._a)
+    def due(self, starts: int | Rounds, uniforms: float | Floats, who: slice | Rounds = slice(None)) -> Rounds:
+        """Return the rounds of clients' participations, of strides begun in ``starts`` and put off by J·w strides."""
+        late = self._put_off[who] * uniforms - self.accrued(starts, who) - self._within[who]
+        late = np.ceil(late / self._a[who])
         return starts + np.maximum(late, 0).astype(np.int64)
 
 

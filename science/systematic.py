@@ -127,10 +127,21 @@ class SystematicPolicy(ParticipationRule):
         if known is not None and type(round_) is int and known[0] == round_:
             found: Rounds = known[1]
             return found
-        begun = self.strides.begun(round_)
-        counts: Rounds = begun - (self._pending(round_, begun) > round_) if self.jitter else begun
-        if isinstance(round_, int):
-            self._memo["count"] = round_, counts, begun
+        if not isinstance(round_, int):
+            begun = self.strides.begun(round_)
+            return begun - (self._due(self.strides.last_start(round_)) > round_) if self.jitter else begun
+        if known is not None and known[0] == round_ - 1:  # one division a client less
+            accrued, begins = self.strides.after(known[3])
+            begun = known[2] + begins
+            due = None
+            if self.jitter:  # only the strides that begin now are drawn
+                who, due = np.flatnonzero(begins), known[4].copy()
+                due[who] = self.strides.due(round_, self._uniforms(round_)[who], who)
+        else:
+            accrued, begun = self.strides.accrued(round_), self.strides.begun(round_)
+            due = self._due(self.strides.last_start(round_)) if self.jitter else None
+        counts: Rounds = begun if due is None else begun - (due > round_)
+        self._memo["count"] = round_, counts, begun, accrued, due
         return counts
 
     def round_of(self, counts: Rounds) -> Rounds:
@@ -158,11 +169,11 @@ class SystematicPolicy(ParticipationRule):
         self, clocks: Clocks, round_: int, took_part: NDArray[np.bool_], forced: NDArray[np.bool_] | None = None
     ) -> Clocks:
         """Return the clocks after a round; a forced participation makes up for none."""
-        who, counts, last = np.flatnonzero(took_part), self._counts(clocks).copy(), clocks.last.copy()
-        step = 1 if forced is None else np.where(forced[who], 0, 1)
-        counts[who] = np.maximum(self.count(round_)[who], counts[who] + step)
-        last[who] = round_
-        return Clocks(last, counts)
+        now, counts, last = self.count(round_), self._counts(clocks), np.where(took_part, round_, clocks.last)
+        if forced is None and np.array_equal(now > counts, took_part) and not (now < counts).any():
+            return Clocks(last, now)  # who was due, took part
+        step = 1 if forced is None else np.where(forced, 0, 1)
+        return Clocks(last, np.where(took_part, np.maximum(now, counts + step), counts))
 
     def long_run_rates(self) -> Floats:
         """Return (n,) participations a round."""
@@ -183,20 +194,6 @@ class SystematicPolicy(ParticipationRule):
     def _counts(self, clocks: Clocks) -> Rounds:
         return self.count(clocks.last) if clocks.counts is None else clocks.counts
 
-    def _pending(self, round_: int | Rounds, begun: Rounds) -> Rounds:
-        """Return (n,) the rounds of the participations of the strides that clients are in, of which so many begun.
-
-        From one round to the next only strides that begin in it are drawn.
-        """
-        before, due = self._memo.get("count"), self._memo.get("due")
-        if before is not None and due is not None and isinstance(round_, int) and before[0] == due[0] == round_ - 1:
-            found = np.where(begun > before[2], self.strides.due(round_, self._uniforms(round_)), due[1])
-        else:
-            found = self._due(self.strides.last_start(round_))
-        if isinstance(round_, int):
-            self._memo["due"] = round_, found
-        return found
-
     def _due(self, starts: Rounds) -> Rounds:
         """Return (n,) the rounds of the participations of strides that began in these rounds."""
         if not self.jitter:
@@ -208,7 +205,7 @@ class SystematicPolicy(ParticipationRule):
 
     @cached_property
     def _memo(self) -> dict[str, tuple[Any, ...]]:
-        """The last round counted, with its counts and strides; and that of the participations due."""
+        """The last round counted, with its counts, strides begun, ticks accrued and participations due."""
         return {}
 
     def _uniforms(self, round_: int) -> Floats:
