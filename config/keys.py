@@ -7,17 +7,8 @@ which :meth:`TaskSettings.resolved` fills in.
 import math
 from typing import Any, Self
 
-from aoi_fl.config.groups import (
-    CROP_FLIP,
-    Budget,
-    Clock,
-    Output,
-    Privacy,
-    Round,
-    Selection,
-    Task,
-    Training,
-)
+from aoi_fl.config.groups import Budget, Clock, Output, Privacy, Round, Selection
+from aoi_fl.config.task import CROP_FLIP, Task, Training
 from aoi_fl.science.errors import ConfigError
 
 # Model, learning rate, its decay a round, batch size, local epochs. The setting of Javani & Wang 2024, Section IV,

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from aoi_fl.config.fields import kebab
-from aoi_fl.config.groups import OWN_DATA
 from aoi_fl.config.keys import RunKeys
 from aoi_fl.config.policies import BUDGETED, KEYS, row_of, users_of
+from aoi_fl.config.task import OWN_DATA
 from aoi_fl.config.values import phases_of
 from aoi_fl.science.errors import ConfigError, unknown_rates
 

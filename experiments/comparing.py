@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from aoi_fl.config.former import present
-from aoi_fl.config.groups import OWN_DATA
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
+from aoi_fl.config.task import OWN_DATA
 from aoi_fl.config.values import MILLION, threads_of
 from aoi_fl.engine.machine import check as check_workers
 from aoi_fl.engine.parent import unordered

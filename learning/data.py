@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.config.groups import DATASETS, OWN_DATA
+from aoi_fl.config.task import DATASETS, OWN_DATA
 from aoi_fl.learning import npz, tabular
 from aoi_fl.learning.form import Dataset, Form, Labels
 from aoi_fl.science.draws import generator

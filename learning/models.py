@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.config.groups import MODELS
+from aoi_fl.config.task import MODELS
 from aoi_fl.learning import own_model
 from aoi_fl.learning.form import Form
 from aoi_fl.science.errors import ConfigError

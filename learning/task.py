@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from aoi_fl.config.groups import BFLOAT16, CROP_FLIP
+from aoi_fl.config.task import BFLOAT16, CROP_FLIP
 from aoi_fl.learning import batched, data, models, own_model, sgd, stacked, working
 from aoi_fl.learning.augment import cropped_and_flipped
 from aoi_fl.learning.cautions import inputs

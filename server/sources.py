@@ -6,8 +6,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from aoi_fl.config.groups import OWN_DATA
 from aoi_fl.config.run import RunConfig
+from aoi_fl.config.task import OWN_DATA
 from aoi_fl.learning import data
 from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
 from aoi_fl.protocol.own_code import source_digest

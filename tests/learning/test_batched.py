@@ -10,8 +10,8 @@ from torch.func import functional_call, grad, vmap
 
 from aoi_fl.client.app import app
 from aoi_fl.client.state import written_together
-from aoi_fl.config.groups import MODELS
 from aoi_fl.config.run import RunConfig
+from aoi_fl.config.task import MODELS
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.learning import batched, models, partition, sgd, stacked
 from aoi_fl.learning.form import Form
