@@ -16,7 +16,6 @@ from aoi_fl.science.errors import ConfigError
 if TYPE_CHECKING:
     from aoi_fl.config.run import RunConfig
     from aoi_fl.science.markov import MarkovPolicy
-    from aoi_fl.science.markov_rates import RatedMarkovPolicy
     from aoi_fl.science.systematic import SystematicPolicy
 
 UNIFORM = "markov-uniform"  # a Markov policy for comparison: each age has the same probability
@@ -65,7 +64,7 @@ def policy(
         exactly = k if config.phases == "spread" else None
         _show_stride(row_of(name).build(keys), heading, exactly, rounds, as_json)
     else:
-        from aoi_fl.science.markov_rates import largest_rate
+        from aoi_fl.science.rates import largest_rate
 
         own, capped = rates_by(config, 1.0 if name == "systematic" else largest_rate(dropout or 0.0))
         heading = f"Markov policy, optimal for each rate: {title}"
@@ -88,7 +87,7 @@ def _configured(context: typer.Context) -> RunConfig:
     return parse(context)
 
 
-def _participation(chosen: MarkovPolicy | RatedMarkovPolicy | SystematicPolicy, rounds: int) -> dict[str, int]:
+def _participation(chosen: MarkovPolicy | SystematicPolicy, rounds: int) -> dict[str, int]:
     """Return b and K, by their names in JSON."""
     from aoi_fl.science.privacy.bounds import bounds
 
@@ -174,15 +173,13 @@ def _in_ranges(law: dict[int, float]) -> dict[str, float]:
     }
 
 
-def _show_rated(
-    chosen: SystematicPolicy | RatedMarkovPolicy, title: str, capped: int, rounds: int, as_json: bool
-) -> None:
+def _show_rated(chosen: SystematicPolicy | MarkovPolicy, title: str, capped: int, rounds: int, as_json: bool) -> None:
     """Show clients with different rates: all of them, or for people the quartiles."""
     import numpy as np
 
     from aoi_fl.science.rates import pooled_variance
 
-    rates, variances = chosen.rates, chosen.interval_variances()
+    rates, variances = chosen.long_run_rates(), chosen.interval_variances()
     pooled = pooled_variance(rates, variances)
     if as_json:
         own = {"rates": rates.tolist(), "interval_variances": variances.tolist()}

@@ -14,7 +14,6 @@ from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.f3ast import F3ast
 from aoi_fl.science.fedcs import FedCS
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.markov_rates import RatedMarkovPolicy
 from aoi_fl.science.names import Index
 from aoi_fl.science.oort import OortSelector
 from aoi_fl.science.participation import MarkovRule, SystematicRule
@@ -29,13 +28,13 @@ Keys: TypeAlias = Mapping[str, Any]
 Rates: TypeAlias = NDArray[np.float64]
 
 
-def markov_optimal(keys: Keys, rates: Rates | None, dropout: float) -> MarkovPolicy | RatedMarkovPolicy | MarkovRule:
+def markov_optimal(keys: Keys, rates: Rates | None, dropout: float) -> MarkovPolicy | MarkovRule:
     """Return the optimal table, or one table for each client that has its own rate."""
     n, k = keys["num-clients"], keys["clients-per-round"]
     if keys["compensate"] == "availability":
         return MarkovRule.learning(equal_rates(n, k) if rates is None else rates)
     if rates is not None:
-        return RatedMarkovPolicy(rates, dropout=dropout)
+        return MarkovPolicy.rated(rates, dropout=dropout)
     return MarkovPolicy.optimal(n, k, keys["max-age"], dropout)
 
 

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from aoi_fl.report.runs import Run
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.markov_rates import RatedMarkovPolicy
 from aoi_fl.science.rates import check_rates, equal_rates
 from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.science.systematic import SystematicPolicy
@@ -37,7 +36,7 @@ def law(run: Run) -> IntervalLaw | None:
         if policy.get("absence", "ignored") != "ignored" or policy.get("adaptive_dropout"):
             return None
         if policy.get("probabilities") and rates != "equal":
-            return RatedMarkovPolicy(_checked(rates, per_round), None, dropout).law()
+            return MarkovPolicy.rated(_checked(rates, per_round), None, dropout).law()
         if policy.get("probabilities"):
             table = tuple(float(p) for p in policy["probabilities"])
             return MarkovPolicy(table, clients, per_round, str(policy.get("kind")), dropout)

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from aoi_fl.science.client_stats import Mask
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.markov_rates import LONGEST, own_table
 from aoi_fl.science.presence import Presence
-from aoi_fl.science.rates import Floats
+from aoi_fl.science.rates import LONGEST, Floats, own_table
 from aoi_fl.science.tables import Probabilities
 
 _MOVED = 0.05  # by which a rate is to change before it is told anew: each telling disturbs a client's stride

@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 
 from aoi_fl.science import age, mixing, tables
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.rule import AgeRule, Clocks, Terms, reserved
+from aoi_fl.science.interval_law import MixedLaw
+from aoi_fl.science.rates import Floats, check_rates, exact, largest_rate, own_table
+from aoi_fl.science.rule import AgeRule, Clocks, IntervalLaw, Terms, reserved
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,11 @@ class MarkovPolicy(AgeRule):
     probabilities : p_0 … p_m
     clients : n
     per_round : k, clients wanted in a round, in the mean
-    kind : "optimal", "increasing", "uniform", or a name for a table of one's own
+    kind : "optimal", "increasing", "uniform", "rated", or a name for a table of one's own
     dropout : d, probability that a willing client can't be reached
+    rates : (n,) r_i in (0, 1], where each client has the optimal table of its own rate; None: all share one table, of
+        which the properties below tell
+    own_max_age : the largest age that such tables tell apart; None: as large as each needs
 
     Raises
     ------
@@ -60,11 +65,22 @@ class MarkovPolicy(AgeRule):
     per_round: int
     kind: str
     dropout: float = 0.0
+    rates: Floats | None = None
+    own_max_age: int | None = None
 
     def __post_init__(self) -> None:
-        check_sizes(self.clients, self.per_round, len(self.probabilities) - 1)
         tables.check_dropout(self.dropout)
-        age.checked(self.hazards)
+        if self.rates is None:
+            check_sizes(self.clients, self.per_round, len(self.probabilities) - 1)
+            age.checked(self.hazards)
+            return
+        check_rates(self.rates)
+        if self.own_max_age is not None and self.own_max_age < 0:
+            raise ConfigError("max-age", self.own_max_age, "a whole number from 0 on", "Raise it.")
+        reached = largest_rate(self.dropout)
+        if (above := np.flatnonzero(self.rates > reached)).size:
+            rate, allowed = self.rates[above[0]], f"at most 1 − dropout = {reached:g}"
+            raise ConfigError(f"rate of client {above[0]}", rate, allowed, "Lower the rate, or dropout.")
 
     @classmethod
     def optimal(cls, clients: int, per_round: int, max_age: int, dropout: float = 0.0) -> "MarkovPolicy":
@@ -105,6 +121,36 @@ class MarkovPolicy(AgeRule):
         check_sizes(clients, per_round, max_age)
         return cls((per_round / clients,) * (max_age + 1), clients, per_round, "uniform")
 
+    @classmethod
+    def rated(cls, rates: Floats, max_age: int | None = None, dropout: float = 0.0) -> "MarkovPolicy":
+        """Return the policy of clients with rates of their own: :func:`aoi_fl.science.rates.own_table`.
+
+        A client of rate r has the table of least Var[X] for E[X] = 1/r: f(1−f) with f = frac(1/r), where its largest
+        age is not in the way.
+
+        Raises
+        ------
+        ConfigError
+            A rate is out of range, or above 1−d, naming the client.
+
+        >>> policy = MarkovPolicy.rated(np.array([0.4, 0.15]))
+        >>> policy.table(0), policy.interval_variances().round(6).tolist()
+        ((0.0, 0.5, 1.0), [0.25, 0.222222])
+        """
+        return cls((), len(rates), max(round(float(rates.sum())), 1), "rated", dropout, rates, max_age)
+
+    @property
+    def _own_rates(self) -> Floats:
+        if self.rates is None:
+            raise ValueError("all clients share one table")
+        return self.rates
+
+    def table(self, client: int) -> tables.Probabilities:
+        """Return a client's table."""
+        if self.rates is None:
+            return self.probabilities
+        return own_table(float(self.rates[client]), self.own_max_age, self.dropout)
+
     @property
     def max_age(self) -> int:
         """Return m, the largest age that the table tells apart."""
@@ -118,11 +164,22 @@ class MarkovPolicy(AgeRule):
 
     def willingness(self, ages: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the probability with which clients of these ages take part, if they can be reached."""
-        return age.hazards(self.probabilities, ages)
+        if self.rates is None:
+            return age.hazards(self.probabilities, ages)
+        first, at, later = self._steps
+        return np.where(ages < first, 0.0, np.where(ages == first, at, later))
 
     def first_age(self, round_: int, u: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Turn uniform numbers into ages of the stationary law: :func:`aoi_fl.science.age.first_age`."""
-        return age.first_age(self.hazards, u)
+        """Turn (n,) uniform numbers in [0, 1) into ages of each client's stationary law P(A = a) = P(X > a)/E[X]."""
+        if self.rates is None:
+            return age.first_age(self.hazards, u)
+        first, at, later = self._own_hazards
+        level = u * self.interval_means()
+        beyond = level - (first + 1)  # the law is flat up to age j, and geometric after it
+        left = np.clip(1 - beyond * later / np.where(at < 1, 1 - at, 1.0), 1e-300, 1.0)
+        with np.errstate(divide="ignore"):
+            tail = np.floor(np.log(left) / np.log1p(-later))
+        return np.where(beyond < 0, np.floor(level), first + 1 + tail).astype(np.int64)
 
     def next_round(self, clocks: Clocks, round_: int, u: NDArray[np.float64]) -> NDArray[np.int64]:
         """Draw (n,) the rounds, this one or later, that clients take part in next."""
@@ -135,11 +192,41 @@ class MarkovPolicy(AgeRule):
 
     def long_run_rates(self) -> NDArray[np.float64]:
         """Return (n,) participations a round, 1/E[X]."""
-        return np.full(self.clients, 1 / self.interval_mean)
+        return np.full(self.clients, 1 / self.interval_mean) if self.rates is None else self.rates
 
-    def law(self, client: int | None = None) -> "MarkovPolicy":
-        """Return the law of X, which is the same for all clients."""
-        return self
+    def law(self, client: int | None = None) -> IntervalLaw:
+        """Return the law of X of a client; None: of all clients' intervals together."""
+        if self.rates is None:
+            return self
+        return MixedLaw(self.rates, self._law_of) if client is None else self._law_of(float(self.rates[client]))
+
+    def _law_of(self, rate: float) -> IntervalLaw:
+        return MarkovPolicy(own_table(rate, self.own_max_age, self.dropout), 1, 1, "own", self.dropout)
+
+    def interval_means(self) -> Floats:
+        """Return (n,) E[X_i] = 1/r_i of clients with rates of their own, in rounds."""
+        first, at, later = self._own_hazards
+        means: Floats = first + 1 + (1 - at) / later
+        return means
+
+    def interval_variances(self) -> Floats:
+        """Return (n,) Var[X_i] of clients with rates of their own, in rounds²: beyond age j, X is geometric."""
+        _, at, later = self._own_hazards
+        variances: Floats = (1 - at) * (1 - later + at) / later**2
+        return variances
+
+    @cached_property
+    def _steps(self) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """Return (n,) each of j, p_j and p at later ages."""
+        distinct, which = np.unique(self._own_rates, return_inverse=True)
+        steps = [tables.optimal_steps(1 / exact(rate), self.own_max_age, self.dropout) for rate in distinct.tolist()]
+        first, at, later = zip(*steps, strict=True)
+        return np.array(first, dtype=np.int64)[which], np.array(at)[which], np.array(later)[which]
+
+    @property
+    def _own_hazards(self) -> tuple[NDArray[np.int64], Floats, Floats]:
+        first, at, later = self._steps
+        return first, at * (1 - self.dropout), later * (1 - self.dropout)
 
     @cached_property
     def survival(self) -> NDArray[np.float64]:

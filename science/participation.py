@@ -13,11 +13,10 @@ import numpy as np
 from aoi_fl.science.absence import EVERY, absent_steps, absent_table, achievable, retold, told_rates
 from aoi_fl.science.dropout import reissued
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.markov_rates import RatedMarkovPolicy, own_table
 from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.phases import make_phases, newcomer_phase
 from aoi_fl.science.presence import Presence
-from aoi_fl.science.rates import Floats, check_rates
+from aoi_fl.science.rates import Floats, check_rates, own_table
 from aoi_fl.science.rule import AgeRule, Clocks, Mask, ParticipationRule, Terms
 from aoi_fl.science.strides import Rounds, check_jitter
 from aoi_fl.science.systematic import SystematicPolicy
@@ -69,8 +68,8 @@ class MarkovRule(AgeRule):
         return self.policy
 
     @cached_property
-    def _rated(self) -> RatedMarkovPolicy | None:
-        return None if self.rates is None else RatedMarkovPolicy(self.rates, dropout=self.dropout)
+    def _rated(self) -> MarkovPolicy | None:
+        return None if self.rates is None else MarkovPolicy.rated(self.rates, dropout=self.dropout)
 
     def first_age(self, round_: int, u: Floats) -> Rounds:
         """Return (n,) ages as those of clients that have always been available."""
@@ -124,7 +123,7 @@ class MarkovRule(AgeRule):
         ConfigError
             A rate is out of range, or above what the declared dropout leaves.
         """
-        RatedMarkovPolicy(rates, dropout=self.declared)
+        MarkovPolicy.rated(rates, dropout=self.declared)
         return replace(self, rates=rates)
 
     def with_dropout(self, dropout: float) -> Self:

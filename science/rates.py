@@ -7,6 +7,7 @@ travels as a float and is computed with as the fraction it stands for, :func:`ex
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias, get_args
 
 import numpy as np
@@ -14,12 +15,13 @@ from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import RateRule
-from aoi_fl.science.tables import decimal
+from aoi_fl.science.tables import Probabilities, decimal, optimal_steps
 
 Floats: TypeAlias = NDArray[np.float64]
 
 _FINEST = 1 << 26  # two fractions near r with denominators up to 2^26/√r differ by more than a double's rounding
 _RAREST = 1e-15  # a smaller rate means waits that no longer fit an int64
+LONGEST = 10**6  # ages in a table
 _OFF = 1e-6  # how far decimals may be off their sum k, in participations a round
 
 
@@ -168,3 +170,40 @@ def check_rule(rule: str) -> None:
     known = get_args(RateRule)[:2]
     if rule not in known:
         raise ConfigError("rates", rule, (*known, "the rates themselves"), "Choose one of these.")
+
+
+@lru_cache(maxsize=1024)
+def own_table(rate: float, max_age: int | None = None, dropout: float = 0.0) -> Probabilities:
+    """Return the table p_0 … p_m by which a client of a rate decides on its own.
+
+    A dropout estimated while a run goes on can exceed 1−r, all that a table can make up for; more is cut to that.
+
+    Raises ConfigError where it would have more than a million ages: of a rate below 10⁻⁶, or with so large a max_age.
+
+    >>> own_table(0.4), own_table(0.4, 1), own_table(0.4, 1, 0.7)
+    ((0.0, 0.5, 1.0), (0.0, 0.6666666666666666), (1.0, 1.0))
+    """
+    fraction = exact(rate)
+    if decimal(dropout) >= 1 - fraction:
+        first, at, later = 0, 1.0, 1.0
+    else:
+        first, at, later = optimal_steps(1 / fraction, max_age, dropout)
+    oldest = first + 1 if max_age is None else max_age
+    if oldest > LONGEST:
+        remedy = f"raise the rate to at least {1 / LONGEST:g}, or choose systematic participation, which has no table"
+        raise ConfigError(
+            "rate",
+            rate,
+            f"larger: its table would have {oldest} ages, and at most {LONGEST} are possible",
+            f"{remedy if max_age is None else f'Lower max-age {max_age}'}.",
+        )
+    return (0.0,) * first + (at,) + (later,) * (oldest - first)
+
+
+def largest_rate(dropout: float) -> float:
+    """Return 1−d, the largest rate at which clients take part of whom a share d gets lost.
+
+    >>> largest_rate(0.7)
+    0.3
+    """
+    return float(1 - decimal(dropout))

@@ -20,7 +20,7 @@ from aoi_fl.experiments.harness.times import NOT_BY_ALL, Floats, earlier, levels
 from aoi_fl.experiments.harness.verdicts import elsewhere, side
 from aoi_fl.experiments.papers.paper_claims import MNIST_DIRICHLET_EQUAL
 from aoi_fl.science.history import History
-from aoi_fl.science.markov_rates import RatedMarkovPolicy
+from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import pooled_variance, size_rates
 from aoi_fl.science.rule import is_decentralised
 from aoi_fl.science.selection import ProportionalSelector, RandomSelector, Selector
@@ -442,7 +442,7 @@ POLICIES: Mapping[str, tuple[_Make, Weighting | None]] = {
     "systematic size": (_jittered(0.0), "size"),
     "systematic rates": (lambda sizes, seed: SystematicPolicy.rated(_rates(sizes), "spread", 0.0, seed), "unbiased"),
     "markov equal": (_markov, "equal"),
-    "markov rates": (lambda sizes, seed: RatedMarkovPolicy(_rates(sizes)), "unbiased"),
+    "markov rates": (lambda sizes, seed: MarkovPolicy.rated(_rates(sizes)), "unbiased"),
     "proportional": (lambda sizes, seed: ProportionalSelector(_PER_ROUND, seed), None),
     "systematic jitter": (_jittered(_JITTER), "size"),
     "markov unbiased": (_markov, "unbiased"),

@@ -23,7 +23,6 @@ import numpy as np
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.markov_rates import RatedMarkovPolicy
 from aoi_fl.science.rates import exact
 from aoi_fl.science.rule import is_decentralised
 from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector, Selector
@@ -98,11 +97,7 @@ def _of_law(policy: Decentralised | Selector, rounds: int, clients: int | None, 
     separation, most, attained = 1, rounds, False
     match policy:
         case MarkovPolicy():
-            separation, attained = _first_age(policy.probabilities) + 1, True
-            most = _packed(rounds, separation)
-        case RatedMarkovPolicy():
-            tables = (policy.table(client) for client in np.unique(policy.rates, return_index=True)[1])
-            separation, attained = min(_first_age(table) for table in tables) + 1, True
+            separation, attained = min(map(_first_age, _tables(policy))) + 1, True
             most = _packed(rounds, separation)
         case SystematicPolicy():
             gaps = [_least_gap(rate, policy.jitter) for rate in np.unique(policy.rates).tolist()]
@@ -119,6 +114,12 @@ def _of_law(policy: Decentralised | Selector, rounds: int, clients: int | None, 
 def _packed(rounds: int, separation: int) -> int:
     """Return ⌈T/b⌉, how many participations b rounds apart fit into T rounds."""
     return -(-rounds // separation)
+
+
+def _tables(policy: MarkovPolicy) -> list[tuple[float, ...]]:
+    """Return the different tables of a policy's clients."""
+    clients = [0] if policy.rates is None else np.unique(policy.rates, return_index=True)[1].tolist()
+    return [policy.table(client) for client in clients]
 
 
 def _first_age(table: tuple[float, ...]) -> int:
@@ -149,9 +150,7 @@ def _can_be_empty(policy: Decentralised | Selector, rounds: int, lost: bool) -> 
     """Return whether a round can be without a willing client; a selector finds one wherever there is one."""
     match policy:
         case MarkovPolicy():
-            return min(policy.probabilities) < 1
-        case RatedMarkovPolicy():
-            return float(policy.rates.max()) < 1
+            return all(min(table) < 1 for table in _tables(policy))
         case SystematicPolicy():
             full = not lost and not policy.jitter
             return not (full and all(policy.strides.begin(round_).any() for round_ in range(1, rounds + 1)))

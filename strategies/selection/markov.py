@@ -15,8 +15,8 @@ from aoi_fl.config.values import Compensate
 from aoi_fl.science.dropout import DropoutEstimate, achieved, largest_dropout
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.markov_rates import largest_rate
 from aoi_fl.science.participation import MarkovRule
+from aoi_fl.science.rates import largest_rate
 from aoi_fl.strategies.policy import RoundOutcome, RoundView, State
 from aoi_fl.strategies.selection.absence import Absence, make_absence
 from aoi_fl.strategies.selection.rates import Rates, Shares

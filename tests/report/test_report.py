@@ -23,7 +23,6 @@ from aoi_fl.report.summary import key_numbers, sentence
 from aoi_fl.science.interval_law import MixedLaw, window_deviation
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.markov_rates import RatedMarkovPolicy
 from aoi_fl.science.selection import Population, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
@@ -150,7 +149,7 @@ def test_systematic_participation_shows_its_law(tmp_path: Path, jitter: float, r
     shows_its_law(policy, promised)
 
 
-def shows_its_law(policy: SystematicPolicy | RatedMarkovPolicy, promised: MarkovPolicy | MixedLaw | None) -> None:
+def shows_its_law(policy: SystematicPolicy | MarkovPolicy, promised: MarkovPolicy | MixedLaw | None) -> None:
     assert isinstance(promised, MixedLaw)
     everyone = Population(np.zeros(6000, np.int64), np.ones(6000, np.int64), np.ones(6000, np.bool_))
     shown = measure(simulate(policy, everyone, 200, 1))
@@ -167,7 +166,7 @@ def test_tables_of_the_clients_own_show_their_law(tmp_path: Path) -> None:
     rates = [0.5, 0.25, 0.25, 1.0, 0.4, 0.6]
     notes = {"kind": "markov-optimal", "clients": 6, "per_round": 3, "probabilities": [0.0, 1.0], "rates": rates}
     folder = record(tmp_path / "m", [RoundRecord(1)], [], policy=notes, config={"policy": "markov-optimal"})
-    shows_its_law(RatedMarkovPolicy(np.repeat(rates, 1000)), theory.law(load_all([str(folder)])[0]))
+    shows_its_law(MarkovPolicy.rated(np.repeat(rates, 1000)), theory.law(load_all([str(folder)])[0]))
 
 
 _OWN = [0.5, 0.5, 0.25, 0.75]

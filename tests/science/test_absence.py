@@ -13,9 +13,9 @@ from aoi_fl.science.absence import (
     stride_rates,
 )
 from aoi_fl.science.load import measure
-from aoi_fl.science.markov_rates import RatedMarkovPolicy, own_table
+from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.participation import MarkovRule, SystematicRule
-from aoi_fl.science.rates import exact
+from aoi_fl.science.rates import exact, own_table
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.strides import Strides
@@ -144,14 +144,14 @@ def test_rates_are_achieved_only_with_learning(make, share, returning):
     means = found.reshape(3, -1).mean(axis=1)
     assert means[:2] == pytest.approx([0.1, 0.25], rel=0.05) and means[2] == pytest.approx(share, rel=0.05)
     if make is MarkovRule:
-        plain, _ = played(RatedMarkovPolicy(targets), share, returning, 1600)
+        plain, _ = played(MarkovPolicy.rated(targets), share, returning, 1600)
         assert (plain.reshape(3, -1).mean(axis=1)[:2] < [0.093, 0.2]).all()
 
 
 def test_who_is_always_there_is_asked_what_the_paper_asks():
     targets = np.full(30, 0.3)
     _, learning = played(MarkovRule.learning(targets), 1.0, 0.5, 60)
-    _, plain = played(RatedMarkovPolicy(targets), 1.0, 0.5, 60)
+    _, plain = played(MarkovPolicy.rated(targets), 1.0, 0.5, 60)
     assert learning.members.tolist() == plain.members.tolist()
 
 

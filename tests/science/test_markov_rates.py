@@ -8,8 +8,7 @@ import pytest
 from aoi_fl.experiments.oracles.exact import programmed_variance
 from aoi_fl.science import draws, tables
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.markov_rates import RatedMarkovPolicy, largest_rate, own_table
-from aoi_fl.science.rates import size_rates
+from aoi_fl.science.rates import largest_rate, own_table, size_rates
 from aoi_fl.science.rule import Clocks, Terms
 from aoi_fl.science.simulate import simulate
 from tests.refusals import refused
@@ -27,7 +26,7 @@ def with_table(policy, i):
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 def test_moments_are_those_of_the_tables(max_age, dropout):
     rates = np.minimum(RATES, 1 - dropout)
-    policy = RatedMarkovPolicy(rates, max_age, dropout)
+    policy = MarkovPolicy.rated(rates, max_age, dropout)
     for i, rate in enumerate(rates):
         own = with_table(policy, i)
         assert own.interval_mean == pytest.approx(1 / rate, rel=1e-12)
@@ -40,19 +39,19 @@ def test_moments_are_those_of_the_tables(max_age, dropout):
 @pytest.mark.parametrize("rate", [Fraction(2, 5), Fraction(7, 11), Fraction(3, 20), Fraction(9, 10), Fraction(2, 29)])
 @pytest.mark.parametrize("max_age", [1, 3, 10])
 def test_no_table_of_the_rate_has_less_variance(rate, max_age):
-    policy = RatedMarkovPolicy(np.array([float(rate)]), max_age)
+    policy = MarkovPolicy.rated(np.array([float(rate)]), max_age)
     least = programmed_variance(rate.denominator, rate.numerator, max_age)
     assert policy.interval_variances()[0] == pytest.approx(least, rel=1e-6, abs=1e-6)
 
 
 def test_a_large_enough_table_has_the_least_variance():
     rest = np.array([float(1 / Fraction(r).limit_denominator(1000) % 1) for r in RATES.tolist()])
-    assert RatedMarkovPolicy(RATES).interval_variances() == pytest.approx(rest * (1 - rest), abs=1e-9)
+    assert MarkovPolicy.rated(RATES).interval_variances() == pytest.approx(rest * (1 - rest), abs=1e-9)
 
 
 def test_equal_rates_are_the_policy_of_the_papers():
     for n, k, m, d in ((100, 15, 10, 0.0), (93, 1, 100, 0.0), (12, 8, 4, 0.2), (100, 15, 3, 0.3)):
-        assert RatedMarkovPolicy(np.array([k / n]), m, d).table(0) == MarkovPolicy.optimal(n, k, m, d).probabilities
+        assert MarkovPolicy.rated(np.array([k / n]), m, d).table(0) == MarkovPolicy.optimal(n, k, m, d).probabilities
         assert tables.optimal(Fraction(n, k), m, d) == MarkovPolicy.optimal(n, k, m, d).probabilities
 
 
@@ -60,7 +59,7 @@ def test_equal_rates_are_the_policy_of_the_papers():
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 def test_first_ages_follow_each_tables_stationary_law(max_age, dropout):
     rates = np.array([0.4, 0.15, 0.8, 0.09])
-    policy = RatedMarkovPolicy(rates, max_age, dropout)
+    policy = MarkovPolicy.rated(rates, max_age, dropout)
     steps = (np.arange(20000) + 0.5) / 20000
     for i in range(len(rates)):
         ages = np.array([policy.first_age(1, np.full(len(rates), u))[i] for u in steps[::20]])
@@ -72,7 +71,7 @@ def test_first_ages_follow_each_tables_stationary_law(max_age, dropout):
 
 @pytest.mark.parametrize("max_age", [None, 6])
 def test_every_client_alone_makes_the_simulators_decisions(max_age):
-    policy, rounds, seed = RatedMarkovPolicy(RATES, max_age), 80, 5
+    policy, rounds, seed = MarkovPolicy.rated(RATES, max_age), 80, 5
     history = simulate(policy, equals(len(RATES)), rounds, seed)
     for client in range(len(RATES)):
         table = policy.table(client)
@@ -88,7 +87,7 @@ def test_every_client_alone_makes_the_simulators_decisions(max_age):
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 def test_clients_take_part_at_their_rates(dropout):
     rates = np.tile(np.minimum(RATES, 1 - dropout), 20)
-    policy = RatedMarkovPolicy(rates, None, dropout)
+    policy = MarkovPolicy.rated(rates, None, dropout)
     counts = simulate(policy, equals(len(rates)), 1500, seed=3).counts.reshape(20, -1).mean(axis=0)
     # A renewal process: Var(count) ≈ R·Var[X]·r³, over twenty clients each, and one round at either end.
     error = np.sqrt(1500 * policy.interval_variances()[: len(RATES)] * rates[: len(RATES)] ** 3 / 20) + 0.3
@@ -107,7 +106,7 @@ def test_clients_take_part_at_their_rates(dropout):
 )
 def test_what_is_out_of_range_is_refused(rates, max_age, dropout, named):
     with refused(named):
-        RatedMarkovPolicy(np.array(rates), max_age, dropout)
+        MarkovPolicy.rated(np.array(rates), max_age, dropout)
 
 
 def test_a_dropout_beyond_what_a_table_makes_up_for_is_cut():
@@ -135,7 +134,7 @@ def test_a_dropout_is_cut_whatever_the_rate_is_rounded_to():
 def test_rates_capped_by_a_dropout_of_many_digits_are_reached():
     dropout = 0.61564540327  # exact() of the cap is above 1 − d, by rounding
     rates, capped = size_rates(np.array([9, 5, 4, 3, 2, 2, 1, 1, 1, 1]), 3, largest_rate(dropout))
-    policy = RatedMarkovPolicy(rates, dropout=dropout)
+    policy = MarkovPolicy.rated(rates, dropout=dropout)
     assert capped and policy.interval_means() == pytest.approx(1 / rates, rel=1e-12)
 
 
@@ -148,5 +147,5 @@ def test_a_rate_that_dropout_leaves_no_room_for():
 def test_rates_by_size_leave_room_for_dropout(dropout):
     sizes = np.array([1000, 500, *[1] * 98])
     rates, capped = size_rates(sizes, 5, largest_rate(dropout))
-    assert RatedMarkovPolicy(rates, dropout=dropout).rates.max() == largest_rate(dropout) and capped == 2
+    assert MarkovPolicy.rated(rates, dropout=dropout).rates.max() == largest_rate(dropout) and capped == 2
     assert rates.sum() == pytest.approx(5)

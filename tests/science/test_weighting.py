@@ -7,7 +7,7 @@ import pytest
 
 from aoi_fl.experiments.harness import setting
 from aoi_fl.science.load import weight_spread
-from aoi_fl.science.markov_rates import RatedMarkovPolicy
+from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.mixing import stationary
 from aoi_fl.science.rates import size_rates
 from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector
@@ -71,7 +71,7 @@ def test_unbiased_under_systematic_participation():
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 def test_unbiased_under_stationary_markov_clients(dropout):
-    policy = RatedMarkovPolicy(RATES, 3, dropout)
+    policy = MarkovPolicy.rated(RATES, 3, dropout)
     rates = []
     for i in range(5):
         hazards = np.array(policy.table(i)) * (1 - dropout)

@@ -9,7 +9,6 @@ import pytest
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.markov_rates import RatedMarkovPolicy
 from aoi_fl.science.oort import OortSelector
 from aoi_fl.science.privacy.bounds import bounds
 from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector
@@ -84,8 +83,8 @@ def test_tables_without_a_zero_guarantee_nothing(make):
 
 def test_own_rates_are_bounded_by_the_most_frequent_client():
     rates = np.array([0.4, 0.3, 0.15, 0.15])
-    found = bounds(RatedMarkovPolicy(rates), ROUNDS)
-    paths = [reachable(stationary_ages(t, 0), coin(t, 0)) for t in map(RatedMarkovPolicy(rates).table, range(4))]
+    found = bounds(MarkovPolicy.rated(rates), ROUNDS)
+    paths = [reachable(stationary_ages(t, 0), coin(t, 0)) for t in map(MarkovPolicy.rated(rates).table, range(4))]
     assert found.min_separation == min(least for least, _ in paths)
     assert found.max_participations == max(most for _, most in paths)
 
