@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from flwr.app import MetricRecord, RecordDict
 
 from aoi_fl import protocol
+from aoi_fl.config.keys import RunKeys
 from aoi_fl.protocol import coding, packing
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.records import ClientRecord, State
@@ -15,9 +16,16 @@ from aoi_fl.strategies.records import ClientRecord, State
 AggregateMetrics: TypeAlias = Callable[[list[RecordDict], str], MetricRecord]
 
 
+def _default(name: str) -> Any:
+    return RunKeys.model_fields[name].default
+
+
 @dataclass(frozen=True)
 class RoundOptions:
-    """How a round is played, whatever the policy.
+    """How a round runs, whatever the policy.
+
+    An option with a run key of its name has that key's default. Four differ, since here Flower's defaults hold and a
+    run's do there: ``seed``, ``train_timeout``, ``evaluate_clients`` and ``max_empty_rounds``.
 
     Attributes
     ----------
@@ -53,8 +61,8 @@ class RoundOptions:
     run: str = ""
     seed: int = 0
     min_clients: int | None = None
-    join_timeout: float = 60.0
-    ask_timeout: float = 60.0
+    join_timeout: float = _default("join_timeout")
+    ask_timeout: float = _default("ask_timeout")
     train_timeout: float | None = None
     evaluate_timeout: float | None = None
     deterministic: bool = False
@@ -62,16 +70,16 @@ class RoundOptions:
     fraction_evaluate: float = 1.0
     min_evaluate_nodes: int = 2
     enough: int | None = None
-    late_rounds: int = 0
+    late_rounds: int = _default("late_rounds")
     serve_average: float = 0.0
-    until: float = 0.0
-    foresight: bool = False
-    round_seconds: float = 0.0
+    until: float = _default("until")
+    foresight: bool = _default("foresight")
+    round_seconds: float = _default("round_seconds")
     max_empty_rounds: int = 0
-    compression: str = coding.NONE
+    compression: str = _default("compression")
     packing: str = packing.AUTO
     weighted_by_key: str = "num-examples"
-    loss_metric: str = ""
+    loss_metric: str = _default("loss_metric")
     arrayrecord_key: str = protocol.ARRAYS
     configrecord_key: str = protocol.CONFIG
     token: str | None = None

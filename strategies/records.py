@@ -13,6 +13,7 @@ logger = logging.getLogger("flwr")
 # The parts of a round that take time, in their order.
 Phase: TypeAlias = Literal["hello", "ask", "train", "aggregate", "evaluate", "test"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
+_SHOWN = 12  # values of a list in a log
 
 
 @dataclass(frozen=True)
@@ -166,3 +167,12 @@ class Log:
         errors = {"clients' rmse": record.client_rmse, "test rmse": record.test_rmse}
         parts += [f"{name} {value:.4g}" for name, value in (losses | accuracies | errors).items() if value is not None]
         logger.info("Round %d: %s, %.1f s", record.round, ", ".join(parts), record.seconds)
+
+
+def shown(value: object) -> str:
+    """Return a parameter for people: numbers to four digits, and of a long list the beginning."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if not isinstance(value, list | tuple):
+        return str(value)
+    return f"[{', '.join(shown(one) for one in value[:_SHOWN])}{', …' if len(value) > _SHOWN else ''}]"

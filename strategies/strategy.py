@@ -17,25 +17,20 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from numpy.typing import NDArray
 
-from aoi_fl.config.rules import check, opposed_aggregation
 from aoi_fl.flower.grids import open_grids
-from aoi_fl.protocol import npy
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
-from aoi_fl.strategies.aggregation.base import Aggregation
-from aoi_fl.strategies.aggregation.flower import FlowerAggregation
-from aoi_fl.strategies.aggregation.mean import Mean
+from aoi_fl.strategies.aggregation.making import make_aggregation
 from aoi_fl.strategies.aggregation.private import ByPrivateMean, Privacy, PrivateMean
-from aoi_fl.strategies.fedavg_arguments import inherited, judging, with_arguments
+from aoi_fl.strategies.fedavg_arguments import judging, with_arguments
 from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Plan, Policy
-from aoi_fl.strategies.records import Log, Observer, RunObserver, State
+from aoi_fl.strategies.records import Log, Observer, RunObserver, State, shown
 from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.evaluation import EvaluationStep
 from aoi_fl.strategies.round.foreign import ForeignLoop
@@ -43,9 +38,9 @@ from aoi_fl.strategies.round.overridden import OverriddenSteps, is_ours
 from aoi_fl.strategies.round.roster import Roster
 from aoi_fl.strategies.round.run import Run
 from aoi_fl.strategies.round.training import TrainingStep
+from aoi_fl.strategies.validation import warn_of_first_model
 
 logger = logging.getLogger("flwr")
-_SHOWN = 12  # values of a list in a log
 
 
 class AgeAwareStrategy(Strategy):
@@ -90,57 +85,24 @@ class AgeAwareStrategy(Strategy):
         **as_fedavg: Any,
     ) -> None:
         options = with_arguments(type(self).__name__, options or RoundOptions(), as_fedavg)
-        if weights not in weighting.KINDS:
-            raise ConfigError("weights", weights, weighting.KINDS, "Choose one of these.")
-        traits = policy.traits
-        opposed = opposed_aggregation(
-            policy.describe().get("kind", type(policy).__name__),
-            weights,
-            traits.rates,
-            aggregation="" if aggregation is None else type(aggregation).__name__,
-            late_rounds=options.late_rounds,
-            late_updates=traits.late_updates,
-            surplus={} if options.enough is None else {"enough": options.enough},
-            private=isinstance(aggregation, PrivateMean),
-            by_data=traits.by_data,
-        )
-        check(opposed)
-        private = aggregation if isinstance(aggregation, PrivateMean) else None
-        if private is not None:
-            if not is_ours(self.aggregate_train):
-                raise ConfigError(
-                    f"aggregate_train of {type(self).__name__}",
-                    None,
-                    "left out of a private run, because it could bypass clipping and noise",
-                    "Leave it out.",
-                )
-            weights = weighting.EQUAL
-        by_flower = aggregation.strategy if isinstance(aggregation, PrivateMean) else aggregation
         if isinstance(aggregation, AgeAwareStrategy):
-            raise ConfigError(
-                "aggregation",
-                type(aggregation).__name__,
-                "a strategy of flwr.serverapp.strategy, not a policy of selection",
-                "Choose such a strategy, or none for the weighted mean.",
-            )
-        if by_flower is None:
-            made: Aggregation = Mean(options, weights == weighting.UNBIASED)
-        else:
-            options = inherited(options, by_flower)
-            made = FlowerAggregation(by_flower, options)
-        if private is not None:
-            made = ByPrivateMean(private, made, options, resumed=resume is not None)
+            allowed = "a strategy of flwr.serverapp.strategy, not a policy of selection"
+            remedy = "Choose such a strategy, or none for the weighted mean."
+            raise ConfigError("aggregation", type(aggregation).__name__, allowed, remedy)
+        own_step = "" if is_ours(self.aggregate_train) else f"aggregate_train of {type(self).__name__}"
+        made, weights, options = make_aggregation(
+            policy, aggregation, weights, options, resumed=resume is not None, own_step=own_step
+        )
         open_grids()
         needs = policy.traits.clients_needed if options.min_clients is None else options.min_clients
         self.weights = weights
         self._run = run = Run(policy, options, made, observer or Log(), resume, needs, type(self).__name__)
-        dispatch = Dispatch(run)
+        dispatch = self._dispatch = Dispatch(run)
         self._loop = ForeignLoop(run, dispatch, lambda round_, replies: self.aggregate_train(round_, replies))
         self._training = TrainingStep(run, dispatch, self._loop, weights, configure)
         self._evaluation = EvaluationStep(run, dispatch)
         self._overridden = OverriddenSteps(run, dispatch, self._training, self._evaluation)
-        self._dispatch, self._private = dispatch, private
-        self._checked_model = False
+        self._private = aggregation if isinstance(aggregation, PrivateMean) else None
         self.stopped: str | None = None
         self.complete: str | None = None
 
@@ -172,8 +134,7 @@ class AgeAwareStrategy(Strategy):
     @property
     def ending(self) -> bool:
         """Whether the round at hand, after its training, is the last: by its number, by time, or by a budget."""
-        run = self._run
-        number = run.round.number
+        run, number = self._run, self._run.round.number
         return number == run.last or run.time_is_up or run.over(number + 1) is not None
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
@@ -181,7 +142,7 @@ class AgeAwareStrategy(Strategy):
         return self._run.state_dict()
 
     def load_state_dict(self, state: State) -> None:
-        """Restore what :meth:`state_dict` returned; raises ResumeError where it does not fit."""
+        """Restore what :meth:`state_dict` returned; raises ResumeError if it does not fit."""
         self._run.load_state_dict(state)
 
     def memory(self) -> dict[str, NDArray[Any]]:
@@ -197,19 +158,14 @@ class AgeAwareStrategy(Strategy):
     def _promise_privacy(self, private: PrivateMean, rounds: int) -> None:
         """Take up the account of a private run."""
         if rounds != private.rounds:
-            raise ConfigError(
-                "rounds",
-                rounds,
-                f"{private.rounds}, for which the noise is made",
-                "Fix the rounds before the run starts.",
-            )
+            allowed = f"{private.rounds}, for which the noise is made"
+            raise ConfigError("rounds", rounds, allowed, "Fix the rounds before the run starts.")
         privacy = self._run.privacy = Privacy(private, self.policy.traits.law, self._run.needs)
         if isinstance(self._run.aggregation, ByPrivateMean):
             self._run.aggregation.promise(privacy)
         if (why := privacy.over(1)) is not None:
-            raise ConfigError(
-                "max-epsilon", private.max_epsilon, f"larger: {why}", "Raise noise-multiplier or max-epsilon."
-            )
+            remedy = "Raise noise-multiplier or max-epsilon."
+            raise ConfigError("max-epsilon", private.max_epsilon, f"larger: {why}", remedy)
 
     def parameters(self) -> dict[str, Any]:
         """Return the policy's parameters, for the ledger."""
@@ -220,7 +176,7 @@ class AgeAwareStrategy(Strategy):
         about = dict(self.parameters())
         kind = about.pop("kind", type(self).__name__)
         stated = ((key, value) for key, value in about.items() if value not in (False, "ignored"))  # off by default
-        parts = [f"{key.replace('_', ' ')} {_shown(value)}" for key, value in stated]
+        parts = [f"{key.replace('_', ' ')} {shown(value)}" for key, value in stated]
         logger.info("policy %s: %s", kind, ", ".join(parts))
         self._run.aggregation.summary()
 
@@ -275,9 +231,8 @@ class AgeAwareStrategy(Strategy):
     ) -> Result:
         run = self._run
         if not isinstance(initial_arrays, ArrayRecord):
-            raise ConfigError(
-                "initial_arrays", initial_arrays, "an ArrayRecord", "Give for instance ArrayRecord(model.state_dict())."
-            )
+            remedy = "Give for instance ArrayRecord(model.state_dict())."
+            raise ConfigError("initial_arrays", initial_arrays, "an ArrayRecord", remedy)
         judge = None if evaluate_fn is None else judging(evaluate_fn)
         if self._private is not None:
             self._promise_privacy(self._private, num_rounds)
@@ -296,6 +251,7 @@ class AgeAwareStrategy(Strategy):
             run.served.load_state_dict(run.resume.memory)
             result.arrays = run.served.current(arrays)
         if first <= num_rounds:
+            warn_of_first_model(arrays)
             run.join(first, grid)
         if judge and first == 1 and (metrics := judge(0, arrays)) is not None:
             result.evaluate_metrics_serverapp[0] = metrics
@@ -342,8 +298,7 @@ class AgeAwareStrategy(Strategy):
             raise self._used()
         self._loop.settle(arrays)
         self._overridden.wrap(self)
-        self._check_model(arrays)
-        self._open(server_round, grid)
+        self._open(server_round, arrays, grid)
         with run.round.recorder.timed("ask"):
             run.timer.begin(lambda: run.greet_newcomers(grid))
             plan = self._training.select(arrays, grid)
@@ -378,7 +333,7 @@ class AgeAwareStrategy(Strategy):
     ) -> list[Message]:
         """Return evaluation messages for some of the clients, drawn at random."""
         self._loop.settle(arrays)
-        self._open(server_round, grid)
+        self._open(server_round, arrays, grid)
         return self._evaluation.messages(server_round, arrays, config, grid)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
@@ -388,19 +343,10 @@ class AgeAwareStrategy(Strategy):
         return self._evaluation.conclude(server_round, replies, self._run.aggregation.evaluated)
 
     def initialize_parameters(self, client_manager: object = None) -> None:
-        """Refuse to be driven by ``ServerAppComponents``, which call this first.
-
-        Raises
-        ------
-        ConfigError
-            Always.
-        """
-        raise ConfigError(
-            "strategy",
-            type(self).__name__,
-            "one started by Flower's present interface, not by ServerAppComponents, server_fn or start_server",
-            "Register a function of (grid, context) with @app.main(), and call strategy.start in it.",
-        )
+        """Refuse to be driven by ``ServerAppComponents``, which call this first; always raises ConfigError."""
+        allowed = "one started by Flower's present interface, not by ServerAppComponents, server_fn or start_server"
+        remedy = "Register a function of (grid, context) with @app.main(), and call strategy.start in it."
+        raise ConfigError("strategy", type(self).__name__, allowed, remedy)
 
     def _train(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, timeout: float
@@ -413,18 +359,15 @@ class AgeAwareStrategy(Strategy):
             self._overridden.adopt_training(round_, arrays, messages := list(messages), grid)
         if not self._dispatch.count:
             run.late.wait(run.round.recorder, run.clock, timeout)
-        fresh, metrics = self.aggregate_train(round_, self._updates(grid, messages, timeout))
+        fresh, metrics = self.aggregate_train(round_, self._dispatch.send(grid, messages, timeout, sequential=True))
         if run.round.may_try_again(fresh):
             plan = self._training.select(arrays, grid, second_attempt=True)
             if len(plan.clients):
                 messages = self._training.messages(plan, arrays, config, grid)
-                fresh, metrics = self.aggregate_train(round_, self._updates(grid, messages, timeout))
+                replies = self._dispatch.send(grid, messages, timeout, sequential=True)
+                fresh, metrics = self.aggregate_train(round_, replies)
         run.observe()
         return (arrays if fresh is None else fresh), metrics
-
-    def _updates(self, grid: Grid, messages: Iterable[Message], timeout: float) -> Iterable[Message]:
-        """Return the round's updates as they arrive."""
-        return self._dispatch.send(grid, messages, timeout, sequential=True)
 
     def _evaluate(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, timeout: float
@@ -435,35 +378,18 @@ class AgeAwareStrategy(Strategy):
             self._evaluation.adopt(round_, messages := list(messages))
         return self.aggregate_evaluate(round_, self._dispatch.send(grid, messages, timeout, sequential=False))
 
-    def _open(self, round_: int, grid: Grid) -> None:
+    def _open(self, round_: int, arrays: ArrayRecord, grid: Grid) -> None:
         """Begin a round, and the run with the first one."""
-        run = self._run
-        if run.joining is None:
+        if (run := self._run).joining is None:
+            warn_of_first_model(arrays)
             run.join(round_, grid)
             if not run.last:
                 atexit.register(self._loop.leave)
         run.open(round_, grid)
 
     def _used(self) -> ConfigError:
-        return ConfigError(
-            "strategy",
-            type(self).__name__,
-            "a new one: this one has been used for a run already",
-            "Create a new one for each run.",
-        )
-
-    def _check_model(self, arrays: ArrayRecord) -> None:
-        """Warn once of values of the first model that are not finite, because no client is to blame for them."""
-        if self._checked_model:
-            return
-        self._checked_model = True
-        for name, array in arrays.items():
-            if np.dtype(array.dtype).kind in "fc" and not npy.is_finite(values := array.numpy()):
-                count = int((~np.isfinite(values)).sum())
-                logger.warning(
-                    "Array %s of the first model holds %d value(s) that are NaN or infinite, of %d. They may stay as "
-                    "they are, as in a mask; if %s is trained, give it finite values.", name, count, values.size, name,
-                )  # fmt: skip
+        allowed = "a new one: this one has been used for a run already"
+        return ConfigError("strategy", type(self).__name__, allowed, "Create a new one for each run.")
 
 
 # Methods of a strategy that were the policy's.
@@ -471,12 +397,3 @@ _FORMER = frozenset(
     ("choose", "rescue", "rates", "counted", "terms", "meet", "learn", "over", "asleep", "ahead", "greeting", "hear",
      "hear_late", "issue", "targets", "own_weights", "question", "observe")
 )  # fmt: skip
-
-
-def _shown(value: object) -> str:
-    """Return a parameter for people: numbers to four digits, and of a long list the beginning."""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if not isinstance(value, list | tuple):
-        return str(value)
-    return f"[{', '.join(_shown(one) for one in value[:_SHOWN])}{', …' if len(value) > _SHOWN else ''}]"

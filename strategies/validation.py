@@ -1,5 +1,6 @@
 """What a reply must look like before it may touch the model. Nobody can end the run for the others."""
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 from aoi_fl import protocol
 from aoi_fl.protocol import MAX_EXAMPLES, MOST, ParticipationReply, Record, coding, npy
 from aoi_fl.strategies.measures import training_loss
+
+logger = logging.getLogger("flwr")
 
 R = TypeVar("R", bound=Record)
 _HEADER = 1024  # bytes that NumPy's file header may add to an array
@@ -312,3 +315,14 @@ def _expand(
         if not npy.is_sound(arrays[name], npy.view(model[name].data)):
             raise Refused(f"array {name} holds NaN or Inf once it is decoded")
     return arrays
+
+
+def warn_of_first_model(arrays: ArrayRecord) -> None:
+    """Warn of values of the first model that are not finite, because no client is to blame for them."""
+    for name, array in arrays.items():
+        if np.dtype(array.dtype).kind in "fc" and not npy.is_finite(values := array.numpy()):
+            count = int((~np.isfinite(values)).sum())
+            logger.warning(
+                "Array %s of the first model holds %d value(s) that are NaN or infinite, of %d. They may stay as they "
+                "are, as in a mask; if %s is trained, give it finite values.", name, count, values.size, name,
+            )  # fmt: skip

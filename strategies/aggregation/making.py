@@ -1,0 +1,68 @@
+"""Which aggregation a strategy has: our weighted mean, a Flower strategy, or a private mean around one of them."""
+
+from flwr.serverapp.strategy import Strategy
+
+from aoi_fl.config.rules import check, opposed_aggregation
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.strategies import weighting
+from aoi_fl.strategies.aggregation.base import Aggregation
+from aoi_fl.strategies.aggregation.flower import FlowerAggregation
+from aoi_fl.strategies.aggregation.mean import Mean
+from aoi_fl.strategies.aggregation.private import ByPrivateMean, PrivateMean
+from aoi_fl.strategies.fedavg_arguments import inherited
+from aoi_fl.strategies.plan import RoundOptions
+from aoi_fl.strategies.policy import Policy
+
+
+def make_aggregation(
+    policy: Policy,
+    aggregation: Strategy | PrivateMean | None,
+    weights: str,
+    options: RoundOptions,
+    *,
+    resumed: bool,
+    own_step: str,
+) -> tuple[Aggregation, str, RoundOptions]:
+    """Return the aggregation, with the weights and options that it leaves.
+
+    Parameters
+    ----------
+    policy, aggregation, weights, options : as in :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
+    resumed : whether the run goes on
+    own_step : the name of a subclass's own aggregation step; empty: there is none
+
+    Raises
+    ------
+    ConfigError
+        Settings do not go together, or with the policy.
+    """
+    if weights not in weighting.KINDS:
+        raise ConfigError("weights", weights, weighting.KINDS, "Choose one of these.")
+    traits, private = policy.traits, aggregation if isinstance(aggregation, PrivateMean) else None
+    check(
+        opposed_aggregation(
+            policy.describe().get("kind", type(policy).__name__),
+            weights,
+            traits.rates,
+            aggregation="" if aggregation is None else type(aggregation).__name__,
+            late_rounds=options.late_rounds,
+            late_updates=traits.late_updates,
+            surplus={} if options.enough is None else {"enough": options.enough},
+            private=private is not None,
+            by_data=traits.by_data,
+        )
+    )
+    if private is not None:
+        if own_step:
+            allowed = "left out of a private run, because it could bypass clipping and noise"
+            raise ConfigError(own_step, None, allowed, "Leave it out.")
+        weights = weighting.EQUAL
+    by_flower = aggregation.strategy if isinstance(aggregation, PrivateMean) else aggregation
+    if by_flower is None:
+        made: Aggregation = Mean(options, weights == weighting.UNBIASED)
+    else:
+        options = inherited(options, by_flower)
+        made = FlowerAggregation(by_flower, options)
+    if private is not None:
+        made = ByPrivateMean(private, made, options, resumed=resumed)
+    return made, weights, options
