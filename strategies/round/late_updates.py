@@ -33,7 +33,7 @@ _TABLE = "late"  # in a run's memory: a row for each update that is kept
 
 
 class LateUpdates:
-    """The works that go on after their round.
+    """Updates that arrive after their round.
 
     Parameters
     ----------

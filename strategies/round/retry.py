@@ -25,7 +25,7 @@ _ENOUGH = 4, 60.0  # rounds and seconds, after both of which a pause is over
 
 
 class Backoff:
-    """Those that left a message unanswered, by a number of theirs, and when each is to be tried again.
+    """Clients that left a message unanswered, and the round in which each is tried again.
 
     After the first unanswered message that is the next round, then every second, fourth, … round.
 
@@ -140,7 +140,7 @@ _AGAIN = 1.5  # times what its last answer took, that an unsteady client is give
 
 
 class RetryPolicy:
-    """The clients' silences, one for each kind of message.
+    """Retry policy for unresponsive clients, with one backoff for each kind of message.
 
     A pause is in asking only. Nobody's decision is passed over: whoever has said that it takes part is sent the model,
     and who rests has not been asked. To a policy it is as one that is absent.

@@ -33,7 +33,7 @@ _FEW = 0.5  # seconds between two looks, up to which nothing needs to be told
 
 
 class RoundTimer:
-    """The seconds from the beginning of a round to the beginning of the next.
+    """Measures and keeps the seconds from the start of a round to the start of the next.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class RoundTimer:
 
 
 def between_looks(clients: int, latency: float | None = None) -> float | None:
-    """Return the seconds between two looks for a message that so many clients are told; None where they are few.
+    """Return the poll interval for so many clients, in seconds; None if they are few.
 
     ``latency`` is the seconds of a small call to the SuperLink; None: unknown.
     """
