@@ -43,7 +43,7 @@ _Reply: TypeAlias = tuple[int, Introduction, ParticipationReply | None]
 
 
 class RollCall:
-    """Asks unknown nodes for their names. A node that claims the name of a client whose own node is connected is turned away.
+    """Asks unknown nodes for their names; turns away a node with the name of a client that is connected.
 
     Parameters
     ----------
