@@ -204,11 +204,12 @@ def _ages(abs_, maxpack, random):
         {"clients": n, "budget": b, "first": 1, "seed": s, "floor": 0.5}
         | {
             f"{measure} {policy}": value + s / 1000 * (1 + offset)
-            for measure in ("p2", "weighted_age")
+            for measure in ("p2", "weighted_age", "p2 meant")
             for offset, (policy, value) in enumerate(
                 (("wics", 1.0), ("abs", abs_), ("maxpack", maxpack), ("random-budget", random))
             )
         }
+        | {f"{ageing} {made}": 1.0 for ageing in ("quadratic", "root") for made in ("linear", ageing)}
         for n in (10, 20, 30, 40)
         for b in (25, 40, 55, 70)
         for s in (1, 2, 3, 4)
@@ -601,6 +602,7 @@ def test_each_rival_of_wics_is_judged_by_itself():
         {
             "seed": s,
             "model": "lr",
+            "dataset": "mnist",
             "policy": p,
             "round": t,
             "loss": 1.0 + 0.1 * i + 0.01 * s,

@@ -15,7 +15,7 @@ def trained(notes, client):
 
 
 def asked(grid, client):
-    return [round_ for kind, round_, who in grid.pushed if (kind, who) == (ASK, client)]
+    return [round_ for kind, round_, who in grid.sent if (kind, who) == (ASK, client)]
 
 
 @pytest.mark.parametrize("wire", ["poll", "reserve"])
