@@ -86,6 +86,14 @@ def test_a_budget_page_leads_with_money_and_age(tmp_path: Path) -> None:
     assert columns[1:4] == ["policy", "spent a round", "budget a round"] and rows[0][2:4] == ["5", "10"]
 
 
+def test_policies_are_shown_unless_all_names_hold_them(tmp_path: Path) -> None:
+    even, random = (play(tmp_path / n, p, 1, 0.9, SKEWED) for n, p in (("even", "systematic"), ("random", "random")))
+    columns, rows = policies(seeds.settings([even, random]))
+    assert columns[1] == "policy" and [row[:2] for row in rows] == [["even", "systematic"], ["random", "random"]]
+    columns, _ = policies(seeds.settings([random]))
+    assert "policy" not in columns
+
+
 def test_a_run_without_rounds_has_no_headline(tmp_path: Path) -> None:
     assert headline(seeds.settings([play(tmp_path / "new", "random", 1, 0.9, [])])) == ""
 
