@@ -1,16 +1,46 @@
 """Ctrl-C and SIGTERM: the run ends, and a line prints how to resume it."""
 
+import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+_AGAIN, _TRIES = 0.05, 100  # seconds until a signal that came during an import comes again, and how often
+
 
 class Terminated(KeyboardInterrupt):
     """The process was asked to end (SIGTERM): like Ctrl-C, nothing a client could have raised."""
+
+
+def outside_imports(act: Callable[[int], None]) -> Callable[[int, FrameType | None], None]:
+    """Return a handler that acts on a signal after the import that it interrupts, or after five seconds.
+
+    An exception during an import of torch can meet C++ code that aborts the process.
+    """
+    tries = 0
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal tries
+        if tries < _TRIES and _imports(frame):
+            tries += 1
+            again = threading.Timer(_AGAIN, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+        else:
+            tries = 0
+            act(number)
+
+    return handle
+
+
+def _imports(frame: FrameType | None) -> bool:
+    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    return frame is not None
 
 
 @contextmanager
@@ -36,13 +66,13 @@ def _terminable() -> Iterator[None]:
         return
     asked = False
 
-    def ask(number: int, frame: FrameType | None) -> None:
+    def ask(number: int) -> None:
         nonlocal asked
         if not asked:
             asked = True
             raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, outside_imports(ask)) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:

@@ -11,9 +11,13 @@ def main() -> None:
             reconfigure(errors="replace")
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends the process there and then
     from aoi_fl.cli import main as command
+    from aoi_fl.cli.interrupt import outside_imports
+
+    def interrupt(number: int) -> None:
+        raise KeyboardInterrupt
 
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, outside_imports(interrupt))
         command.main()
     except KeyboardInterrupt:  # before it is ready to say what was interrupted
         raise SystemExit(130) from None
