@@ -81,7 +81,7 @@ def _terminable() -> Iterator[None]:
 
 
 def _way_on(folder: Path) -> str:
-    """Print the last round of a run and the command that resumes it."""
+    """Return the end of the message: the last round of a run, and the command that resumes it."""
     from aoi_fl.science.errors import ResumeError
     from aoi_fl.server.folder import LEDGER
     from aoi_fl.server.ledger import planned, read, resume_command

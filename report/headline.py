@@ -33,7 +33,7 @@ def policies(settings: Sequence[Setting]) -> Table:
     """Return a table with a row for each setting; columns without values, or that repeat the names, are left out."""
     named = all(_kind(setting.first) in setting.name for setting in settings)
     columns = {
-        "policy": lambda one: "" if named else _kind(one.first),
+        **({} if named else {"policy": lambda one: _kind(one.first)}),
         **(_MONEY if any(setting.first.budgeted for setting in settings) else {}),
         **(_TIME if any(setting.first.in_time for setting in settings) else {}),
         **_COLUMNS,
