@@ -245,11 +245,16 @@ class Cluster:
         return self.docker("logs", container).count("SuperNode ID")
 
     def intruder(self, name: str, *command: str, mounts: tuple[str, ...] = (), network: str = "fleet") -> str:
-        """Start a container of the image outside the project and return its name; ``down`` removes it."""
+        """Start a container of the image outside the project and return its name; ``down`` removes it.
+
+        The image has the label of the project that built it, and a container inherits it: without a label of its own,
+        the end of another cluster would remove the container.
+        """
         full = f"{self.project}-{name}"
         volumes = [part for mount in mounts for part in ("-v", f"{self.project}_{mount}")]
         self.docker(
             *("run", "-d", "--name", full, "--label", f"e2e={self.project}", "--init"),
+            *("--label", f"com.docker.compose.project={full}"),
             *("--network", f"{self.project}_{network}", "--network-alias", name),
             *volumes,
             *(self.environment["AOI_IMAGE"], *command),
