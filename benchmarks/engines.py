@@ -4,7 +4,6 @@ The Flower app in ``apps/exchange`` calls :func:`play` as its ServerApp; the loc
 """
 
 import json
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,8 +19,9 @@ from aoi_fl.engine.local import LocalGrid
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
 from aoi_fl.strategies.policy import Plan, RoundView
 from aoi_fl.strategies.records import Log, RoundRecord
-from benchmarks.base import ROOT, Row, Skipped, Times, ratio_row
+from benchmarks.base import Row, Skipped, Times, ratio_row
 from benchmarks.echo import client_app
+from benchmarks.processes import simulate
 
 PARAMETERS = 1_600_000
 APP = Path(__file__).parent / "apps" / "exchange"
@@ -112,17 +112,7 @@ def run(data: Path) -> Iterator[Row]:
 
 
 def _on_ray(config: dict[str, Any], clients: int) -> Times:
-    from aoi_fl.engine.ray_run import run_simulation
-
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), before]))
-    try:
-        result = run_simulation(APP, config, nodes=clients, timeout=600)
-    finally:
-        os.environ.pop("PYTHONPATH")
-        if before is not None:
-            os.environ["PYTHONPATH"] = before
-    if not result.completed:
-        raise Skipped(f"Flower's Ray engine did not finish: {result.status} {result.details} {result.log[-300:]}")
-    found = json.loads(Path(config["out"]).read_text())
-    return Times(found["wall"], found["cpu"])
+    ended, log = simulate(APP, config, clients)
+    if ended != "finished:completed":
+        raise Skipped(f"Flower's Ray engine did not finish: {ended} {log[-300:]}")
+    return Times(**json.loads(Path(config["out"]).read_text()))

@@ -4,18 +4,29 @@ import json
 import os
 import shutil
 import subprocess
+import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from aoi_fl.engine.superlink import Descendants, private_environment
-from aoi_fl.flower.superlink import listens
+import psutil
+import tomli_w
+
+from aoi_fl.flower.superlink import Addresses, listens
 from benchmarks.base import ROOT, Skipped
 
 _COMMAND, _END = 120.0, 15.0  # seconds that a command may take, and a program's end
+_START = 60.0  # seconds until a SuperLink listens
+_PRIVATE = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "GRPC_ENABLE_FORK_SUPPORT": "0",  # with gRPC's fork handlers in the way, Ray often does not start
+}
 
 
 class Programs:
@@ -29,9 +40,13 @@ class Programs:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        self.environment = private_environment(folder) | {"PYTHONPATH": path}
+        home = str(folder)
+        self.environment = os.environ | _PRIVATE | {"FLWR_HOME": home, "RAY_TMPDIR": home}
+        self.environment.pop("RAY_ADDRESS", None)  # another simulation's cluster
+        for variable, first in (("PYTHONPATH", str(ROOT)), ("PATH", sysconfig.get_path("scripts"))):
+            self.environment[variable] = os.pathsep.join(filter(None, [first, os.environ.get(variable)]))
         self._started: list[subprocess.Popen[bytes]] = []
+        self._seen: set[psutil.Process] = set()
 
     def start(self, command: str, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a program."""
@@ -53,9 +68,9 @@ class Programs:
         for port in ports:
             listens(port, wait)
 
-    def submit(self, app: Path, connection: str, settings: str) -> int:
+    def submit(self, app: Path, connection: str, settings: str, *more: str) -> int:
         """Submit an app, with settings in Flower's syntax, and return the run's number; Skipped if it is refused."""
-        answer = self._flwr("run", str(app), connection, "--run-config", settings)
+        answer = self._flwr("run", str(app), connection, "--run-config", settings, *more)
         if "run-id" not in answer:
             raise Skipped(f"the run was not accepted: {answer.get('error-message', answer)}")
         return int(answer["run-id"])
@@ -90,6 +105,7 @@ class Programs:
 
     def end(self) -> None:
         """End all programs, and what they have started: nothing writes into the folder any more."""
+        self._living()
         alive = [process for process in self._started if process.poll() is None]
         for process in alive:
             process.terminate()
@@ -99,7 +115,19 @@ class Programs:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        Descendants(self.folder).kill()
+        while living := self._living():
+            for process in living:
+                with suppress(psutil.Error):  # it ended meanwhile
+                    process.kill()
+            psutil.wait_procs(living, 1)
+
+    def _living(self) -> list[psutil.Process]:
+        """Return the processes whose Flower home is the folder, and their children: some hide their environment."""
+        everybody = list(psutil.process_iter(["environ", "ppid"]))
+        self._seen |= {p for p in everybody if (p.info["environ"] or {}).get("FLWR_HOME") == str(self.folder)}
+        while new := {p for p in everybody if p.info["ppid"] in {seen.pid for seen in self._seen}} - self._seen:
+            self._seen |= new
+        return [p for p in self._seen if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
 @contextmanager
@@ -111,3 +139,31 @@ def programs() -> Iterator[Programs]:
             yield made
         finally:
             made.end()
+
+
+def simulate(
+    app: Path, settings: Mapping[str, Any], nodes: int, seconds: float = 600.0, **environment: str
+) -> tuple[str, str]:
+    """Run an app in Flower's Ray simulation; return how it ended, ``finished:completed`` if well, and its log.
+
+    Each client has one processor. ``environment`` goes to all processes.
+    """
+    with programs() as running:
+        running.environment |= environment
+        addresses = Addresses.free()
+        (running.folder / "config.toml").write_text(addresses.connection("ray"))
+        (running.folder / "run.toml").write_text(tomli_w.dumps(settings))  # no text of KEY=VALUE holds both quotes
+        superlink = running.start(
+            "flower-superlink", "--insecure", "--simulation", "--isolation=subprocess",
+            "--disable-runtime-dependency-installation", *addresses.of_superlink(fleet=False),
+        )  # fmt: skip
+        running.await_ports(superlink, [addresses.control], _START)
+        federation = f"num-supernodes={nodes} client-resources-num-cpus=1 client-resources-num-gpus=0.0"
+        run_id = running.submit(app, "ray", str(running.folder / "run.toml"), "--federation-config", federation)
+        deadline = time.monotonic() + seconds
+        while not (ended := running.end_of(run_id, "ray")) and time.monotonic() < deadline:
+            time.sleep(1)
+        log = subprocess.run(
+            ["flwr", "log", str(run_id), "ray", "--show"], env=running.environment, capture_output=True, text=True
+        )
+        return ended.removesuffix(", ").removesuffix(", N/A"), log.stdout

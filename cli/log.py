@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 import sys
 from typing import Annotated
 
@@ -14,9 +13,6 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results, 
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print Flower's log, too.")]
 
 
-_COLOURED = re.compile("\033\\[[0-9;]*m")
-_LEVEL = re.compile(r'(?:\{.*?"level": ")?(DEBUG|INFO|WARNING|ERROR|CRITICAL)(?: *:|")', re.IGNORECASE)
-_PROGRESS = re.compile(r"round +\d+/|results in ")
 _COLOURS = {logging.DEBUG: 34, logging.INFO: 32, logging.WARNING: 33, logging.ERROR: 31, logging.CRITICAL: 35}
 
 
@@ -59,24 +55,3 @@ def configure(quiet: bool = False, verbose: bool = False) -> None:
     handler.setFormatter(Line(coloured()))
     logger.handlers = [handler]
     logger.setLevel(level)
-
-
-class Relay:
-    """Passes the log of other processes on, line by line, as :func:`configure` has this one's: as much, and in colour.
-
-    A line without a level goes with the one before it.
-    """
-
-    def __init__(self) -> None:
-        self._coloured = coloured()
-        self._least = logging.getLogger("flwr").getEffectiveLevel()
-        self._level = logging.INFO
-
-    def __call__(self, line: str) -> None:
-        """Print a line, or not."""
-        plain = _COLOURED.sub("", line)
-        if found := _LEVEL.match(plain):
-            self._level = logging.getLevelNamesMapping()[found[1].upper()]
-        level = logging.INFO if _PROGRESS.match(plain) else self._level
-        if level >= self._least:
-            print(line if self._coloured else plain, file=sys.stderr, flush=True)

@@ -35,7 +35,7 @@ from aoi_fl.config.presets import PRESET
 from aoi_fl.science.errors import AoiError, install
 
 # What the base installation lacks, by import name, and the extra that brings it.
-EXTRAS = {"torch": "train", "jinja2": "sim", "prometheus_client": "sim", "psutil": "sim"}
+EXTRAS = {"torch": "train", "jinja2": "sim", "prometheus_client": "sim"}
 
 typer.core.HAS_RICH = False  # else Typer loads Rich, for what Rich would show, also where nothing is drawn with it
 app = typer.Typer(

@@ -9,15 +9,12 @@ import typer
 
 from aoi_fl.cli import log
 from aoi_fl.cli.interrupt import resumable
-from aoi_fl.cli.run import Engine, Workers, conclude, play
+from aoi_fl.cli.run import Workers, conclude, play
 
 
 def resume(
     run: Annotated[str, typer.Argument(metavar="RUN", hidden=True)],
     rounds: Annotated[int | None, typer.Option(metavar="R", help="More rounds than the run was started with.")] = None,
-    engine: Annotated[
-        Engine, typer.Option(help="local: in this process; ray: Flower's own simulation, in other processes.")
-    ] = Engine.local,
     workers: Annotated[int, Workers] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
     quiet: log.Quiet = False,
@@ -42,7 +39,7 @@ def resume(
     if about["status"] != "completed":
         here = {"resume": True, "run-name": folder.name, "runs-dir": str(folder.parent)}
         with resumable(folder):
-            play(engine, about["config"] | here, workers)
+            play(about["config"] | here, workers)
     else:
         print("aoi: this run is complete, there is nothing to resume", file=sys.stderr)
     conclude(folder, as_json)

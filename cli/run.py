@@ -4,7 +4,6 @@ import logging
 import shlex
 import sys
 from contextlib import nullcontext
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,15 +14,6 @@ from aoi_fl.cli.interrupt import resumable
 from aoi_fl.cli.keys import parse, typed
 from aoi_fl.cli.output import print_json, print_table
 from aoi_fl.cli.wait import waiting
-from aoi_fl.science.errors import ConfigError
-
-
-class Engine(StrEnum):
-    """Where the clients of a simulated federation live."""
-
-    local = "local"
-    ray = "ray"
-
 
 KEYS = (
     "policy", "preset", "num-clients", "clients-per-round", "num-server-rounds", "dataset", "model", "seed", "run-name",
@@ -31,14 +21,11 @@ KEYS = (
 )  # fmt: skip
 _MOST_ROUNDS = 1_000_000  # where simulated time ends the run
 
-Workers = typer.Option(min=1, max=1024, help="Processes in which clients train; with --engine local.")
+Workers = typer.Option(min=1, max=1024, help="Processes in which clients train.")
 
 
 def run(
     context: typer.Context,
-    engine: Annotated[
-        Engine, typer.Option(help="local: in this process; ray: Flower's own simulation, in other processes.")
-    ] = Engine.local,
     workers: Annotated[int, Workers] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
     quiet: log.Quiet = False,
@@ -66,65 +53,25 @@ def run(
     from aoi_fl.server.folder import run_folder
     from aoi_fl.server.sources import settled
 
-    values = settled(chosen.flat())  # Flower's processes may have working folders of their own
-    if (chosen.clients_file or chosen.policy in BUDGETED) and not chosen.resume:  # an engine refuses late
+    values = settled(chosen.flat())
+    if (chosen.clients_file or chosen.policy in BUDGETED) and not chosen.resume:
         from aoi_fl.server.terms import check_tables
 
         check_tables(RunConfig.parse(values))
     with run_folder(Path(str(values["runs-dir"])), chosen.run_name, chosen.policy, chosen.dataset) as folder:
         values["run-name"] = folder.name
         with resumable(folder):
-            play(engine, values, workers)
+            play(values, workers)
     conclude(folder, as_json)
 
 
-def play(engine: Engine, values: dict[str, Any], workers: int) -> None:
+def play(values: dict[str, Any], workers: int) -> None:
     """Play the run of a complete, flat configuration."""
-    if engine is Engine.local:
-        _play_locally(values, workers)
-        return
-    if workers != 1:
-        raise ConfigError(
-            "--workers", workers, "left out: Ray has one worker a core", "Leave it out, or use --engine local."
-        )
-    if values.get("clock"):
-        raise ConfigError(
-            "clock",
-            values["clock"],
-            "empty, because only --engine local simulates time",
-            "Use --engine local, or leave clock out.",
-        )
-    _play_on_ray(values)
-
-
-def _play_locally(values: dict[str, Any], workers: int) -> None:
     with waiting("Starting") if logging.getLogger("flwr").isEnabledFor(logging.INFO) else nullcontext():
         from aoi_fl.engine.local_run import run_local
         from aoi_fl.server.app import app as server_app  # and torch, which takes seconds
 
     run_local(server_app, "aoi_fl.client.app:app", values, nodes=values["num-clients"], workers=workers)
-
-
-def _play_on_ray(values: dict[str, Any]) -> None:
-    import aoi_fl
-    from aoi_fl.config.values import threads_of
-    from aoi_fl.engine.machine import check
-    from aoi_fl.engine.ray_run import run_simulation
-
-    home = Path(aoi_fl.__file__).resolve().parents[1]
-    if not (home / "pyproject.toml").is_file():
-        raise ConfigError(
-            "--engine",
-            "ray",
-            "local, because this installation has no app folder to submit to Flower",
-            "Install a clone of the project in editable mode (pip install -e '.[all]'), or use --engine local.",
-        )
-    if not values.get("resume"):
-        check(1, threads_of(values["device"]))
-    result = run_simulation(home, values, nodes=values["num-clients"], on_line=log.Relay())
-    if not result.completed:
-        print(f"aoi: the run ended as {result.status}. {result.details}", file=sys.stderr)
-        sys.exit(1)
 
 
 def conclude(folder: Path, as_json: bool) -> None:

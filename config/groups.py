@@ -253,7 +253,7 @@ class Clock(Group):
 
     clock: str = key(
         "", "simulate time: `always`, `bernoulli:SHARE`, `generated` or a trace file; deadlines are then simulated",
-        see="[how](clock.md); `aoi run --engine local` only",
+        see="[how](clock.md); `aoi run` only",
     )  # fmt: skip
     clock_start: float = key(
         0.0, "second of the trace at which the run starts; -1: a whole hour drawn by `seed`", ge=-1, le=1e9

@@ -1,7 +1,7 @@
 """Print what the image needs from the package index, as pyproject.toml states it, one requirement a line.
 
 The image holds the base installation with the extra ``deploy``, and of the simulation's extra all but what plays one:
-Ray, who ends its processes, and the plots of figures.
+Ray, and the plots of figures.
 """
 
 import re
@@ -9,7 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-_NOT_IN_A_CLUSTER = {"flwr", "matplotlib", "psutil"}  # flwr[simulation] is Ray; the base names flwr itself
+_NOT_IN_A_CLUSTER = {"flwr", "matplotlib"}  # flwr[simulation] is Ray; the base names flwr itself
 
 
 def requirements(pyproject: Path, flower: str = "") -> list[str]:

@@ -7,7 +7,6 @@ with 1.40 the SuperNodes': what speaks HTTP shares one port.
 """
 
 import copy
-import re
 import socket
 import threading
 import time
@@ -33,8 +32,6 @@ _CHANGES = (
     "create_run", "claim_task", "activate_task", "finish_task", "_on_task_tokens_expired", "store_fab", "store_app",
 )  # fmt: skip
 _TURN = 60.0  # seconds that a call waits for its turn at the database
-# What a SuperLink writes into its log, and the port that it got where it was left to the system.
-CONTROL_LISTENS = re.compile(r"Control (?:HTTP )?API on \S*?:(\d+)")
 
 
 @dataclass(frozen=True)
@@ -55,15 +52,7 @@ class Addresses:
     @classmethod
     def free(cls) -> "Addresses":
         """Return ports that nobody listens on."""
-        return cls._shared(*free_ports(3))
-
-    @classmethod
-    def any(cls) -> "Addresses":
-        """Return ports that the system chooses, 0, where Flower takes that; else those that nobody listens on."""
-        return cls._shared(0, 0, 0) if GRPC_GRID.there else cls.free()
-
-    @classmethod
-    def _shared(cls, http: int, fleet: int, control: int) -> "Addresses":
+        http, fleet, control = free_ports(3)
         return cls(http, fleet if FLEET.there else http, control if CONTROL.there else http)
 
     def of_superlink(self, *, fleet: bool = True) -> list[str]:

@@ -4,11 +4,13 @@ Each test is a failure of the days when our rooms were installed under their own
 """
 
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from benchmarks.processes import simulate
 from tests.adopt.adoption import FEDAVG, adopt
 from tests.adopt.installation import ROOT, Environment
 
@@ -31,12 +33,6 @@ load = lambda reference: getattr(importlib.import_module(reference), "app")
 from aoi_fl.engine.local_run import run_local
 run_local(load({server!r}), load({client!r}), {{"rounds": 4}}, nodes={nodes})
 """
-SIMULATED = """
-from pathlib import Path
-from aoi_fl.engine.ray_run import run_simulation
-done = run_simulation(Path({app!r}), {{"rounds": 4}}, nodes={nodes}, on_line=print, timeout=400)
-assert done.completed, done
-"""
 
 
 class App:
@@ -58,16 +54,21 @@ class App:
         module.with_suffix("").mkdir()
         return module.rename(module.with_suffix("") / "app.py")
 
-    def play(self, environment: Environment, program: str = LOCALLY) -> dict:
+    def play(self, environment: Environment) -> dict:
         """Play the app in an environment and return its result."""
         server, client = (
             ".".join(path.relative_to(self.folder).with_suffix("").parts) for path in (self.server, self.client)
         )
-        code = program.format(app=str(self.folder), server=server, client=client, nodes=NODES)
+        code = LOCALLY.format(app=str(self.folder), server=server, client=client, nodes=NODES)
         done = environment.run(code, self.folder.parent)
         assert done.returncode == 0, done.stdout + done.stderr
-        (line,) = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-        return json.loads(line.removeprefix("RESULT "))
+        return outcome(done.stdout)
+
+
+def outcome(text: str) -> dict:
+    """Return what the app's ServerApp printed."""
+    (line,) = [line for line in text.splitlines() if line.startswith("RESULT ")]
+    return json.loads(line.removeprefix("RESULT "))
 
 
 def check(result: dict, strategy: str, folder: Path | None = None) -> None:
@@ -95,9 +96,13 @@ def test_an_adopted_project_keeps_its_apps(installed, layout, request, tmp_path)
 
 @pytest.mark.slow
 @pytest.mark.ray
-def test_in_flowers_simulation_folders_without_init_are_the_apps(from_wheel, tmp_path):
+def test_in_flowers_simulation_folders_without_init_are_the_apps(from_wheel, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     app = App(tmp_path / "app", "folders")
     adopt(app.folder, FEDAVG)
-    result = app.play(from_wheel, SIMULATED)
+    path = os.pathsep.join([str(from_wheel.python.parent), os.environ["PATH"]])
+    ended, log = simulate(app.folder, {"rounds": 4}, NODES, 400, PATH=path, PYTHONPATH="")
+    assert ended == "finished:completed", log
+    result = outcome(log)
     check(result, "MarkovParticipation")
     assert not any(str(from_wheel.site) in file or str(ROOT) in file for file in result["files"])

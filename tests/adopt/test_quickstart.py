@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aoi_fl.engine.ray_run import run_simulation
+from benchmarks.processes import simulate
 from tests.adopt.adoption import FEDAVG, adopt
 from tests.adopt.installation import ROOT
 
@@ -71,11 +71,10 @@ def test_three_lines_later_its_clients_decide_for_themselves(adopted, from_check
 @pytest.mark.ray
 def test_it_does_the_same_in_flowers_simulation(adopted, monkeypatch):
     monkeypatch.chdir(adopted.parent)
-    lines: list[str] = []
-    done = run_simulation(adopted, {"rounds": 4}, nodes=NODES, on_line=lines.append, timeout=400)
-    assert done.completed, done.log
+    ended, log = simulate(adopted, {"rounds": 4}, NODES, 400)
+    assert ended == "finished:completed", log
     # On a crowded machine Ray may take longer to start than the first round's deadline for answers.
-    assert {"3", "4"} <= set(result("\n".join(lines))["losses"]), done.log
+    assert {"3", "4"} <= set(result(log)["losses"]), log
     clocks = [state["age"] for state in states(adopted.parent)]
     assert len(clocks) == NODES and {clock["last"] for clock in clocks} <= {1, 2, 3, 4}
 

@@ -10,9 +10,9 @@ import pytest
 
 from aoi_fl.cli import scaffold
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.ray_run import run_simulation
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.server.strategy import make_strategy
+from benchmarks.processes import simulate
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
@@ -77,10 +77,9 @@ def test_every_policy_is_played_by_its_app(tmp_path):
 @pytest.mark.ray
 def test_flowers_simulation_plays_the_app(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     app = scaffold.write("my-app", "systematic", tmp_path)
-    done = run_simulation(app, {"rounds": 4, "run-name": "ray"}, nodes=4, timeout=400)
-    assert done.completed, done.log
+    ended, log = simulate(app, {"rounds": 4, "run-name": "ray"}, 4, 400)
+    assert ended == "finished:completed", log
     assert len(read(tmp_path / "runs" / "ray" / "ledger.sqlite", "rounds")) == 4
 
 

@@ -13,14 +13,14 @@ from aoi_fl.client.app import app as client_app
 from aoi_fl.config.policies import BUDGETED, POLICIES, users_of
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
-from aoi_fl.engine.ray_run import run_simulation
 from aoi_fl.science.errors import AoiError, NodesError, NothingTrainedError
 from aoi_fl.science.selection import Population, RandomSelector
-from aoi_fl.science.simulate import simulate
+from aoi_fl.science.simulate import simulate as science_simulate
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.records import PHASES
+from benchmarks.processes import simulate
 from tests.strategies.test_own_policy import RULE
 
 ROOT = Path(__file__).parents[2]
@@ -120,13 +120,13 @@ def test_every_policy_and_wire_mode_plays_and_repeats_itself(aoi, keys, tmp_path
 def test_the_simulator_predicts_the_whole_run(aoi, keys, tmp_path):
     everyone = Population(np.zeros(CLIENTS, int), np.full(CLIENTS, 10), np.ones(CLIENTS, bool))
     assert aoi(*command(keys | {"policy": "random", "run-name": "r", "num-server-rounds": 6}))[0] == 0
-    history = simulate(RandomSelector(PER_ROUND, 4), everyone, 6, 4)
+    history = science_simulate(RandomSelector(PER_ROUND, 4), everyone, 6, 4)
     found = selections(tmp_path / "runs" / "r" / "ledger.sqlite")
     assert found == [history.selection(t).clients.tolist() for t in range(1, 7)]
     assert aoi(*command(keys | {"run-name": "m", "num-server-rounds": 6, "policy": "markov-increasing"}))[0] == 0
     ledger = tmp_path / "runs" / "m" / "ledger.sqlite"
     policy = make_strategy(RunConfig.parse(keys | {"policy": "markov-increasing"}), "m").policy.rule.policy
-    history = simulate(policy, everyone, 6, 4)
+    history = science_simulate(policy, everyone, 6, 4)
     for record, clients in zip(read(ledger, "rounds"), selections(ledger), strict=True):
         if record["forced"]:
             break
@@ -246,9 +246,8 @@ def test_tables_of_clients_are_read_before_any_engine_starts(aoi, keys, tmp_path
     monkeypatch.setattr("aoi_fl.cli.run.play", lambda *_: pytest.fail("an engine has started"))
     (tmp_path / "rates.csv").write_text(text)
     keys = {key: value for key, value in keys.items() if key != "clients-per-round" or changes is RATES} | changes
-    for engine in ("local", "ray"):
-        status, _, err = aoi(*command(keys), "--engine", engine)
-        one_paragraph(status, err, words)
+    status, _, err = aoi(*command(keys))
+    one_paragraph(status, err, words)
 
 
 @pytest.mark.parametrize("compensate", ["none", "availability"])
@@ -402,11 +401,12 @@ def differences(one: Path, two: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.ray
-def test_both_engines_play_the_same_run(aoi, tmp_path):
+def test_flowers_simulation_plays_the_same_run(aoi, tmp_path):
     keys = {"num-clients": 12, "clients-per-round": 4, "num-server-rounds": 2, "max-age": 5, "seed": 3, "device": "cpu"}
-    for engine in ("local", "ray"):
-        status, _, err = aoi(*command(keys | {"run-name": engine}, "--engine", engine))
-        assert status == 0, err
+    status, _, err = aoi(*command(keys | {"run-name": "local"}))
+    assert status == 0, err
+    ended, log = simulate(ROOT, keys | {"run-name": "ray", "runs-dir": str(tmp_path / "runs")}, 12, 400)
+    assert ended == "finished:completed", log
     local, ray = (tmp_path / "runs" / engine for engine in ("local", "ray"))
     assert any(selections(local / "ledger.sqlite"))
     assert differences(local, ray) == []
@@ -438,8 +438,8 @@ def test_both_engines_play_the_same_in_every_wire_mode(keys, tmp_path):
         values = RunConfig.parse(keys | more | {"runs-dir": str(tmp_path / "local"), "run-name": name}).flat()
         run_local(server_app, client_app, values, nodes=7)
     config = keys | {"runs-dir": str(tmp_path / "ray"), "cells": json.dumps(CELLS)}
-    done = run_simulation(ROOT / "tests" / "apps" / "cells", config, nodes=7, timeout=400)
-    assert done.completed, done.log
+    ended, log = simulate(ROOT / "tests" / "apps" / "cells", config, 7, 400)
+    assert ended == "finished:completed", log
     for name in CELLS:
         chosen = selections(tmp_path / "local" / name / "ledger.sqlite")
         assert len(chosen) == 4 and len(set().union(*chosen)) < sum(map(len, chosen))  # somebody comes twice

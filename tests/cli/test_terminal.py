@@ -55,7 +55,6 @@ def test_a_mistyped_command_is_answered_once(aoi):
     [
         ("torch", ["run", *SMALL], "train"),
         ("jinja2", ["report", "r"], "sim"),
-        ("psutil", ["run", "--engine=ray"], "sim"),
     ],
 )
 def test_a_missing_package_is_named_with_its_extra(lacking, command, extra, tmp_path):
@@ -144,33 +143,6 @@ def test_a_waiting_page_names_similar_runs(tmp_path):
         finally:
             page.terminate()
     assert said == "There is no run markof yet: the page waits for it. Did you mean 'markov'?\n"
-
-
-@pytest.mark.parametrize(("quiet", "shown"), [(False, [0, 1, 2, 3, 4, 5, 6, 7]), (True, [2, 3, 5, 7])])
-def test_the_log_of_other_processes_is_passed_on_as_ones_own(capsys, quiet, shown):
-    lines = [
-        "INFO :      begun",
-        "  more",
-        "WARNING :   lost",
-        "  it",
-        "round 1/9 | 3",
-        "ERROR :     gone",
-        "results in r",
-        '{"time": "now", "level": "warning", "message": "lost"}',
-    ]
-    log.configure(quiet)
-    relay = log.Relay()
-    log.configure()
-    for line in lines:
-        level, colon, rest = line.partition(" :")
-        relay(f"\033[92m{level} \033[0m:{rest}" if colon else line)
-    assert capsys.readouterr().err.splitlines() == [lines[i] for i in shown]
-
-
-def test_ray_takes_no_clock(aoi, tmp_path):
-    status, _, err = aoi("run", *SMALL, "--engine", "ray", "--clock", "always")
-    assert status == 2 and "clock is 'always', but must be empty" in err
-    assert not list(tmp_path.iterdir())
 
 
 def test_quiet_leaves_results(aoi):

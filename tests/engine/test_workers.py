@@ -197,7 +197,6 @@ def test_more_workers_or_threads_than_cores_are_refused(aoi, tmp_path):
         (["--workers", str(cores + 1)], [f"--workers is {cores + 1}", f"at most {cores}"]),
         (["--workers", str(several), "-c", "device=auto+threads:2"], [f"--workers is {several}", "or threads"]),
         (["-c", f"device=auto+threads:{cores + 1}"], [f"threads of device is {cores + 1}"]),
-        (["-c", f"device=auto+threads:{cores + 1}", "--engine", "ray"], [f"threads of device is {cores + 1}"]),
     ]:
         status, _, err = aoi("run", "-c", "run-name=r", *arguments)
         assert status == 2 and "Traceback" not in err, err
@@ -241,11 +240,6 @@ def test_a_worker_without_memory_is_replaced(tmp_path, error, words):
     reason, spent = worker_process._play(app, message, context, tmp_path / "reply", 7_000_000)
     assert spent is bool(words) and words in reason.splitlines()[-1]
     assert not list(tmp_path.iterdir())
-
-
-def test_workers_are_for_the_local_engine(aoi, tmp_path):
-    status, _, err = aoi("run", "--engine", "ray", "--workers", "2")
-    assert status == 2 and "--engine local" in err and not list(tmp_path.iterdir())
 
 
 def test_cuda_where_there_is_none_is_one_paragraph(aoi, tmp_path):
