@@ -42,8 +42,7 @@ def _start(command: Sequence[str], environment: dict[str, str], status: int) -> 
 
     Raises
     ------
-    RuntimeError
-        It ended with another status than it should.
+    RuntimeError : it ended with another status than it should.
     """
     before = os.times()
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -25,8 +25,7 @@ def pairs(texts: Sequence[str]) -> dict[str, str]:
 
     Raises
     ------
-    ConfigError
-        A text has another form, or two texts set the same key.
+    ConfigError : a text has another form, or two texts set the same key.
     """
     found: dict[str, str] = {}
     for text in texts:
@@ -154,8 +153,7 @@ def parse(context: typer.Context, **changes: Any) -> RunConfig:
 
     Raises
     ------
-    ConfigError
-        A value is not possible, or a key that is set has no effect.
+    ConfigError : a value is not possible, or a key that is set has no effect.
     """
     from aoi_fl.config.rules import check_effect
     from aoi_fl.config.run import RunConfig
@@ -171,8 +169,7 @@ def refuse(context: typer.Context, names: Iterable[str], why: str, remedy: str =
 
     Raises
     ------
-    ConfigError
-        One of them was given.
+    ConfigError : one of them was given.
     """
     for name in names:
         value = context.obj[0].get(name, "")

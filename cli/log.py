@@ -42,8 +42,7 @@ def configure(quiet: bool = False, verbose: bool = False) -> None:
 
     Raises
     ------
-    ConfigError
-        Both more and less are asked for.
+    ConfigError : both more and less are asked for.
     """
     if quiet and verbose:
         raise ConfigError("--quiet", "given", "given without --verbose", "Leave one of them out.")

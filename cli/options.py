@@ -27,8 +27,7 @@ def check_memory(clients: int, participations: float, clock: str | None = None) 
 
     Raises
     ------
-    ConfigError
-        It needs more than four fifths of what this process may use.
+    ConfigError : it needs more than four fifths of what this process may use.
     """
     from aoi_fl.engine.machine import usable_memory
 

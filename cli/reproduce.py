@@ -88,8 +88,7 @@ def reject_unused(experiment: Experiment, options: Options) -> None:
 
     Raises
     ------
-    ConfigError
-        There is one.
+    ConfigError : there is one.
     """
     plan = experiment.settings(options), experiment.units(options)
     for option, keys in _KEYS.items():

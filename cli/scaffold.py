@@ -31,10 +31,8 @@ def write(name: str, policy: str, parent: Path) -> Path:
 
     Raises
     ------
-    ConfigError
-        The name cannot be a package's, the policy is unknown, or the folder holds something already.
-    StorageError
-        The folder cannot be written.
+    ConfigError : the name cannot be a package's, the policy is unknown, or the folder holds something already.
+    StorageError : the folder cannot be written.
     """
     package = package_of(name)
     if policy not in POLICIES:
@@ -56,8 +54,7 @@ def package_of(name: str) -> str:
 
     Raises
     ------
-    ConfigError
-        The app's name makes none, or another module has it.
+    ConfigError : the app's name makes none, or another module has it.
     """
     package = name.replace("-", "_")
     if not _NAME.fullmatch(name) or len(name) > _LONGEST or keyword.iskeyword(package):

@@ -28,8 +28,7 @@ def make_clock(
 
     Raises
     ------
-    ConfigError
-        There is no such trace, or a model is to be loaded and the trace has no bandwidths.
+    ConfigError : there is no such trace, or a model is to be loaded and the trace has no bandwidths.
     """
     import numpy as np
 

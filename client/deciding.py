@@ -80,8 +80,7 @@ def make_decider(ask: ParticipationRequest, seed: int, number: int, folder: str)
 
     Raises
     ------
-    ConfigError
-        The terms are out of range; or the rule's code cannot be used, or differs from the server's.
+    ConfigError : the terms are out of range; or the rule's code cannot be used, or differs from the server's.
     """
     return Decider(_rule(ask, seed, number, folder), seed, number)
 

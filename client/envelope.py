@@ -38,8 +38,7 @@ def ask_of(context: Context) -> ParticipationRequest:
 
     Raises
     ------
-    ConfigError
-        No message from an age-aware strategy is being answered with this context.
+    ConfigError : no message from an age-aware strategy is being answered with this context.
     """
     try:
         return _asks[id(context)]

@@ -160,8 +160,7 @@ class Folder:
 
         Raises
         ------
-        ConfigError
-            There is no command, or it failed, or took too long.
+        ConfigError : there is no command, or it failed, or took too long.
         """
         if not self.command:
             raise ConfigError(

@@ -35,8 +35,7 @@ def identity(context: Context, run: str) -> Identity:
 
     Raises
     ------
-    ConfigError
-        The node has neither a name nor a partition, or a name that cannot name a file.
+    ConfigError : the node has neither a name nor a partition, or a name that cannot name a file.
     """
     node = context.node_config
     partition = node.get("partition-id")

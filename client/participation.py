@@ -247,8 +247,7 @@ def attach(app: flwr.clientapp.ClientApp) -> ClientApp:
 
     Raises
     ------
-    ConfigError
-        It is no ``ClientApp``, or one of Flower's former interface.
+    ConfigError : it is no ``ClientApp``, or one of Flower's former interface.
 
     Examples
     --------

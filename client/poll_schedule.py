@@ -138,8 +138,7 @@ def foretold(
 
     Raises
     ------
-    ConfigError
-        ``sleep`` is neither true nor false.
+    ConfigError : ``sleep`` is neither true nor false.
     """
     may_sleep, apart = node.get("sleep", False), ask.looks or 0.0
     if not isinstance(may_sleep, bool):

@@ -55,8 +55,7 @@ class Session:
 
     Raises
     ------
-    ConfigError
-        Another process of this client is alive, or the file cannot be written.
+    ConfigError : another process of this client is alive, or the file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -138,8 +137,7 @@ def take_up(
 
     Raises
     ------
-    ConfigError
-        See :class:`Session`.
+    ConfigError : see :class:`Session`.
     """
     if not FLEET.there:
         FLEET.say_what_is_lost()

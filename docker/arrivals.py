@@ -118,8 +118,7 @@ def await_superlink(control: Control, seconds: float) -> list[RunState]:
 
     Raises
     ------
-    AoiError
-        It has not answered in time.
+    AoiError : it has not answered in time.
     """
     end = time.monotonic() + seconds
     while True:
@@ -146,8 +145,7 @@ def await_clients(control: Control, wanted: int, least: int, seconds: float) -> 
 
     Raises
     ------
-    NodesError
-        Fewer came in time.
+    NodesError : fewer came in time.
     """
     end, told = time.monotonic() + seconds, -1
     while True:

@@ -111,8 +111,7 @@ def read_key(public_key: Path) -> bytes:
 
     Raises
     ------
-    ConfigError
-        It is one, or cannot be read.
+    ConfigError : it is one, or cannot be read.
     """
     try:
         found = public_key.lstat()

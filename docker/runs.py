@@ -70,8 +70,7 @@ class Runs:
 
         Raises
         ------
-        ConfigError
-            There is none of that name.
+        ConfigError : there is none of that name.
         """
         if name in (names := self.names()):
             return self._folder / name
@@ -91,8 +90,7 @@ class Runs:
 
         Raises
         ------
-        ConfigError
-            The run never began, or it is another cluster's.
+        ConfigError : the run never began, or it is another cluster's.
         """
         submitted = numbers(self.folder(name))
         if not submitted:
@@ -137,8 +135,7 @@ class Runs:
 
         Raises
         ------
-        ConfigError
-            There is no such run, it never began, or it is another cluster's.
+        ConfigError : there is no such run, it never began, or it is another cluster's.
         """
         if not name:
             submitted = [name for name in self.names() if numbers(self._folder / name)]
@@ -154,8 +151,7 @@ class Runs:
 
         Raises
         ------
-        ConfigError
-            It is not going, it never began, or it is another cluster's.
+        ConfigError : it is not going, it never began, or it is another cluster's.
         """
         for ticket in waiting(self._folder):
             if ticket.facts["run"] == name:
@@ -187,8 +183,7 @@ class Runs:
 
         Raises
         ------
-        ConfigError
-            It is one of these, or there is no run of that name.
+        ConfigError : it is one of these, or there is no run of that name.
         """
         folder = self.folder(name)
         status, played = about(folder).get("status"), is_played(folder)
@@ -218,8 +213,7 @@ class Runs:
 
         Raises
         ------
-        AoiError
-            The operator has taken the run from the queue.
+        AoiError : the operator has taken the run from the queue.
         """
         announced = False
         while True:

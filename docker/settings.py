@@ -55,8 +55,7 @@ def run_keys(environment: Mapping[str, str]) -> dict[str, str]:
 
     Raises
     ------
-    ConfigError
-        A variable that begins with ``AOI_`` is neither a run key's nor the cluster's.
+    ConfigError : a variable that begins with ``AOI_`` is neither a run key's nor the cluster's.
     """
     known = {key: value for key, value in defaults(APP / "pyproject.toml").items() if key not in FOLDERS}
     return from_environment(environment, known) | FOLDERS
@@ -81,8 +80,7 @@ def check(environment: Mapping[str, str]) -> None:
 
     Raises
     ------
-    ConfigError
-        A variable is unknown, or its value is not allowed.
+    ConfigError : a variable is unknown, or its value is not allowed.
     """
     keys = run_keys(environment)
     if keys.get("resume", "").lower() != "true":  # a resumed run takes the other keys from its ledger
@@ -99,8 +97,7 @@ def may_sleep(environment: Mapping[str, str]) -> bool:
 
     Raises
     ------
-    ConfigError
-        It is neither true nor false.
+    ConfigError : it is neither true nor false.
     """
     value = environment.get("AOI_CLIENT_SLEEP") or "true"
     if value not in ("true", "false"):
@@ -113,8 +110,7 @@ def from_environment(environment: Mapping[str, str], known: Mapping[str, Any]) -
 
     Raises
     ------
-    ConfigError
-        A variable that begins with ``AOI_`` is neither a run key's nor the cluster's.
+    ConfigError : a variable that begins with ``AOI_`` is neither a run key's nor the cluster's.
     """
     keys = {variable(key): key for key in (*known, *FORMER, *IGNORED)}
     unknown = sorted(v for v in environment if v.startswith("AOI_") and v not in keys and v not in CLUSTER)

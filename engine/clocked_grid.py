@@ -41,8 +41,7 @@ class ClockedGrid(LocalGrid):
 
     Raises
     ------
-    ConfigError
-        No device is ever there.
+    ConfigError : no device is ever there.
     """
 
     def __init__(

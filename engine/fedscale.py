@@ -35,8 +35,7 @@ def unpickled(path: Path) -> Mapping[Any, Any]:
 
     Raises
     ------
-    ConfigError
-        It holds anything else.
+    ConfigError : it holds anything else.
     """
     try:
         with path.open("rb") as file:

@@ -46,10 +46,9 @@ def run_local(
 
     Raises
     ------
-    ConfigError
-        There are fewer cores than ``workers`` times the threads of ``device`` (one worker that resumes a run may have
-        as many as that was begun with); the clock names no trace that would do, or time is to be simulated with
-        several workers.
+    ConfigError : there are fewer cores than ``workers`` times the threads of ``device`` (one worker that resumes a run
+        may have as many as that was begun with); the clock names no trace that would do, or time is to be simulated
+        with several workers.
     """
     threads = threads_of(run_config.get("device", "auto"))
     if workers > 1 or not run_config.get("resume"):  # what was begun with more threads elsewhere keeps its results

@@ -61,8 +61,8 @@ def make_trace(clock: str, clients: int, seed: int) -> DeviceTrace:
 
     Raises
     ------
-    ConfigError
-        The key names nothing, or a file that is missing, has another form, other values or fewer clients than n.
+    ConfigError : the key names nothing, or a file that is missing, has another form, other values or fewer clients than
+        n.
     """
     if clock == ALWAYS:
         return steady(clients)
@@ -136,8 +136,7 @@ def read_trace(*paths: Path) -> DeviceTrace:
 
     Raises
     ------
-    ConfigError
-        A file has another form, which is named, or a wrong value: file, client, value and remedy.
+    ConfigError : a file has another form, which is named, or a wrong value: file, client, value and remedy.
     """
     path = paths[0]
     try:

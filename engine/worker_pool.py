@@ -92,8 +92,7 @@ class Workers:
 
         Raises
         ------
-        AoiError
-            The workers cannot start.
+        AoiError : the workers cannot start.
         """
         patience = max(0.0, min(_PATIENCE, until - time.monotonic()))
         with self._news:

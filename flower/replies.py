@@ -283,8 +283,7 @@ def content_of(message_id: str, objects: dict[str, bytes]) -> RecordDict | Error
 
     Raises
     ------
-    Exception
-        Of any kind: the objects are a peer's, and make no message.
+    Exception : of any kind: the objects are a peer's, and make no message.
     """
     from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 

@@ -56,13 +56,10 @@ def fit_many(
 
     Parameters
     ----------
-    model
-        Where all start from, on the device of the data and in their type; it stays as it is. See
+    model : where all start from, on the device of the data and in their type; it stays as it is. See
         :func:`aoi_fl.learning.stacked.supports`.
-    shares
-        At least one, each with at least one image.
-    learning_rate, batch_size, loss, epochs, steps, low
-        As in :func:`aoi_fl.learning.sgd.fit`.
+    shares : at least one, each with at least one image.
+    learning_rate, batch_size, loss, epochs, steps, low : as in :func:`aoi_fl.learning.sgd.fit`.
 
     Returns
     -------
@@ -71,8 +68,7 @@ def fit_many(
 
     Raises
     ------
-    ConfigError
-        The weights of some client's images make no sense.
+    ConfigError : the weights of some client's images make no sense.
     """
     if (epochs is None) == (steps is None):
         raise ValueError(f"epochs={epochs} and steps={steps}: give exactly one of them")

@@ -47,24 +47,20 @@ def load(name: str, data_dir: Path | str, *, download: bool = True, target: str 
 
     Parameters
     ----------
-    name
-        ``digits`` (the 1797 of scikit-learn, 1500 to train on and 297 to test, split once and for all, every class in
-        proportion; pixels in [0, 1]), ``mnist``, ``fashion-mnist``, ``cifar10``, ``cifar100`` (standardised channel by
-        channel), or one's own: ``npz:FILE`` (:func:`aoi_fl.learning.npz.read`), ``csv:FILE`` and ``parquet:FILE``
+    name : ``digits`` (the 1797 of scikit-learn, 1500 to train on and 297 to test, split once and for all, every class
+        in proportion; pixels in [0, 1]), ``mnist``, ``fashion-mnist``, ``cifar10``, ``cifar100`` (standardised channel
+        by channel), or one's own: ``npz:FILE`` (:func:`aoi_fl.learning.npz.read`), ``csv:FILE`` and ``parquet:FILE``
         (:func:`aoi_fl.learning.tabular.read`).
-    data_dir
-        Where the sets lie, or are downloaded to, as torchvision lays them out. A ``cifar10.npz`` there (uint8 arrays,
-        images (N, 32, 32, 3)) goes before torchvision's files.
-    download
-        Whether a set that is missing may be downloaded.
-    target, client
-        Of one's own data the column to predict, and the column (or array) that names the client of each row.
+    data_dir : where the sets lie, or are downloaded to, as torchvision lays them out. A ``cifar10.npz`` there (uint8
+        arrays, images (N, 32, 32, 3)) goes before torchvision's files.
+    download : whether a set that is missing may be downloaded.
+    target, client : of one's own data the column to predict, and the column (or array) that names the client of each
+        row.
 
     Raises
     ------
-    ConfigError
-        An unknown name; a set that is missing and cannot be downloaded; a file that cannot be read, or whose arrays
-        do not fit together.
+    ConfigError : an unknown name; a set that is missing and cannot be downloaded; a file that cannot be read, or whose
+        arrays do not fit together.
     """
     if name not in DATASETS and not name.startswith(OWN_DATA):
         raise ConfigError("dataset", name, (*DATASETS, *(f"{kind}FILE" for kind in OWN_DATA)), "Choose one of these.")

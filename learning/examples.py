@@ -51,8 +51,7 @@ def chosen(
 
     Raises
     ------
-    ConfigError
-        An index or a label is outside the data set, or there is no example.
+    ConfigError : an index or a label is outside the data set, or there is no example.
     """
     train, _ = tensors(dataset, device)
     where = _positions(dataset, indices).to(device)

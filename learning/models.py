@@ -29,27 +29,21 @@ def build(name: str, form: Form, *, seed: int, zeros: bool = False, folder: str 
 
     Parameters
     ----------
-    name
-        ``lr``: linear, multinomial logistic regression where classes are learnt. ``svm``: linear, with the multi-class
-        hinge loss. ``2nn``: two hidden layers of 200 rectified units. ``cnn``: two 5×5 convolutions (32 and 64
-        channels, padded to keep the size), each followed by 2×2 max pooling, then 512 rectified units. The last two are
-        McMahan et al. (2017), Section 3, with 199,210 and 1,663,370 parameters for MNIST. Or one's own:
+    name : ``lr``: linear, multinomial logistic regression where classes are learnt. ``svm``: linear, with the
+        multi-class hinge loss. ``2nn``: two hidden layers of 200 rectified units. ``cnn``: two 5×5 convolutions (32 and
+        64 channels, padded to keep the size), each followed by 2×2 max pooling, then 512 rectified units. The last two
+        are McMahan et al. (2017), Section 3, with 199,210 and 1,663,370 parameters for MNIST. Or one's own:
         :mod:`aoi_fl.learning.own_model`.
-    form
-        Of the data: what a model takes, and how many outputs it has.
-    seed
-        Of the initial values, torch's usual ones.
-    zeros
-        Start from zeros, as Xu et al. (2024) do. Only ``lr`` and ``svm`` can be trained from there: in the others the
-        hidden layers get no gradient.
-    folder
-        Where a model of one's own is looked for first.
+    form : of the data: what a model takes, and how many outputs it has.
+    seed : of the initial values, torch's usual ones.
+    zeros : start from zeros, as Xu et al. (2024) do. Only ``lr`` and ``svm`` can be trained from there: in the others
+        the hidden layers get no gradient.
+    folder : where a model of one's own is looked for first.
 
     Raises
     ------
-    ConfigError
-        The name is unknown; the CNN for a table, or for images that are too small for its two poolings; the SVM for a
-        regression; zeros for a model with hidden layers; or one's own cannot be made.
+    ConfigError : the name is unknown; the CNN for a table, or for images that are too small for its two poolings; the
+        SVM for a regression; zeros for a model with hidden layers; or one's own cannot be made.
     """
     _known(name)
     if zeros and name not in ("lr", "svm"):
@@ -137,8 +131,7 @@ def load_arrays(model: torch.nn.Module, arrays: Mapping[str, NDArray[np.float32]
 
     Raises
     ------
-    ConfigError
-        Names or shapes are not the model's: the two ends of the run use different models or data sets.
+    ConfigError : names or shapes are not the model's: the two ends of the run use different models or data sets.
     """
     import torch
 

@@ -24,12 +24,9 @@ def read(path: Path, shape: Shape | None = None, classes: int | None = None) -> 
 
     Parameters
     ----------
-    path
-        The file.
-    shape
-        (channels, height, width) that the images must have, or (features,), where that is known beforehand.
-    classes
-        The number of classes, 0 for a regression, where that is known beforehand.
+    path : the file.
+    shape : (channels, height, width) that the images must have, or (features,), where that is known beforehand.
+    classes : the number of classes, 0 for a regression, where that is known beforehand.
 
     Returns
     -------
@@ -39,8 +36,8 @@ def read(path: Path, shape: Shape | None = None, classes: int | None = None) -> 
 
     Raises
     ------
-    ConfigError
-        The file is missing or damaged, lacks an array, or an array has the wrong shape, type, length or values.
+    ConfigError : the file is missing or damaged, lacks an array, or an array has the wrong shape, type, length or
+        values.
     """
     arrays = _arrays(path, _NEEDED, "dataset=npz:PATH")
     return check(arrays, str(path), shape, classes)
@@ -65,8 +62,8 @@ def read_owners(path: Path, name: str, examples: int | None = None) -> tuple[NDA
 
     Raises
     ------
-    ConfigError
-        The array is missing, is no list of whole numbers or texts, has another length, or names one client only.
+    ConfigError : the array is missing, is no list of whole numbers or texts, has another length, or names one client
+        only.
     """
     values, key = _arrays(path, (name,), "dataset=npz:FILE")[name], f"{name} in {path}"
     if values.ndim != 1 or values.dtype.kind not in "iuUS":

@@ -35,8 +35,7 @@ def make(model: str, folder: str, form: Form, seed: int) -> torch.nn.Module:
 
     Raises
     ------
-    ConfigError
-        The module cannot be imported or has no such function, the function fails, or returns no module.
+    ConfigError : the module cannot be imported or has no such function, the function fails, or returns no module.
     """
     import torch
 
@@ -63,9 +62,8 @@ def check(model: str, folder: str, form: Form, x: torch.Tensor, seed: int) -> No
 
     Raises
     ------
-    ConfigError
-        It cannot be made; its parameters are not float32 or not trained; it does not take the data, or gives another
-        number of outputs; or two calls with one seed make two models.
+    ConfigError : it cannot be made; its parameters are not float32 or not trained; it does not take the data, or gives
+        another number of outputs; or two calls with one seed make two models.
     """
     import torch
 

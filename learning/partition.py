@@ -30,22 +30,16 @@ def make(
 
     Parameters
     ----------
-    labels
-        Of all training images, (N,); a regression's targets go with ``iid`` only.
-    clients
-        How many clients there are, at most N.
-    kind
-        ``iid``: a random permutation, cut into pieces of the wanted sizes. ``dirichlet``: the images of each class are
-        shared out by proportions drawn from Dirichlet(α, …, α); sizes come out of that draw too. Hsu, Qi & Brown
+    labels : of all training images, (N,); a regression's targets go with ``iid`` only.
+    clients : how many clients there are, at most N.
+    kind : ``iid``: a random permutation, cut into pieces of the wanted sizes. ``dirichlet``: the images of each class
+        are shared out by proportions drawn from Dirichlet(α, …, α); sizes come out of that draw too. Hsu, Qi & Brown
         (2019), as flwr-datasets implements it, without balancing.
-    alpha
-        Concentration α > 0 of ``dirichlet``: small for clients of few classes, large for nearly IID ones.
-    sizes
-        For ``iid``: ``equal`` (to within one image), ``zipf:A`` or ``uniform:LO:HI``, scaled by
+    alpha : concentration α > 0 of ``dirichlet``: small for clients of few classes, large for nearly IID ones.
+    sizes : for ``iid``: ``equal`` (to within one image), ``zipf:A`` or ``uniform:LO:HI``, scaled by
         :func:`aoi_fl.science.sizes.make_sizes` so that every image is dealt; or the numbers themselves, (clients,),
         scaled down only if there are not as many images.
-    seed
-        The partition is a function of it and of the arguments.
+    seed : the partition is a function of it and of the arguments.
 
     Returns
     -------
@@ -54,8 +48,8 @@ def make(
 
     Raises
     ------
-    ConfigError
-        A value is out of range, there are more clients than examples, or the draw leaves a client without data.
+    ConfigError : a value is out of range, there are more clients than examples, or the draw leaves a client without
+        data.
     """
     if kind not in KINDS:
         raise ConfigError("partition", kind, KINDS, "Choose one of these.")
@@ -96,8 +90,7 @@ def natural(owners: Indices, names: Sequence[str], clients: int) -> list[Indices
 
     Raises
     ------
-    ConfigError
-        There are not as many clients as the run has.
+    ConfigError : there are not as many clients as the run has.
     """
     if len(names) != clients:
         allowed = f"{len(names)}, the clients that the data name"
@@ -149,8 +142,7 @@ def write_index(path: Path | str, parts: Sequence[Indices]) -> None:
 
     Raises
     ------
-    ConfigError
-        A client has no image, or the file cannot be written.
+    ConfigError : a client has no image, or the file cannot be written.
     """
     target = Path(path)
     lengths = [len(part) for part in parts]
@@ -177,8 +169,7 @@ def read_index(path: Path | str, client: int) -> Indices:
 
     Raises
     ------
-    ConfigError
-        The file is missing or damaged, or holds no such client.
+    ConfigError : the file is missing or damaged, or holds no such client.
     """
     whole, clients = _open(path)
     if not 0 <= client < clients:

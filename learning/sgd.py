@@ -21,8 +21,7 @@ def device(name: str) -> torch.device:
 
     Raises
     ------
-    ConfigError
-        The name is none of these, or CUDA is asked for and is not there.
+    ConfigError : the name is none of these, or CUDA is asked for and is not there.
     """
     if name not in ("auto", "cpu", "cuda"):
         raise ConfigError("device", name, ("auto", "cpu", "cuda"), "Choose one of these.")
@@ -73,26 +72,17 @@ def fit(
 
     Parameters
     ----------
-    model
-        On the device of the data.
-    x, y
-        Images (n, C, H, W) and labels (n,), n ≥ 1, on one device.
-    learning_rate, batch_size
-        Step length and the most images in a mini-batch.
-    loss
-        Called as ``loss(outputs, labels, reduction=…)``.
-    order
-        Where the permutations come from.
-    epochs, steps
-        Exactly one of them: passes over the data, or mini-batches (τ of Xu et al., 2024), which begin a new pass
-        whenever one is used up.
-    weights
-        Of each image in the loss, (n,), not negative. They are scaled to a mean of 1, so that training minimises
+    model : on the device of the data.
+    x, y : images (n, C, H, W) and labels (n,), n ≥ 1, on one device.
+    learning_rate, batch_size : step length and the most images in a mini-batch.
+    loss : called as ``loss(outputs, labels, reduction=…)``.
+    order : where the permutations come from.
+    epochs, steps : exactly one of them: passes over the data, or mini-batches (τ of Xu et al., 2024), which begin a new
+        pass whenever one is used up.
+    weights : of each image in the loss, (n,), not negative. They are scaled to a mean of 1, so that training minimises
         Σ w_i·ℓ_i / Σ w_i and equal weights change nothing.
-    change
-        What is done to the images of each batch, anew in each pass.
-    low
-        Whether products are computed in bfloat16, as torch.autocast does it; parameters, losses and sums stay as they
+    change : what is done to the images of each batch, anew in each pass.
+    low : whether products are computed in bfloat16, as torch.autocast does it; parameters, losses and sums stay as they
         are.
 
     Returns

@@ -102,9 +102,8 @@ def read(kind: str, path: Path, target: str, client: str) -> Dataset:
 
     Raises
     ------
-    ConfigError
-        Naming file, column and row: a column is missing, a cell is empty, no number, or a date, there are too many
-        different words, one client only, or as many clients as rows.
+    ConfigError : naming file, column and row: a column is missing, a cell is empty, no number, or a date, there are too
+        many different words, one client only, or as many clients as rows.
     """
     columns = _columns(kind, path)
     _check_named(columns, path, {"target": target} | ({_CLIENTS: client} if client else {}))

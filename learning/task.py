@@ -91,8 +91,7 @@ class Task:
 
         Raises
         ------
-        ConfigError
-            It does not, or it cannot be made or trained: see :func:`aoi_fl.learning.own_model.check`.
+        ConfigError : it does not, or it cannot be made or trained: see :func:`aoi_fl.learning.own_model.check`.
         """
         models.build(self.model, self.form, seed=self.seed, zeros=self.zeros, folder=self.model_dir)
         if not own_model.is_own(self.model):
@@ -111,15 +110,12 @@ class Task:
 
         Parameters
         ----------
-        indices
-            Which ones, (n,).
-        labels
-            In place of the data set's own, (n,) in the order of ``indices``.
+        indices : which ones, (n,).
+        labels : in place of the data set's own, (n,) in the order of ``indices``.
 
         Raises
         ------
-        ConfigError
-            An index or a label is outside the data set, or there is no image.
+        ConfigError : an index or a label is outside the data set, or there is no image.
         """
         if self.data.form != self.form:
             raise ConfigError(
@@ -154,12 +150,9 @@ class Task:
 
         Parameters
         ----------
-        arrays
-            The model to start from.
-        examples
-            What to train on.
-        client, how
-            Its number, and how it trains: see :class:`How`.
+        arrays : the model to start from.
+        examples : what to train on.
+        client, how : its number, and how it trains: see :class:`How`.
 
         Returns
         -------
@@ -168,8 +161,7 @@ class Task:
 
         Raises
         ------
-        ConfigError
-            The arrays do not fit the model.
+        ConfigError : the arrays do not fit the model.
         """
         model, change = self._loaded(arrays), None
         draws, work = _split(how)
@@ -192,12 +184,9 @@ class Task:
 
         Parameters
         ----------
-        arrays
-            The model that all start from.
-        clients
-            Each client's examples and number.
-        how
-            As in :meth:`train`.
+        arrays : the model that all start from.
+        clients : each client's examples and number.
+        how : as in :meth:`train`.
 
         Returns
         -------
@@ -206,8 +195,7 @@ class Task:
 
         Raises
         ------
-        ConfigError
-            The arrays do not fit the model.
+        ConfigError : the arrays do not fit the model.
         """
         model, cropped = self._loaded(arrays), self.augment == CROP_FLIP
         draws, work = _split(how)

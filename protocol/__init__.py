@@ -71,8 +71,7 @@ class Record:
 
         Raises
         ------
-        ValueError
-            A field is missing or has a value of the wrong type, or a number is not finite.
+        ValueError : a field is missing or has a value of the wrong type, or a number is not finite.
         """
         sent = dict(values.items())  # a look into Flower's records costs ten times one into these
         found = {name: _typed(key, sent[key], hint) for name, key, hint in _fields(cls) if key in sent}

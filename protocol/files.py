@@ -18,8 +18,7 @@ def write_whole(path: Path, content: bytes, mode: int | None = None) -> None:
 
     Raises
     ------
-    OSError
-        It cannot be written; no part of it is left behind.
+    OSError : it cannot be written; no part of it is left behind.
     """
     aside = path.with_name(f".{path.name}.tmp")
     try:

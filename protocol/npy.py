@@ -21,8 +21,7 @@ def dumps(array: NDArray[Any]) -> bytes:
 
     Raises
     ------
-    ValueError
-        The array holds Python objects.
+    ValueError : the array holds Python objects.
     """
     if array.dtype.hasobject:
         raise ValueError("the array holds Python objects, which are not sent")
@@ -36,8 +35,8 @@ def view(data: bytes) -> NDArray[Any]:
 
     Raises
     ------
-    ValueError
-        It is no array of format 1.0 or 2.0, or holds Python objects; a forged header can raise other errors too.
+    ValueError : it is no array of format 1.0 or 2.0, or holds Python objects; a forged header can raise other errors
+        too.
     """
     version = np.lib.format.read_magic(BytesIO(data[:8]))
     if version not in _PREFIX:

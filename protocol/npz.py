@@ -28,11 +28,9 @@ def read(path: Path, wanted: Sequence[str]) -> tuple[dict[str, NDArray[Any]], se
 
     Raises
     ------
-    Unreadable
-        The file is of another format, or an array of it is damaged, encrypted, of Python objects, or unpacks to far
-        more than the file's size.
-    OSError
-        The file cannot be opened.
+    Unreadable : the file is of another format, or an array of it is damaged, encrypted, of Python objects, or unpacks
+        to far more than the file's size.
+    OSError : the file cannot be opened.
     """
     with path.open("rb") as raw:
         begins = raw.read(6)

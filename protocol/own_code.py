@@ -26,8 +26,7 @@ def source_digest(key: str, name: str, folder: str) -> str:
 
     Raises
     ------
-    ConfigError
-        The module cannot be imported.
+    ConfigError : the module cannot be imported.
     """
     with looking_in(folder):
         path = _module(key, name, folder).__file__
@@ -51,8 +50,7 @@ def load(key: str, name: str, folder: str) -> Callable[..., Any]:
 
     Raises
     ------
-    ConfigError
-        The module cannot be imported, or has nothing of that name that can be called.
+    ConfigError : the module cannot be imported, or has nothing of that name that can be called.
     """
     module, wanted = _module(key, name, folder), name.rpartition(":")[2]
     found = getattr(module, wanted, None)

@@ -24,8 +24,7 @@ def make_object(name: str, folder: str, given: Mapping[str, int]) -> Any:
 
     Raises
     ------
-    ConfigError
-        The module or the name in it cannot be used, or calling it fails.
+    ConfigError : the module or the name in it cannot be used, or calling it fails.
     """
     with looking_in(folder):
         maker = load("policy", name, folder)
@@ -61,8 +60,7 @@ class OwnRule(ParticipationRule):
 
         Raises
         ------
-        ConfigError
-            The rule fails, or returns something else.
+        ConfigError : the rule fails, or returns something else.
         """
         return self._called("participates", "b", clocks.ages(round_), round_, u)
 
@@ -109,8 +107,7 @@ def make_rule(name: str, folder: str, clients: int, per_round: int) -> OwnRule:
 
     Raises
     ------
-    ConfigError
-        It cannot be used, or is no rule.
+    ConfigError : it cannot be used, or is no rule.
     """
     made = make_object(name, folder, {"clients": clients, "per_round": per_round})
     if not is_rule(made):

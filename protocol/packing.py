@@ -62,8 +62,7 @@ def unpack(content: RecordDict) -> RecordDict:
 
     Raises
     ------
-    PackingError
-        The layout is malformed, names an array twice, or does not fit the bytes.
+    PackingError : the layout is malformed, names an array twice, or does not fit the bytes.
     """
     layout = _layout(content)
     if layout is None:

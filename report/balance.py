@@ -44,7 +44,10 @@ def intervals(settings: Sequence[Setting]) -> Chart | None:
     theories = 0
     for i, found in counts.items():
         label = settings[i].label
-        number = [_binned(_lengths(count), width, len(first)) for count in found]
+        number = [
+            _binned(np.bincount(list(count), list(count.values()))[1:].astype(np.float64), width, len(first))
+            for count in found
+        ]
         shares = [(middle, each / each.sum()) for each in number]
         drawn = curve(i, "measured" if alone else label, shares, hover, most=1.0)
         if alone and len(found) == 1:  # bars of several settings would hide each other, and those of seeds their band
@@ -71,12 +74,16 @@ def intervals(settings: Sequence[Setting]) -> Chart | None:
         "long ones than the theory."
     )
     form = layout("rounds", "share of the turns", whole([1, longest]), bargap=0.15, showlegend=alone)
-    return Chart("intervals", "Rounds between two turns", note, data, form, columns, _rows(table), detail=detail)
-
-
-def _lengths(count: dict[int, int]) -> NDArray[np.float64]:
-    """Return how many intervals have each length from 1 on."""
-    return np.bincount(list(count), weights=list(count.values())).astype(np.float64)[1:]
+    return Chart(
+        "intervals",
+        "Rounds between two turns",
+        note,
+        data,
+        form,
+        columns,
+        [list(row) for row in zip(*table, strict=True)],
+        detail=detail,
+    )
 
 
 def _binned(values: NDArray[np.float64], width: int, bins: int) -> NDArray[np.float64]:
@@ -124,17 +131,14 @@ def deviation(settings: Sequence[Setting]) -> Chart | None:
         trace["y"] = [v if v is None else max(v, floor) for v in trace["y"]]
     decades = range_[1] - range_[0]
     labelled = [tick for tick in _DECADES if decades < _MOST_DECADES or f"{tick:e}".startswith("1.")]
-    names = {tick: f"{tick:g}" for tick in labelled} | ({_nearest(floor): "0"} if zeros else {})
+    names = {tick: f"{tick:g}" for tick in labelled} | (
+        {min(_DECADES, key=lambda tick: abs(tick - floor)): "0"} if zeros else {}
+    )
     y = {"type": "log", "range": range_, "tickvals": list(names), "ticktext": list(names.values())}
     form = layout("window in rounds", "spread of the load", x=x, y=y, showlegend=alone)
     columns = list(table.values())
     listed = [[w, *(column.get(w) for column in columns)] for w in load.WINDOWS]
     return Chart("deviation", "Evenness over time", note, data, form, ["window T", *table], listed, detail=detail)
-
-
-def _nearest(value: float) -> float:
-    """Return the tick that a value lies on."""
-    return min(_DECADES, key=lambda tick: abs(tick - value))
 
 
 def _range(values: NDArray[np.float64]) -> list[float]:
@@ -145,7 +149,3 @@ def _range(values: NDArray[np.float64]) -> list[float]:
     low = int(np.searchsorted(ticks, values.min(), side="right")) - 1
     high = max(int(np.searchsorted(ticks, values.max())), low + 1)
     return [float(np.log10(ticks[max(low, 0)])) - _MARGIN, float(np.log10(ticks[high])) + _MARGIN]
-
-
-def _rows(columns: list[list[Any]]) -> list[list[Any]]:
-    return [list(row) for row in zip(*columns, strict=True)]

@@ -77,7 +77,11 @@ def objective(settings: Sequence[Setting]) -> Chart | None:
         if not known:
             continue
         curves = [(run.numbers, running_objective(run, declared[1])) for run, declared in known]
-        x, floor, _ = average([(run.numbers, _floors(run, *declared)) for run, declared in known])
+        floors = [
+            [lagrangian_floor(*declared, float(run.policy["budget"]), t + 1) for t in range(len(run.rounds))]
+            for run, declared in known
+        ]
+        x, floor, _ = average([(run.numbers, each) for (run, _), each in zip(known, floors, strict=True)])
         data += curve(i, "P2" if alone else setting.label, curves, "P2 to round %{x}: %{y:.4g}")
         name = "floor" if alone else f"{setting.label}, floor"
         data.append(theory_line(i, name, x, floor, "floor to round %{x}: %{y:.4g}", mode="lines"))
@@ -94,12 +98,6 @@ def objective(settings: Sequence[Setting]) -> Chart | None:
     listed = rows(list(table.values()))
     form = layout("round", "weighted age", whole([row[0] for row in listed]), {"rangemode": "tozero"}, showlegend=alone)
     return Chart("objective", "Weighted age of the data", note, data, form, ["to round", *table], listed, detail=detail)
-
-
-def _floors(run: Run, payments: NDArray[np.float64], sensitivities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (R,) the floor of P2 over rounds 1 … t for each t."""
-    budget = float(run.policy["budget"])
-    return np.array([lagrangian_floor(payments, sensitivities, budget, t + 1) for t in range(len(run.rounds))])
 
 
 def payments_and_sensitivities(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
@@ -134,12 +132,9 @@ def running_objective(run: Run, sensitivities: NDArray[np.float64], ageing: Agei
 
 def _over_clients(grid: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return mean and largest over the clients that were there, (R,) each; NaN in rounds without clients."""
-    there = np.isfinite(grid)
-    number = there.sum(axis=0)
-    total = np.where(there, grid, 0).sum(axis=0)
-    mean = np.divide(total, number, out=np.full(len(number), np.nan), where=number > 0)
-    largest = np.where(there, grid, -np.inf).max(axis=0, initial=-np.inf)
-    return mean, largest
+    number = np.isfinite(grid).sum(axis=0)
+    mean = np.divide(np.nansum(grid, axis=0), number, out=np.full(len(number), np.nan), where=number > 0)
+    return mean, np.nan_to_num(grid, nan=-np.inf).max(axis=0, initial=-np.inf)
 
 
 def sensitivities(i: int, setting: Setting, several: bool) -> Chart | None:
@@ -150,8 +145,10 @@ def sensitivities(i: int, setting: Setting, several: bool) -> Chart | None:
     known = sorted(run.estimated)
     clients = [known[j] for j in spread(len(known), MOST_POINTS)]
     names = [text(run.name(client)) for client in clients]
-    sizes = _relative_sizes(run)
-    by_size, now = (plain([values[client] for client in clients]) for values in (sizes, run.estimated))
+    told = {row["client"]: row["examples"] for row in run.clients if row["examples"]}
+    mean = sum(told.values()) / len(told) if told else 1.0  # the size of a client that declares none
+    by_size = plain([told.get(client, mean) / mean for client in clients])
+    now = plain([run.estimated[client] for client in clients])
     shared = {"type": "scatter", "mode": "markers", "x": clients, "customdata": names, "meta": {"clients": clients}}
     ring = {"color": "--muted", "size": 8, "symbol": "circle-open"}
     data = [
@@ -183,10 +180,3 @@ def sensitivities(i: int, setting: Setting, several: bool) -> Chart | None:
         detail="This is φ, 1 if clients are alike. The server begins with the shares of the data. It then learns from "
         "the reported losses how fast the data of each client lose value with age.",
     )
-
-
-def _relative_sizes(run: Run) -> dict[int, float]:
-    """Return d_i/d̄ of each client; a client without a declared size has the mean."""
-    told = {row["client"]: row["examples"] for row in run.clients if row["examples"]}
-    mean = sum(told.values()) / len(told) if told else 1.0
-    return {client: told.get(client, mean) / mean for client in range(run.size)}

@@ -27,7 +27,7 @@ class Chart:
     ----------
     name : identifies it within the page, of letters, digits and hyphens
     title, note : plain text; the note says in a sentence or two what is drawn
-    data, layout : Plotly's traces and layout
+    data, layout : plotly's traces and layout
     columns, rows : the numbers drawn, as a table
     overlay : shows every run, each in its colour; otherwise one run, filling the chart
     detail : symbols, sources and limits, shown when unfolded

@@ -6,12 +6,14 @@ resolved to another, so addresses are always answered.
 """
 
 import ipaddress
+import re
 import socket
 from collections.abc import Iterable
 
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+_HOST = re.compile(r"(?:\[([^\]]*)\]|([^:]*))(?::\d*)?")  # an address in brackets or a name, and a port
 MOST_HEADERS, MOST_BYTES = 100, 16_384  # of one request, its path included
 
 
@@ -52,14 +54,8 @@ class Guard:
         return None
 
     def _known(self, host: str) -> bool:
-        name = host.strip().lower()
-        if name.startswith("["):
-            name, _, port = name[1:].partition("]")
-            port = port.removeprefix(":")
-        else:
-            name, _, port = name.partition(":")
-        if port and not port.isdecimal():
-            return False
+        found = _HOST.fullmatch(host.strip().lower())
+        name = (found[1] or found[2] or "") if found else ""
         try:
             ipaddress.ip_address(name)
         except ValueError:

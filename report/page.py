@@ -12,7 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 import aoi_fl
-from aoi_fl.report import plotly, summary, tables
+from aoi_fl.report import summary, tables
 from aoi_fl.report.chart import Chart, text
 from aoi_fl.report.corruption import shown
 from aoi_fl.report.figures import figures
@@ -20,7 +20,7 @@ from aoi_fl.report.headline import headline, policies
 from aoi_fl.report.provenance import provenance
 from aoi_fl.report.runs import Run, find, load_all
 from aoi_fl.report.seeds import sentences, settings
-from aoi_fl.report.template import fill
+from aoi_fl.report.template import fill, plotly
 from aoi_fl.science.errors import ConfigError
 
 # The page may run what it carries and reach for nothing else.
@@ -35,9 +35,8 @@ def write(names: Sequence[str], output: Path | None = None) -> Path:
 
     Raises
     ------
-    ConfigError
-        if a run or its ledger is missing or damaged, the page cannot be written or would replace another file, or
-        Plotly is not installed.
+    ConfigError : if a run or its ledger is missing or damaged, the page cannot be written or would replace another
+        file, or Plotly is not installed.
     """
     return save(output or place([find(name) for name in names]), lambda: render(load_all(names)))
 
@@ -65,8 +64,7 @@ def save(path: Path, draw: Callable[[], str]) -> Path:
 
     Raises
     ------
-    ConfigError
-        The page cannot be written, or would replace another file.
+    ConfigError : the page cannot be written, or would replace another file.
     """
     if _another(path):
         raise ConfigError("--output", path, "a new file or a page of AoI-FL", "Choose another file with --output FILE.")
@@ -94,7 +92,7 @@ def render(runs: Sequence[Run], conclusions: summary.Table | None = None) -> str
     with shown(*(run.label for run in runs)):
         charts = [chart for chart in figures(runs) if conclusions is None or chart.overlay]
         packed = {
-            "plotly": _packed(plotly.script() if charts else ""),
+            "plotly": _packed(plotly() if charts else ""),
             "figures": _packed(json.dumps(drawings(charts), allow_nan=False, separators=(",", ":"))),
         }
         content = _content(runs, charts) | {"conclusions": conclusions}

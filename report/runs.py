@@ -212,8 +212,7 @@ def load(folder: Path, label: str) -> Run:
 
     Raises
     ------
-    ConfigError
-        if the folder or its ledger is missing, or the ledger cannot be read.
+    ConfigError : if the folder or its ledger is missing, or the ledger cannot be read.
     """
     path = folder / LEDGER
     with legible(path):
@@ -272,8 +271,7 @@ def matching(names: Sequence[str], option: str = "RUN") -> list[Path]:
 
     Raises
     ------
-    ConfigError
-        A name is no run, or a glob matches none.
+    ConfigError : a name is no run, or a glob matches none.
     """
     folders: dict[Path, Path] = {}
     for name in names:

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
@@ -12,13 +13,13 @@ from urllib.parse import quote
 from fastapi import FastAPI, HTTPException, Query, Response
 from starlette.middleware.gzip import GZipMiddleware
 
-from aoi_fl.report import metrics, page, plotly
+from aoi_fl.report import metrics, page
 from aoi_fl.report.guard import MOST_BYTES, Guard
 from aoi_fl.report.live import Live
 from aoi_fl.report.runs import load_all
 from aoi_fl.report.state import RED
 from aoi_fl.report.summary_card import Glance, glance
-from aoi_fl.report.template import fill
+from aoi_fl.report.template import fill, plotly
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.server.folder import LEDGER
 
@@ -91,16 +92,15 @@ def application(run: str | None) -> FastAPI:
 
     Raises
     ------
-    ConfigError
-        Plotly is not installed.
+    ConfigError : Plotly is not installed.
     """
-    drawing = plotly.script()
+    drawing = plotly()
     app = FastAPI(openapi_url=None)  # and with it none of the pages that load scripts from elsewhere
     app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=3)
     scripts = {"plotly.js": drawing, "live.js": "".join(map(fill, ("draw.js", "keys.js", "live.js")))}
     scripts["follow.js"] = fill("follow.js")
     for name, text in scripts.items():
-        _add_script(app, name, text)
+        app.get(f"/{name}")(partial(_response, text, "text/javascript", None))
 
     @app.get("/healthz")
     def health() -> Response:
@@ -114,12 +114,6 @@ def application(run: str | None) -> FastAPI:
         live = Live(run)
         _add_run(app, "", lambda _: live, listed=False)
     return app
-
-
-def _add_script(app: FastAPI, name: str, text: str) -> None:
-    @app.get(f"/{name}")
-    def script() -> Response:
-        return _response(text, "text/javascript")
 
 
 def _add_list(app: FastAPI, runs: Runs) -> None:
@@ -197,8 +191,7 @@ def listen(host: str, port: int) -> socket.socket:
 
     Raises
     ------
-    ConfigError
-        The address is not this machine's, or the port is taken.
+    ConfigError : the address is not this machine's, or the port is taken.
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]

@@ -73,8 +73,7 @@ def look(folder: Path) -> State:
 
     Raises
     ------
-    ConfigError, sqlite3.Error
-        There is no ledger, or it cannot be read.
+    ConfigError, sqlite3.Error : there is no ledger, or it cannot be read.
     """
     path = folder / LEDGER
     return tell(folder, ledger.read_run(path), ledger.last_rounds(path, _USUAL))

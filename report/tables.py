@@ -1,4 +1,4 @@
-"""Runs as tables of plain values: CSV, LaTeX and Parquet files, and the numbers that ``aoi report --json`` prints."""
+"""Runs as tables of plain values: CSV and LaTeX files, and the numbers that ``aoi report --json`` prints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from aoi_fl.report.provenance import public
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import factors, named, settings
 from aoi_fl.report.summary import NOTHING
-from aoi_fl.science.errors import ConfigError, install
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.server import ledger
 
 Row = dict[str, Any]
@@ -116,24 +116,6 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
     return text.getvalue().encode()
 
 
-def to_parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return a table as a Parquet file.
-
-    Raises
-    ------
-    ConfigError
-        PyArrow is not installed.
-    """
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ConfigError("--parquet", None, "available with pyarrow", f"Install it: {install('data')}.") from error
-    sink = pyarrow.BufferOutputStream()
-    parquet.write_table(pyarrow.Table.from_pylist([dict(row) for row in rows]), sink)
-    return bytes(sink.getvalue())
-
-
 def to_latex(runs: Sequence[Run]) -> bytes:
     """Return a LaTeX table for ``booktabs``: a row a setting, of several seeds mean ± standard deviation."""
     groups = settings(runs)
@@ -168,8 +150,7 @@ def save(path: Path, blob: bytes) -> None:
 
     Raises
     ------
-    ConfigError
-        It cannot be written.
+    ConfigError : it cannot be written.
     """
     try:
         if path.is_dir():

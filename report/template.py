@@ -7,6 +7,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from aoi_fl.report import summary
 from aoi_fl.report.chart import colour
+from aoi_fl.science.errors import ConfigError, install
 
 
 @cache
@@ -18,7 +19,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cell": _cell, "colour": colour, "sentence": summary.sentence}
+    environment.filters["cell"] = lambda value: "–" if value is None or value == "" else value
+    environment.filters |= {"colour": colour, "sentence": summary.sentence}
     return environment
 
 
@@ -27,5 +29,16 @@ def fill(name: str, **values: Any) -> str:
     return _environment().get_template(name).render(**values)
 
 
-def _cell(value: Any) -> Any:
-    return "–" if value is None or value == "" else value
+@cache
+def plotly() -> str:
+    """Return Plotly's script.
+
+    Raises
+    ------
+    ConfigError : Plotly is not installed.
+    """
+    try:
+        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ConfigError("plotly", None, "installed for a report", f"Install it: {install('sim')}.") from error
+    return str(get_plotlyjs())

@@ -16,8 +16,7 @@ def examine(folder: Path | None, superlink: str | None, ca: Path | None, key: Pa
 
     Raises
     ------
-    ConfigError
-        The folder is not one of a client's, or the address is none.
+    ConfigError : the folder is not one of a client's, or the address is none.
     """
     node = None
     if folder is not None:

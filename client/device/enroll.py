@@ -60,8 +60,7 @@ def enroll(name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = F
 
     Raises
     ------
-    ConfigError
-        The name, address or certificate is wrong, the folder cannot be written, or there is a key already.
+    ConfigError : the name, address or certificate is wrong, the folder cannot be written, or there is a key already.
     """
     checked_name("client name", name)
     split_address(superlink)
@@ -145,8 +144,7 @@ def ca_certificates(path: Path) -> list[x509.Certificate]:
 
     Raises
     ------
-    ConfigError
-        The file is missing, or holds no certificate.
+    ConfigError : the file is missing, or holds no certificate.
     """
     try:
         return x509.load_pem_x509_certificates(path.read_bytes())

@@ -31,8 +31,7 @@ def split_address(address: str) -> tuple[str, int]:
 
     Raises
     ------
-    ConfigError
-        It has another form.
+    ConfigError : it has another form.
     """
     host, _, port = address.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
@@ -128,8 +127,7 @@ def check(superlink: str, authority: Path) -> None:
 
     Raises
     ------
-    SystemExit
-        Its certificate is not to be trusted; the message says why, and what to do.
+    SystemExit : its certificate is not to be trusted; the message says why, and what to do.
     """
     host, port = split_address(superlink)
     told = ""

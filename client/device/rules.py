@@ -52,8 +52,7 @@ class Rules:
 
         Raises
         ------
-        ConfigError
-            A rule has a value that is none; the message names it and those it may have.
+        ConfigError : a rule has a value that is none; the message names it and those it may have.
         """
         return cls(
             hours=_hours(node[HOURS]) if HOURS in node else (),

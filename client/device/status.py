@@ -22,8 +22,8 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
 
     Raises
     ------
-    ConfigError
-        The folder is not one of a client's, a key or rule is none, or this account cannot read the client's state.
+    ConfigError : the folder is not one of a client's, a key or rule is none, or this account cannot read the client's
+        state.
     """
     now = now or datetime.now()
     path = folder / NODE

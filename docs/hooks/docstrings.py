@@ -37,7 +37,7 @@ def readable(text: str) -> str:
             prose.append(f"**{title}**\n\n{_REFERENCE.sub(lambda found: f'- [{found[1]}]', body)}")
             continue
         entries, _, rest = body.partition("\n\n")
-        if title in ("Attributes", "Parameters"):
+        if title in ("Attributes", "Parameters", "Raises"):
             entries = _ENTRY.sub(r"\1\n    \2", entries)
         prose.append(rest)
         lists.append(f"{title}\n{'-' * len(title)}\n{entries}")
