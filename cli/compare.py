@@ -16,7 +16,7 @@ from aoi_fl.cli.output import print_json
 from aoi_fl.science.errors import ConfigError, install
 
 if TYPE_CHECKING:
-    from aoi_fl.experiments.harness.comparison import Comparison, Finding
+    from aoi_fl.experiments.harness.comparison import Comparison
     from aoi_fl.report.runs import Run
 
 
@@ -116,7 +116,12 @@ def write(
     names = "\n".join(sorted({folder.name.rpartition("-s")[0] or folder.name for folder in folders}))
     stem = f"compare-{hashlib.blake2b(names.encode(), digest_size=4).hexdigest()}"
     columns = ["setting", "against", "seeds", *(f.quantity for f in result.pairs[0].findings)]
-    rows = [[p.second, p.first, str(len(p.seeds)), *map(_cell, p.findings)] for p in result.pairs]
+    rows = [
+        [p.second, p.first, str(len(p.seeds))]
+        # An interval stays on one line.
+        + [f"{f.conclusion}: {f.shown}".replace("-", "−").replace(", ", ",\u00a0") for f in p.findings]
+        for p in result.pairs
+    ]
     place = out or folders[0].parent
     drawn = page.save(place / f"{stem}.html", lambda: page.render(runs, (columns, rows)))
     text = io.StringIO()
@@ -129,11 +134,6 @@ def write(
     except OSError as error:
         raise ConfigError("csv", table, "a file that can be written", f"{error.strerror}: make room there.") from error
     return drawn, table
-
-
-def _cell(finding: Finding) -> str:
-    """Return a finding for a table; an interval stays on one line."""
-    return f"{finding.conclusion}: {finding.shown}".replace("-", "−").replace(", ", ",\u00a0")
 
 
 def plain(result: Comparison) -> dict[str, object]:

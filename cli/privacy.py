@@ -54,14 +54,18 @@ def privacy(
         raise ConfigError(
             "--epsilon", epsilon, "given without --noise-multiplier, or left out with it", "Give one of the two."
         )
+    from aoi_fl.science.privacy.bounds import ParticipationBounds, bounds
+
     policy = typed(context).get("policy", "markov-optimal")
     names = POLICIES if policy == "all" else (policy,)
     shown = []
     for name in names:
         config = _configured(context, name, alone=policy != "all")
         clients, per_round, rounds = config.num_clients, config.clients_per_round, config.num_server_rounds
-        player = _player(config)
-        found = _bounds(player, clients, rounds)
+        player, found = None, ParticipationBounds(1, rounds, exact=False)  # under a budget payments guarantee nothing
+        if config.policy not in BUDGETED:
+            player = build(config, rates_by(config)[0] if config.policy in RATED else None)
+            found = bounds(player, rounds, clients)
         wanted = found.min_separation if bands is None else bands
         kept = min(wanted, rounds, found.min_separation if policy == "all" else wanted)
         shown.append(
@@ -120,20 +124,6 @@ def _configured(context: typer.Context, name: str, *, alone: bool) -> RunConfig:
     unused = table.KEYS - table.row_of(name).keys
     keys = {key: value for key, value in typed(context).items() if key not in unused | {"policy", "sizes"}}
     return RunConfig.parse({"num-server-rounds": 100} | keys | {"policy": name})
-
-
-def _player(config: RunConfig) -> Decentralised | Selector | None:
-    """Return the rule or selector of participation; None under a budget, where payments guarantee nothing."""
-    if config.policy in BUDGETED:
-        return None
-    player: Decentralised | Selector = build(config, rates_by(config)[0] if config.policy in RATED else None)
-    return player
-
-
-def _bounds(player: Decentralised | Selector | None, clients: int, rounds: int) -> ParticipationBounds:
-    from aoi_fl.science.privacy.bounds import ParticipationBounds, bounds
-
-    return ParticipationBounds(1, rounds, exact=False) if player is None else bounds(player, rounds, clients)
 
 
 def _promise(

@@ -57,7 +57,13 @@ def listing(
         print_table(
             f"{len(rows)} runs",
             [*columns[:-1], "begun (UTC)"],
-            [[_shown(row, name) for name in columns] for row in rows],
+            [
+                [
+                    row[name] if name != "rounds" or row["planned"] is None else f"{row[name]} of {row['planned']}"
+                    for name in columns
+                ]
+                for row in rows
+            ],
         )
 
 
@@ -66,12 +72,6 @@ def _row(seen: Glance) -> dict[str, Any]:
     row: dict[str, Any] = {"run": seen.name, "policy": seen.policy or None, "data": seen.dataset or None}
     row |= {"seed": int(seen.seed) if seen.seed else None, "rounds": seen.round, "planned": seen.rounds}
     return row | {"state": seen.state.name, "date": seen.begun[:16] or None}
-
-
-def _shown(row: dict[str, Any], name: str) -> str | None:
-    if name == "rounds" and row["planned"] is not None:
-        return f"{row['rounds']} of {row['planned']}"
-    return None if row[name] is None else str(row[name])
 
 
 @app.command("rm")

@@ -91,6 +91,8 @@ def _shared(policy: str) -> dict[str, str]:
         arguments += ['coordination="reserve"', 'weights="size"']
     if "candidates" in row.keys:
         arguments.append("2 * per_round")
+    given = f"{', '.join(arguments)}, observer=observer, fraction_evaluate=0.0"
+    line = f"{call}({given})"
     return {
         "key": "share",
         "value": "0.3",
@@ -98,14 +100,8 @@ def _shared(policy: str) -> dict[str, str]:
         "said": '{"num-examples": len(sorts)}',
         "imports": _imports(policy, call.split(".")[0]),
         "terms": 'per_round = max(1, round(keys["share"] * clients))',
-        "strategy": _wrapped(call, f"{', '.join(arguments)}, observer=observer, fraction_evaluate=0.0"),
+        "strategy": line if len(line) <= 100 else f"{call}(\n        {given}\n    )",
     }
-
-
-def _wrapped(call: str, arguments: str) -> str:
-    """Return a call on one line, or on three where it is long."""
-    line = f"{call}({arguments})"
-    return line if len(line) <= 100 else f"{call}(\n        {arguments}\n    )"
 
 
 def _budgeted(policy: str) -> dict[str, str]:

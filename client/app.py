@@ -4,6 +4,7 @@ Nothing here imports torch before a client trains: in a deployment every message
 have been started for it alone.
 """
 
+import operator
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -101,7 +102,9 @@ def train_many(messages: Sequence[Message], contexts: Sequence[Context]) -> list
     for i, (message, context) in enumerate(zip(messages, contexts, strict=True)):
         with suppress(Exception):  # asked alone, it fails again and says why
             its_task, number, its_how = _work(message, context)
-            if (its_task, its_how) == (task, how) and _same_arrays(_arrays(message), record):
+            its_record = _arrays(message)  # of one round the very same arrays
+            same = list(its_record) == list(record) and all(map(operator.is_, its_record.values(), record.values()))
+            if (its_task, its_how) == (task, how) and same:
                 chosen[i] = _examples(message, context, task), number
     replies: list[Message | None] = [None] * len(messages)
     if chosen:
@@ -146,11 +149,6 @@ def _config(message: Message) -> ConfigRecord:
     return cast(ConfigRecord, message.content[protocol.CONFIG])
 
 
-def _same_arrays(one: ArrayRecord, other: ArrayRecord) -> bool:
-    """Say whether two messages of this process carry the very same arrays, as those of one round do."""
-    return list(one) == list(other) and all(a is b for a, b in zip(one.values(), other.values(), strict=True))
-
-
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
     """Evaluate the model on this client's images, as if they were of this round."""
@@ -177,9 +175,7 @@ def _row(context: Context, ask: ParticipationRequest) -> tuple[ClientTable, int]
     return _table(path), who.partition
 
 
-@lru_cache(maxsize=4)
-def _table(path: Path) -> ClientTable:
-    return read_clients_file(path)
+_table = lru_cache(maxsize=4)(read_clients_file)
 
 
 def _frozen(context: Context) -> RunConfig:

@@ -107,7 +107,7 @@ def compress_update(
     if kind == coding.NONE or sent.key is None or (key := model_key(reply.content, sent.key)) is None:
         return answer
     record = dict(cast(ArrayRecord, reply.content[key]))
-    if not _fits(record, sent.arrays):
+    if _forms(record) != _forms(sent.arrays):
         return answer
     before, trained = ({name: array.numpy() for name, array in arrays.items()} for arrays in (sent.arrays, record))
     coded = coding.compress(before, trained, residuals.before(ask.round), kind)
@@ -118,10 +118,6 @@ def compress_update(
     return replace(answer, compression=kind, scales=coded.scales)
 
 
-def _fits(trained: Mapping[str, Array], model: Mapping[str, Array]) -> bool:
-    """Say whether arrays have a model's names, in its order, its shapes, and its types or other floating ones."""
-    return _forms(trained) == _forms(model)
-
-
 def _forms(arrays: Mapping[str, Array]) -> list[tuple[str, list[int], str]]:
+    """Return what an update must share with the model: names in order, shapes, and types but among floating ones."""
     return [(n, list(a.shape), "floating" if coding.is_coded(a.dtype) else a.dtype) for n, a in arrays.items()]

@@ -28,6 +28,7 @@ Introduce: TypeAlias = Callable[[Context, ParticipationRequest], Mapping[str, bo
 TrainMany: TypeAlias = Callable[[Sequence[Message], Sequence[Context]], Sequence[Message | None]]
 AtOnce: TypeAlias = Callable[[Message, Context], int]
 S = TypeVar("S", bound=MakeSource)
+F = TypeVar("F")
 
 logger = logging.getLogger("flwr")
 
@@ -58,12 +59,7 @@ class ClientApp(flwr.clientapp.ClientApp):
         The function gets the context and the ask, and returns a mapping with any of ``num-examples``, ``payment`` and
         ``sensitivity``. Without one they are looked for in ``node_config``.
         """
-
-        def register(function: Introduce) -> Introduce:
-            self._introduce = function
-            return function
-
-        return register
+        return self._register("_introduce")
 
     def source(self) -> Callable[[S], S]:
         """Register what makes a client's data source, which a budgeted strategy can ask to be refreshed.
@@ -71,12 +67,7 @@ class ClientApp(flwr.clientapp.ClientApp):
         The function gets the context and the ask. ``train`` then finds ``data-age`` and, where there were older data,
         ``previous-age`` in its configuration.
         """
-
-        def register(function: S) -> S:
-            self._make_source = function
-            return function
-
-        return register
+        return self._register("_make_source")
 
     def train_many(self, at_once: AtOnce) -> Callable[[TrainMany], TrainMany]:
         """Register the function that trains many clients at once, for an engine with one process.
@@ -85,9 +76,12 @@ class ClientApp(flwr.clientapp.ClientApp):
         leaves to the function registered with ``train``, and only that runs through Flower's mods and lifespan.
         ``at_once`` says of the first of them how many clients it pays to train together, at most; 1 if it does not.
         """
+        self._at_once = at_once
+        return self._register("_train_many")
 
-        def register(function: TrainMany) -> TrainMany:
-            self._train_many, self._at_once = function, at_once
+    def _register(self, name: str) -> Callable[[F], F]:
+        def register(function: F) -> F:
+            vars(self)[name] = function
             return function
 
         return register

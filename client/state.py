@@ -111,7 +111,8 @@ class StateFile:
         try:
             return _decode(blob)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            aside = _free_name(self.path)
+            asides = (self.path.with_suffix(f".corrupt-{i}") for i in range(1, 10**6))
+            aside = next(path for path in asides if not path.exists())
             os.replace(self.path, aside)
             logger.warning(
                 "The client state %s is corrupt (%s). It is kept as %s, and this client starts again.",
@@ -197,7 +198,8 @@ def _write(
         for folder in {path.parent for path in states}:
             folder.mkdir(parents=True, exist_ok=True)
         for path, state in states.items():
-            _write_aside(path, _encode(state), asides)
+            body = {"version": VERSION, **asdict(state)}
+            _write_aside(path, json.dumps({**body, "checksum": _checksum(body)}).encode(), asides)
         # Past some files, writing back all that the system holds is faster; elsewhere sync() may return too soon.
         if len(asides) > _FEW and sys.platform == "linux":
             os.sync()
@@ -241,11 +243,6 @@ def checked_name(what: str, name: str) -> str:
     return name
 
 
-def _encode(state: ClientState) -> bytes:
-    body = {"version": VERSION, **asdict(state)}
-    return json.dumps({**body, "checksum": _checksum(body)}).encode()
-
-
 def _decode(blob: bytes) -> ClientState:
     body = json.loads(blob)
     if not isinstance(body, dict):
@@ -254,20 +251,17 @@ def _decode(blob: bytes) -> ClientState:
         raise ValueError(f"version {body.get('version')!r}, this program writes {VERSION}")
     if body.pop("checksum", None) != _checksum(body):
         raise ValueError("its checksum does not match")
-    clocks = {key: None if body[key] is None else _clock(body[key]) for key in ("age", "data")}
+    clocks = {
+        key: None if body[key] is None else _whole(ClientAge(**body[key]), last=(int,), forced=(bool,))
+        for key in ("age", "data")
+    }
     seed, turn, token = body["seed"], body.get("turn"), body.get("token")
     if type(seed) is not int or type(turn) not in (int, NoneType) or type(token) not in (str, NoneType):
         raise ValueError(f"seed {seed!r:.40}, turn {turn!r:.40} and token {token!r:.40} are not of their kinds")
-    promise = None if body.get("promise") is None else _promise(body["promise"])
+    promise = None
+    if body.get("promise") is not None:
+        promise = _whole(Promise(**body["promise"]), separation=(int,), since=(int,))
     return ClientState(seed=seed, turn=turn, token=token, promise=promise, **clocks)
-
-
-def _clock(fields: Mapping[str, Any]) -> ClientAge:
-    return _whole(ClientAge(**fields), last=(int,), forced=(bool,))
-
-
-def _promise(fields: Mapping[str, Any]) -> Promise:
-    return _whole(Promise(**fields), separation=(int,), since=(int,))
 
 
 def _whole(record: R, **kinds: tuple[type, ...]) -> R:
@@ -280,8 +274,3 @@ def _whole(record: R, **kinds: tuple[type, ...]) -> R:
 
 def _checksum(body: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-
-
-def _free_name(path: Path) -> Path:
-    candidates = (path.with_suffix(f".corrupt-{i}") for i in range(1, 10**6))
-    return next(c for c in candidates if not c.exists())

@@ -101,24 +101,12 @@ def main() -> None:
     print(f"this is {name}, container {container}", flush=True)
     while not registered.exists() or registered.read_bytes() != public.read_bytes():
         time.sleep(0.5)
+    config = node_config(slot, name, settings.may_sleep(os.environ))
     command = [
-        sys.executable,
-        "-m",
-        "aoi_fl.client.supernode",
-        "--superlink",
-        superlink,
-        "--root-certificates",
-        str(TRUST),
-        "--auth-supernode-private-key",
-        str(key),
-        "--node-config",
-        node_config(slot, name, settings.may_sleep(os.environ)),
-        *own_address(9094),
-        "--health-server-address",
-        HEALTH,
-        "--session",
-        str(own / FILE),
-    ]
+        sys.executable, "-m", "aoi_fl.client.supernode", "--superlink", superlink, "--root-certificates", str(TRUST),
+        "--auth-supernode-private-key", str(key), "--node-config", config, *own_address(9094),
+        "--health-server-address", HEALTH, "--session", str(own / FILE),
+    ]  # fmt: skip
     os.execvp(command[0], [*command, *sys.argv[1:]])
 
 

@@ -126,17 +126,10 @@ def _builder(
 
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
+    others = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only")
+    signs = dict.fromkeys(("key_cert_sign", "crl_sign"), signs_certificates)
+    unused = dict.fromkeys((*others, "decipher_only"), False)
+    return x509.KeyUsage(digital_signature=not signs_certificates, **signs, **unused)
 
 
 def _still_good(path: Path, issuer: x509.Certificate, names: tuple[str, ...]) -> bool:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,11 @@ from aoi_fl.cli.output import print_json, print_table
 from aoi_fl.config.former import show_former_names
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
-from aoi_fl.docker import nodes, settings
+from aoi_fl.docker import settings
 from aoi_fl.docker.arrivals import (
     AUTHORITY,
     CONTROL,
+    ENROLMENT,
     LOOK,
     await_clients,
     await_replicas,
@@ -35,11 +37,12 @@ from aoi_fl.docker.arrivals import (
     enrol,
     replicas,
     say,
-)
-from aoi_fl.docker.control import Control
+)  # fmt: skip
+from aoi_fl.docker.control import Control, read_key
 from aoi_fl.docker.runs import COMMAND, CURRENT, RUNS, Runs, Ticket, about, note_number
 from aoi_fl.flower.control import ControlError, RunState
-from aoi_fl.science.errors import AoiError
+from aoi_fl.protocol.files import write_whole
+from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.server.folder import LEDGER, run_folder
 from aoi_fl.server.ledger import last_rounds, read, refused_clients
 from aoi_fl.server.observe import progress_line, seconds_left
@@ -208,6 +211,32 @@ def _begin(control: Control, config: RunConfig, folder: Path) -> int:
     return run_id
 
 
+def revoke(control: Control, name: str) -> None:
+    """Take a client's key back, so that it is not let in any more."""
+    public = ENROLMENT / f"{name}.pub"
+    if not public.exists():
+        names = tuple(sorted(known.stem for known in ENROLMENT.glob("*.pub")))
+        allowed = names or "an enrolled client, and there is none"
+        raise ConfigError("client", name, allowed, "Choose one of the enrolled clients.")
+    found = control.revoke(public)
+    write_whole(public.with_suffix(".revoked"), read_key(public))  # `submit` does not register it again
+    public.with_suffix(".registered").unlink(missing_ok=True)
+    say(f"{name} (node {found}) is revoked")
+
+
+def show_nodes(control: Control) -> None:
+    """List the clients with status, node and container, and the files of keys that are of no use."""
+    for public in sorted(ENROLMENT.glob("*.pub")):
+        container = ""
+        with suppress(ConfigError):
+            container = read_key(public.with_suffix(".container")).decode(errors="replace")
+        try:
+            status, node = control.standing(public)
+            say(f"{public.stem} {status} {node} {container}".rstrip())
+        except ConfigError as error:
+            say(f"skipped: {error}")
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the commands of ``docker compose run --rm submit``."""
     top = argparse.ArgumentParser("docker compose run --rm submit", description="Operate a cluster; alone: run a run.")
@@ -242,9 +271,9 @@ def operate(arguments: argparse.Namespace) -> int:
     runs = Runs(control)
     match arguments.room, arguments.command:
         case "nodes", "revoke":
-            nodes.revoke(control, arguments.name)
+            revoke(control, arguments.name)
         case "nodes", _:
-            nodes.show(control)
+            show_nodes(control)
         case _, "list" if arguments.json:
             print_json({"runs": runs.table()})
         case _, "list":

@@ -31,7 +31,7 @@ class _Plain(pickle.Unpickler):
 
 
 def unpickled(path: Path) -> Mapping[Any, Any]:
-    """Return what a file holds: a dict for each client, by number where names are numbers, else by name.
+    """Return what a file holds: a dict for each client, by number.
 
     Raises
     ------
@@ -54,20 +54,9 @@ def unpickled(path: Path) -> Mapping[Any, Any]:
         ) from None
     if not isinstance(found, dict) or not found or not all(isinstance(entry, dict) for entry in found.values()):
         raise ConfigError("content", type(found).__name__, "one dict for each client", "Use FedScale's own file.")
-    if len({type(client) for client in found}) > 1 or type(next(iter(found))) not in (int, str):
-        kinds = ", ".join(sorted({type(client).__name__ for client in found}))
-        raise ConfigError("client names", kinds, "all int or all str", "Rename the clients.")
-    return _numbered(found)
-
-
-def _numbered(clients: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """Return clients by number where all their names are the digits of one: as text, 10 would come before 2."""
-    if not all(isinstance(name, int) or name.strip().isdecimal() for name in clients):
-        return clients
-    numbered = {int(name): entry for name, entry in clients.items()}
-    if len(numbered) < len(clients):
-        raise ConfigError("client names", None, "different numbers; '7' and '07' are one", "Rename the clients.")
-    return numbered
+    if kinds := ", ".join(sorted({type(client).__name__ for client in found} - {"int"})):
+        raise ConfigError("client names", kinds, "all int", "Number the clients.")
+    return found
 
 
 def kind(clients: Mapping[Any, Any]) -> str:
@@ -86,12 +75,7 @@ def kind(clients: Mapping[Any, Any]) -> str:
 
 
 def devices(presence: Mapping[Any, Any] | None, capacity: Mapping[Any, Any] | None) -> DeviceTrace:
-    """Return the devices of both files, in the order of their own numbers; as many as the shorter one has.
-
-    Clients that have names in place of numbers are those of both files.
-    """
-    if presence is not None and capacity is not None:
-        presence, capacity = _paired(presence, capacity)
+    """Return the devices of both files, in the order of their own numbers; as many as the shorter one has."""
     count = min(len(found) for found in (presence, capacity) if found is not None)
     if presence is None:
         availability = always(count)
@@ -105,18 +89,6 @@ def devices(presence: Mapping[Any, Any] | None, capacity: Mapping[Any, Any] | No
     loading = kilobits * _KBIT
     untold = "availability" if presence is None else ""
     return DeviceTrace(availability, _TRAINING * inference / 1000, "example", loading, loading, untold)
-
-
-def _paired(presence: Mapping[Any, Any], capacity: Mapping[Any, Any]) -> tuple[Mapping[Any, Any], Mapping[Any, Any]]:
-    """Return both files with the clients that go together: numbers by their order, names by themselves."""
-    one, other = (type(next(iter(clients))) for clients in (presence, capacity))
-    if one is other is int:
-        return presence, capacity
-    both = presence.keys() & capacity.keys()
-    if one is not other or not both:
-        names = ", ".join(f"{next(iter(clients))!r}" for clients in (presence, capacity))
-        raise ConfigError("client names", names, "the same in both files", "Name the clients alike, or number them.")
-    return {name: presence[name] for name in both}, {name: capacity[name] for name in both}
 
 
 def _spells(clients: Mapping[Any, Any]) -> Availability:

@@ -224,7 +224,8 @@ def store_object(self: Any, run_id: int, session_id: str, object_id: str, object
             if not claimed:
                 return False
             ((expires,),) = run("SELECT expires_at FROM object_push_sessions WHERE session_id = ?", session_id)
-            if _time(expires) <= _now():
+            end = datetime.fromisoformat(expires)
+            if (end.replace(tzinfo=UTC) if end.tzinfo is None else end) <= _now():
                 self._cleanup_push_session(session_id, cleanup_messages=True)
                 return False
             self.object_store.put(object_id, object_content)
@@ -249,11 +250,6 @@ def _now() -> datetime:
     from flwr.supercore import date
 
     return date.now()
-
-
-def _time(text: str) -> datetime:
-    found = datetime.fromisoformat(text)
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
 
 
 # Nodes and messages -----------------------------------------------------------------------------------------------

@@ -3,287 +3,216 @@
 from aoi_fl.flower.versions import Seam
 
 MESSAGES = Seam(
-    "messages and runs outside of Flower's own",
-    "messages",
-    (
-        "flwr.supercore.run:Run.create_empty",
-        "flwr.app.message.message:Message.__init__(metadata)",
-        "flwr.app.metadata:Metadata.run_id",
-        "flwr.app.metadata:Metadata.src_node_id",
-        "flwr.app.metadata:Metadata.message_id",
-    ),
+    "messages and runs outside of Flower's own", "messages",
+    """
+    flwr.supercore.run: Run.create_empty
+    flwr.app.message.message: Message.__init__(metadata)
+    flwr.app.metadata: Metadata.run_id Metadata.src_node_id Metadata.message_id
+    """,
     "messages cannot be made outside of a run, which the local engine needs",
-)
+)  # fmt: skip
 IDENTITY = Seam(
-    "who makes a message",
-    "messages",
-    (
-        "flwr.supercore.task_identity:TaskIdentity.__class__.run_id",
-        "flwr.supercore.task_identity:TaskIdentity.__class__.node_id",
-        "flwr.supercore.task_identity:TaskIdentity.__class__.task_id",
-    ),
+    "who makes a message", "messages",
+    """
+    flwr.supercore.task_identity: TaskIdentity.__class__.run_id TaskIdentity.__class__.node_id
+    flwr.supercore.task_identity: TaskIdentity.__class__.task_id
+    """,
     since="1.38",
-)
+)  # fmt: skip
 ERRORS = Seam(
-    "the codes of error replies",
-    "errors",
-    (
-        "flwr.common.constant:ErrorCode.CLIENT_APP_RAISED_EXCEPTION",
-        "flwr.common.constant:ErrorCode.MESSAGE_UNAVAILABLE",
-        "flwr.common.constant:ErrorCode.NODE_UNAVAILABLE",
-    ),
+    "the codes of error replies", "errors",
+    """
+    flwr.common.constant: ErrorCode.CLIENT_APP_RAISED_EXCEPTION ErrorCode.MESSAGE_UNAVAILABLE
+    flwr.common.constant: ErrorCode.NODE_UNAVAILABLE
+    """,
     "a client that is gone cannot be told from one that failed",
-)
+)  # fmt: skip
 LOOP = Seam(
-    "the waits of a SuperNode",
-    "supernode",
-    (
-        "flwr.supernode.cli:flower_supernode",
-        "flwr.supernode.start_client_internal:time.sleep",
-        "flwr.supernode.start_client_internal:subprocess.Popen",
-    ),
+    "the waits of a SuperNode", "supernode",
+    """
+    flwr.supernode.cli: flower_supernode
+    flwr.supernode.start_client_internal: time.sleep subprocess.Popen
+    """,
     "this SuperNode looks for messages every three seconds, however many there are",
-)
+)  # fmt: skip
 BEATS = Seam(
-    "heartbeats at intervals of one's own",
-    "supernode",
-    (
-        "flwr.client.grpc_rere_client.connection:HeartbeatSender(heartbeat_fn)",
-        "flwr.client.grpc_rere_client.connection:HEARTBEAT_DEFAULT_INTERVAL",
-    ),
-    since="1.34",
-    before="1.40",
-    named=False,
-)
+    "heartbeats at intervals of one's own", "supernode",
+    """
+    flwr.client.grpc_rere_client.connection: HeartbeatSender(heartbeat_fn) HEARTBEAT_DEFAULT_INTERVAL
+    """,
+    since="1.34", before="1.40", named=False,
+)  # fmt: skip
 RETRIES = Seam(
-    "calls that a busy SuperLink refuses",
-    "supernode",
-    (
-        "flwr.supernode.start_client_internal:make_simple_grpc_retry_invoker",
-        "flwr.supercore.retry:RetryInvoker(should_giveup)",
-    ),
-    since="1.34",
-    before="1.40",
-    named=False,
-)
+    "calls that a busy SuperLink refuses", "supernode",
+    """
+    flwr.supernode.start_client_internal: make_simple_grpc_retry_invoker
+    flwr.supercore.retry: RetryInvoker(should_giveup)
+    """,
+    since="1.34", before="1.40", named=False,
+)  # fmt: skip
 WARM = Seam(
-    "a SuperExec that has its libraries loaded",
-    "superexec",
-    (
-        "flwr.supernode.runtime.run_clientapp:run_clientapp"
-        "(runtime_api_address, token, insecure, certificates, parent_pid, runtime_dependency_install)",
-        "flwr.supercore.superexec.executor.types:LaunchResult.accepted",
-        "flwr.supercore.superexec.executor.types:LaunchResult.failed",
-        "flwr.proto.runtime_pb2_grpc:RuntimeStub",
-        "flwr.supercore.superexec.plugin:ClientAppExecPlugin",
-        "flwr.supercore.superexec.run_superexec:get_executor",
-        "flwr.supercore.superexec.run_superexec:time.sleep",
-        "flwr.supercore.superexec.run_superexec:run_superexec"
-        "(plugin_class, stub_class, runtime_api_address, insecure, root_certificates_path, parent_pid, "
-        "runtime_dependency_install)",
-    ),
+    "a SuperExec that has its libraries loaded", "superexec",
+    """
+    flwr.supernode.runtime.run_clientapp: run_clientapp(runtime_api_address,token,insecure)
+    flwr.supernode.runtime.run_clientapp: run_clientapp(certificates,parent_pid,runtime_dependency_install)
+    flwr.supercore.superexec.executor.types: LaunchResult.accepted LaunchResult.failed
+    flwr.proto.runtime_pb2_grpc: RuntimeStub
+    flwr.supercore.superexec.plugin: ClientAppExecPlugin
+    flwr.supercore.superexec.run_superexec: get_executor time.sleep
+    flwr.supercore.superexec.run_superexec: run_superexec(plugin_class,stub_class,runtime_api_address,insecure)
+    flwr.supercore.superexec.run_superexec: run_superexec(root_certificates_path,parent_pid,runtime_dependency_install)
+    """,
     "this client starts a program for each message, which imports its libraries anew",
-    since="1.34",
-    before="1.35",
-)
+    since="1.34", before="1.35",
+)  # fmt: skip
 CONTROL = Seam(
-    "keys and runs, asked over gRPC",
-    "control",
-    (
-        "flwr.proto.control_pb2_grpc:ControlStub",
-        "flwr.proto.control_pb2:RegisterNodeRequest",
-        "flwr.proto.control_pb2:UnregisterNodeRequest",
-        "flwr.proto.control_pb2:ListNodesRequest",
-        "flwr.proto.control_pb2:ListRunsRequest",
-        "flwr.proto.control_pb2:StopRunRequest",
-        "flwr.proto.control_pb2:StreamLogsRequest",
-    ),
+    "keys and runs, asked over gRPC", "control",
+    """
+    flwr.proto.control_pb2_grpc: ControlStub
+    flwr.proto.control_pb2: RegisterNodeRequest UnregisterNodeRequest ListNodesRequest ListRunsRequest StopRunRequest
+    flwr.proto.control_pb2: StreamLogsRequest
+    """,
     "the SuperLink's Control API speaks HTTP, which `docker compose up` cannot: its images need the extra deploy",
-    before="1.37",
-    named=False,
-)
+    before="1.37", named=False,
+)  # fmt: skip
 FLEET = Seam(
-    "a client's key, tried over gRPC",
-    "fleet",
-    (
-        "flwr.proto.fleet_pb2_grpc:FleetStub",
-        "flwr.proto.fleet_pb2:ActivateNodeRequest",
-        "flwr.proto.fleet_pb2:DeactivateNodeRequest",
-        "flwr.proto.heartbeat_pb2:SendNodeHeartbeatRequest",
-        "flwr.proto.node_pb2:Node",
-        "flwr.common.constant:HEARTBEAT_MIN_INTERVAL",
-        "flwr.common.constant:PUBLIC_KEY_HEADER",
-        "flwr.common.constant:SIGNATURE_HEADER",
-        "flwr.common.constant:TIMESTAMP_HEADER",
-        "flwr.common.constant:SYSTEM_TIME_TOLERANCE",
-        "flwr.common.constant:TIMESTAMP_TOLERANCE",
-        "flwr.supercore.primitives.asymmetric:public_key_to_bytes",
-        "flwr.supercore.primitives.asymmetric:sign_message",
-    ),
+    "a client's key, tried over gRPC", "fleet",
+    """
+    flwr.proto.fleet_pb2_grpc: FleetStub
+    flwr.proto.fleet_pb2: ActivateNodeRequest DeactivateNodeRequest
+    flwr.proto.heartbeat_pb2: SendNodeHeartbeatRequest
+    flwr.proto.node_pb2: Node
+    flwr.common.constant: HEARTBEAT_MIN_INTERVAL PUBLIC_KEY_HEADER SIGNATURE_HEADER TIMESTAMP_HEADER
+    flwr.common.constant: SYSTEM_TIME_TOLERANCE TIMESTAMP_TOLERANCE
+    flwr.supercore.primitives.asymmetric: public_key_to_bytes sign_message
+    """,
     "the SuperLink's Fleet API speaks HTTP: `aoi doctor` cannot check whether it knows this client's key",
-    before="1.40",
-    named=False,
-)
+    before="1.40", named=False,
+)  # fmt: skip
 VIRTUAL = Seam(
-    "many SuperNodes in one process",
-    "virtual",
-    (
-        "flwr.proto.fleet_pb2_grpc:FleetStub",
-        "flwr.proto.fleet_pb2:PullMessagesRequest",
-        "flwr.proto.fleet_pb2:PushMessagesRequest",
-        "flwr.proto.fab_pb2:GetFabRequest",
-        "flwr.proto.run_pb2:GetRunRequest",
-        "flwr.proto.message_pb2:PullObjectRequest",
-        "flwr.proto.message_pb2:PushObjectRequest",
-        "flwr.proto.message_pb2:ConfirmMessageReceivedRequest",
-        "flwr.common.config:get_fused_config_from_fab",
-        "flwr.common.serde:message_from_proto",
-        "flwr.common.serde:message_to_proto",
-        "flwr.common.serde:run_from_proto",
-        "flwr.supercore.grpc:GRPC_MAX_MESSAGE_LENGTH",
-        "flwr.supercore.inflatable.inflatable_object:get_all_nested_objects",
-        "flwr.supercore.inflatable.inflatable_object:get_object_tree",
-        "flwr.supercore.inflatable.inflatable_object:iterate_object_tree",
-        "flwr.supercore.inflatable.inflatable_object:no_object_id_recompute",
-        "flwr.supercore.inflatable.inflatable_utils:inflate_object_from_contents",
-    ),
+    "many SuperNodes in one process", "virtual",
+    """
+    flwr.proto.fleet_pb2_grpc: FleetStub
+    flwr.proto.fleet_pb2: PullMessagesRequest PushMessagesRequest
+    flwr.proto.fab_pb2: GetFabRequest
+    flwr.proto.run_pb2: GetRunRequest
+    flwr.proto.message_pb2: PullObjectRequest PushObjectRequest ConfirmMessageReceivedRequest
+    flwr.common.config: get_fused_config_from_fab
+    flwr.common.serde: message_from_proto message_to_proto run_from_proto
+    flwr.supercore.grpc: GRPC_MAX_MESSAGE_LENGTH
+    flwr.supercore.inflatable.inflatable_object: get_all_nested_objects get_object_tree iterate_object_tree
+    flwr.supercore.inflatable.inflatable_object: no_object_id_recompute
+    flwr.supercore.inflatable.inflatable_utils: inflate_object_from_contents
+    """,
     "the benchmark fleet cannot run",
-    since="1.34",
-    before="1.40",
-    named=False,
-)
-VIRTUAL_HTTP = Seam("many SuperNodes in one process, over HTTP", "virtual", VIRTUAL.needs, since="1.42", named=False)
+    since="1.34", before="1.40", named=False,
+)  # fmt: skip
+VIRTUAL_HTTP = Seam("many SuperNodes in one process, over HTTP", "virtual", VIRTUAL.names, since="1.42", named=False)
 SIZES = Seam(
-    "bytes on the wire",
-    "sizes",
-    (
-        "flwr.common.serde:message_to_proto",
-        "flwr.common.serde:message_from_proto",
-        "flwr.supercore.inflatable.inflatable_object:get_all_nested_objects",
-    ),
+    "bytes on the wire", "messages",
+    """
+    flwr.common.serde: message_to_proto message_from_proto
+    flwr.supercore.inflatable.inflatable_object: get_all_nested_objects
+    """,
     "what a message takes on the wire cannot be counted",
-)
+)  # fmt: skip
 REPLIES = Seam(
-    "replies looked for together",
-    "replies",
-    (
-        "flwr.superlink.grid.grpc_grid:GrpcGrid.pull_messages(message_ids)",
-        "flwr.superlink.grid.grpc_grid:GrpcGrid._stub",
-        "flwr.superlink.grid.grpc_grid:GrpcGrid.run",
-        "flwr.proto.runtime_pb2:PullAppMessagesRequest",
-        "flwr.proto.message_pb2:PullObjectRequest",
-        "flwr.proto.message_pb2:ConfirmMessageReceivedRequest",
-        "flwr.app:Metadata",
-        "flwr.supercore.inflatable.inflatable_utils:inflate_object_from_contents",
-    ),
+    "replies looked for together", "replies",
+    """
+    flwr.superlink.grid.grpc_grid: GrpcGrid.pull_messages(message_ids) GrpcGrid._stub GrpcGrid.run
+    flwr.proto.runtime_pb2: PullAppMessagesRequest
+    flwr.proto.message_pb2: PullObjectRequest ConfirmMessageReceivedRequest
+    flwr.app: Metadata
+    flwr.supercore.inflatable.inflatable_utils: inflate_object_from_contents
+    """,
     "each reply is asked for by itself",
-    since="1.34",
-    before="1.35",
-)
+    since="1.34", before="1.35",
+)  # fmt: skip
 GRPC_GRID = Seam(
-    "replies over gRPC, and calls that are tried again",
-    "grids",
-    (
-        "flwr.superlink.grid.grpc_grid:GrpcGrid",
-        "flwr.superlink.grid.grpc_grid:make_simple_grpc_retry_invoker",
-        "flwr.supercore.retry:RetryInvoker(should_giveup, on_success)",
-    ),
+    "replies over gRPC, and calls that are tried again", "grids",
+    """
+    flwr.superlink.grid.grpc_grid: GrpcGrid make_simple_grpc_retry_invoker
+    flwr.supercore.retry: RetryInvoker(should_giveup,on_success)
+    """,
     before="1.35",
-)
-HTTP_GRID = Seam("replies over HTTP", "grids", ("flwr.superlink.grid.http_grid:HttpGrid",), since="1.35")
-
+)  # fmt: skip
+HTTP_GRID = Seam(
+    "replies over HTTP", "grids",
+    """
+    flwr.superlink.grid.http_grid: HttpGrid
+    """,
+    since="1.35",
+)  # fmt: skip
 DATABASE = Seam(
-    "one connection to a SuperLink's database",
-    "superlink",
-    ("flwr.supercore.sql_mixin:create_engine(url)", "flwr.supercore.sql_mixin:SqlMixin.initialize"),
+    "one connection to a SuperLink's database", "superlink",
+    """
+    flwr.supercore.sql_mixin: create_engine(url) SqlMixin.initialize
+    """,
     "many clients at a time make a SuperLink wait for its own database, and break calls off",
-)
-
+)  # fmt: skip
 ANSWERS = Seam(
-    "common questions to a SuperLink's database",
-    "superlink",
-    (
-        "flwr.server.superlink.linkstate.sql_linkstate:SqlLinkState._cleanup_expired_task_tokens",
-        "flwr.server.superlink.linkstate.sql_linkstate:SqlLinkState.get_run_status(run_ids)",
-        "flwr.server.superlink.linkstate.sql_linkstate:SqlLinkState.get_run_info(run_ids)",
-        "flwr.server.superlink.linkstate.sql_linkstate:SqlLinkState.get_fab(fab_hash)",
-        *(
-            f"flwr.server.superlink.linkstate.sql_linkstate:SqlLinkState.{change}"
-            for change in ("create_run", "claim_task", "activate_task", "finish_task", "_on_task_tokens_expired",
-                           "store_fab", "store_app")
-        ),
-    ),
+    "common questions to a SuperLink's database", "superlink",
+    """
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState._cleanup_expired_task_tokens
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.get_run_status(run_ids)
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.get_run_info(run_ids) SqlLinkState.get_fab(fab_hash)
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.create_run SqlLinkState.claim_task
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.activate_task SqlLinkState.finish_task
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState._on_task_tokens_expired SqlLinkState.store_fab
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.store_app
+    """,
     "each call to a SuperLink costs several writes to its database",
-    since="1.34",
-    before="1.35",
-    named=False,
+    since="1.34", before="1.35", named=False,
 )  # fmt: skip
-
 PLAIN = Seam(
-    "plain statements to a SuperLink's database",
-    "plain",
-    (
-        *(
-            f"flwr.supercore.object_store.sql_object_store:SqlObjectStore.{name}"
-            for name in ("preregister(run_id, object_tree)", "get_object_tree(object_id)",
-                         "put(object_id, object_content)", "get(object_id)", "delete(object_id)",
-                         "_mutation_session", "_lock_objectstore_mutation")
-        ),
-        *(
-            f"flwr.server.superlink.linkstate.sql_linkstate:SqlLinkState.{name}"
-            for name in ("preregister_object_tree(object_tree, session_id)",
-                         "store_object(run_id, session_id, object_id, object_content)",
-                         "store_traffic(run_id, bytes_sent, bytes_recv)", "get_node_id_by_public_key(public_key)",
-                         "acknowledge_node_heartbeat(node_id, heartbeat_interval)",
-                         "_claim_message_ins_rows(node_id, limit)", "_cleanup_push_session", "session")
-        ),
-        "flwr.superlink.servicer.runtime.runtime_handlers:push_messages(request, state, task)",
-    ),
+    "plain statements to a SuperLink's database", "plain",
+    """
+    flwr.supercore.object_store.sql_object_store: SqlObjectStore.preregister(run_id,object_tree)
+    flwr.supercore.object_store.sql_object_store: SqlObjectStore.get_object_tree(object_id)
+    flwr.supercore.object_store.sql_object_store: SqlObjectStore.put(object_id,object_content)
+    flwr.supercore.object_store.sql_object_store: SqlObjectStore.get(object_id) SqlObjectStore.delete(object_id)
+    flwr.supercore.object_store.sql_object_store: SqlObjectStore._mutation_session
+    flwr.supercore.object_store.sql_object_store: SqlObjectStore._lock_objectstore_mutation
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.preregister_object_tree(object_tree,session_id)
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.store_object(run_id,session_id,object_id,object_content)
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.store_traffic(run_id,bytes_sent,bytes_recv)
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.get_node_id_by_public_key(public_key)
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.acknowledge_node_heartbeat(node_id,heartbeat_interval)
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState._claim_message_ins_rows(node_id,limit)
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState._cleanup_push_session SqlLinkState.session
+    flwr.superlink.servicer.runtime.runtime_handlers: push_messages(request,state,task)
+    """,
     "each call to a SuperLink costs several times the processor time of its statements",
-    since="1.34",
-    before="1.34.1",
-    named=False,
+    since="1.34", before="1.34.1", named=False,
 )  # fmt: skip
-
 INTAKE = Seam(
-    "replies checked as nodes send them",
-    "superlink",
-    (
-        "flwr.server.superlink.fleet.message_handler.message_handler:push_messages(request, state)",
-        "flwr.superlink.servicer.runtime.runtime_handlers:push_messages(request, state, task)",
-        "flwr.server.superlink.linkstate:LinkState.store_object",
-        "flwr.proto.fleet_pb2:PushMessagesRequest",
-        "flwr.proto.fleet_pb2:PushMessagesResponse",
-    ),
+    "replies checked as nodes send them", "superlink",
+    """
+    flwr.server.superlink.fleet.message_handler.message_handler: push_messages(request,state)
+    flwr.superlink.servicer.runtime.runtime_handlers: push_messages(request,state,task)
+    flwr.server.superlink.linkstate: LinkState.store_object
+    flwr.proto.fleet_pb2: PushMessagesRequest PushMessagesResponse
+    """,
     "a node may keep the SuperLink busy with a reply of very many objects",
-    since="1.34",
-    before="1.35",
-    named=False,
-)
-
-DOORS = Seam(
-    "calls that the inner network alone may make",
-    "doors",
-    ("flwr.superlink.extensions:get_middleware", "flwr.superlink.main:create_app"),
-    "its SuperLink cannot answer clients without answering their commands",
-    since="1.42",
-    named=False,
-)
-
-OUTPUT = Seam(
-    "the ServerApp's lines in the log of its SuperExec",
-    "superexec",
-    (
-        "flwr.supercore.superexec.plugin:ServerAppExecPlugin.suppress_output",
-        "flwr.common.logger:update_console_handler(timestamps, colored)",
-    ),
-    "the SuperExec shows nothing of the ServerApp: its lines are in the log of the run alone",
-    since="1.34",
-    before="1.35",
-    named=False,
-)
-
-SEAMS = (
-    MESSAGES, IDENTITY, ERRORS, REPLIES, GRPC_GRID, HTTP_GRID, LOOP, BEATS, WARM, CONTROL, FLEET, VIRTUAL,
-    VIRTUAL_HTTP, SIZES, RETRIES, DATABASE, ANSWERS, PLAIN, INTAKE, DOORS, OUTPUT,
+    since="1.34", before="1.35", named=False,
 )  # fmt: skip
+DOORS = Seam(
+    "calls that the inner network alone may make", "doors",
+    """
+    flwr.superlink.extensions: get_middleware
+    flwr.superlink.main: create_app
+    """,
+    "its SuperLink cannot answer clients without answering their commands",
+    since="1.42", named=False,
+)  # fmt: skip
+OUTPUT = Seam(
+    "the ServerApp's lines in the log of its SuperExec", "superexec",
+    """
+    flwr.supercore.superexec.plugin: ServerAppExecPlugin.suppress_output
+    flwr.common.logger: update_console_handler(timestamps,colored)
+    """,
+    "the SuperExec shows nothing of the ServerApp: its lines are in the log of the run alone",
+    since="1.34", before="1.35", named=False,
+)  # fmt: skip
+
+SEAMS = tuple(seam for seam in vars().values() if isinstance(seam, Seam))

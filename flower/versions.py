@@ -42,7 +42,7 @@ class Seam:
     ----------
     name : what it is for
     module : the module of this room
-    needs : names of Flower's, ``"module:attribute"``, of a function with the parameters that are given to it
+    names : of Flower's, ``module: attribute …`` a line, of a function with the parameters that are given to it
     lost : what is lost without it; empty if Flower itself does what is wanted there
     since, before : versions of Flower that have it, from the first up to the second, which does not; None: no end known
     named : whether a version without it has not got all of the names either; else it has, and nobody answers
@@ -50,7 +50,7 @@ class Seam:
 
     name: str
     module: str
-    needs: tuple[str, ...]
+    names: str
     lost: str = ""
     since: str = "1.32"
     before: str | None = None
@@ -69,6 +69,12 @@ class Seam:
     def versions(self) -> str:
         """The versions that have it, in words."""
         return f"from {self.since} on" if self.before is None else f"from {self.since} to below {self.before}"
+
+    @property
+    def needs(self) -> list[str]:
+        """The names, each ``module:attribute``."""
+        lines = (line.split() for line in self.names.splitlines())
+        return [module + name for module, *names in filter(None, lines) for name in names]
 
     def missing(self) -> list[str]:
         """Return those of its needs that the installed version does not have."""

@@ -53,33 +53,18 @@ def chosen(
     ------
     ConfigError : an index or a label is outside the data set, or there is no example.
     """
-    train, _ = tensors(dataset, device)
-    where = _positions(dataset, indices).to(device)
-    y = train.y[where] if labels is None else _checked(dataset, labels, len(where)).to(device)
-    return Examples(train.x.index_select(0, where), y)  # a third of the time of train.x[where]
-
-
-def _positions(dataset: Dataset, indices: NDArray[np.int64]) -> torch.Tensor:
-    chosen = np.asarray(indices, np.int64)
-    images = len(dataset.train_y)
-    if chosen.size == 0 or chosen.min() < 0 or chosen.max() >= images:
-        span = f"{chosen.min()} to {chosen.max()}" if chosen.size else "none"
-        raise ConfigError(
-            "partition",
-            span,
-            f"image numbers from 0 to {images - 1}, those of {dataset.name}",
-            "Restore the run's own index file, or start a new run.",
-        )
-    return torch.from_numpy(chosen)
-
-
-def _checked(dataset: Dataset, labels: NDArray[np.int64], images: int) -> torch.Tensor:
-    y = np.asarray(labels, np.int64)
-    if y.shape != (images,) or y.min() < 0 or y.max() >= dataset.classes:
-        raise ConfigError(
-            "labels",
-            f"of shape {y.shape}",
-            f"one label for each of {images} images, from 0 to {dataset.classes - 1}",
-            "Correct the labels.",
-        )
-    return torch.from_numpy(y)
+    where, images = np.asarray(indices, np.int64), len(dataset.train_y)
+    if where.size == 0 or where.min() < 0 or where.max() >= images:
+        span = f"{where.min()} to {where.max()}" if where.size else "none"
+        allowed = f"image numbers from 0 to {images - 1}, those of {dataset.name}"
+        raise ConfigError("partition", span, allowed, "Restore the run's own index file, or start a new run.")
+    (train, _), places = tensors(dataset, device), torch.from_numpy(where).to(device)
+    if labels is None:
+        y = train.y[places]
+    else:
+        own = np.asarray(labels, np.int64)
+        if own.shape != where.shape or own.min() < 0 or own.max() >= dataset.classes:
+            allowed = f"one label for each of {len(where)} images, from 0 to {dataset.classes - 1}"
+            raise ConfigError("labels", f"of shape {own.shape}", allowed, "Correct the labels.")
+        y = torch.from_numpy(own).to(device)
+    return Examples(train.x.index_select(0, places), y)  # a third of the time of train.x[places]

@@ -16,6 +16,7 @@ from aoi_fl.config.task import MODELS
 from aoi_fl.learning import own_model
 from aoi_fl.learning.form import Form
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.names import is_own
 
 if TYPE_CHECKING:
     import torch
@@ -53,7 +54,7 @@ def build(name: str, form: Form, *, seed: int, zeros: bool = False, folder: str 
             "lr or svm with zeros, because hidden layers that start at zero get no gradient",
             "Leave zeros out, or choose model=lr or model=svm.",
         )
-    if own_model.is_own(name):
+    if is_own(name):
         return own_model.make(name, folder, form, seed)
     if name == "cnn" and len(form.shape) != 3:
         raise ConfigError(
@@ -104,20 +105,13 @@ def loss_of(name: str, *, regression: bool = False) -> Callable[..., torch.Tenso
     _known(name)
     from torch.nn import functional
 
-    if regression:
-        return _squared_error
+    if regression:  # of outputs (n, 1) and targets (n,); broadcasting them would compare each with all
+        return lambda s, y, reduction="mean": functional.mse_loss(s.reshape(y.shape), y, reduction=reduction)
     return functional.multi_margin_loss if name == "svm" else functional.cross_entropy
 
 
-def _squared_error(outputs: torch.Tensor, targets: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
-    """Return (s − y)² of outputs (n, 1) and targets (n,); broadcasting them would compare each with all."""
-    from torch.nn import functional
-
-    return functional.mse_loss(outputs.reshape(targets.shape), targets, reduction=reduction)
-
-
 def _known(name: str) -> None:
-    if name not in MODELS and not own_model.is_own(name):
+    if name not in MODELS and not is_own(name):
         raise ConfigError("model", name, (*MODELS, own_model.HOW), "Choose one of these.")
 
 

@@ -13,21 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aoi_fl.learning.form import Form
-from aoi_fl.protocol import own_code
 from aoi_fl.protocol.own_code import FAULTS, brief, load, looking_in, said, unusable
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.names import is_own, is_well_formed
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["HOW", "check", "is_own", "is_well_formed", "make", "source_digest"]
 HOW = "python:MODULE:FUNCTION"
-
-
-def source_digest(model: str, folder: str) -> str:
-    """Return the SHA-256 of the file that makes the model: :func:`aoi_fl.protocol.own_code.source_digest`."""
-    return own_code.source_digest("model", model, folder)
 
 
 def make(model: str, folder: str, form: Form, seed: int) -> torch.nn.Module:

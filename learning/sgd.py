@@ -119,20 +119,15 @@ def _step_by_autograd(model: nn.Module, loss: Loss, learning_rate: float, *, low
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
 
     def step(images: Tensor, labels: Tensor, factor: Tensor | None) -> Tensor:
-        outputs = _outputs_in_bfloat16(model, images) if low else model(images)
-        value = manual_sgd.mean(loss, outputs, labels, factor)
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=low):
+            outputs = model(images)
+        value = manual_sgd.mean(loss, outputs.to(images.dtype), labels, factor)
         gradients = torch.autograd.grad(value, parameters)
         with torch.no_grad():
             torch._foreach_add_(tuple(parameters), gradients, alpha=-learning_rate)
         return value.detach()
 
     return step
-
-
-def _outputs_in_bfloat16(model: nn.Module, x: Tensor) -> Tensor:
-    with torch.autocast(x.device.type, torch.bfloat16):
-        outputs: Tensor = model(x)
-    return outputs.to(x.dtype)
 
 
 def number_of_steps(n: int, batch_size: int, epochs: int | None, steps: int | None) -> int:

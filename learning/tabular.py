@@ -180,11 +180,10 @@ def _parquet(path: Path) -> list[_Column]:
         table = parquet.read_table(path)
     except (OSError, pyarrow.ArrowException) as error:
         raise ConfigError("dataset", path, f"a Parquet file ({error})", "Save it again.") from error
-    return [_Column(path, name, _texts(table[name]), 1) for name in table.column_names]
-
-
-def _texts(values: Any) -> list[str]:
-    return ["" if value is None else str(value) for value in values.to_pylist()]
+    return [
+        _Column(path, name, ["" if v is None else str(v) for v in table[name].to_pylist()], 1)
+        for name in table.column_names
+    ]
 
 
 def _check_there(path: Path, kind: str) -> None:
@@ -234,14 +233,9 @@ def _owners(column: _Column) -> tuple[list[str], Ints]:
 
 def numbered(cells: Sequence[str]) -> tuple[list[str], Ints]:
     """Return the different values, numbers by size and words after them, and (N,) the place of each cell's."""
-    values = sorted(set(cells), key=_sorted_by)
+    values = sorted(set(cells), key=lambda cell: (float(cell) if _is_number(cell) else np.inf, cell))
     place = {value: number for number, value in enumerate(values)}
     return values, np.array([place[cell] for cell in cells], np.int64)
-
-
-def _sorted_by(name: str) -> tuple[float, str]:
-    """Return what puts numbers in their own order and words after them."""
-    return (float(name) if _is_number(name) else np.inf), name
 
 
 def _test_rows(groups: Ints) -> NDArray[np.bool_]:

@@ -16,8 +16,10 @@ from aoi_fl.learning.augment import cropped_and_flipped
 from aoi_fl.learning.cautions import inputs
 from aoi_fl.learning.examples import Examples, chosen, joined, tensors
 from aoi_fl.learning.form import Dataset, Form
+from aoi_fl.protocol.own_code import source_digest
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.names import is_own
 
 logger = logging.getLogger("flwr")
 ModelArrays = dict[str, NDArray[np.float32]]
@@ -94,10 +96,10 @@ class Task:
         ConfigError : it does not, or it cannot be made or trained: see :func:`aoi_fl.learning.own_model.check`.
         """
         models.build(self.model, self.form, seed=self.seed, zeros=self.zeros, folder=self.model_dir)
-        if not own_model.is_own(self.model):
+        if not is_own(self.model):
             return ""
         own_model.check(self.model, self.model_dir, self.form, torch.from_numpy(self.data.train_x[:2]), self.seed)
-        return own_model.source_digest(self.model, self.model_dir)
+        return source_digest("model", self.model, self.model_dir)
 
     def initial_arrays(self) -> ModelArrays:
         """Return the model's first arrays, a function of the seed."""
@@ -133,10 +135,7 @@ class Task:
         _warn_once(path, x)
         return Examples(torch.from_numpy(x).to(device), torch.from_numpy(y).to(device))
 
-    @staticmethod
-    def join(parts: Sequence[tuple[Examples, float]]) -> Examples:
-        """Put sets of examples together, each example with the weight of its set."""
-        return joined(parts)
+    join = staticmethod(joined)
 
     def train(
         self,

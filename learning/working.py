@@ -12,15 +12,17 @@ from pathlib import Path
 
 import torch
 
-from aoi_fl.learning import models, own_model, stacked
+from aoi_fl.learning import models, stacked
 from aoi_fl.learning.form import Form
+from aoi_fl.protocol.own_code import source_digest
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.names import is_own
 
 
 @lru_cache(maxsize=1)
 def model(name: str, form: Form, device: torch.device, folder: str, source: str) -> torch.nn.Module:
     """Return the model of this process as it was made; one of one's own is never trained itself: :func:`fresh`."""
-    if source and (here := own_model.source_digest(name, folder)) != source:
+    if source and (here := source_digest("model", name, folder)) != source:
         raise ConfigError(
             "model",
             name,
@@ -29,7 +31,7 @@ def model(name: str, form: Form, device: torch.device, folder: str, source: str)
         )
     made = _made(name, form, device, folder)
     # A tenth less to train the CNN, a third less to evaluate it; but view(), which many a model uses, would fail.
-    if device.type == "cpu" and not own_model.is_own(name):
+    if device.type == "cpu" and not is_own(name):
         made = made.to(memory_format=torch.channels_last)
     return made
 
@@ -40,7 +42,7 @@ def fresh(name: str, form: Form, device: torch.device, folder: str, source: str)
     The models of :mod:`aoi_fl.learning.models` keep nothing beside their values, and are shared.
     """
     kept = model(name, form, device, folder, source)
-    if not own_model.is_own(name):
+    if not is_own(name):
         return kept
     try:
         return deepcopy(kept)

@@ -12,7 +12,8 @@ from aoi_fl.protocol import npy
 
 def to_record(arrays: Mapping[str, NDArray[Any]]) -> ArrayRecord:
     """Pack named arrays, in their order."""
-    return ArrayRecord({name: _pack(array) for name, array in arrays.items()})
+    made = {n: Array(str(a.dtype), a.shape, "numpy.ndarray", npy.dumps(a)) for n, a in arrays.items()}
+    return ArrayRecord(made)  # what Array(a) holds
 
 
 def from_record(record: ArrayRecord) -> dict[str, NDArray[Any]]:
@@ -34,8 +35,3 @@ def _key(content: RecordDict, kind: type, among: str) -> str | None:
     # Flower's own views by type would tie the content into a reference cycle and keep it in memory.
     keys = [key for key, record in content.items() if isinstance(record, kind) and key != protocol.AOI]
     return keys[0] if len(keys) == 1 else among if among in keys else None
-
-
-def _pack(array: NDArray[Any]) -> Array:
-    """Return what ``Array(array)`` does."""
-    return Array(str(array.dtype), array.shape, "numpy.ndarray", npy.dumps(array))

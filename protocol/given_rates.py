@@ -49,8 +49,14 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise unreadable(path, error) from error
     if len(rows) != clients:
-        names = {name for _, name, _ in rows if name} if simulated else set()
-        why = _without_row(names, clients) + _skipped(lines) if len(rows) < clients else ""
+        names, why = {name for _, name, _ in rows if name} if simulated else set(), ""
+        lacking = [name for i in range(clients) if (name := f"client-{i}") not in names] if names else []
+        if lacking and len(rows) < clients:
+            more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
+            why = f"; there is no row of {', '.join(lacking[:_NAMED])}{more}"
+        blank = next((number for number, line in enumerate(lines, 1) if not line.strip("\r\n")), None)
+        if blank and len(rows) < clients:
+            why += f"; blank lines are skipped, such as line {blank}"
         raise ConfigError(
             f"rows of {path}", len(rows), f"{clients}, one a client{why}", "Correct the file, or num-clients."
         )
@@ -72,19 +78,6 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
             )
         named[name] = rate
     return _in_order(named, path) if simulated else named
-
-
-def _without_row(names: set[str], clients: int) -> str:
-    """Say which of the simulated clients have no row, five of them at most; nothing where rows have no names."""
-    lacking = [name for i in range(clients) if (name := f"client-{i}") not in names]
-    more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
-    return f"; there is no row of {', '.join(lacking[:_NAMED])}{more}" if names else ""
-
-
-def _skipped(lines: list[str]) -> str:
-    """Say that blank lines count as none, if there are any."""
-    blank = next((number for number, line in enumerate(lines, 1) if not line.strip("\r\n")), None)
-    return "" if blank is None else f"; blank lines are skipped, such as line {blank}"
 
 
 def _in_order(named: dict[str, float], path: Path) -> dict[str, float]:

@@ -88,12 +88,9 @@ def change(values: NDArray[Any], before: NDArray[Any], dtype: np.dtype[Any] | No
     with np.errstate(over="ignore", invalid="ignore"):
         found = np.asarray(np.subtract(values, before, dtype=dtype))
     if not is_finite(found):
-        found = np.where(~np.isfinite(before) & _alike(values, before), found.dtype.type(0), found)
+        alike = (values == before) | (np.isnan(values) & np.isnan(before))
+        found = np.where(~np.isfinite(before) & alike, found.dtype.type(0), found)
     return found
-
-
-def _alike(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
-    return np.asarray((one == other) | (np.isnan(one) & np.isnan(other)))
 
 
 @lru_cache(maxsize=64)

@@ -43,7 +43,9 @@ def read(path: Path, wanted: Sequence[str]) -> tuple[dict[str, NDArray[Any]], se
         with zipfile.ZipFile(path) as file:
             members = {member.filename.removesuffix(".npy"): member for member in file.infolist()}
             chosen = {name: members[name] for name in wanted if name in members}
-            _check_sizes(path, list(chosen.values()))
+            unpacked, packed = sum(member.file_size for member in chosen.values()), path.stat().st_size
+            if unpacked > max(_LARGE, _RATIO * packed):
+                raise Unreadable(f"its {packed:,} bytes unpack to {unpacked:,}, more than {_RATIO} times as many")
             for name in chosen:
                 _check_header(file, chosen[name])
             arrays = {}
@@ -55,12 +57,6 @@ def read(path: Path, wanted: Sequence[str]) -> tuple[dict[str, NDArray[Any]], se
         raise Unreadable(error, error.name or name) from None
     except Exception as error:  # what is forged ends in zlib's, lzma's, zipfile's, tokenize's, … errors
         raise Unreadable(error, name) from error
-
-
-def _check_sizes(path: Path, members: Sequence[zipfile.ZipInfo]) -> None:
-    unpacked, packed = sum(member.file_size for member in members), path.stat().st_size
-    if unpacked > max(_LARGE, _RATIO * packed):
-        raise Unreadable(f"its {packed:,} bytes unpack to {unpacked:,}, more than {_RATIO} times as many")
 
 
 def _check_header(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:

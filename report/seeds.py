@@ -59,7 +59,8 @@ def settings(runs: Sequence[Run]) -> list[Setting]:
         (together if None not in seeds and len(set(seeds)) == len(seeds) else found.setdefault(i, [])).append(run)
     kept = [together for together in found.values() if together]
     keys = factors([together[0].config for together in kept])
-    return [Setting(_label(together, keys), tuple(together)) for together in kept]
+    labels = [a[0].label if len(a) == 1 else f"{named(a[0].config, keys)}{_counted(a)}" for a in kept]
+    return [Setting(label, tuple(together)) for label, together in zip(labels, kept, strict=True)]
 
 
 def factors(configs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -80,11 +81,6 @@ def named(config: Mapping[str, Any], keys: Sequence[str]) -> str:
     used = [k for k in keys if k in config and (k not in KEYS or not is_policy(policy) or k in row_of(policy).keys)]
     words = (public(key, config[key]) if key == "policy" else f"{key} {public(key, config[key])}" for key in used)
     return ", ".join(words) or "one setting"
-
-
-def _label(runs: Sequence[Run], keys: Sequence[str]) -> str:
-    """Return a run's own label, or the name of a setting of several seeds."""
-    return runs[0].label if len(runs) == 1 else f"{named(runs[0].config, keys)}{_counted(runs)}"
 
 
 def _counted(runs: Sequence[Run]) -> str:

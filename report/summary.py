@@ -123,13 +123,6 @@ def _weighted(show: Callable[[LoadMetrics], float | None]) -> Callable[[Run], st
     return lambda run: "" if run.budgeted else _measured(show)(run)
 
 
-def _pairs(run: Run) -> str:
-    """Return the share of pairs that have trained in a same round; not where more train than are selected."""
-    if run.policy.get("trains") == "all":
-        return ""
-    return _measured(lambda metrics: "" if metrics.met is None else f"{metrics.met:.1%}")(run)
-
-
 def _interval(moment: str) -> Callable[[Run], str]:
     def cell(run: Run) -> str:
         measured = _measured(lambda metrics: getattr(metrics, moment))(run)
@@ -193,7 +186,10 @@ _NUMBERS: dict[str, Callable[[Run], str]] = {
     "mean age, largest age": _measured(lambda m: f"{m.mean_age:.4g}, {m.peak_age}"),
     "Σ Var[ω]": _weighted(lambda m: m.weight_variance),
     "mean of Σ ω² − 1/n": _weighted(lambda m: m.weight_dispersion),
-    "pairs of clients that have trained together": _pairs,
+    # Not where more train than are selected.
+    "pairs of clients that have trained together": lambda run: (
+        "" if run.policy.get("trains") == "all" else _measured(lambda m: "" if m.met is None else f"{m.met:.1%}")(run)
+    ),
     "rounds without participants": _measured(lambda m: str(m.empty_rounds)),
     "forced rounds": lambda run: str(int(np.nansum(run.column("forced")))),
     "dropped replies": lambda run: str(len(run.dropped)),

@@ -33,9 +33,10 @@ _LATEX = (
     ("mean_age", "Mean age", 2, 1.0),
     ("messages", "Messages", 0, 1.0),
 )
-_SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"
-}  # fmt: skip
+_SPECIAL = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+)
 
 
 def numbers(run: Run) -> Row:
@@ -70,16 +71,12 @@ def numbers(run: Run) -> Row:
         "empty_rounds": load_ and load_.empty_rounds,
         "dropped_replies": len(run.dropped),
     }
-    row |= {name: _total(run, name) for name in ("spent", "seconds")}
+    for name in ("spent", "seconds"):
+        row[name] = float(np.nansum(run.column(name))) if np.isfinite(run.column(name)).any() else None
     row["messages"] = sum(int(each["messages"] or 0) for each in run.rounds)
     clock = run.column("clock")
     row["simulated_seconds"] = float(np.nanmax(clock)) if np.isfinite(clock).any() else None
     return {name: _plain(value) for name, value in row.items()}
-
-
-def _total(run: Run, field: str) -> float | None:
-    values = run.column(field)
-    return float(np.nansum(values)) if np.isfinite(values).any() else None
 
 
 def _plain(value: Any) -> Any:
@@ -124,7 +121,9 @@ def to_latex(runs: Sequence[Run]) -> bytes:
     found = [(name, [numbers(run) for run in one.runs]) for name, one in zip(names, groups, strict=True)]
     kept = [c for c in _LATEX if any(row[c[0]] is not None for _, rows in found for row in rows)]
     lines = [
-        " & ".join([_escaped(name), *(_cell([row[c[0]] for row in rows], c[2], c[3]) for c in kept)])
+        " & ".join(
+            ["".join(_SPECIAL.get(c, c) for c in name), *(_cell([row[c[0]] for row in rows], c[2], c[3]) for c in kept)]
+        )
         for name, rows in found
     ]
     head = " & ".join(["Setting", *(c[1] for c in kept)])
@@ -139,10 +138,6 @@ def _cell(values: Sequence[float | None], digits: int, factor: float) -> str:
         return "--"
     mean = f"{np.mean(known):.{digits}f}"
     return mean if len(known) < 2 else f"${mean} \\pm {np.std(known, ddof=1):.{digits}f}$"
-
-
-def _escaped(text: str) -> str:
-    return "".join(_SPECIAL.get(c, c) for c in text)
 
 
 def save(path: Path, blob: bytes) -> None:

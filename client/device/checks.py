@@ -188,15 +188,11 @@ def authority(ca: Path | None) -> Finding:
                 "authority", "fail", f"{certificate.subject.rfc4514_string()} in {ca} is no authority",
                 "Take the certificate of the authority (ca.crt), not the SuperLink's own.",
             )  # fmt: skip
-    days = min(_days_left(c) for c in certificates)
+    days = min((c.not_valid_after_utc - datetime.now(UTC)).total_seconds() / 86400 for c in certificates)
     found = f"{certificates[0].subject.rfc4514_string()}, valid for {days:.0f} days"
     if days < 0:
         return Finding("authority", "fail", f"{ca} has expired", "Ask the operator for a new one, and copy it here.")
     return Finding("authority", "ok", found) if days > _SOON else Finding("authority", "warn", found, "Renew it soon.")
-
-
-def _days_left(certificate: x509.Certificate) -> float:
-    return (certificate.not_valid_after_utc - datetime.now(UTC)).total_seconds() / 86400
 
 
 def client_key(path: Path | None) -> tuple[ec.EllipticCurvePrivateKey | None, Finding]:

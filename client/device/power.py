@@ -18,10 +18,10 @@ def charging(supplies: Path = _SUPPLIES) -> bool:
     ----------
     supplies : the kernel's folder of power supplies, described in its documentation of ``sysfs-class-power``
     """
-    found = [_Supply(path) for path in supplies.iterdir()] if supplies.is_dir() else []
-    own = [supply for supply in found if supply.read("scope") != "Device"]  # else it is a mouse's, or a headset's
-    batteries = [supply.read("status") for supply in own if supply.read("type") == "Battery"]
-    plugged = any(supply.read("online") == "1" for supply in own if supply.read("type") != "Battery")
+    found = list(supplies.iterdir()) if supplies.is_dir() else []
+    own = [supply for supply in found if _read(supply / "scope") != "Device"]  # else it is a mouse's, or a headset's
+    batteries = [_read(supply / "status") for supply in own if _read(supply / "type") == "Battery"]
+    plugged = any(_read(supply / "online") == "1" for supply in own if _read(supply / "type") != "Battery")
     # A full battery, or one that waits with charging, is plugged in even where no mains are listed.
     return plugged or all(status in ("Charging", "Full", "Not charging") for status in batteries)
 
@@ -35,14 +35,9 @@ def metered(command: tuple[str, ...] = _NETWORK_MANAGER) -> bool | None:
     return _METERED.get(done.stdout.strip()) if done.returncode == 0 else None
 
 
-class _Supply:
-    """A power supply's attributes, each a small file; one that is missing or cannot be read is empty."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def read(self, attribute: str) -> str:
-        try:
-            return (self._folder / attribute).read_text().strip()
-        except OSError:
-            return ""
+def _read(attribute: Path) -> str:
+    """Return an attribute of a power supply; empty where it is missing or cannot be read."""
+    try:
+        return attribute.read_text().strip()
+    except OSError:
+        return ""

@@ -77,7 +77,10 @@ class Rules:
         """
         if self.pause is True or (isinstance(self.pause, datetime) and now < self.pause):
             return PAUSE
-        if self.hours and not any(_within(now.time(), *span) for span in self.hours):
+        if self.hours and not any(
+            begin <= now.time() < end if begin < end else now.time() >= begin or now.time() < end
+            for begin, end in self.hours
+        ):
             return HOURS
         if self.only_charging and not charging():
             return CHARGING
@@ -100,10 +103,6 @@ def separation(node: Mapping[str, Value]) -> int:
     if type(value) is not int or value < 1:
         raise ConfigError(SEPARATION, value, "a whole number of rounds from 1 on", "Set it to such a number.")
     return value
-
-
-def _within(now: time, begin: time, end: time) -> bool:
-    return begin <= now < end if begin < end else now >= begin or now < end
 
 
 def _hours(value: Value) -> tuple[Span, ...]:

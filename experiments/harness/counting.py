@@ -8,8 +8,7 @@ from flwr.app import Message
 
 from aoi_fl import protocol
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.flower.messages import SERVER_NODE, context
-from aoi_fl.flower.sizes import bytes_of
+from aoi_fl.flower.messages import SERVER_NODE, bytes_of, context
 
 
 class Passed(NamedTuple):

@@ -30,7 +30,7 @@ from flwr.proto.node_pb2 import NodeInfo
 
 from aoi_fl.config.fields import variable
 from aoi_fl.config.former import FORMER, IGNORED
-from aoi_fl.docker import arrivals, client, nodes, pki, requirements, settings, submit
+from aoi_fl.docker import arrivals, client, pki, requirements, settings, submit
 from aoi_fl.docker.control import Control
 from aoi_fl.flower.control import ControlError, RunState
 from aoi_fl.science.errors import AoiError, NodesError
@@ -383,18 +383,18 @@ def test_the_list_of_clients_survives_a_torn_key(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(submit, "Control", lambda *where: superlink[1])
-    monkeypatch.setattr(nodes, "ENROLMENT", tmp_path / "enrolment")
-    lay_down(nodes.ENROLMENT)
-    superlink[1].register(nodes.ENROLMENT / "c.pub")
+    monkeypatch.setattr(submit, "ENROLMENT", tmp_path / "enrolment")
+    lay_down(submit.ENROLMENT)
+    superlink[1].register(submit.ENROLMENT / "c.pub")
     assert command(monkeypatch, "nodes") == 0
     refused_key, torn, good = capsys.readouterr().out.splitlines()
     assert refused_key.startswith("a unknown") and good.startswith("c online") and "'b.pub'" in torn
     with refused("client", "cc"):
-        nodes.revoke(superlink[1], "cc")
+        submit.revoke(superlink[1], "cc")
     assert command(monkeypatch, "nodes", "revoke", "cc") == 2
     superlink[0].stop(None).wait()
     assert command(monkeypatch, "nodes", "revoke", "c") == 2
-    assert not (nodes.ENROLMENT / "c.revoked").exists()
+    assert not (submit.ENROLMENT / "c.revoked").exists()
 
 
 def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:

@@ -67,49 +67,6 @@ def test_fedscale_is_read_in_the_order_of_its_numbers(tmp_path):
     assert trace.download.tolist() == [1024.0, 102400.0]
 
 
-def numbered(count, name):
-    """Return both of FedScale's files, in which client i is there from second i on and takes i ms an inference."""
-    behaviour = {name(i): {"active": [i], "inactive": [90], "finish_time": 100, "model": "x"} for i in range(1, count)}
-    capacity = {name(i): {"computation": i, "communication": 8.0} for i in range(1, count)}
-    return behaviour, capacity
-
-
-@pytest.mark.parametrize("one", [int, str, "{:03d}".format, " {}".format])
-@pytest.mark.parametrize("other", [int, str, "{:04d}".format])
-def test_a_device_has_its_own_speed_whatever_names_it(one, other, tmp_path):
-    for counts in [(13, 13), (13, 26)]:
-        for swap in [False, True]:
-            behaviour, capacity = numbered(counts[swap], one)[0], numbered(counts[not swap], other)[1]
-            trace = read_trace(pickled(tmp_path, "b.pkl", behaviour), pickled(tmp_path, "c.pkl", capacity))
-            assert trace.availability.begins.tolist() == list(range(1, 13))
-            assert trace.speed.tolist() == pytest.approx([0.003 * i for i in range(1, 13)])
-
-
-def test_devices_with_names_are_those_of_both_files(tmp_path):
-    behaviour, capacity = (
-        {name: entry for name, entry in clients.items() if name not in left_out}
-        for clients, left_out in zip(numbered(6, "phone-{}".format), ({"phone-2"}, {"phone-4"}), strict=True)
-    )
-    trace = read_trace(pickled(tmp_path, "b.pkl", behaviour), pickled(tmp_path, "c.pkl", capacity))
-    assert trace.availability.begins.tolist() == [1, 3, 5]
-    assert trace.speed.tolist() == pytest.approx([0.003, 0.009, 0.015])
-
-
-@pytest.mark.parametrize(
-    ("one", "other"), [("phone-{}".format, int), (str, "phone-{}".format), ("a{}".format, "b{}".format)]
-)
-def test_devices_whose_names_do_not_agree_are_refused(one, other, tmp_path):
-    behaviour, capacity = numbered(4, one)[0], numbered(4, other)[1]
-    with refused("client names", allowed="the same in both files"):
-        read_trace(pickled(tmp_path, "b.pkl", behaviour), pickled(tmp_path, "c.pkl", capacity))
-
-
-def test_two_devices_of_one_number_are_refused(tmp_path):
-    clients = numbered(4, str)[1]
-    with refused("client names", None, "different numbers"):
-        read_trace(pickled(tmp_path, "c.pkl", clients | {"02": clients["1"]}))
-
-
 @pytest.mark.parametrize(
     ("policy", "file", "untold"),
     [("refl", "c.pkl", "availability"), ("oort", "b.pkl", "speed"), ("fedcs", "b.pkl", "speed")],

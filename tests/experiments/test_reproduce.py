@@ -23,7 +23,7 @@ from aoi_fl.experiments.registry import experiments, find
 from aoi_fl.experiments.runner import MissingDataError, check_data, reproduce
 from aoi_fl.experiments.studies.churn import expected_rate
 from aoi_fl.experiments.summary import write_summary
-from aoi_fl.flower.sizes import bytes_of
+from aoi_fl.flower.messages import bytes_of
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
 from tests.refusals import refused

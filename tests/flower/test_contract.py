@@ -19,8 +19,8 @@ from aoi_fl.client.poll_schedule import HEARTBEAT, LONGEST_HEARTBEAT
 from aoi_fl.flower import messages, supernode, versions
 from aoi_fl.flower.errors import CLIENT_APP_RAISED, NO_HELLO, NODE_UNAVAILABLE
 from aoi_fl.flower.grids import say_what_ray_needs, uploads
+from aoi_fl.flower.messages import bytes_of
 from aoi_fl.flower.seams import BEATS, SEAMS, WARM
-from aoi_fl.flower.sizes import bytes_of
 from aoi_fl.flower.versions import FLOWER, Seam
 from aoi_fl.protocol import HELLO
 
@@ -111,7 +111,7 @@ def test_versions_are_compared_by_their_numbers(text, numbers):
 @pytest.mark.parametrize("installed", ["1.31.9", "1.35.0", "1.36.2"])
 def test_what_is_lost_is_said_once(caplog, monkeypatch, installed):
     monkeypatch.setattr(versions, "INSTALLED", versions.parse(installed))
-    seam = Seam(f"x on {installed}", "x", ("os:path",), f"nothing is fast on {installed}", "1.32", "1.35")
+    seam = Seam(f"x on {installed}", "x", "os: path", f"nothing is fast on {installed}", "1.32", "1.35")
     assert not seam.there
     with caplog.at_level(logging.WARNING):
         seam.say_what_is_lost()
@@ -121,7 +121,7 @@ def test_what_is_lost_is_said_once(caplog, monkeypatch, installed):
 
 
 def test_what_is_missing_is_named():
-    seam = Seam("x", "x", ("os:path.join(a)", "os:path.join(b)", "os:no_such", "no.such:thing"), "much")
+    seam = Seam("x", "x", "os: path.join(a) path.join(b) no_such\nno.such: thing", "much")
     assert seam.missing() == ["os:path.join(b)", "os:no_such", "no.such:thing"]
 
 
@@ -158,7 +158,7 @@ def test_a_supernode_on_another_flower_says_so_once(monkeypatch, caplog, loop, w
     monkeypatch.setattr(start_client_internal, "time", time)
     monkeypatch.setattr(start_client_internal, "subprocess", subprocess)
     for name, there in (("LOOP", loop), ("WARM", warm)):
-        seam = Seam(name, name, (), f"{name} lost {loop} {warm}", "1.32" if there else "99", None)
+        seam = Seam(name, name, "", f"{name} lost {loop} {warm}", "1.32" if there else "99", None)
         monkeypatch.setattr(supernode, name, seam)
     supernode.run(waits := SimpleNamespace(sleep=calls.append), calls.append, calls.append)
     assert calls == ["flower"]

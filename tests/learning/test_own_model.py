@@ -9,6 +9,7 @@ import torch
 from aoi_fl.learning import models, own_model, working
 from aoi_fl.learning.form import Form
 from aoi_fl.learning.task import Task
+from aoi_fl.protocol.own_code import source_digest
 from tests.refusals import refused
 
 FORM = Form((1, 8, 8), 10)
@@ -65,7 +66,7 @@ def test_an_own_model_may_import_its_package(lay, tmp_path):
     """
     model = lay(source, "zoo.small")
     checked(model, tmp_path, Form((5,), 0))
-    assert len(own_model.source_digest(model, str(tmp_path))) == 64
+    assert len(source_digest("model", model, str(tmp_path))) == 64
 
 
 HEAD = "import numpy as np, random, torch\nfrom torch import nn\ncount = 0\ndef make(shape, outputs):\n    "

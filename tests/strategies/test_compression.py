@@ -15,7 +15,7 @@ from aoi_fl.client.compression import Residuals
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.local_run import run_local
-from aoi_fl.flower.sizes import bytes_of
+from aoi_fl.flower.messages import bytes_of
 from aoi_fl.protocol import ParticipationReply
 from aoi_fl.protocol.arrays import to_record
 from aoi_fl.protocol.coding import expand
