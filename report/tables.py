@@ -121,9 +121,7 @@ def to_latex(runs: Sequence[Run]) -> bytes:
     found = [(name, [numbers(run) for run in one.runs]) for name, one in zip(names, groups, strict=True)]
     kept = [c for c in _LATEX if any(row[c[0]] is not None for _, rows in found for row in rows)]
     lines = [
-        " & ".join(
-            ["".join(_SPECIAL.get(c, c) for c in name), *(_cell([row[c[0]] for row in rows], c[2], c[3]) for c in kept)]
-        )
+        " & ".join([name.translate(_SPECIAL), *(_cell([row[c[0]] for row in rows], c[2], c[3]) for c in kept)])
         for name, rows in found
     ]
     head = " & ".join(["Setting", *(c[1] for c in kept)])

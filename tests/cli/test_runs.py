@@ -84,9 +84,10 @@ def test_a_latex_table_has_a_row_a_setting(aoi, runs):
     spread = statistics.stdev([50.0, 75.0])
     assert f"62.50 \\pm {spread:.2f}" in body[0] and "25.00" in body[1]
     with closing(Ledger(runs / "other" / "ledger.sqlite")) as ledger:
-        ledger.note(config={"policy": "random", "dataset": "digits", "seed": 3, "num-clients": 4})
+        ledger.note(config={"policy": "python:my_rule:Own", "dataset": "digits", "seed": 3, "num-clients": 4})
     lines = aoi("export", "sw-1", "other", "--latex")[1].splitlines()
     assert len({line.split(" & ")[0] for line in lines if " & " in line}) == 3  # no two settings of one name
+    assert sum("my\\_rule" in line for line in lines) == 1
     assert "/home/me" not in aoi("export", "sw-1", "--csv", "--table", "summary")[1]
 
 
