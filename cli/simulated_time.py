@@ -38,12 +38,8 @@ def make_clock(
     sizes = population.sizes.astype(float)
     trace = make_trace(clock, len(sizes), seed)
     if how["model"] and np.isinf(trace.download).all() and np.isinf(trace.upload).all():
-        raise ConfigError(
-            "model-bytes",
-            how["model"],
-            f"left out: the devices of clock {clock} load a model in no time",
-            "Leave it out, or use a trace with bandwidths.",
-        )
+        allowed = f"left out: the devices of clock {clock} load a model in no time"
+        raise ConfigError("model-bytes", how["model"], allowed, "Leave it out, or use a trace with bandwidths.")
     made = RoundClock(trace.devices(float(sizes.mean())), sizes, seed=seed, **how)
     fastest = float(made.seconds.min())
     if wanted and (few := too_few(trace, *wanted)):

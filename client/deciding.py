@@ -123,12 +123,9 @@ class _OneOfOwn(ParticipationRule):
             coin = np.array([uniform(self._seed, later, "participate", self._number)])
             if self.participates(clocks, later, coin)[0]:
                 return np.array([later])
-        raise ConfigError(
-            "policy",
-            None,
-            f"a rule that takes part in one of {_LONGEST} rounds from {round_} on",
-            "Raise its probabilities, or choose another coordination than reserve.",
-        )
+        allowed = f"a rule that takes part in one of {_LONGEST} rounds from {round_} on"
+        remedy = "Raise its probabilities, or choose another coordination than reserve."
+        raise ConfigError("policy", None, allowed, remedy)
 
 
 @lru_cache(maxsize=8)
@@ -137,10 +134,6 @@ def _own_rule(name: str, source: str, folder: str, clients: int, per_round: int)
     from aoi_fl.protocol.own_rule import make_rule
 
     if (here := source_digest("policy", name, folder)) != source:
-        raise ConfigError(
-            "policy",
-            name,
-            f"the server's, digest {source[:12]}…; the module here has {here[:12]}…",
-            "Copy the server's file.",
-        )
+        allowed = f"the server's, digest {source[:12]}…; the module here has {here[:12]}…"
+        raise ConfigError("policy", name, allowed, "Copy the server's file.")
     return make_rule(name, folder, clients, per_round)

@@ -43,9 +43,5 @@ def ask_of(context: Context) -> ParticipationRequest:
     try:
         return _asks[id(context)]
     except KeyError:
-        raise ConfigError(
-            "context",
-            None,
-            "a message of an age-aware strategy",
-            "Start the run with a strategy of aoi_fl.strategies, and ask only inside a registered function.",
-        ) from None
+        remedy = "Start the run with a strategy of aoi_fl.strategies, and ask only inside a registered function."
+        raise ConfigError("context", None, "a message of an age-aware strategy", remedy) from None

@@ -135,24 +135,17 @@ class Folder:
 
     def __post_init__(self) -> None:
         if type(self.round_seconds) not in (int, float) or not 0 < self.round_seconds < math.inf:
-            raise ConfigError(
-                "round-seconds",
-                self.round_seconds,
-                "a number of seconds above 0",
-                "Set it to the seconds that count as a round.",
-            )
+            remedy = "Set it to the seconds that count as a round."
+            raise ConfigError("round-seconds", self.round_seconds, "a number of seconds above 0", remedy)
 
     def age(self, clock: ClientAge, round_: int) -> int:
         """Read the age from the file's time."""
         try:
             seconds = time.time() - self.path.stat().st_mtime
         except OSError as error:
-            raise ConfigError(
-                "data-file",
-                self.path,
-                f"a readable npz file with the arrays x and y ({error.strerror})",
-                "Set data-file in the node's configuration to such a file.",
-            ) from error
+            allowed = f"a readable npz file with the arrays x and y ({error.strerror})"
+            remedy = "Set data-file in the node's configuration to such a file."
+            raise ConfigError("data-file", self.path, allowed, remedy) from error
         return max(0, int(seconds / self.round_seconds))
 
     def refresh(self, round_: int) -> None:
@@ -163,31 +156,21 @@ class Folder:
         ConfigError : there is no command, or it failed, or took too long.
         """
         if not self.command:
-            raise ConfigError(
-                "refresh-command",
-                None,
-                "set, because the server asked this client to refresh its data",
-                "Set refresh-command in the node's configuration.",
-            )
+            allowed = "set, because the server asked this client to refresh its data"
+            raise ConfigError("refresh-command", None, allowed, "Set refresh-command in the node's configuration.")
         try:
             done = subprocess.run(
                 shlex.split(self.command), timeout=self.timeout, capture_output=True, errors="replace", check=False
             )
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-            raise ConfigError(
-                "refresh-command",
-                self.command,
-                f"a command that ends in time ({error})",
-                "Correct the command, or raise its time limit.",
-            ) from error
+            allowed = f"a command that ends in time ({error})"
+            remedy = "Correct the command, or raise its time limit."
+            raise ConfigError("refresh-command", self.command, allowed, remedy) from error
         if done.returncode:
             last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it printed nothing"]
-            raise ConfigError(
-                "refresh-command",
-                self.command,
-                f"a command that succeeds; it ended with {done.returncode}: {last[0]}",
-                "Correct the command, or the data source that it uses.",
-            )
+            allowed = f"a command that succeeds; it ended with {done.returncode}: {last[0]}"
+            remedy = "Correct the command, or the data source that it uses."
+            raise ConfigError("refresh-command", self.command, allowed, remedy)
 
     def examples(self, task: "Task", round_: int, age: int) -> "Examples":
         """Return the file's examples."""

@@ -111,12 +111,8 @@ class Member:
             )
         index, budget = self.ask.index, self.ask.budget
         if index in protocol.BY_SENSITIVITY and sensitivity is None:
-            raise ConfigError(
-                "sensitivity",
-                None,
-                f"configured for this client, which must bid for {index!r}",
-                "Set sensitivity in its node-config.",
-            )
+            allowed = f"configured for this client, which must bid for {index!r}"
+            raise ConfigError("sensitivity", None, allowed, "Set sensitivity in its node-config.")
         age = self._source.age(self._data(), self.ask.round)
         ages, payments, sensitivities = np.array([age]), np.array([payment]), np.array([sensitivity])
         match index, budget:
@@ -127,12 +123,8 @@ class Member:
             case "whittle", float():
                 worth = whittle.whittle_index(ages, payments, sensitivities, budget)
             case _:
-                raise ConfigError(
-                    "budget",
-                    budget,
-                    f"one that this client can bid for under {index!r}",
-                    "Run server and client in the same version.",
-                )
+                allowed = f"one that this client can bid for under {index!r}"
+                raise ConfigError("budget", budget, allowed, "Run server and client in the same version.")
         return Bid(name=self.who.name, bid=float(worth[0]), payment=payment, age=age)
 
     def data_ages(self) -> dict[str, int]:

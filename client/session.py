@@ -63,12 +63,8 @@ class Session:
             self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ConfigError(
-                "state-dir",
-                path,
-                "held by one SuperNode, and another one of this client is running",
-                "End the other SuperNode first.",
-            ) from None
+            allowed = "held by one SuperNode, and another one of this client is running"
+            raise ConfigError("state-dir", path, allowed, "End the other SuperNode first.") from None
         except OSError as error:
             raise ConfigError(
                 "--session", path, f"a file that you can write ({error.strerror})", "Choose another file."

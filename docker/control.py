@@ -42,12 +42,8 @@ class Control:
         except ControlError as error:
             if error.away:
                 raise
-            raise ConfigError(
-                "public key",
-                public_key.name,
-                f"accepted by the SuperLink ({error})",
-                "Remove it from the volume enrolment, or copy one that aoi enroll makes.",
-            ) from None
+            remedy = "Remove it from the volume enrolment, or copy one that aoi enroll makes."
+            raise ConfigError("public key", public_key.name, f"accepted by the SuperLink ({error})", remedy) from None
         return True
 
     def revoke(self, public_key: Path) -> int:
@@ -137,9 +133,5 @@ def _pem(public_key: Path) -> bytes:
 
 
 def _unreadable(public_key: Path, error: Exception) -> ConfigError:
-    return ConfigError(
-        "public key",
-        public_key.name,
-        f"readable ({error})",
-        "Remove it from the volume enrolment, or copy the whole file again.",
-    )
+    remedy = "Remove it from the volume enrolment, or copy the whole file again."
+    return ConfigError("public key", public_key.name, f"readable ({error})", remedy)

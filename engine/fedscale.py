@@ -46,12 +46,8 @@ def unpickled(path: Path) -> Mapping[Any, Any]:
         raise
     except Exception as error:  # of a file that is no pickle, anything
         why = error if begins[:1] == pickle.PROTO else f"it begins with {begins!r}"
-        raise ConfigError(
-            "content",
-            None,
-            f"an npz file or a pickle of plain values ({why})",
-            "See docs/clock.md for the file formats.",
-        ) from None
+        allowed = f"an npz file or a pickle of plain values ({why})"
+        raise ConfigError("content", None, allowed, "See docs/clock.md for the file formats.") from None
     if not isinstance(found, dict) or not found or not all(isinstance(entry, dict) for entry in found.values()):
         raise ConfigError("content", type(found).__name__, "one dict for each client", "Use FedScale's own file.")
     if kinds := ", ".join(sorted({type(client).__name__ for client in found} - {"int"})):
@@ -66,12 +62,8 @@ def kind(clients: Mapping[Any, Any]) -> str:
         return "availability"
     if {"computation", "communication"} <= keys:
         return "capacity"
-    raise ConfigError(
-        "columns",
-        ", ".join(map(str, keys)),
-        "active, inactive and finish_time (availability), or computation and communication (capacity)",
-        "Use FedScale's own file.",
-    )
+    allowed = "active, inactive and finish_time (availability), or computation and communication (capacity)"
+    raise ConfigError("columns", ", ".join(map(str, keys)), allowed, "Use FedScale's own file.")
 
 
 def devices(presence: Mapping[Any, Any] | None, capacity: Mapping[Any, Any] | None) -> DeviceTrace:
@@ -108,20 +100,13 @@ def _spells(clients: Mapping[Any, Any]) -> Availability:
         if not rows:
             raise ConfigError(f"client {key}: active and inactive", None, "rows of seconds", "Correct the file.")
         if len(begins) != len(ends):
-            raise ConfigError(
-                f"client {key}: active",
-                f"{len(begins)} seconds",
-                f"as long as inactive, which has {len(ends)}",
-                "Pair them.",
-            )
+            allowed = f"as long as inactive, which has {len(ends)}"
+            raise ConfigError(f"client {key}: active", f"{len(begins)} seconds", allowed, "Pair them.")
         period = periods[key]
         if longest / period * max(1, len(begins)) > _MOST:
-            raise ConfigError(
-                f"client {key}: finish_time",
-                period,
-                f"longer: the longest is {longest:g} s, and the spells would repeat more than {_MOST:g} times",
-                "Correct one of them, or leave the client out.",
-            )
+            allowed = f"longer: the longest is {longest:g} s, and the spells would repeat more than {_MOST:g} times"
+            remedy = "Correct one of them, or leave the client out."
+            raise ConfigError(f"client {key}: finish_time", period, allowed, remedy)
         # What is empty, or lies after finish_time, FedScale does not play either.
         played = (begins != ends) & ~(begins >= period)
         pairs = zip(begins[played].tolist(), ends[played].clip(max=period).tolist(), strict=True)

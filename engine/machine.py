@@ -15,20 +15,12 @@ def check(workers: int, threads: int) -> None:
     if workers < 1:
         raise ConfigError("--workers", workers, "at least 1", "Raise it.")
     if workers == 1 and threads > cores:
-        raise ConfigError(
-            "threads of device",
-            threads,
-            f"at most {cores}, the cores of this process",
-            "Lower them.",
-        )
+        allowed = f"at most {cores}, the cores of this process"
+        raise ConfigError("threads of device", threads, allowed, "Lower them.")
     if workers * threads > cores:
         each = "" if threads == 1 else f" for {threads} threads each"
-        raise ConfigError(
-            "--workers",
-            workers,
-            f"at most {max(1, cores // threads)}: this process has {cores} cores{each}",
-            f"Lower --workers{' or threads' if threads > 1 else ''}.",
-        )
+        allowed = f"at most {max(1, cores // threads)}: this process has {cores} cores{each}"
+        raise ConfigError("--workers", workers, allowed, f"Lower --workers{' or threads' if threads > 1 else ''}.")
 
 
 def usable_cores(group: Path = _GROUP) -> int:

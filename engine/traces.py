@@ -47,12 +47,8 @@ def check_files(clock: str) -> list[Path]:
     for path in paths:
         if not path.is_file():
             near = did_you_mean(clock, (ALWAYS, f"{BERNOULLI}:0.3", GENERATED))
-            raise ConfigError(
-                "clock",
-                clock,
-                "always, bernoulli:SHARE, generated, or files that exist",
-                near.strip() or f"There is no file {path}.",
-            )
+            allowed = "always, bernoulli:SHARE, generated, or files that exist"
+            raise ConfigError("clock", clock, allowed, near.strip() or f"There is no file {path}.")
     return paths
 
 
@@ -123,12 +119,8 @@ def too_few_decide(trace: DeviceTrace, wanted: int) -> str | None:
 def check_foresight(trace: DeviceTrace, clock: str, policy: str) -> None:
     """Raise ConfigError where a policy that is given foresight would be told what the trace does not tell."""
     if trace.untold in _FORESEEN.get(policy, ()):
-        raise ConfigError(
-            "foresight",
-            True,
-            f"false, because {clock} has no {trace.untold} of devices, which policy {policy} needs",
-            "Use a trace that has it, or leave foresight out.",
-        )
+        allowed = f"false, because {clock} has no {trace.untold} of devices, which policy {policy} needs"
+        raise ConfigError("foresight", True, allowed, "Use a trace that has it, or leave foresight out.")
 
 
 def read_trace(*paths: Path) -> DeviceTrace:
@@ -169,12 +161,8 @@ def _changes(path: Path) -> DeviceTrace:
         raise ConfigError("content", None, allowed, "Write it again with numpy.savez.") from None
     lacking = [name for name in _CHANGES if name not in names]
     if lacking:
-        raise ConfigError(
-            "arrays",
-            ", ".join(sorted(names)) or "none",
-            f"{', '.join(_CHANGES)}; {lacking[0]} is missing",
-            "Write the missing array.",
-        )
+        allowed = f"{', '.join(_CHANGES)}; {lacking[0]} is missing"
+        raise ConfigError("arrays", ", ".join(sorted(names)) or "none", allowed, "Write the missing array.")
     offsets, seconds, available, training = (_numbers(name, arrays[name]) for name in _CHANGES)
     clients = len(offsets) - 1
     rows = len(seconds)
@@ -186,23 +174,15 @@ def _changes(path: Path) -> DeviceTrace:
         )
     for name, array, length in (("available", available, rows), ("training_seconds", training, clients)):
         if array.shape != (length,):
-            raise ConfigError(
-                name,
-                f"of shape {array.shape}",
-                f"of shape ({length},), as offsets and seconds imply",
-                "Correct the file.",
-            )
+            allowed = f"of shape ({length},), as offsets and seconds imply"
+            raise ConfigError(name, f"of shape {array.shape}", allowed, "Correct the file.")
     if (odd := np.flatnonzero(~np.isin(available, (0, 1)))).size:
         client = int(np.searchsorted(offsets, odd[0], side="right")) - 1
         raise ConfigError(f"client {client}: available", available[odd[0]], "1 (available) or 0", "Correct the file.")
     lasts = float(seconds.max(initial=0))
     if lasts == 0:
-        raise ConfigError(
-            "largest second",
-            0,
-            "above 0, because it is the trace's length",
-            "Add a last change at the end of the trace, or use always.",
-        )
+        allowed = "above 0, because it is the trace's length"
+        raise ConfigError("largest second", 0, allowed, "Add a last change at the end of the trace, or use always.")
     availability = Availability.from_changes(offsets, seconds, available, lasts)
     free = np.full(clients, np.inf)
     return DeviceTrace(availability, training.astype(np.float64), "training", free, free)

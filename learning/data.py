@@ -178,12 +178,8 @@ def _read(path: Path, reader: Callable[[bytes], Any]) -> Any:
     try:
         return reader(path.read_bytes())
     except Exception as error:  # of a forged pickle, anything
-        raise ConfigError(
-            "data-dir",
-            path,
-            f"a readable file of its data set ({type(error).__name__}: {error})",
-            "Delete the file, and the next run downloads it again.",
-        ) from error
+        allowed = f"a readable file of its data set ({type(error).__name__}: {error})"
+        raise ConfigError("data-dir", path, allowed, "Delete the file, and the next run downloads it again.") from error
 
 
 def _idx(blob: bytes) -> NDArray[np.uint8]:
@@ -217,12 +213,8 @@ def _digits() -> Arrays:
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        raise ConfigError(
-            "scikit-learn",
-            None,
-            f"installed for the data set digits ({error})",
-            "Install it: pip install scikit-learn.",
-        ) from error
+        allowed = f"installed for the data set digits ({error})"
+        raise ConfigError("scikit-learn", None, allowed, "Install it: pip install scikit-learn.") from error
     bunch = load_digits()
     x, y = (bunch.images / 16).astype(np.float32)[:, None], bunch.target.astype(np.int64)
     order = generator(0, 0, "digits").permutation(len(y))

@@ -48,12 +48,8 @@ def build(name: str, form: Form, *, seed: int, zeros: bool = False, folder: str 
     """
     _known(name)
     if zeros and name not in ("lr", "svm"):
-        raise ConfigError(
-            "model",
-            name,
-            "lr or svm with zeros, because hidden layers that start at zero get no gradient",
-            "Leave zeros out, or choose model=lr or model=svm.",
-        )
+        allowed = "lr or svm with zeros, because hidden layers that start at zero get no gradient"
+        raise ConfigError("model", name, allowed, "Leave zeros out, or choose model=lr or model=svm.")
     if is_own(name):
         return own_model.make(name, folder, form, seed)
     if name == "cnn" and len(form.shape) != 3:
@@ -61,12 +57,8 @@ def build(name: str, form: Form, *, seed: int, zeros: bool = False, folder: str 
             "model", name, f"2nn or lr for a table of {form.shape[0]} features", "Choose model=2nn or model=lr."
         )
     if name == "cnn" and min(form.shape[1:]) < 4:
-        raise ConfigError(
-            "model",
-            name,
-            f"2nn or lr for images of {form.shape[1]}×{form.shape[2]} pixels: the CNN needs at least 4×4",
-            "Choose model=2nn or model=lr.",
-        )
+        allowed = f"2nn or lr for images of {form.shape[1]}×{form.shape[2]} pixels: the CNN needs at least 4×4"
+        raise ConfigError("model", name, allowed, "Choose model=2nn or model=lr.")
     if name == "svm" and form.regression:
         raise ConfigError("model", name, "lr or 2nn for a regression", "Choose model=lr or model=2nn.")
     import torch
@@ -135,12 +127,9 @@ def load_arrays(model: torch.nn.Module, arrays: Mapping[str, NDArray[np.float32]
     if theirs != ours:
         differing = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
         name = differing[0]
-        raise ConfigError(
-            f"array {name}",
-            f"of shape {theirs.get(name, 'none')}",
-            f"of shape {ours.get(name, 'none')}, as in the model",
-            "Use the same model and data set on client and server.",
-        )
+        allowed = f"of shape {ours.get(name, 'none')}, as in the model"
+        remedy = "Use the same model and data set on client and server."
+        raise ConfigError(f"array {name}", f"of shape {theirs.get(name, 'none')}", allowed, remedy)
     with torch.no_grad():
         for name, value in state.items():
             value.copy_(torch.from_numpy(np.asarray(arrays[name], order="C")))

@@ -48,12 +48,8 @@ def read_examples(path: Path, shape: Shape, classes: int) -> tuple[NDArray[np.fl
     arrays = _arrays(path, ("x", "y"), "data-file")
     x = _inputs(arrays["x"], f"x in {path}")
     if x.shape[1:] != shape:
-        raise ConfigError(
-            f"x in {path}",
-            _size(x.shape[1:]),
-            f"of the size that the model takes, {_size(shape)}",
-            "Convert the data, or choose another model.",
-        )
+        allowed = f"of the size that the model takes, {_size(shape)}"
+        raise ConfigError(f"x in {path}", _size(x.shape[1:]), allowed, "Convert the data, or choose another model.")
     return x, _labels(arrays["y"], f"y in {path}", len(x), classes)
 
 
@@ -90,23 +86,16 @@ def _arrays(path: Path, needed: Sequence[str], key: str) -> dict[str, NDArray[An
         arrays, names = npz.read(path, needed)
     except (OSError, npz.Unreadable) as error:
         if name := getattr(error, "name", ""):
-            raise ConfigError(
-                f"array {name} in {path}",
-                None,
-                f"readable numbers in an undamaged file ({error})",
-                "Write the file again with numpy.savez.",
-            ) from error
+            allowed = f"readable numbers in an undamaged file ({error})"
+            remedy = "Write the file again with numpy.savez."
+            raise ConfigError(f"array {name} in {path}", None, allowed, remedy) from error
         raise ConfigError(
             "npz file", path, f"readable ({error})", f"Write it with numpy.savez(path, {wanted})."
         ) from error
     missing = [name for name in needed if name not in arrays]
     if missing:
-        raise ConfigError(
-            f"arrays in {path}",
-            ", ".join(sorted(names)) or "none",
-            f"{', '.join(needed)}, and {', '.join(missing)} is missing",
-            "Write the missing arrays.",
-        )
+        allowed = f"{', '.join(needed)}, and {', '.join(missing)} is missing"
+        raise ConfigError(f"arrays in {path}", ", ".join(sorted(names)) or "none", allowed, "Write the missing arrays.")
     return arrays
 
 
@@ -119,12 +108,9 @@ def check(arrays: Mapping[str, NDArray[Any]], source: str, shape: Shape | None, 
     shape = shape or train_x.shape[1:]
     for name, x in (("train_x", train_x), ("test_x", test_x)):
         if x.shape[1:] != shape:
-            raise ConfigError(
-                f"{name} in {source}",
-                _size(x.shape[1:]),
-                f"of the size of the other examples, {_size(shape)}",
-                "Give all examples of a data set one size.",
-            )
+            allowed = f"of the size of the other examples, {_size(shape)}"
+            remedy = "Give all examples of a data set one size."
+            raise ConfigError(f"{name} in {source}", _size(x.shape[1:]), allowed, remedy)
     if classes is None and np.issubdtype(arrays["train_y"].dtype, np.floating):
         classes = 0
     train_y = _labels(arrays["train_y"], f"train_y in {source}", len(train_x), classes)
@@ -159,23 +145,17 @@ def _table(x: NDArray[Any], name: str) -> NDArray[np.float32]:
             name, f"of shape {x.shape}", "a table (N, features), with at least one of each", "Reshape the array."
         )
     if not np.issubdtype(x.dtype, np.floating):
-        raise ConfigError(
-            name,
-            f"of shape {x.shape} and type {x.dtype}",
-            "floating point for a table; images are (N, height, width)",
-            "Convert with .astype('float32'), after giving each category a number or its own columns.",
-        )
+        allowed = "floating point for a table; images are (N, height, width)"
+        remedy = "Convert with .astype('float32'), after giving each category a number or its own columns."
+        raise ConfigError(name, f"of shape {x.shape} and type {x.dtype}", allowed, remedy)
     with np.errstate(over="ignore"):
         table = np.array(x, np.float32, order="C")
     bad = ~np.isfinite(table)
     if bad.any():
         row, column = np.argwhere(bad)[0].tolist()
-        raise ConfigError(
-            name,
-            float(x[row, column]),
-            f"finite; {bad.sum()} values are missing or infinite, the first in row {row}, column {column}",
-            "Fill them in (by the column's mean, say), or leave these rows out.",
-        )
+        allowed = f"finite; {bad.sum()} values are missing or infinite, the first in row {row}, column {column}"
+        remedy = "Fill them in (by the column's mean, say), or leave these rows out."
+        raise ConfigError(name, float(x[row, column]), allowed, remedy)
     return table
 
 
@@ -202,12 +182,9 @@ def _images(x: NDArray[Any], name: str) -> NDArray[np.float32]:
     else:
         bad = ~np.isfinite(images).reshape(len(images), -1).all(axis=1)
         if bad.any():
-            raise ConfigError(
-                name,
-                f"{bad.sum()} images with NaN or infinite pixels",
-                f"finite; the first such image of {len(images)} is at index {int(bad.argmax())}",
-                "Remove or correct these images.",
-            )
+            allowed = f"finite; the first such image of {len(images)} is at index {int(bad.argmax())}"
+            remedy = "Remove or correct these images."
+            raise ConfigError(name, f"{bad.sum()} images with NaN or infinite pixels", allowed, remedy)
     return images
 
 
@@ -235,23 +212,15 @@ def _labels(y: NDArray[Any], name: str, examples: int, classes: int | None) -> L
 
 def _targets(y: NDArray[Any], name: str) -> NDArray[np.float32]:
     if y.dtype.kind not in "fiu":
-        raise ConfigError(
-            name,
-            f"of type {y.dtype}",
-            "floating point for the targets of a regression",
-            "Convert with .astype('float32').",
-        )
+        allowed = "floating point for the targets of a regression"
+        raise ConfigError(name, f"of type {y.dtype}", allowed, "Convert with .astype('float32').")
     with np.errstate(over="ignore"):
         targets = y.astype(np.float32)
     bad = ~np.isfinite(targets)
     if bad.any():
         first = int(bad.argmax())
-        raise ConfigError(
-            name,
-            float(y[first]),
-            f"finite; {bad.sum()} targets are missing or infinite, the first at index {first}",
-            "Leave these examples out.",
-        )
+        allowed = f"finite; {bad.sum()} targets are missing or infinite, the first at index {first}"
+        raise ConfigError(name, float(y[first]), allowed, "Leave these examples out.")
     return targets
 
 
@@ -264,10 +233,6 @@ def _classes(y: NDArray[Any], name: str, classes: int | None) -> NDArray[np.int6
     if bad.any():
         first = int(bad.argmax())
         allowed = "numbered from 0" if classes is None else f"0 to {classes - 1}, the classes of the training labels"
-        raise ConfigError(
-            name,
-            int(y[first]),
-            f"{allowed}; {bad.sum()} labels are outside, the first at index {first}",
-            "Correct the labels.",
-        )
+        allowed = f"{allowed}; {bad.sum()} labels are outside, the first at index {first}"
+        raise ConfigError(name, int(y[first]), allowed, "Correct the labels.")
     return y.astype(np.int64)

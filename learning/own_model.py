@@ -41,11 +41,8 @@ def make(model: str, folder: str, form: Form, seed: int) -> torch.nn.Module:
                 raise _wrong(model, f"its function, called with {form.shape} and {form.outputs}, raised {said(error)}",
                     "it is called as FUNCTION(shape, outputs), and returns a torch.nn.Module") from error  # fmt: skip
     if not isinstance(made, torch.nn.Module):
-        raise _wrong(
-            model,
-            f"its function returned {'the class ' if isinstance(made, type) else ''}{brief(made)}",
-            "let it return a torch.nn.Module, made and not called",
-        )
+        what = f"its function returned {'the class ' if isinstance(made, type) else ''}{brief(made)}"
+        raise _wrong(model, what, "let it return a torch.nn.Module, made and not called")
     return made
 
 
@@ -73,25 +70,16 @@ def check(model: str, folder: str, form: Form, x: torch.Tensor, seed: int) -> No
         try:
             gradients = torch.autograd.grad(outputs.sum(), list(trained.values()), allow_unused=True)
         except RuntimeError as error:
-            raise _wrong(
-                model,
-                f"no gradient leads from its outputs to its parameters ({said(error)})",
-                "compute with tensors only",
-            ) from error
+            what = f"no gradient leads from its outputs to its parameters ({said(error)})"
+            raise _wrong(model, what, "compute with tensors only") from error
     for name, after in _forms(model, made).items():
         if forms.get(name) != after:
-            raise _wrong(
-                model,
-                f"{name} was {forms.get(name, 'not there')} when it was made, and is {after} after one step",
-                "keep every buffer at the size that it has from the beginning",
-            )
+            what = f"{name} was {forms.get(name, 'not there')} when it was made, and is {after} after one step"
+            raise _wrong(model, what, "keep every buffer at the size that it has from the beginning")
     idle = [name for name, gradient in zip(trained, gradients, strict=True) if gradient is None]
     if idle:
-        raise _wrong(
-            model,
-            f"the parameter {idle[0]} has no part in the outputs",
-            "use it, leave it out, or freeze it with requires_grad_(False)",
-        )
+        what = f"the parameter {idle[0]} has no part in the outputs"
+        raise _wrong(model, what, "use it, leave it out, or freeze it with requires_grad_(False)")
 
 
 def _check_apart(model: str, made: torch.nn.Module, again: torch.nn.Module) -> None:
@@ -112,11 +100,8 @@ def _forms(model: str, made: torch.nn.Module) -> dict[str, str]:
     found = {}
     for name, value in made.state_dict().items():
         if not isinstance(value, torch.Tensor):
-            raise _wrong(
-                model,
-                f"its state has {name} of type {type(value).__name__}",
-                "keep numbers in buffers (register_buffer); what get_extra_state returns cannot be averaged",
-            )
+            remedy = "keep numbers in buffers (register_buffer); what get_extra_state returns cannot be averaged"
+            raise _wrong(model, f"its state has {name} of type {type(value).__name__}", remedy)
         if torch.nn.parameter.is_lazy(value):
             raise _wrong(
                 model,
@@ -141,11 +126,8 @@ def _check_parameters(model: str, made: torch.nn.Module) -> None:
             kind = str(parameter.dtype).removeprefix("torch.")
             raise _wrong(model, f"the parameter {name} has type {kind}", "make it float32, as the data are: .float()")
         if not bool(torch.isfinite(parameter).all()):
-            raise _wrong(
-                model,
-                f"the parameter {name} holds NaN or infinite values",
-                "give it finite ones, or make it a buffer with register_buffer where it is a mask",
-            )
+            remedy = "give it finite ones, or make it a buffer with register_buffer where it is a mask"
+            raise _wrong(model, f"the parameter {name} holds NaN or infinite values", remedy)
     if not any(parameter.requires_grad for parameter in made.parameters()):
         raise _wrong(model, "it has no parameter to train", "give it one, or do not freeze them all")
 
@@ -165,11 +147,8 @@ def _check_equal(model: str, made: torch.nn.Module, again: torch.nn.Module) -> N
         )
     other = next((name for name in one if not np.array_equal(one[name], two[name], equal_nan=True)), None)
     if other is not None:
-        raise _wrong(
-            model,
-            f"called twice with one seed, it made two different {other}",
-            "draw from torch's seeded generator only, not from random, NumPy, or another generator",
-        )
+        remedy = "draw from torch's seeded generator only, not from random, NumPy, or another generator"
+        raise _wrong(model, f"called twice with one seed, it made two different {other}", remedy)
 
 
 def _outputs(model: str, form: Form, made: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
@@ -186,11 +165,8 @@ def _outputs(model: str, form: Form, made: torch.nn.Module, x: torch.Tensor) -> 
         ) from error
     if not isinstance(outputs, torch.Tensor) or tuple(outputs.shape) != wanted:
         got = f"shape {tuple(outputs.shape)}" if isinstance(outputs, torch.Tensor) else brief(outputs)
-        raise _wrong(
-            model,
-            f"given {len(x)} of the examples it gives {got}, and {wanted} is needed",
-            f"a model {takes}: one output for each class, or one number in a regression",
-        )
+        what = f"given {len(x)} of the examples it gives {got}, and {wanted} is needed"
+        raise _wrong(model, what, f"a model {takes}: one output for each class, or one number in a regression")
     return outputs
 
 

@@ -54,27 +54,15 @@ def make(
     if kind not in KINDS:
         raise ConfigError("partition", kind, KINDS, "Choose one of these.")
     if not 1 <= clients <= len(labels):
-        raise ConfigError(
-            "num-clients",
-            clients,
-            f"from 1 to {len(labels)}, the number of training examples",
-            "Use fewer clients or a larger data set.",
-        )
+        allowed = f"from 1 to {len(labels)}, the number of training examples"
+        raise ConfigError("num-clients", clients, allowed, "Use fewer clients or a larger data set.")
     if kind == "dirichlet":
         if not isinstance(sizes, str) or sizes != "equal":
-            raise ConfigError(
-                "sizes",
-                sizes,
-                "equal with partition=dirichlet, which draws the sizes along with the classes",
-                "Leave sizes out, or choose partition=iid.",
-            )
+            allowed = "equal with partition=dirichlet, which draws the sizes along with the classes"
+            raise ConfigError("sizes", sizes, allowed, "Leave sizes out, or choose partition=iid.")
         if np.issubdtype(labels.dtype, np.floating):
-            raise ConfigError(
-                "partition",
-                "dirichlet",
-                "iid for a regression, which has no classes to share out",
-                "Choose partition=iid.",
-            )
+            allowed = "iid for a regression, which has no classes to share out"
+            raise ConfigError("partition", "dirichlet", allowed, "Choose partition=iid.")
         return _dirichlet(labels, clients, alpha, seed)
     order = generator(seed, 0, "partition").permutation(len(labels))
     if isinstance(sizes, str):
@@ -107,12 +95,8 @@ def _dirichlet(labels: Labels, clients: int, alpha: float, seed: int) -> list[In
         from datasets import Dataset
         from flwr_datasets.partitioner import DirichletPartitioner
     except ImportError as error:
-        raise ConfigError(
-            "flwr-datasets",
-            None,
-            f"installed for partition=dirichlet ({error})",
-            f"Install it: {install('sim')}, or choose partition=iid.",
-        ) from error
+        remedy = f"Install it: {install('sim')}, or choose partition=iid."
+        raise ConfigError("flwr-datasets", None, f"installed for partition=dirichlet ({error})", remedy) from error
     table = Dataset.from_dict({"index": np.arange(len(labels)), "label": labels})
 
     def draw(smallest: int) -> list[Indices]:
@@ -148,12 +132,8 @@ def write_index(path: Path | str, parts: Sequence[Indices]) -> None:
     lengths = [len(part) for part in parts]
     if not lengths or 0 in lengths:
         which = f"client {lengths.index(0)}" if lengths else "everyone"
-        raise ConfigError(
-            "partition",
-            None,
-            f"one that gives each client data, and {which} has none",
-            "Use fewer clients or another seed.",
-        )
+        allowed = f"one that gives each client data, and {which} has none"
+        raise ConfigError("partition", None, allowed, "Use fewer clients or another seed.")
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     whole = np.concatenate([[len(parts)], offsets, *parts]).astype(np.int64)
     try:
@@ -173,12 +153,8 @@ def read_index(path: Path | str, client: int) -> Indices:
     """
     whole, clients = _open(path)
     if not 0 <= client < clients:
-        raise ConfigError(
-            "client",
-            client,
-            f"from 0 to {clients - 1}, the clients of the partition {path}",
-            f"Start as many clients as the run has, or start a new run with num-clients above {client}.",
-        )
+        remedy = f"Start as many clients as the run has, or start a new run with num-clients above {client}."
+        raise ConfigError("client", client, f"from 0 to {clients - 1}, the clients of the partition {path}", remedy)
     start, end = whole[client + 1 : client + 3] + clients + 2
     return np.array(whole[start:end])
 

@@ -27,12 +27,8 @@ def device(name: str) -> torch.device:
         raise ConfigError("device", name, ("auto", "cpu", "cuda"), "Choose one of these.")
     there = torch.cuda.is_available()
     if name == "cuda" and not there:
-        raise ConfigError(
-            "device",
-            "cuda",
-            "auto or cpu, because torch finds no CUDA device",
-            "Choose device=auto or device=cpu, or install a torch built for CUDA and check its driver.",
-        )
+        remedy = "Choose device=auto or device=cpu, or install a torch built for CUDA and check its driver."
+        raise ConfigError("device", "cuda", "auto or cpu, because torch finds no CUDA device", remedy)
     return torch.device("cuda" if there and name != "cpu" else "cpu")
 
 
@@ -149,12 +145,9 @@ def scaled(weights: NDArray[np.floating], n: int) -> NDArray[np.float64]:
     """Return the weights of n images scaled to a mean of 1, or raise ConfigError."""
     w = np.asarray(weights, np.float64)
     if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
-        raise ConfigError(
-            "weights of images",
-            f"of shape {w.shape} and sum {w.sum():g}",
-            f"{n} finite numbers, none negative and not all zero",
-            "Correct the weights.",
-        )
+        allowed = f"{n} finite numbers, none negative and not all zero"
+        remedy = "Correct the weights."
+        raise ConfigError("weights of images", f"of shape {w.shape} and sum {w.sum():g}", allowed, remedy)
     return np.asarray(w / w.mean())
 
 

@@ -120,12 +120,8 @@ class Task:
         ConfigError : an index or a label is outside the data set, or there is no image.
         """
         if self.data.form != self.form:
-            raise ConfigError(
-                "dataset",
-                self.dataset,
-                f"the server's data set {self.form}, and here it is {self.data.form}",
-                "Copy the server's data set.",
-            )
+            allowed = f"the server's data set {self.form}, and here it is {self.data.form}"
+            raise ConfigError("dataset", self.dataset, allowed, "Copy the server's data set.")
         return chosen(self.data, indices, labels, sgd.device(self.device))
 
     def examples_from(self, path: str) -> Examples:

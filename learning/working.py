@@ -23,12 +23,8 @@ from aoi_fl.science.names import is_own
 def model(name: str, form: Form, device: torch.device, folder: str, source: str) -> torch.nn.Module:
     """Return the model of this process as it was made; one of one's own is never trained itself: :func:`fresh`."""
     if source and (here := source_digest("model", name, folder)) != source:
-        raise ConfigError(
-            "model",
-            name,
-            f"the server's, of digest {source[:12]}…; the file in {Path(folder).absolute()} has {here[:12]}…",
-            "Copy the server's file.",
-        )
+        allowed = f"the server's, of digest {source[:12]}…; the file in {Path(folder).absolute()} has {here[:12]}…"
+        raise ConfigError("model", name, allowed, "Copy the server's file.")
     made = _made(name, form, device, folder)
     # A tenth less to train the CNN, a third less to evaluate it; but view(), which many a model uses, would fail.
     if device.type == "cpu" and not is_own(name):

@@ -60,12 +60,8 @@ def check_row(where: str, cells: Sequence[str], header: Sequence[str]) -> None:
     if len(cells) != len(header):
         values = f"{len(cells)} value{'s' if len(cells) > 1 else ''}"
         columns = f"{len(header)} columns" if len(header) > 1 else "one column"
-        raise ConfigError(
-            where,
-            values,
-            f"a row for the {columns} {','.join(header)}",
-            "Give each column one value, and write numbers with a point, not a comma.",
-        )
+        remedy = "Give each column one value, and write numbers with a point, not a comma."
+        raise ConfigError(where, values, f"a row for the {columns} {','.join(header)}", remedy)
 
 
 def check_clients(
@@ -231,16 +227,10 @@ def _check_header(path: Path, header: list[str], own_staleness: bool) -> None:
     missing = [column for column in COLUMNS if column not in (*_OPTIONAL, *header)]
     unknown = [title for title in header if title not in (*COLUMNS, _OTHERS)]
     if missing or unknown or len(set(header)) < len(header):
-        raise ConfigError(
-            f"{path}, line 1: columns",
-            ",".join(header) or "missing",
-            f"{','.join(COLUMNS)}, each once",
-            "Correct the header. Without age and staleness they are 0 and 1.",
-        )
+        allowed = f"{','.join(COLUMNS)}, each once"
+        remedy = "Correct the header. Without age and staleness they are 0 and 1."
+        raise ConfigError(f"{path}, line 1: columns", ",".join(header) or "missing", allowed, remedy)
     if own_staleness and "staleness" not in header:
-        raise ConfigError(
-            f"{path}, line 1: columns",
-            ",".join(header),
-            "given with staleness, because the key staleness ends in :own",
-            "Add a column staleness with a rate for each client, or leave :own out of the key staleness.",
-        )
+        allowed = "given with staleness, because the key staleness ends in :own"
+        remedy = "Add a column staleness with a rate for each client, or leave :own out of the key staleness."
+        raise ConfigError(f"{path}, line 1: columns", ",".join(header), allowed, remedy)

@@ -35,12 +35,8 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
         reader = csv.reader(lines, skipinitialspace=True)
         header = [title.strip() for title in next(reader, [])]
         if header.count("rate") != 1 or header.count("name") > 1:
-            raise ConfigError(
-                f"{path}, line 1: columns",
-                ",".join(header) or "missing",
-                "given with one column rate, and one column name where clients have names",
-                "Correct the header.",
-            )
+            allowed = "given with one column rate, and one column name where clients have names"
+            raise ConfigError(f"{path}, line 1: columns", ",".join(header) or "missing", allowed, "Correct the header.")
         rows: list[tuple[int, str, str]] = []  # line, name, rate
         for cells in filter(None, reader):
             check_row(f"{path}, line {reader.line_num}", cells, header)
@@ -64,12 +60,8 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
     if not any(name for _, name, _ in rows):
         return rates
     if nameless := next((line for line, name, _ in rows if not name), None):
-        raise ConfigError(
-            f"{path}, line {nameless}, column name",
-            "",
-            "a name, because other rows have one",
-            "Give each client a name.",
-        )
+        allowed = "a name, because other rows have one"
+        raise ConfigError(f"{path}, line {nameless}, column name", "", allowed, "Give each client a name.")
     named: dict[str, float] = {}
     for (line, name, _), rate in zip(rows, rates, strict=True):
         if name in named:
@@ -86,12 +78,8 @@ def _in_order(named: dict[str, float], path: Path) -> dict[str, float]:
     if lacking := [name for name in names if name not in named]:
         known = set(names)
         other = next(name for name in named if name not in known)
-        raise ConfigError(
-            f"{path}, column name",
-            other,
-            f"a name from {names[0]} to {names[-1]}; {lacking[0]} has no rate",
-            "Give each of them a row.",
-        )
+        allowed = f"a name from {names[0]} to {names[-1]}; {lacking[0]} has no rate"
+        raise ConfigError(f"{path}, column name", other, allowed, "Give each of them a row.")
     return {name: named[name] for name in names}
 
 

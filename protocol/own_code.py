@@ -85,12 +85,8 @@ def _module(key: str, value: str, folder: str) -> ModuleType:
     # Where a module of that name had been loaded before, Python gives that one.
     file, there = getattr(module, "__file__", None), place / f"{name.replace('.', '/')}.py"
     if there.is_file() and not (file and Path(file).samefile(there)):
-        raise unusable(
-            key,
-            value,
-            f"the name {name} is taken: Python has loaded {file or 'a module of its own'}, not {there}",
-            "rename it",
-        )
+        what = f"the name {name} is taken: Python has loaded {file or 'a module of its own'}, not {there}"
+        raise unusable(key, value, what, "rename it")
     return module
 
 

@@ -251,12 +251,8 @@ def legible(path: Path) -> Iterator[None]:
     except AoiError:
         raise
     except (OSError, *DAMAGE) as error:
-        raise ConfigError(
-            "ledger",
-            path,
-            f"a readable ledger of a run ({said(error)})",
-            "Restore it from a copy, or leave this run out.",
-        ) from error
+        allowed = f"a readable ledger of a run ({said(error)})"
+        raise ConfigError("ledger", path, allowed, "Restore it from a copy, or leave this run out.") from error
 
 
 def find(run: str) -> Path:
@@ -284,12 +280,8 @@ def matching(names: Sequence[str], option: str = "RUN") -> list[Path]:
             globs = (sorted(ledger.parent for ledger in at.glob(f"{within}/{LEDGER}")) for at, within in places)
             found = next(filter(None, globs), [])
         if not found or not (found[0] / LEDGER).is_file():
-            raise ConfigError(
-                option,
-                name,
-                "a run, a name under runs/, or a glob that matches runs",
-                "List their names with aoi runs.",
-            )
+            allowed = "a run, a name under runs/, or a glob that matches runs"
+            raise ConfigError(option, name, allowed, "List their names with aoi runs.")
         folders |= {folder.resolve(): folder for folder in found}
     return list(folders.values())
 

@@ -197,12 +197,8 @@ def listen(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         return socket.create_server(address, family=family)
     except (OSError, OverflowError) as error:
-        raise ConfigError(
-            "--port",
-            f"{host}:{port}",
-            f"free on this machine ({error})",
-            "Choose another with --port (0 takes a free one), or an address of this machine with --host.",
-        ) from error
+        remedy = "Choose another with --port (0 takes a free one), or an address of this machine with --host."
+        raise ConfigError("--port", f"{host}:{port}", f"free on this machine ({error})", remedy) from error
 
 
 def serve(run: str | None, listening: socket.socket, names: Sequence[str] = ()) -> None:

@@ -71,12 +71,9 @@ def enroll(name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = F
     units = (service, service.with_suffix(".timer")) if timed else (service,)
     state = Path("/var/lib/aoi") / name
     if any(c in str(folder) + sys.prefix for c in " %\"'\\$\n"):
-        raise ConfigError(
-            "--dir",
-            f"{folder} with Python in {sys.prefix}",
-            "free of spaces, quotes, '%', '$' and backslashes, for the systemd unit",
-            "Choose another folder, or another place for Python's environment.",
-        )
+        allowed = "free of spaces, quotes, '%', '$' and backslashes, for the systemd unit"
+        remedy = "Choose another folder, or another place for Python's environment."
+        raise ConfigError("--dir", f"{folder} with Python in {sys.prefix}", allowed, remedy)
     if os.path.lexists(key):
         raise ConfigError(
             "--dir",
@@ -152,12 +149,8 @@ def ca_certificates(path: Path) -> list[x509.Certificate]:
         problem = error.strerror or str(error)
     except ValueError:
         problem = "it holds no certificate in PEM form"
-    raise ConfigError(
-        "--ca",
-        path,
-        f"a readable certificate of the authority ({problem})",
-        "Copy ca.crt from the SuperLink's operator over a trusted channel.",
-    )
+    allowed = f"a readable certificate of the authority ({problem})"
+    raise ConfigError("--ca", path, allowed, "Copy ca.crt from the SuperLink's operator over a trusted channel.")
 
 
 def _write_new(path: Path, content: bytes) -> None:

@@ -48,11 +48,8 @@ def tcp(host: str, port: int) -> Step:
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        return Step(
-            f"the name {host} has no address: {getattr(error, 'strerror', None) or error}",
-            "Check its spelling and this device's network and DNS, or add it to /etc/hosts.",
-            True,
-        )
+        found = f"the name {host} has no address: {getattr(error, 'strerror', None) or error}"
+        return Step(found, "Check its spelling and this device's network and DNS, or add it to /etc/hosts.", True)
     problems = []
     for family, kind, protocol, _, address in addresses:
         with socket.socket(family, kind, protocol) as client:
@@ -97,24 +94,16 @@ def tls(host: str, port: int, ca: bytes) -> Step:
         return _unverified(error, host)
     except ssl.SSLError as error:
         if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL"):
-            return Step(
-                "the port speaks plain text, not TLS",
-                "Ask the operator to start the SuperLink with certificates (no --insecure), or check the port.",
-                True,
-            )
+            remedy = "Ask the operator to start the SuperLink with certificates (no --insecure), or check the port."
+            return Step("the port speaks plain text, not TLS", remedy, True)
         return Step(f"the TLS handshake failed: {error.reason or error}", "See the SuperLink's log.", True)
     except TimeoutError:
-        return Step(
-            f"no answer to a TLS handshake within {_PATIENCE:g} s: perhaps the port does not speak TLS",
-            "Check that the SuperLink has certificates (no --insecure), and that the port is its Fleet API.",
-            True,
-        )
+        found = f"no answer to a TLS handshake within {_PATIENCE:g} s: perhaps the port does not speak TLS"
+        remedy = "Check that the SuperLink has certificates (no --insecure), and that the port is its Fleet API."
+        return Step(found, remedy, True)
     except OSError as error:
-        return Step(
-            f"the connection ended during the TLS handshake: {error.strerror or error}",
-            "The port does not speak TLS, or something between cuts it. See the SuperLink's log.",
-            True,
-        )
+        found = f"the connection ended during the TLS handshake: {error.strerror or error}"
+        return Step(found, "The port does not speak TLS, or something between cuts it. See the SuperLink's log.", True)
 
 
 def check(superlink: str, authority: Path) -> None:
@@ -143,11 +132,8 @@ def check(superlink: str, authority: Path) -> None:
 
 def _shaken(secure: ssl.SSLSocket) -> Step:
     if FLEET.there and secure.selected_alpn_protocol() != "h2":
-        return Step(
-            "TLS is well, but the server does not speak gRPC (no HTTP/2)",
-            "Check the port: the SuperLink's Fleet API is 9092 unless changed.",
-            True,
-        )
+        remedy = "Check the port: the SuperLink's Fleet API is 9092 unless changed."
+        return Step("TLS is well, but the server does not speak gRPC (no HTTP/2)", remedy, True)
     certificate = secure.getpeercert() or {}
     days = (ssl.cert_time_to_seconds(str(certificate["notAfter"])) - time.time()) / 86400
     found = f"{secure.version()}, certificate valid for {days:.0f} days"

@@ -112,12 +112,8 @@ def _hours(value: Value) -> tuple[Span, ...]:
     except ValueError:
         found = ()
     if len(found) < len(spans) or any(begin == end for begin, end in found):
-        raise ConfigError(
-            "hours",
-            value,
-            "times of day from 00:00 to 23:59, each with a different end",
-            'Write for instance "22:00-06:00" or "22:00-06:00, 12:30-13:30", or leave it out to allow all day.',
-        )
+        remedy = 'Write for instance "22:00-06:00" or "22:00-06:00, 12:30-13:30", or leave it out to allow all day.'
+        raise ConfigError("hours", value, "times of day from 00:00 to 23:59, each with a different end", remedy)
     return found
 
 
@@ -141,9 +137,5 @@ def _pause(value: Value) -> datetime | bool:
             return until
     except ValueError:
         pass
-    raise ConfigError(
-        "pause",
-        value,
-        'true, a day such as "2027-01-06", or a local time such as "2027-01-06 18:00"',
-        "Set it to one of these.",
-    )
+    allowed = 'true, a day such as "2027-01-06", or a local time such as "2027-01-06 18:00"'
+    raise ConfigError("pause", value, allowed, "Set it to one of these.")

@@ -31,12 +31,8 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
         node = tomllib.loads(path.read_text("utf-8"))
         name, state_dir = str(node["name"]), Path(str(node["state-dir"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ConfigError(
-            "--dir",
-            path,
-            f"the file of a client, with name and state-dir ({error})",
-            "Run aoi enroll first, or give the client's folder with --dir.",
-        ) from error
+        remedy = "Run aoi enroll first, or give the client's folder with --dir."
+        raise ConfigError("--dir", path, f"the file of a client, with name and state-dir ({error})", remedy) from error
     check(node)
     rule = Rules.read(node).forbids(now)
     unknown = rule == UNMETERED and power.metered() is None
