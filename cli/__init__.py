@@ -1,1 +1,1 @@
-"""The ``aoi`` command: parsing and printing, each subcommand a few lines over the rooms."""
+"""The ``aoi`` command: it parses options, calls the rooms and prints results."""

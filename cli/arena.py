@@ -1,4 +1,4 @@
-"""``aoi arena``: ``aoi compare --clock`` with a preset of its own."""
+"""``aoi arena``: ``aoi compare --clock`` with its own defaults."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def arena(
     policies: Annotated[
         str | None,
         typer.Option(
-            metavar="A,B,…", help="Policies, each perhaps with its own keys (A:KEY=VALUE:…); default: eighteen."
+            metavar="A,B,…", help="Policies, optionally with their own keys (A:KEY=VALUE:…); default: eighteen."
         ),
     ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, max=1000, help="Seeds of each; 10, with --quick 2.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, max=1000, help="Seeds per policy; 10, with --quick 2.")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Digits, twenty minutes of simulated time, in under three minutes.")
     ] = False,
@@ -34,9 +34,9 @@ def arena(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare policies on devices that come and go.
+    """Compare policies on devices with changing availability.
 
-    The same as aoi compare POLICIES --clock CLOCK, with 300 devices that learn MNIST for an hour. The same command
+    It runs aoi compare POLICIES --clock CLOCK, with 300 devices that train on MNIST for an hour. The same command
     resumes an interrupted comparison.
     """
     from aoi_fl.protocol.files import try_writing

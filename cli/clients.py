@@ -18,7 +18,7 @@ def clients(
 
     A row has the last contact, the last and the next participation, their number, and the failures.
 
-    RUN is the folder of a run, or its name under runs/. Reads the ledger only, also during the run.
+    RUN is the folder of a run, or its name under runs/. The command reads only the ledger, even during the run.
     """
     from aoi_fl.report.corruption import check
     from aoi_fl.report.runs import find, legible
@@ -60,8 +60,8 @@ def clients(
 
 
 def _when(round_: int | None, ended: dict[int, float]) -> Any:
-    """Write a round, and how long ago it ended, where it has ended and when is known."""
+    """Return a round with the time since its end, if that is known."""
     from aoi_fl.report.state import ago
 
-    known = None if round_ is None else ended.get(round_)
-    return f"{round_}, {ago(time.time() - known)}" if known else round_
+    end = None if round_ is None else ended.get(round_)
+    return f"{round_}, {ago(time.time() - end)}" if end else round_

@@ -29,18 +29,18 @@ def compare(
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each setting, seeds 1 to this.")] = 5,
     workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes that run in parallel.")] = 1,
     target: Annotated[
-        float | None, typer.Option(help="Accuracy, 0 to 1, or RMSE; else the best that every run reaches.")
+        float | None, typer.Option(help="Accuracy, 0 to 1, or RMSE; default: the best that every run reaches.")
     ] = None,
     runs: Annotated[str | None, typer.Option(metavar="GLOB", help="Compare these recorded runs; start none.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Compare policies in pairs of equal seeds.
 
-    Runs what is missing. Writes a page and a table, and prints a line of conclusion for each pair. A key with several
-    values, -c KEY=A,B, makes a sweep. A policy may have keys of its own: systematic:weights=size.
+    It completes the missing runs, writes a page and a table, and prints a conclusion for each pair. A key with several
+    values, -c KEY=A,B, makes a sweep. A policy may have its own keys: systematic:weights=size.
 
     With --clock TRACE, time is simulated, and the time to the target is in minutes. Without policies, --clock compares
-    those of aoi arena on 300 devices that learn MNIST for an hour.
+    the policies of aoi arena on 300 devices that train on MNIST for an hour.
     """
     try:
         from aoi_fl.experiments import comparing
@@ -68,7 +68,7 @@ def compare(
 
 
 def complete(configs: Sequence[Mapping[str, Any]], workers: int, *, quiet: bool = False) -> list[Path]:
-    """Run what is missing of these configurations and return the folders of all."""
+    """Run the configurations without a complete run, and return the folders of all."""
     from aoi_fl.experiments import comparing
 
     comparing.check_machine(configs, workers)
@@ -88,7 +88,7 @@ def complete(configs: Sequence[Mapping[str, Any]], workers: int, *, quiet: bool 
 
 
 def show(folders: Sequence[Path], target: float | None, as_json: bool, out: Path | None = None) -> None:
-    """Compare complete runs, write page and table beside them or in ``out``, and print the conclusions."""
+    """Compare complete runs, write page and table, and print the conclusions."""
     from aoi_fl.experiments.harness import comparison
     from aoi_fl.report.runs import load
 
@@ -137,7 +137,7 @@ def write(
 
 
 def plain(result: Comparison) -> dict[str, object]:
-    """Return a comparison as JSON can hold it; what is infinite or not measured is null."""
+    """Return a comparison as JSON values; infinite and missing values become null."""
 
     def number(value: float) -> float | None:
         return value if math.isfinite(value) else None

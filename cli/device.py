@@ -1,4 +1,4 @@
-"""``aoi device``: what the owner of an enrolled device sees of its client."""
+"""``aoi device``: the client's status, for the owner of an enrolled device."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,7 @@ app = typer.Typer(help="Show the owner the state of an enrolled device.", no_arg
 
 @app.callback()
 def device() -> None:
-    """Tell the owner of a device about its client."""
+    """Show the owner of a device the state of its client."""
 
 
 @app.command("status")

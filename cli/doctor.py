@@ -1,4 +1,4 @@
-"""``aoi doctor``: say what keeps this device from being a client."""
+"""``aoi doctor``: check whether this device can be a client."""
 
 import json
 import sys
@@ -19,11 +19,11 @@ def doctor(
     key: Annotated[Path | None, typer.Option(help="The client's private key.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
 ) -> None:
-    """Check what a client needs, and the way to the SuperLink.
+    """Check a client's requirements and its connection to the SuperLink.
 
     It checks Python, torch, disk, clock and keys, and asks the SuperLink about this client.
 
-    Ends with status 1 if something fails. The last check connects as the client does and leaves at once.
+    It ends with status 1 if a check fails. The last check connects as the client and disconnects at once.
     """
     from aoi_fl.client.device import doctor as checks
 

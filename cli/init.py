@@ -1,4 +1,4 @@
-"""``aoi init``: a small Flower app of one's own."""
+"""``aoi init``: write a small Flower app."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,7 @@ def init(
     """
     from aoi_fl.cli import scaffold
 
-    package = scaffold.package_of(name)  # before there is a folder of that name, which Python may take for a module
+    package = scaffold.package_of(name)  # before a folder of that name exists, which Python may import as a module
     folder = scaffold.write(name, policy, Path())
     print(
         f"Created {folder}. Run it:\n  cd {folder}\n  python -m {package}\n"

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the run ends, and a line prints how to resume it."""
+"""Handle Ctrl-C and SIGTERM: the run ends, and a line shows how to resume it."""
 
 import os
 import signal
@@ -9,17 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-_AGAIN, _TRIES = 0.05, 100  # seconds until a signal that came during an import comes again, and how often
+_AGAIN, _TRIES = 0.05, 100  # seconds until a signal during an import is repeated, and how often
 
 
 class Terminated(KeyboardInterrupt):
-    """The process was asked to end (SIGTERM): like Ctrl-C, nothing a client could have raised."""
+    """The process received SIGTERM; no client can raise this, as with Ctrl-C."""
 
 
 def outside_imports(act: Callable[[int], None]) -> Callable[[int, FrameType | None], None]:
-    """Return a handler that acts on a signal after the import that it interrupts, or after five seconds.
+    """Return a handler that waits for the end of an interrupted import, at most five seconds.
 
-    An exception during an import of torch can meet C++ code that aborts the process.
+    During an import of torch, an exception in C++ code can abort the process.
     """
     tries = 0
 
@@ -45,9 +45,9 @@ def _imports(frame: FrameType | None) -> bool:
 
 @contextmanager
 def resumable(folder: Path) -> Iterator[None]:
-    """End the block, a run, at Ctrl-C and SIGTERM with a message and status 130 or 143.
+    """End the block, a run, at Ctrl-C or SIGTERM with a message and status 130 or 143.
 
-    A second one, while the run is being ended, has no effect.
+    A second signal, while the run ends, has no effect.
     """
     with _terminable():
         try:
@@ -60,7 +60,7 @@ def resumable(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Have SIGTERM raise, as Ctrl-C does; only a process's first thread can."""
+    """Let SIGTERM raise an exception, as Ctrl-C does; only the main thread can."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -81,7 +81,7 @@ def _terminable() -> Iterator[None]:
 
 
 def _way_on(folder: Path) -> str:
-    """Return the end of the message: the last round of a run, and the command that resumes it."""
+    """Return the rest of the message: a run's last round and the command that resumes it."""
     from aoi_fl.science.errors import ResumeError
     from aoi_fl.server.folder import LEDGER
     from aoi_fl.server.ledger import planned, read, resume_command

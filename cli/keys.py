@@ -1,7 +1,7 @@
 """Run keys on the command line: options made from the table of keys, and ``-c KEY=VALUE``.
 
-A command names the keys that it takes by :func:`keyed`. Each key is an option, ``--clients`` or ``--seed``, and can
-also be set by ``-c``. The function of the command receives its context only, and reads the keys by :func:`typed` and
+A command declares its keys with :func:`keyed`. Each key is an option, for instance ``--clients`` or ``--seed``, and can
+also be set with ``-c``. The command's function receives only its context, and reads the keys with :func:`typed` and
 :func:`parse`. The table is imported when a command runs, so that ``aoi --help`` does not load pydantic.
 """
 
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 
 
 def pairs(texts: Sequence[str]) -> dict[str, str]:
-    """Read KEY=VALUE texts.
+    """Parse KEY=VALUE texts.
 
     Raises
     ------
     ConfigError : a text has another form, or two texts set the same key.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         key = key.strip()
         if not equals or not key:
             raise ConfigError("-c", text, "of the form KEY=VALUE", "Write for instance -c num-server-rounds=50.")
-        if key in found:
+        if key in values:
             raise ConfigError(
-                f"-c {key}", value.strip(), f"given once, and was {found[key]!r} before", "Leave one of them out."
+                f"-c {key}", value.strip(), f"given once, and was {values[key]!r} before", "Leave one of them out."
             )
-        found[key] = value.strip()
-    return found
+        values[key] = value.strip()
+    return values
 
 
 def keyed(
     *keys: str, required: str | None = None, more: bool = False, **defaults: bool | int | float | str
 ) -> type[TyperCommand]:
-    """Return a class of commands with an option for each of these run keys.
+    """Return a command class with an option for each of these run keys.
 
     Parameters
     ----------
@@ -65,27 +65,27 @@ def keyed(
             rest = super().parse_args(ctx, args)
             from aoi_fl.config.former import present
 
-            said = pairs(ctx.params.pop("config"))
+            values = pairs(ctx.params.pop("config"))
             options = {key: ctx.params.pop(key.replace("-", "_")) for key in _with_former(keys)}
             for key, value in options.items():
                 short = option(key)
-                if short != key and short in said:
-                    remedy = f"Write --{short} {said[short]}, or -c {key}={said[short]}."
-                    raise ConfigError(f"-c {short}", said[short], f"named {key} or given as an option", remedy)
-                if value is not None and key in said:
+                if short != key and short in values:
+                    remedy = f"Write --{short} {values[short]}, or -c {key}={values[short]}."
+                    raise ConfigError(f"-c {short}", values[short], f"named {key} or given as an option", remedy)
+                if value is not None and key in values:
                     allowed = f"given once, as -c {key}=… or as --{short}"
                     raise ConfigError(key, value, allowed, "Leave one of them out.")
                 if value is not None:
-                    said[key] = value
-            said = present(said)
-            unknown = () if more else said.keys() - set(keys)
+                    values[key] = value
+            values = present(values)
+            unknown = () if more else values.keys() - set(keys)
             for key in sorted(unknown):
                 remedy = did_you_mean(key, options).strip() or "Choose one of these keys."
                 allowed = f"a run key of this command: {', '.join(sorted(keys))}"
-                raise ConfigError(f"-c {key}", said[key], allowed, remedy)
-            if required and not ctx.resilient_parsing and required not in said:
+                raise ConfigError(f"-c {key}", values[key], allowed, remedy)
+            if required and not ctx.resilient_parsing and required not in values:
                 raise click.MissingParameter(ctx=ctx, param_hint=f"--{required}", param_type="option")
-            ctx.obj = (said, {name.replace("_", "-"): value for name, value in defaults.items()})
+            ctx.obj = (values, {name.replace("_", "-"): value for name, value in defaults.items()})
             return rest
 
     return Command
@@ -148,19 +148,19 @@ def parse(context: typer.Context, **changes: Any) -> RunConfig:
 
     Parameters
     ----------
-    context : of the command
-    changes : values in place of those of the command line, with ``_`` for ``-``
+    context : the command's context
+    changes : values that override the command line, with ``_`` for ``-``
 
     Raises
     ------
-    ConfigError : a value is not possible, or a key that is set has no effect.
+    ConfigError : a value is invalid, or a key has no effect.
     """
     from aoi_fl.config.rules import check_effect
     from aoi_fl.config.run import RunConfig
 
-    said, defaults = context.obj
-    config = RunConfig.parse(defaults | said | {name.replace("_", "-"): value for name, value in changes.items()})
-    check_effect(config, {key for key, value in said.items() if value != ""})
+    values, defaults = context.obj
+    config = RunConfig.parse(defaults | values | {name.replace("_", "-"): value for name, value in changes.items()})
+    check_effect(config, {key for key, value in values.items() if value != ""})
     return config
 
 
@@ -181,7 +181,7 @@ def refuse(context: typer.Context, names: Iterable[str], why: str, remedy: str =
 
 
 class Number(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic from Click 8.5 on
-    """A number within bounds, both of them allowed; what lies beyond is one paragraph, as for a run key."""
+    """A number within inclusive bounds; other values raise ConfigError, as for a run key."""
 
     def __init__(self, least: float, most: float) -> None:
         self.least, self.most = least, most

@@ -1,4 +1,4 @@
-"""What a selection without learning comes to, as the terminal shows it: the load on clients, the freshness of data."""
+"""Show a simulation's measures in the terminal: the clients' load, the data's freshness."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def show_load(metrics: LoadMetrics, title: str, never: int, work: float, beyond: float | None = None) -> None:
-    """Show the load metric, the evenness of the load, clients without load, and longer windows.
+    """Show the load metric, its fairness, clients without load, and longer windows.
 
-    ``work`` is how many examples a participation trains on, in parts of an average client's, and ``beyond`` how many
-    participations a round are out of reach: of clients that are to take part more often than they are there.
+    ``work`` is the mean number of examples of a participation, relative to an average client's. ``beyond`` is the
+    number of participations per round that clients cannot achieve, because they are not available often enough.
     """
     count = sum(metrics.interval_counts.values())
     most = max(metrics.interval_counts.values(), default=0)
@@ -27,7 +27,7 @@ def show_load(metrics: LoadMetrics, title: str, never: int, work: float, beyond:
             ("Var[X]", metrics.interval_variance),
             ("clients a round, mean", metrics.round_mean),
             ("clients a round, standard deviation", metrics.round_deviation),
-            *([] if beyond is None else [("out of reach of clients that are away, a round", beyond)]),
+            *([] if beyond is None else [("clients a round, not achievable by availability", beyond)]),
             ("participations a client, mean", part.mean),
             ("participations a client, least to most", f"{part.min} to {part.max}"),
             ("clients never reached", never),
@@ -54,7 +54,7 @@ def show_load(metrics: LoadMetrics, title: str, never: int, work: float, beyond:
 
 
 def show_freshness(freshness: Freshness, ageing: str) -> None:
-    """Show how old data was, and what keeping it fresh has cost."""
+    """Show the age of data and the payments for refreshes."""
     other = [] if ageing == "linear" else [(f"weighted {ageing} ageing cost, which WICS minimises", freshness.ageing)]
     print_facts(
         "Freshness of data",

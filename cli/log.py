@@ -1,4 +1,4 @@
-"""What a person sees of the log: on stderr, as much as asked for, and coloured only where that is a terminal."""
+"""The log on stderr: its level and its colours, which only a terminal gets."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ _COLOURS = {logging.DEBUG: 34, logging.INFO: 32, logging.WARNING: 33, logging.ER
 
 
 class Line(logging.Formatter):
-    """Level and message; the level is coloured on a terminal, but not where NO_COLOR is set (no-color.org)."""
+    """Level and message, with a coloured level unless NO_COLOR is set (no-color.org)."""
 
     def __init__(self, coloured: bool) -> None:
         super().__init__("%(levelname)-8s %(message)s")
@@ -33,7 +33,7 @@ class Line(logging.Formatter):
 
 
 def coloured() -> bool:
-    """Say whether stderr is to be coloured."""
+    """Return whether stderr shows colours."""
     return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -42,11 +42,11 @@ def configure(quiet: bool = False, verbose: bool = False) -> None:
 
     Raises
     ------
-    ConfigError : both more and less are asked for.
+    ConfigError : both options are given.
     """
     if quiet and verbose:
         raise ConfigError("--quiet", "given", "given without --verbose", "Leave one of them out.")
-    import flwr.app  # noqa: F401, gives its logger a handler of its own, which colours always
+    import flwr.app  # noqa: F401, it adds its own handler, which always colours
 
     level = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
     logger = logging.getLogger("flwr")

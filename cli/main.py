@@ -1,7 +1,7 @@
 """The ``aoi`` command and its subcommands.
 
-A module of commands imports the rooms it needs inside its functions, so that ``aoi --help`` imports none of them and
-no command pays for another's torch or plotting. Help is plain text: drawing boxes takes longer than the rest of it.
+Each command imports its rooms inside its function. So ``aoi --help`` imports none of them, and no command loads
+another's libraries. Help is plain text, because Rich's boxes take longer than everything else.
 """
 
 import sys
@@ -34,10 +34,10 @@ from aoi_fl.config.former import show_former_names
 from aoi_fl.config.presets import PRESET
 from aoi_fl.science.errors import AoiError, install
 
-# What the base installation lacks, by import name, and the extra that brings it.
+# Import names that the base installation lacks, with their extras.
 EXTRAS = {"torch": "train", "jinja2": "sim", "prometheus_client": "sim"}
 
-typer.core.HAS_RICH = False  # else Typer loads Rich, for what Rich would show, also where nothing is drawn with it
+typer.core.HAS_RICH = False  # else Typer loads Rich even if it is not used
 app = typer.Typer(
     name="aoi",
     help="Client selection in federated learning by Age of Information.",
@@ -45,7 +45,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    suggest_commands=False,  # Click does it, and twice is once too often
+    suggest_commands=False,  # Click suggests commands already
 )
 
 
@@ -84,7 +84,7 @@ app.add_typer(device.app, name="device")
 
 
 def main() -> None:
-    """Run the command; a user's mistake ends with one paragraph on stderr and status 2, as typer's own errors do."""
+    """Run the command; a user's error prints one paragraph to stderr and ends with status 2."""
     show_former_names(lambda text: print(f"aoi: {text}", file=sys.stderr))
     try:
         app()

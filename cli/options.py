@@ -1,4 +1,4 @@
-"""What ``aoi policy``, ``aoi privacy`` and ``aoi simulate`` share: the clients' rates, and the memory they need."""
+"""Clients' rates and memory checks for ``aoi policy``, ``aoi privacy`` and ``aoi simulate``."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
-# Bytes that a simulation and its measures peak at (aoi_fl.science.simulate), by the client and by the participation.
+# Peak bytes of a simulation and its measures (aoi_fl.science.simulate), per client and per participation.
 _A_CLIENT, _A_PARTICIPATION = 200, 90
-_A_COIN = 20_000  # of a client that tosses one every ten minutes of a week
+_A_COIN = 20_000  # bytes of a client with a Bernoulli clock, a draw every ten minutes of a week
 
 
 def check_memory(clients: int, participations: float, clock: str | None = None) -> None:
-    """See that the history of a simulation has room, and its clients' clock, where they toss a coin.
+    """Check that a simulation's history and its Bernoulli clock fit into memory.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def check_memory(clients: int, participations: float, clock: str | None = None) 
 
 
 def rates_by(config: RunConfig, most: float = 1.0) -> tuple[NDArray[np.float64], int]:
-    """Return (n,) the clients' rates by the rule of a configuration, and how many are capped at the largest rate."""
+    """Return (n,) the clients' rates by a configuration, and how many are capped at the maximum."""
     from aoi_fl.protocol.given_rates import read_rates
     from aoi_fl.science.markov import check_sizes
     from aoi_fl.science.rates import given_rates, make_rates

@@ -1,4 +1,4 @@
-"""What commands print: JSON for machines, rich tables for people."""
+"""Print results: JSON for machines, rich tables for people."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _BAR = 20  # characters of the longest bar
 
 
 def print_json(values: dict[str, Any]) -> None:
-    """Print one JSON object on one line; NaN and infinities, which JSON lacks, are errors."""
+    """Print one JSON object on one line; NaN and infinities raise ValueError."""
     print(json.dumps(values, allow_nan=False))
 
 
 def print_facts(title: str, facts: Iterable[tuple[str, Any]]) -> None:
-    """Print named values below each other, under a title."""
+    """Print named values, one per line, under a title."""
     from rich.table import Table
 
     table = Table(show_header=False, box=None)
@@ -29,7 +29,7 @@ def print_facts(title: str, facts: Iterable[tuple[str, Any]]) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table of numbers and strings, its last column to the left, under a title."""
+    """Print a table under a title; all columns but the last are aligned to the right."""
     from rich.table import Table
 
     table = Table(box=None)
@@ -52,12 +52,12 @@ def _print(title: str, table: Table) -> None:
 
 
 def printable(text: str) -> str:
-    """Return a text without what a terminal would obey: escape sequences, line ends, marks of another direction."""
+    """Return a text without control characters, line ends and bidirectional marks."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def number(value: Any) -> str:
-    """Write a value for people: floats to five digits, nothing as a dash."""
+    """Return a value as text: floats with five digits, None as a dash."""
     if value is None:
         return "–"
     return f"{value:.5g}" if isinstance(value, float) else str(value)

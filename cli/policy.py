@@ -1,4 +1,4 @@
-"""``aoi policy``: what a policy promises of each client, before a run."""
+"""``aoi policy``: the properties of a policy, before a run."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ KEYS = (
     "policy", "num-clients", "clients-per-round", "max-age", "exponent", "rates", "sizes", "clients-file", "phases",
     "num-server-rounds", "seed",
 )  # fmt: skip
-_MOST_ROWS = 40  # of a law in the terminal
-_MOST_MIXED = 300  # ages up to which the chain's eigenvalues are looked for, at O(m³)
+_MOST_ROWS = 40  # of a distribution in the terminal
+_MOST_MIXED = 300  # largest age for which eigenvalues are computed, at O(m³)
 
 
 def policy(
@@ -38,8 +38,8 @@ def policy(
 ) -> None:
     """Show a policy of client decisions, and its load.
 
-    When a client takes part, the law of X (rounds between two participations), and its moments. A Markov policy is a
-    table with a probability for each age. A systematic policy is a rate and a phase for each client.
+    It shows the policy, the distribution of X (rounds between two participations), and its moments. A Markov policy is
+    a table with a probability for each age. A systematic policy has a rate and a phase for each client.
 
     The policy markov-uniform is for comparison.
     """
@@ -91,13 +91,13 @@ def _participation(chosen: MarkovPolicy | SystematicPolicy, rounds: int) -> dict
     """Return b and K, by their names in JSON."""
     from aoi_fl.science.privacy.bounds import bounds
 
-    found = bounds(chosen, rounds)
-    return {"min_separation": found.min_separation, "max_participations": found.max_participations}
+    limits = bounds(chosen, rounds)
+    return {"min_separation": limits.min_separation, "max_participations": limits.max_participations}
 
 
-def _show_participation(found: dict[str, int], rounds: int) -> None:
+def _show_participation(limits: dict[str, int], rounds: int) -> None:
     names = ("rounds between two, at least (b)", f"in {rounds} rounds, at most (K)")
-    print_facts("Participations of a client", zip(names, found.values(), strict=True))
+    print_facts("Participations of a client", zip(names, limits.values(), strict=True))
 
 
 def _show_markov(chosen: MarkovPolicy, title: str, rounds: int, as_json: bool) -> None:
@@ -133,7 +133,7 @@ def _show_markov(chosen: MarkovPolicy, title: str, rounds: int, as_json: bool) -
 
 
 def _show_stride(chosen: SystematicPolicy, title: str, exactly: int | None, rounds: int, as_json: bool) -> None:
-    """Show what clients of one rate all do; ``exactly`` so many take part in every round, None if that varies."""
+    """Show a policy with equal rates; ``exactly`` is the clients per round, None if they vary."""
     from aoi_fl.science.load import WINDOWS
     from aoi_fl.science.rates import exact
     from aoi_fl.science.stride_laws import interval_law, interval_variance, window_variance
@@ -164,17 +164,15 @@ def _show_stride(chosen: SystematicPolicy, title: str, exactly: int | None, roun
 
 
 def _in_ranges(law: dict[int, float]) -> dict[str, float]:
-    """Return a law for people, neighbouring values put together where there are many, as many in each range."""
+    """Return a distribution with at most 40 rows; neighbouring values are merged into ranges."""
     values = sorted(law)
     together = math.ceil(len(values) / _MOST_ROWS)
     ranges = [values[i : i + together] for i in range(0, len(values), together)]
-    return {
-        f"{found[0]}" if len(found) == 1 else f"{found[0]}–{found[-1]}": sum(law[x] for x in found) for found in ranges
-    }
+    return {f"{part[0]}" if len(part) == 1 else f"{part[0]}–{part[-1]}": sum(law[x] for x in part) for part in ranges}
 
 
 def _show_rated(chosen: SystematicPolicy | MarkovPolicy, title: str, capped: int, rounds: int, as_json: bool) -> None:
-    """Show clients with different rates: all of them, or for people the quartiles."""
+    """Show clients with different rates: all in JSON, quartiles in the terminal."""
     import numpy as np
 
     from aoi_fl.science.rates import pooled_variance

@@ -1,4 +1,4 @@
-"""``aoi privacy``: the differential privacy that a policy allows, and what it costs in accuracy."""
+"""``aoi privacy``: a policy's differential privacy, and its cost in accuracy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aoi_fl.science.selection import Selector
     from aoi_fl.science.simulate import Decentralised
 
-_ROUGH = 600  # samples of a Monte Carlo that only has to come near
+_ROUGH = 600  # samples of a rough Monte Carlo estimate
 
 
 def privacy(
@@ -113,7 +113,7 @@ _NAMES = {
 
 
 def _configured(context: typer.Context, name: str, *, alone: bool) -> RunConfig:
-    """Return the configuration of a policy; where all are shown, it has the keys that it uses."""
+    """Return a policy's configuration; with ``--policy all`` it has only the keys that it uses."""
     from aoi_fl.config.run import RunConfig
 
     if alone:
@@ -137,7 +137,7 @@ def _promise(
     epsilon: float | None,
     amplify: bool,
 ) -> dict[str, Any]:
-    """Return what is shown of one policy."""
+    """Return the values to show for one policy."""
     from aoi_fl.science.privacy.account import Account, multiplier_of
     from aoi_fl.science.privacy.amplification import SAMPLES, Estimate, amplified, calibrate
 

@@ -1,4 +1,4 @@
-"""``aoi report``: one page of one or more recorded runs."""
+"""``aoi report``: write a page of one or more recorded runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 def report(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", hidden=True)],
     output: Annotated[
-        Path | None, typer.Option(help="The page; by default RUN/report.html, of several runs compare-A-B.html.")
+        Path | None, typer.Option(help="The page; by default RUN/report.html, for several runs compare-A-B.html.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -32,9 +32,9 @@ def report(
 
     folders = matching(runs)
     with waiting("Drawing"):
-        found = load_all([str(folder) for folder in folders])
-        path = page.save(output or page.place(folders), lambda: page.render(found))
+        loaded = load_all([str(folder) for folder in folders])
+        path = page.save(output or page.place(folders), lambda: page.render(loaded))
     if as_json:
-        print_json({"page": str(path), "runs": [numbers(run) for run in found]})
+        print_json({"page": str(path), "runs": [numbers(run) for run in loaded]})
     else:
         print(path)

@@ -1,4 +1,4 @@
-"""``aoi reproduce``: the papers' figures and tables, measured again."""
+"""``aoi reproduce``: measure the papers' figures and tables again."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def reproduce(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="EXPERIMENT", hidden=True)],
     seeds: Annotated[int | None, typer.Option(min=1, max=1000, help="Paired seeds (instances, for wics-ages).")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Few seeds and rounds, to see that it works.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Few seeds and rounds, for a test.")] = False,
     out: Annotated[
         Path | None, typer.Option(help=f"Folder of the results: docs/results; with --quick {QUICK_OUT}.")
     ] = None,
-    work: Annotated[Path, typer.Option(help="Where the runs are kept.")] = Path("runs/reproduce"),
+    work: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs/reproduce"),
     workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes that run in parallel, one thread each.")] = 1,
     quiet: Quiet = False,
 ) -> None:
     """Reproduce a figure or table of the papers.
 
-    The same command continues what was interrupted. Model and rounds are those of the learning experiments.
+    The same command resumes an interrupted one. Model and rounds apply to the learning experiments.
 
     EXPERIMENT is a name from `aoi reproduce list`, wics for all of Xu et al., all, list for the names, or summary for
     the table of claims.
@@ -84,11 +84,11 @@ def reproduce(
 
 
 def reject_unused(experiment: Experiment, options: Options) -> None:
-    """Refuse a model, or rounds, that the experiment would ignore.
+    """Refuse a model or rounds that the experiment does not use.
 
     Raises
     ------
-    ConfigError : there is one.
+    ConfigError : the experiment does not use an option.
     """
     plan = experiment.settings(options), experiment.units(options)
     for option, keys in _KEYS.items():

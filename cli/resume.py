@@ -1,4 +1,4 @@
-"""``aoi resume``: go on with a run that was interrupted."""
+"""``aoi resume``: continue an interrupted run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aoi_fl.cli.run import Workers, conclude, play
 
 def resume(
     run: Annotated[str, typer.Argument(metavar="RUN", hidden=True)],
-    rounds: Annotated[int | None, typer.Option(metavar="R", help="More rounds than the run was started with.")] = None,
+    rounds: Annotated[int | None, typer.Option(metavar="R", help="New number of rounds, above the old one.")] = None,
     workers: Annotated[int, Workers] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
     quiet: log.Quiet = False,
@@ -22,10 +22,10 @@ def resume(
 ) -> None:
     """Continue a run after its last complete round.
 
-    The ledger has the configuration. A complete run stays as it is, unless --rounds gives it more rounds.
+    The ledger has the configuration. A complete run does not change, unless --rounds adds rounds.
 
-    The result is the same as without the interruption. A run of 30 rounds with --rounds 60 becomes the run of 60
-    rounds, bit for bit. RUN is the folder of a run, or its name under runs/.
+    The result is the same as without the interruption. A run of 30 rounds with --rounds 60 gives the same bits as a run
+    of 60 rounds. RUN is the folder of a run, or its name under runs/.
     """
     log.configure(quiet, verbose)
     from aoi_fl.report.runs import find

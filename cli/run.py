@@ -1,4 +1,4 @@
-"""``aoi run``: play a federation on this machine."""
+"""``aoi run``: run a federation on this machine."""
 
 import logging
 import shlex
@@ -19,7 +19,7 @@ KEYS = (
     "policy", "preset", "num-clients", "clients-per-round", "num-server-rounds", "dataset", "model", "seed", "run-name",
     "clock", "until",
 )  # fmt: skip
-_MOST_ROUNDS = 1_000_000  # where simulated time ends the run
+_MOST_ROUNDS = 1_000_000  # if simulated time ends the run
 
 Workers = typer.Option(min=1, max=1024, help="Processes in which clients train.")
 
@@ -43,7 +43,7 @@ def run(
     given = typed(context)
     more: dict[str, Any] = {}
     if given.get("partition", "").startswith("column:"):
-        from aoi_fl.learning.data import named_clients  # and NumPy, which other data need not load
+        from aoi_fl.learning.data import named_clients  # it loads NumPy, which other data do not need yet
 
         more = {key.replace("-", "_"): value for key, value in named_clients(given).items()}
     if given.get("until"):
@@ -66,10 +66,10 @@ def run(
 
 
 def play(values: dict[str, Any], workers: int) -> None:
-    """Play the run of a complete, flat configuration."""
+    """Run a complete, flat configuration."""
     with waiting("Starting") if logging.getLogger("flwr").isEnabledFor(logging.INFO) else nullcontext():
         from aoi_fl.engine.local_run import run_local
-        from aoi_fl.server.app import app as server_app  # and torch, which takes seconds
+        from aoi_fl.server.app import app as server_app  # it loads torch, which takes seconds
 
     run_local(server_app, "aoi_fl.client.app:app", values, nodes=values["num-clients"], workers=workers)
 

@@ -1,4 +1,4 @@
-"""``aoi runs``: list and delete recorded runs; ``aoi export``: their tables as files."""
+"""``aoi runs``: list and delete recorded runs; ``aoi export``: write their tables to files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LIST = "list"
 
 
 class _Listing(TyperGroup):
-    """A group whose first word may be left out: without a command it lists."""
+    """A group with a default command, ``list``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or args[0] not in (*self.commands, "-h", "--help"):
@@ -68,7 +68,7 @@ def listing(
 
 
 def _row(seen: Glance) -> dict[str, Any]:
-    """Return a run of the list as plain values; None stands for what is not known."""
+    """Return a listed run as plain values; unknown ones are None."""
     row: dict[str, Any] = {"run": seen.name, "policy": seen.policy or None, "data": seen.dataset or None}
     row |= {"seed": int(seen.seed) if seen.seed else None, "rounds": seen.round, "planned": seen.rounds}
     return row | {"state": seen.state.name, "date": seen.begun[:16] or None}

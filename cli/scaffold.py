@@ -1,4 +1,4 @@
-"""A small Flower app of one's own, written from the templates beside this module."""
+"""Write a small Flower app from the templates beside this module."""
 
 import importlib.util
 import keyword
@@ -16,22 +16,22 @@ _TEMPLATES = Path(__file__).parent / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 _LONGEST = 50
 _TAKEN = {"tests", "runs", "aoi_fl"}  # the app's own folders, and ours
-# What a strategy is made with beside the policy's keys, which an app of one's own has none of.
+# Further arguments of a strategy, beside the app's keys.
 _MORE = {"fedcs": ["600.0"]}  # the deadline, in seconds
 
 
 def write(name: str, policy: str, parent: Path) -> Path:
-    """Write an app into a new folder, and return it.
+    """Write an app into a new folder and return the folder.
 
     Parameters
     ----------
-    name : the folder's; with _ for -, the package's
-    policy : one of those in :data:`aoi_fl.strategies.registry.REGISTRY`
-    parent : where the folder is made
+    name : the folder's name; with _ for -, the package's
+    policy : a name in :data:`aoi_fl.strategies.registry.REGISTRY`
+    parent : the new folder's parent
 
     Raises
     ------
-    ConfigError : the name cannot be a package's, the policy is unknown, or the folder holds something already.
+    ConfigError : the name is no package's name, the policy is unknown, or the folder is not empty.
     StorageError : the folder cannot be written.
     """
     package = package_of(name)
@@ -54,7 +54,7 @@ def package_of(name: str) -> str:
 
     Raises
     ------
-    ConfigError : the app's name makes none, or another module has it.
+    ConfigError : the app's name gives no package's name, or another module has it.
     """
     package = name.replace("-", "_")
     if not _NAME.fullmatch(name) or len(name) > _LONGEST or keyword.iskeyword(package):
@@ -73,7 +73,7 @@ def package_of(name: str) -> str:
 
 
 def files(name: str, package: str, policy: str) -> dict[str, str]:
-    """Return the text of each file of an app, by its path in the app's folder."""
+    """Return the text of an app's files, by their paths in its folder."""
     values = {"name": name, "package": package, "policy": policy, "who": REGISTRY[policy].who}
     values |= _budgeted(policy) if policy in BUDGETED else _shared(policy)
     return {
@@ -83,7 +83,7 @@ def files(name: str, package: str, policy: str) -> dict[str, str]:
 
 
 def _shared(policy: str) -> dict[str, str]:
-    """Return what the templates say of a policy by which a share of the clients takes part."""
+    """Return the templates' values for a policy in which a share of the clients takes part."""
     row = REGISTRY[policy]
     call = re.sub(r"[._]by_keys$", "", row.maker.partition(":")[2])
     arguments = [*(["clients"] if "coordination" in row.keys else []), "per_round", *_MORE.get(policy, [])]
@@ -105,7 +105,7 @@ def _shared(policy: str) -> dict[str, str]:
 
 
 def _budgeted(policy: str) -> dict[str, str]:
-    """Return what the templates say of a policy under a budget."""
+    """Return the templates' values for a policy under a budget."""
     return {
         "key": "budget",
         "value": "12.0",
@@ -118,13 +118,13 @@ def _budgeted(policy: str) -> dict[str, str]:
 
 
 def _imports(policy: str, strategy: str) -> str:
-    """Return the app's imports of ours, those strategies by their short name that have one."""
+    """Return the app's imports of AoI-FL, with strategies by their public name."""
     module = "" if strategy in strategies.__all__ else f".selection.{REGISTRY[policy].maker.partition(':')[0]}"
     return f"from aoi_fl.server.record import record\nfrom aoi_fl.strategies{module} import {strategy}"
 
 
 def _place(file: str, package: str) -> str:
-    """Return where a file of the templates goes."""
+    """Return the path of a template's file in the app."""
     if file.startswith("test_"):
         return f"tests/{file}"
     if file.endswith(".py"):

@@ -1,4 +1,4 @@
-"""``aoi serve``: a page that follows a run while it goes, and one that lists the runs."""
+"""``aoi serve``: serve a live page of a run, or a list of the runs."""
 
 from typing import Annotated
 
@@ -12,13 +12,13 @@ def serve(
         typer.Option(help="Address to serve on. The page has no password: each machine that reaches it can read it."),
     ] = "127.0.0.1",
     allow_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A further host name to answer under; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Another host name of this server; may be repeated.")
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to serve on; 0 takes a free one.")] = 8050,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to serve on; 0: any free port.")] = 8050,
 ) -> None:
-    """Serve a page that follows a run, or a list of the runs.
+    """Serve a live page of a run, or a list of the runs.
 
-    The page is the report, and each new round appears at once. Reads the ledger only; ends with Ctrl-C.
+    The page is the report, and each new round appears at once. The command reads only the ledger. Ctrl-C ends it.
 
     RUN is the folder of a run, or its name under runs/; the run may start later. Without RUN, the page lists the
     runs under runs/ with their state. /wall is for a screen on a wall, /metrics for Prometheus.

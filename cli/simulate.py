@@ -1,4 +1,4 @@
-"""``aoi simulate``: what a policy does when it runs without learning."""
+"""``aoi simulate``: simulate a policy's load, without learning."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ _DEADLINE = 2.0  # seconds, for fedcs without a clock, where the median client t
 
 @dataclass(frozen=True)
 class _Setting:
-    """What is simulated.
+    """The setting of a simulation.
 
     Attributes
     ----------
-    policy : decides which clients take part
+    policy : the selector or participation rule
     population : n clients
-    rates : (n,) of clients that decide themselves
+    rates : (n,) each client's rate, if clients decide
     table : the clients' payments under a budget
     per_round : clients per round, on average under a budget
-    title : of the output
+    title : title of the output
     """
 
     policy: Any
@@ -122,7 +122,7 @@ def simulate(
 
 
 def _rounds(context: typer.Context) -> int | str:
-    """Return the rounds; simulated time ends a run whose rounds are not set, and no round takes less than a second."""
+    """Return the rounds; if not set, ``until`` in seconds, because a round takes at least 1 s."""
     from aoi_fl.config.fields import seconds
 
     given = typed(context)
@@ -150,7 +150,7 @@ def _check_options(context: typer.Context, config: RunConfig) -> None:
 
 
 def _paid(config: RunConfig) -> _Setting:
-    """Return the setting of a policy with a budget: clients of a file, or drawn as in Xu et al. (2024)."""
+    """Return a budgeted policy's setting: clients from a file, or drawn as in Xu et al. (2024)."""
     import numpy as np
 
     from aoi_fl.protocol.clients import check_clients, read_clients_file, section5_instance
@@ -191,13 +191,13 @@ def _chosen(config: RunConfig) -> _Setting:
 
 
 def build(config: RunConfig, rates: NDArray[np.float64] | None, *, timed: bool = False) -> Any:
-    """Return the rule or selector, with as many clients per round as receive the model.
+    """Return the rule or selector for as many clients per round as receive the model.
 
     Parameters
     ----------
-    config : of the run
-    rates : (n,) each client's own rate; they are used where ``rates`` is not equal
-    timed : whether time is simulated; fedcs needs a deadline without it, too
+    config : the run's configuration
+    rates : (n,) each client's own rate, used if the key ``rates`` is not equal
+    timed : whether time is simulated; without it fedcs gets a default deadline
     """
     from aoi_fl.science.client_stats import drawn_reports
 
@@ -239,7 +239,7 @@ def _clock(config: RunConfig, setting: _Setting, model_bytes: float) -> RoundClo
         model=model_bytes,
         enough=enough,
     )
-    if config.until:  # no client takes part in a round as short as a question
+    if config.until:  # a round lasts at least a second, or the fastest client's time
         quickest = max(1.0, min(float(clock.seconds.min()), config.train_timeout))
         rounds = min(config.num_server_rounds, end / quickest)
         check_memory(len(setting.population.ages), rounds * setting.per_round, config.clock)
@@ -249,7 +249,7 @@ def _clock(config: RunConfig, setting: _Setting, model_bytes: float) -> RoundClo
 def _result(
     config: RunConfig, setting: _Setting, history: History, clock: RoundClock | None, share: NDArray[np.float64]
 ) -> dict[str, Any]:
-    """Return the measures of a history; ``share`` is (n,) the share of the rounds in which a client is available."""
+    """Return the measures of a history; ``share`` is (n,) the clients' availability."""
     from aoi_fl.science.absence import achievable
     from aoi_fl.science.load import data_a_participation, measure
     from aoi_fl.science.staleness import measure_freshness

@@ -1,4 +1,4 @@
-"""The simulated time of ``aoi simulate``: its devices' clock, and what the time came to."""
+"""The simulated time of ``aoi simulate``: the devices' clock and the cost of a run."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 def make_clock(
     clock: str, population: Population, wanted: tuple[int, float] | None, seed: int, **how: Any
 ) -> RoundClock:
-    """Return the devices' time; a local training of mean length passes through as many examples as clients have.
+    """Make the devices' clock; a mean training processes the clients' mean number of examples.
 
     Parameters
     ----------
     clock : a trace's name or file
-    population : the clients; an example takes longer where they have fewer
-    wanted : k and the factor of over-selection, to warn where fewer are there; None under a budget
-    seed : of the devices that are drawn
+    population : the clients; the smaller their mean size, the longer an example takes
+    wanted : k and the factor of over-selection, for a warning if fewer are available; None under a budget
+    seed : seed of the random devices
     how : deadline, until, model and enough of :class:`aoi_fl.science.clock.RoundClock`
 
     Raises
     ------
-    ConfigError : there is no such trace, or a model is to be loaded and the trace has no bandwidths.
+    ConfigError : the trace does not exist, or a model's size is given and the trace has no bandwidths.
     """
     import numpy as np
 
@@ -40,18 +40,18 @@ def make_clock(
     if how["model"] and np.isinf(trace.download).all() and np.isinf(trace.upload).all():
         allowed = f"left out: the devices of clock {clock} load a model in no time"
         raise ConfigError("model-bytes", how["model"], allowed, "Leave it out, or use a trace with bandwidths.")
-    made = RoundClock(trace.devices(float(sizes.mean())), sizes, seed=seed, **how)
-    fastest = float(made.seconds.min())
+    round_clock = RoundClock(trace.devices(float(sizes.mean())), sizes, seed=seed, **how)
+    fastest = float(round_clock.seconds.min())
     if wanted and (few := too_few(trace, *wanted)):
         print(f"aoi: {few}", file=sys.stderr)
-    if fastest > made.deadline:
-        why = f"the deadline is {made.deadline:g} s, and the fastest of the clients takes {fastest:.4g} s"
+    if fastest > round_clock.deadline:
+        why = f"the deadline is {round_clock.deadline:g} s, and the fastest of the clients takes {fastest:.4g} s"
         print(f"aoi: {why}: no client can meet it. Raise it.", file=sys.stderr)
-    return made
+    return round_clock
 
 
 def cost_of(clock: RoundClock, history: History) -> dict[str, float]:
-    """Return the time that the rounds took, and the devices' work, by names that end in their unit."""
+    """Return the rounds' time and the devices' work, by names with their units."""
     return {
         "simulated_hours": clock.now / 3600,
         "seconds_a_round": clock.now / history.rounds,

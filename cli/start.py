@@ -1,4 +1,4 @@
-"""Entry of the ``aoi`` command, which imports next to nothing: Ctrl-C while the rest is imported is no traceback."""
+"""Entry point of the ``aoi`` command; Ctrl-C during its imports shows no traceback."""
 
 import signal
 import sys
@@ -6,10 +6,10 @@ import sys
 
 def main() -> None:
     """Import the command and run it."""
-    for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a character shows another in its place
+    for stream in (sys.stdout, sys.stderr):  # replace characters that the terminal lacks
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
             reconfigure(errors="replace")
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends the process there and then
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # it ends the process at once
     from aoi_fl.cli import main as command
     from aoi_fl.cli.interrupt import outside_imports
 
@@ -19,7 +19,7 @@ def main() -> None:
     try:
         signal.signal(signal.SIGINT, outside_imports(interrupt))
         command.main()
-    except KeyboardInterrupt:  # before it is ready to say what was interrupted
+    except KeyboardInterrupt:  # no run has started
         raise SystemExit(130) from None
 
 

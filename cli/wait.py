@@ -1,4 +1,4 @@
-"""A bar for what takes longer than a person waits without asking."""
+"""A progress bar for slow commands."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ PATIENCE = 2.0  # seconds
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Show a moving bar and the time on stderr, from the third second of the block on.
+    """Show a progress bar and the time on stderr if the block takes more than two seconds.
 
-    Both stdout and stderr must be terminals, whatever ``FORCE_COLOR`` says.
+    Both stdout and stderr must be terminals, even with ``FORCE_COLOR``.
     """
     if not (sys.stdout.isatty() and sys.stderr.isatty()):
         yield

@@ -1,4 +1,4 @@
-"""The client half of the round protocol. ``from aoi_fl.client import ClientApp`` in place of Flower's."""
+"""The client's half of the round protocol: ``ClientApp`` replaces Flower's."""
 
 from aoi_fl.client.envelope import ask_of
 from aoi_fl.client.participation import ClientApp, attach

@@ -1,7 +1,6 @@
-"""The ClientApp: what one client does when the server writes to it.
+"""The ClientApp of the built-in tasks: introduce, train and evaluate one client.
 
-Nothing here imports torch before a client trains: in a deployment every message has a process of its own, which may
-have been started for it alone.
+No function imports torch before a client trains, because a deployment may start a new process for each message.
 """
 
 import operator
@@ -39,7 +38,7 @@ app = ClientApp()
 
 @app.introduce()
 def introduce(context: Context, ask: ParticipationRequest) -> dict[str, Value]:
-    """Tell the roll call how many images this client has, and its price and sensitivity where it has them."""
+    """Return this client's number of images, and its price and sensitivity if it has them."""
     refuse_former(context.node_config, "the node configuration")
     terms: dict[str, Value] = {}
     if (row := _row(context, ask)) is not None:
@@ -53,10 +52,10 @@ def introduce(context: Context, ask: ParticipationRequest) -> dict[str, Value]:
 
 @app.source()
 def make_source(context: Context, ask: ParticipationRequest) -> Fixed | Folder:
-    """Say where this client's data come from."""
+    """Return the source of this client's data."""
     node, who = context.node_config, identity(context, ask.run)
     if "data-file" in node:
-        seconds = cast(float, node.get("round-seconds", Folder.round_seconds))  # which checks it
+        seconds = cast(float, node.get("round-seconds", Folder.round_seconds))  # Folder checks the value
         return Folder(Path(str(node["data-file"])), str(node.get("refresh-command", "")), seconds)
     settings = _settings(_frozen(context))
     row = _row(context, ask)
@@ -71,7 +70,7 @@ def make_source(context: Context, ask: ParticipationRequest) -> Fixed | Folder:
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    """Train the model on this client's images, as fresh as they are."""
+    """Train the model on this client's images at their present age."""
     task, number, how = _work(message, context)
     examples = _examples(message, context, task)
     arrays, loss = task.train(from_record(_arrays(message)), examples, client=number, **how)
@@ -79,9 +78,9 @@ def train(message: Message, context: Context) -> Message:
 
 
 def at_once(message: Message, context: Context) -> int:
-    """Say how many clients' training belongs in one program: on a GPU as many as its memory holds, else one.
+    """Return how many clients to train at once: as many as fit the GPU's memory, on a CPU one.
 
-    A CPU is as busy with one client as with many, so there it is done only with ``device=…+together``.
+    Clients that train together save no time on a CPU, so there it needs ``device=…+together``.
     """
     settings = _settings(_frozen(context))
     if settings.train_together == "never":
@@ -95,14 +94,14 @@ def at_once(message: Message, context: Context) -> int:
 
 @app.train_many(at_once)
 def train_many(messages: Sequence[Message], contexts: Sequence[Context]) -> list[Message | None]:
-    """Train many clients in one program; one that has a task of its own, or cannot be trained, is left out."""
+    """Train many clients at once; return None for a client with another task or with an error."""
     task, _, how = _work(messages[0], contexts[0])
     record = _arrays(messages[0])
     chosen = {}
     for i, (message, context) in enumerate(zip(messages, contexts, strict=True)):
-        with suppress(Exception):  # asked alone, it fails again and says why
+        with suppress(Exception):  # the client then trains alone and reports its error
             its_task, number, its_how = _work(message, context)
-            its_record = _arrays(message)  # of one round the very same arrays
+            its_record = _arrays(message)  # messages of one round share array objects
             same = list(its_record) == list(record) and all(map(operator.is_, its_record.values(), record.values()))
             if (its_task, its_how) == (task, how) and same:
                 chosen[i] = _examples(message, context, task), number
@@ -115,7 +114,7 @@ def train_many(messages: Sequence[Message], contexts: Sequence[Context]) -> list
 
 
 def _work(message: Message, context: Context) -> tuple["Task", int, "How"]:
-    """Return the task, this client's number, and how it is to train."""
+    """Return the task, this client's number and the arguments of its training."""
     ask, settings = ask_of(context), _settings(_frozen(context))
     how: How = {
         "round_": ask.round,
@@ -129,7 +128,7 @@ def _work(message: Message, context: Context) -> tuple["Task", int, "How"]:
 
 
 def _examples(message: Message, context: Context, task: "Task") -> "Examples":
-    """Return what this client trains on."""
+    """Return this client's training examples."""
     ask, config = ask_of(context), _config(message)
     discount = _settings(_frozen(context)).discount
     age, previous = cast(int, config["data-age"]), cast(int | None, config.get("previous-age"))
@@ -161,13 +160,13 @@ def evaluate(message: Message, context: Context) -> Message:
 
 
 def _images(context: Context, ask: ParticipationRequest, who: Identity) -> NDArray[np.int64]:
-    """Return the positions of this client's images in the data set, from the partition's index file."""
+    """Return the positions of this client's images, from the partition's index file."""
     path = context.node_config.get("partition-file") or run_folder(context, ask.run).parent / protocol.PARTITION_FILE
     return read_index(str(path), 0 if who.partition is None else who.partition)
 
 
 def _row(context: Context, ask: ParticipationRequest) -> tuple[ClientTable, int] | None:
-    """Return the run's table of payments and this client's row in it, where there is one."""
+    """Return the run's table of clients and this client's row, or None without a table."""
     who = identity(context, ask.run)
     path = run_folder(context, ask.run).parent / protocol.CLIENTS_FILE
     if who.partition is None or not path.is_file():
@@ -190,7 +189,7 @@ def _settings(run_config: RunConfig) -> "TaskSettings":
 
 
 def _task(message: Message, context: Context) -> "Task":
-    """Return the task; the client's own folders take precedence, and the server sends the form of the data."""
+    """Return the task, with the client's own folders and the server's form of the data."""
     from aoi_fl.learning import sgd
     from aoi_fl.learning.form import Form
     from aoi_fl.learning.task import Task
@@ -202,11 +201,11 @@ def _task(message: Message, context: Context) -> "Task":
         str(context.node_config.get(key) or own)
         for key, own in (("data-dir", settings.data_dir), ("model-dir", settings.model_dir))
     )
-    told = None
+    form = None
     if "data-shape" in config:
-        told = Form(tuple(cast(list[int], config["data-shape"])), cast(int, config["classes"]))
+        form = Form(tuple(cast(list[int], config["data-shape"])), cast(int, config["classes"]))
     source = str(config.get("model-source", ""))
     return Task(
-        settings.dataset, data, settings.architecture, settings.processor, settings.seed, settings.zeros, models, told,
+        settings.dataset, data, settings.architecture, settings.processor, settings.seed, settings.zeros, models, form,
         source, settings.augment, settings.precision, settings.target, settings.client,
     )  # fmt: skip

@@ -1,9 +1,9 @@
-"""What a client sends in place of its new model where that is asked for: the coded difference, with error feedback.
+"""Replace a client's new model by the coded difference, with error feedback.
 
-What a code leaves unsaid is the client's own, durable state: one file for each of the last rounds that it took part
-in, beside its state file. A round repeated after a crash finds what the round before it left, and so gets the same
-answer; the file is written before the age is reset, so whichever of the two a kill -9 prevents, the round is either
-over or has not been. A client without the file starts from zero.
+The residual, which is the coding error, is durable state of the client: one file for each of its last participations,
+beside its state file. A round that is repeated after a crash starts from the same residual and gives the same reply.
+The file is written before the age is reset. So after a kill -9 the round is either complete or has not happened. A
+client without the file starts from zero.
 """
 
 import io
@@ -28,13 +28,13 @@ logger = logging.getLogger("flwr")
 
 
 class Residuals:
-    """What a client's codes have left unsaid in one run.
+    """A client's coding residuals in one run.
 
     Parameters
     ----------
     folder : the folder of the client's state
     name : the client's name
-    clock : when it took part, before the round at hand is counted
+    clock : its participations before the present round
     """
 
     def __init__(self, folder: Path, name: str, clock: ClientAge) -> None:
@@ -42,21 +42,24 @@ class Residuals:
         self._clock = clock
 
     def before(self, round_: int) -> dict[str, NDArray[Any]] | None:
-        """Return what the last participation before a round left, by array names; None if that is not known."""
+        """Return the residual of the last participation before a round, by array names, or None."""
         past = [at for at in (self._clock.last, self._clock.before) if at is not None and at < round_]
         path = self._path(past[0]) if past else None
         place = None if path is None else kept(self.folder).get(path)
         if path is None or place is None:
             return None
         try:
-            with zipfile.ZipFile(place) as file:  # which checks the sums of what it reads
+            with zipfile.ZipFile(place) as file:  # it checks the checksums of what it reads
                 return {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in file.namelist()}
-        except Exception as error:  # a flipped bit ends in many kinds of errors
+        except Exception as error:  # a flipped bit causes many types of errors
             logger.warning("The remainder of the compression in %s cannot be read (%s). It counts as 0.", path, error)
             return None
 
     def save(self, round_: int, residual: Mapping[str, NDArray[Any]]) -> None:
-        """Keep what a round left, with that of the two participations before; a round long past changes nothing."""
+        """Save a round's residual and keep those of the two participations before it.
+
+        A round before the last participation is ignored.
+        """
         if round_ < self._clock.last:
             return
         blob = io.BytesIO()
@@ -76,12 +79,12 @@ class Residuals:
 
 @dataclass(frozen=True)
 class Sent:
-    """The model that a message brought, out of reach of what is done to the message.
+    """The model in a received message, independent of later changes to the message.
 
     Attributes
     ----------
-    key : the model's in the message; None where there is no telling which of its array records is the model
-    arrays : the model's, by name
+    key : the model's key in the message; None if the message has several array records of other names
+    arrays : the model's arrays by name
     """
 
     key: str | None
@@ -97,11 +100,10 @@ class Sent:
 def compress_update(
     reply: Message, sent: Sent, ask: ParticipationRequest, residuals: Residuals, answer: ParticipationReply
 ) -> ParticipationReply:
-    """Put the coded difference in place of the new model in a reply; return the answer with how it is coded.
+    """Replace the new model in a reply by the coded difference; return the answer with its code.
 
-    The new model is the array record under the sent one's key, or the only one. A reply that has no code stays as it
-    is, for the server to judge: one without arrays, with other arrays than the model's, or with values that are not
-    finite.
+    The new model is the array record under the sent model's key, or the only one. A reply stays uncoded if it has no
+    arrays, other arrays than the model, or values that are not finite. The server then checks it.
     """
     kind = coding.checked(ask.compression or coding.NONE)
     if kind == coding.NONE or sent.key is None or (key := model_key(reply.content, sent.key)) is None:
@@ -119,5 +121,5 @@ def compress_update(
 
 
 def _forms(arrays: Mapping[str, Array]) -> list[tuple[str, list[int], str]]:
-    """Return what an update must share with the model: names in order, shapes, and types but among floating ones."""
+    """Return names, shapes and kinds of types, which an update must share with the model."""
     return [(n, list(a.shape), "floating" if coding.is_coded(a.dtype) else a.dtype) for n, a in arrays.items()]

@@ -1,7 +1,7 @@
 """A client's decision to take part, by the rule of a message.
 
-The rule is the object that the simulator calls with n clients; here n is 1. What the client remembers is its
-:class:`aoi_fl.science.age.ClientAge`, and the number of its last participation under a rule that counts them.
+The rule is the object that the simulator calls with n clients; here n is 1. The client's memory is its
+:class:`aoi_fl.science.age.ClientAge` and, under a rule that counts them, the number of its last participation.
 """
 
 from dataclasses import replace
@@ -16,16 +16,16 @@ from aoi_fl.science.draws import uniform
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rule import Clocks, ParticipationRule, Terms
 
-_LONGEST = 10_000  # rounds in which a rule of your own has to take part once
+_LONGEST = 10_000  # rounds in which a user's own rule must take part once
 
 
 class Decider:
-    """Decides for one client; ``count`` is the number of its last participation, None where it is not counted.
+    """Decides for one client; ``count`` is the number of its last participation, or None.
 
     Parameters
     ----------
-    rule : of this client alone
-    seed, number : of its draws
+    rule : the rule for this client alone
+    seed, number : key and counter of its draws
     """
 
     def __init__(self, rule: ParticipationRule, seed: int, number: int) -> None:
@@ -36,19 +36,19 @@ class Decider:
         return ClientAge(last=round_ - 1 - int(self._rule.first_age(round_, self._draw("first-age", round_))[0]))
 
     def count(self, clock: ClientAge) -> int | None:
-        """Return the number of the last participation of a client that has not counted yet."""
+        """Return the number of a client's last participation, computed from its clock."""
         counts = self._rule.counts(np.array([clock.last]))
         return None if counts is None else int(counts[0])
 
     def willing(self, clock: ClientAge, count: int | None, round_: int) -> bool:
-        """Decide for a round; a repeated round gets the same answer."""
+        """Decide about a round; a repeated round gets the same decision."""
         if count is not None and clock.last == round_ and not clock.forced:  # this repeats the round
             return True
         clocks, u = _clocks(clock, count, round_), self._draw("participate", round_)
         return bool(self._rule.participates(clocks, round_, u)[0])
 
     def reserve(self, clock: ClientAge, count: int | None, round_: int) -> ClientAge:
-        """Draw the round to take part in next, ``round_`` or later."""
+        """Draw the next round of participation, ``round_`` or later."""
         clocks, u = _clocks(clock, count, round_), self._draw("reserve", round_)
         return replace(clock, reserved=int(self._rule.next_round(clocks, round_, u)[0]))
 
@@ -65,22 +65,22 @@ class Decider:
 
 
 def _clocks(clock: ClientAge, count: int | None, round_: int) -> Clocks:
-    """Return a client's clock at the start of a round, as an array of one; a repeated round finds its age of then."""
+    """Return a client's clock at the start of a round as an array of one; valid when repeated."""
     return Clocks(np.array([round_ - 1 - clock.age(round_)]), None if count is None else np.array([count]))
 
 
 def make_decider(ask: ParticipationRequest, seed: int, number: int, folder: str) -> Decider:
-    """Return what decides by the terms of a message.
+    """Make the decider for the terms of a message.
 
     Parameters
     ----------
     ask : the terms
-    seed, number : of the client's draws
-    folder : where a rule of your own is looked for first
+    seed, number : key and counter of the client's draws
+    folder : searched first for the user's own rule
 
     Raises
     ------
-    ConfigError : the terms are out of range; or the rule's code cannot be used, or differs from the server's.
+    ConfigError : the terms are out of range, or the rule's code cannot be used or differs from the server's.
     """
     return Decider(_rule(ask, seed, number, folder), seed, number)
 
@@ -96,7 +96,7 @@ def _rule(ask: ParticipationRequest, seed: int, number: int, folder: str) -> Par
     return _by_stride(Terms((), ask.rate, ask.phase, ask.jitter, ask.shift), seed, number)
 
 
-@lru_cache(maxsize=4096)  # a process that holds many clients comes back to each of them
+@lru_cache(maxsize=4096)  # a process with many clients uses each of them again
 def _by_stride(terms: Terms, seed: int, number: int) -> ParticipationRule:
     from aoi_fl.science.systematic import SystematicPolicy
 
@@ -111,14 +111,14 @@ def _by_table(table: tuple[float, ...]) -> ParticipationRule:
 
 
 class _OneOfOwn(ParticipationRule):
-    """A rule of your own for one client, which reserves by the draws that it would make round by round."""
+    """A user's own rule for one client; a reservation uses the same draws as round by round."""
 
     def __init__(self, rule: ParticipationRule, seed: int, number: int) -> None:
         self._rule, self._seed, self._number = rule, seed, number
         self.first_age, self.participates = rule.first_age, rule.participates  # type: ignore[method-assign]
 
     def next_round(self, clocks: Clocks, round_: int, u: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the first round in which the rule takes part."""
+        """Return the first round in which the client takes part."""
         for later in range(round_, round_ + _LONGEST):
             coin = np.array([uniform(self._seed, later, "participate", self._number)])
             if self.participates(clocks, later, coin)[0]:

@@ -1,7 +1,7 @@
-"""Our own record of a message, put aside before the user's functions and Flower's mods see the rest.
+"""Remove our record from a message before the user's functions and Flower's mods see it.
 
-Some of Flower's mods expect one configuration record and no other, and a function that stores or echoes what it was
-sent should find there what any strategy of Flower's would have sent it.
+Some of Flower's mods expect a single configuration record. And a function that stores or echoes its message should see
+the message that Flower's own strategies send.
 """
 
 import copy
@@ -14,13 +14,13 @@ from aoi_fl import protocol
 from aoi_fl.protocol import ParticipationRequest, packing
 from aoi_fl.science.errors import ConfigError
 
-# By the identity of the context that a user's function is called with, as long as the call lasts.
+# By the identity of the context of a user's function, for the length of the call.
 _asks: dict[int, ParticipationRequest] = {}
 
 
 @contextmanager
 def opened(message: Message, context: Context, ask: ParticipationRequest) -> Iterator[Message]:
-    """Yield the message unpacked and without our own record, for functions that get it with this context."""
+    """Yield the message unpacked and without our record; :func:`ask_of` returns the record."""
     handed = copy.copy(message)
     handed.content = packing.unpack(message.content).copy()
     handed.content.pop(protocol.AOI, None)
@@ -32,13 +32,13 @@ def opened(message: Message, context: Context, ask: ParticipationRequest) -> Ite
 
 
 def ask_of(context: Context) -> ParticipationRequest:
-    """Return the request in a message: run, round and terms.
+    """Return the request in the present message: run, round and terms.
 
-    For a function registered with a :class:`~aoi_fl.client.ClientApp`, called with the context that it was given.
+    Call it in a function registered with a :class:`~aoi_fl.client.ClientApp`, with that function's context.
 
     Raises
     ------
-    ConfigError : no message from an age-aware strategy is being answered with this context.
+    ConfigError : the context belongs to no call with a message of an age-aware strategy.
     """
     try:
         return _asks[id(context)]

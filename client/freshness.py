@@ -1,13 +1,13 @@
-"""A data set with an age: where a client's examples come from, and what staleness does to them.
+"""Data sets with an age: the source of a client's examples and the effect of staleness.
 
-Two sources behind one interface, after Xu et al. 2024, whose clients renew their data for a payment:
+Two sources share one interface. They follow Xu et al. 2024, where clients renew their data for a payment:
 
-Mislabelled  the paper's emulation: the older the data, the more of its labels are wrong
-Folder       an edge client's own file, its age read from the clock, renewed by a command of the operator's
+Mislabelled  the paper's emulation: the older the data, the more labels are wrong
+Folder       an edge client's own file, aged by its modification time and renewed by the operator's command
 
-Ages are in rounds; Δ is the age after the round's decision, 0 for data refreshed in this very round. So where only the
-selected train (trains=selected), all training data have Δ = 0 and the emulated staleness never shows; it hurts where
-all train. NumPy only here: the task, which knows torch, is handed in.
+Ages are in rounds; Δ is the age after the round's decision, 0 for data refreshed in this round. If only selected
+clients train (trains=selected), all training data have Δ = 0, and the emulated staleness has no effect. It matters if
+all clients train. This module uses NumPy only; the task, an argument, uses torch.
 """
 
 import math
@@ -33,10 +33,10 @@ Indices: TypeAlias = NDArray[np.int64]
 
 
 class Source(Protocol):
-    """Where a client's examples come from.
+    """The source of a client's examples.
 
-    ``first_age`` is how old they are before round 1; ``keeps`` says whether the data before the last refresh can still
-    be had, and are worth having.
+    ``first_age`` is their age before round 1; ``keeps`` is whether the data before the last refresh are kept and
+    useful.
     """
 
     keeps: ClassVar[bool]
@@ -46,13 +46,13 @@ class Source(Protocol):
         """Return the data's age before round 1."""
 
     def age(self, clock: ClientAge, round_: int) -> int:
-        """Return the data's age before the decision of a round; ``clock`` knows the round of the last refresh."""
+        """Return the data's age before a round's decision; ``clock`` has the last refresh."""
 
     def refresh(self, round_: int) -> None:
-        """Renew the data; on return they are of this round."""
+        """Renew the data, which are then of this round."""
 
     def examples(self, task: "Task", round_: int, age: int) -> "Examples":
-        """Return what to train on in a round with data of age Δ, as the task's examples."""
+        """Return the task's examples for training in a round with data of age Δ."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,13 @@ class Fixed:
 
     Attributes
     ----------
-    indices : (n,) which images of the data set are the client's
+    indices : (n,) the client's images in the data set
     number : the counter of the client's draws
     seed : the run's seed
     first_age : the data's age before round 1
     """
 
-    keeps: ClassVar[bool] = False  # the same images once more
+    keeps: ClassVar[bool] = False  # they would be the same images
 
     indices: Indices
     number: int = 0
@@ -79,20 +79,20 @@ class Fixed:
         return clock.age(round_)
 
     def refresh(self, round_: int) -> None:
-        """Do nothing: what an emulated refresh changes follows from its round."""
+        """Do nothing: the effect of an emulated refresh follows from its round."""
 
     def examples(self, task: "Task", round_: int, age: int) -> "Examples":
-        """Return the client's images as they are."""
+        """Return the client's images unchanged."""
         return task.examples(self.indices)
 
 
 @dataclass(frozen=True)
 class Mislabelled(Fixed):
-    """The share min(``cap``, ``rate``·Δ) of the labels is wrong; a label once wrong stays so until the refresh.
+    """Data with a share min(``cap``, ``rate``·Δ) of wrong labels, wrong until the refresh.
 
     Attributes
     ----------
-    rate : what a round adds to the share
+    rate : increase of the share per round
     cap : the largest share
     """
 
@@ -118,14 +118,14 @@ class Folder:
 
     Attributes
     ----------
-    path : the file; its modification time is the data's
-    command : what renews it, run without a shell; empty if it cannot be renewed
-    round_seconds : how much time counts as one round of age
-    timeout : seconds the command may take
-    first_age : unused, as the age comes from the file's time
+    path : the file; its modification time dates the data
+    command : renews the file, run without a shell; empty if the data cannot be renewed
+    round_seconds : seconds that count as one round of age
+    timeout : seconds that the command may take
+    first_age : unused, because the age follows from the file's time
     """
 
-    keeps: ClassVar[bool] = False  # the command writes over them
+    keeps: ClassVar[bool] = False  # the command overwrites the old data
 
     path: Path
     command: str = ""
@@ -149,11 +149,11 @@ class Folder:
         return max(0, int(seconds / self.round_seconds))
 
     def refresh(self, round_: int) -> None:
-        """Run the operator's command and see that it succeeded.
+        """Run the operator's command.
 
         Raises
         ------
-        ConfigError : there is no command, or it failed, or took too long.
+        ConfigError : there is no command, or it fails or times out.
         """
         if not self.command:
             allowed = "set, because the server asked this client to refresh its data"
@@ -178,18 +178,18 @@ class Folder:
 
 
 def blend(source: Source, task: "Task", round_: int, age: int, previous: int | None, discount: float) -> "Examples":
-    """Return what to train on: the data of age Δ and, with a discount γ > 0, the data they replaced.
+    """Return data of age Δ for training and, with a discount γ > 0, the data before them.
 
-    Old data stay beside the new, each weighted by γ to the power of its age (Xu et al. 2024, Section 7, leave the
-    integration of fresh and stale data open; a discount by age is their suggestion). Both weights are divided by the
-    newer's, which changes nothing in training and keeps them from vanishing together at great ages.
+    Old and new data are both used, each weighted by γ to the power of its age. Xu et al. 2024, Section 7, leave the
+    combination of fresh and stale data open and suggest a discount by age. Both weights are divided by the newer one,
+    which does not change the training and avoids an underflow at great ages.
 
     Parameters
     ----------
-    source : where the data come from
+    source : the client's data
     task, round_, age : as in :meth:`Source.examples`
-    previous : the age that the data before the last refresh have now; None if there were none
-    discount : γ in [0, 1]; 0 keeps the newest only
+    previous : the present age of the data before the last refresh; None if there are none
+    discount : γ in [0, 1]; 0 keeps the newest data only
     """
     newest = source.examples(task, round_, age)
     if discount == 0 or previous is None:

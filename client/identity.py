@@ -1,7 +1,7 @@
-"""The identity of a client: a name, a number for its draws, a seed and a folder, all from Flower's context.
+"""Read a client's identity from Flower's context: name, seed, number and folder.
 
-Never Flower's node id, which changes at every start. In simulation the name follows from the partition; in a
-deployment it stands in the node's own configuration (``flower-supernode --node-config 'name="pi-3"'``).
+Flower's node id is not used, because it changes at every start. In simulation the name follows from the partition. In a
+deployment the node's configuration has it (``flower-supernode --node-config 'name="pi-3"'``).
 """
 
 import secrets
@@ -18,7 +18,7 @@ from aoi_fl.science.errors import ConfigError
 
 @dataclass(frozen=True)
 class Identity:
-    """A client's name; its data partition, if it has one; the counter and the key of its draws; its state folder."""
+    """A client's name, data partition (or None), counter and key of its draws, and state folder."""
 
     name: str
     partition: int | None
@@ -28,14 +28,14 @@ class Identity:
 
 
 def identity(context: Context, run: str) -> Identity:
-    """Read a client's identity for one run of ours.
+    """Read a client's identity in one run.
 
-    ``node_config`` may hold ``name``, ``partition-id``, ``state-dir`` and ``seed``; where it has no seed the run's
-    configuration may, and where neither has, the client draws its own and keeps it with its state.
+    ``node_config`` may have ``name``, ``partition-id``, ``state-dir`` and ``seed``. Without a seed there, the run's
+    configuration may have one. Otherwise the client draws a seed and keeps it with its state.
 
     Raises
     ------
-    ConfigError : the node has neither a name nor a partition, or a name that cannot name a file.
+    ConfigError : the node has neither a name nor a partition, or its name is not valid in a file's name.
     """
     node = context.node_config
     partition = node.get("partition-id")
@@ -60,7 +60,7 @@ def identity(context: Context, run: str) -> Identity:
 
 
 def run_folder(context: Context, run: str) -> Path:
-    """Return the folder of this client's own files of a run: under ``state-dir``, else beside the run's results."""
+    """Return the folder of this client's files: in ``state-dir``, else beside the run's results."""
     if state_dir := context.node_config.get("state-dir"):
         return _folder(str(state_dir), run, "")
     return _folder(str(context.run_config.get("runs-dir", "runs")), run, "clients")
@@ -68,5 +68,5 @@ def run_folder(context: Context, run: str) -> Path:
 
 @lru_cache(maxsize=16)
 def _folder(base: str, run: str, below: str) -> Path:
-    """Return a path, made once: a process that holds many clients asks for the same one all the time."""
+    """Return a cached path, because a process with many clients needs the same one again."""
     return Path(base) / checked_name("run name", run) / below

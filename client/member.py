@@ -1,4 +1,4 @@
-"""One client's state machine: its age, its reservation, its data's age, and what it makes of an ask."""
+"""One client's state machine: its age, its reservation, its data's age and its replies."""
 
 import time
 from collections.abc import Callable
@@ -26,9 +26,9 @@ MakeSource: TypeAlias = Callable[[Context, ParticipationRequest], Source]
 
 
 class Member:
-    """One client in one round of one run: its state, and what the state machine makes of an ask.
+    """One client in one round of one run: its state and its replies to a request.
 
-    Nothing is written unless it changed, and a repeated ask gets the same answer.
+    Only changed state is written. A repeated request gets the same reply.
     """
 
     def __init__(self, context: Context, ask: ParticipationRequest, make_source: MakeSource | None = None) -> None:
@@ -44,7 +44,7 @@ class Member:
 
     @cached_property
     def _source(self) -> Source:
-        """The client's data, looked up only where a message is about them: most are not."""
+        """The client's data; found lazily, because most messages do not need them."""
         return Fixed(np.empty(0, np.int64)) if self._make_source is None else self._make_source(self._context, self.ask)
 
     def _keep(self, state: ClientState) -> None:
@@ -53,9 +53,9 @@ class Member:
             self.state = state
 
     def _clock(self) -> ClientAge:
-        """Return the participation clock; a newcomer to an age policy starts at an age drawn from its stationary law.
+        """Return the participation clock; a newcomer's age is a draw from the stationary law.
 
-        Under a central selector nothing is drawn: the client has missed the rounds before the one it joins in.
+        A central selector draws no age: the newcomer has missed all rounds before its first one.
         """
         if self.state.age is not None:
             return self.state.age
@@ -70,7 +70,7 @@ class Member:
         return make_decider(self.ask, self.state.seed, self.who.number, folder)
 
     def _promise(self) -> Promise | None:
-        """Return what this client holds to: the strictest of what it has heard, and its owner's rule."""
+        """Return the strictest promise of all requests so far and the owner's rule, or None."""
         known, ask = self.state.promise, self.ask
         separation = max(
             ask.min_separation or 1,
@@ -85,26 +85,26 @@ class Member:
         return Promise(separation, min(ends) if ends else None, known.since)
 
     def _turn(self, clock: ClientAge) -> int | None:
-        """Return the number of its last participation, where they are counted."""
+        """Return the number of the last participation, if the rule counts them."""
         return self._decider.count(clock) if self.state.turn is None else self.state.turn
 
     def residuals(self) -> Residuals:
-        """Return what compression has left unsaid up to now."""
+        """Return the residuals of compression."""
         return Residuals(self.who.state_dir, self.who.name, self._clock())
 
     def introduction(self) -> dict[str, int | str]:
-        """Return what the client's state has to say in the roll call."""
-        known: dict[str, int | str] = {"name": self.who.name}
-        known["data-age"] = self._source.age(self._data(), self.ask.round)
+        """Return the entries of the introduction that follow from the client's state."""
+        entries: dict[str, int | str] = {"name": self.who.name}
+        entries["data-age"] = self._source.age(self._data(), self.ask.round)
         if self.who.partition is not None:
-            known["number"] = self.who.partition
+            entries["number"] = self.who.partition
         if self.state.age is not None and self.state.age.last >= 1:
-            known["last-round"] = self.state.age.last
+            entries["last-round"] = self.state.age.last
         self._keep(replace(self.state, promise=self._promise()))
-        return known
+        return entries
 
     def bid(self, payment: float | None, sensitivity: float | None) -> Bid:
-        """Compute the index of the client's data itself (Xu et al. 2024, Algorithm 1, steps 1 and 2)."""
+        """Compute the client's index of its data (Xu et al. 2024, Algorithm 1, steps 1 and 2)."""
         if payment is None:
             raise ConfigError(
                 "payment", None, "configured for this client, which must bid", "Set payment in its node-config."
@@ -128,7 +128,7 @@ class Member:
         return Bid(name=self.who.name, bid=float(worth[0]), payment=payment, age=age)
 
     def data_ages(self) -> dict[str, int]:
-        """Refresh the data if that is asked, and return their age and that of the data they replaced."""
+        """Refresh the data on request; return their age and the age of the data before them."""
         round_, clock = self.ask.round, self._data()
         if self.ask.refresh and clock.last < round_:  # a repeated message finds the data refreshed already
             self._source.refresh(round_)
@@ -143,10 +143,10 @@ class Member:
         return ClientAge(last=-self._source.first_age) if self.state.data is None else self.state.data
 
     def answer(self) -> ParticipationReply:
-        """Decide, by age, then by promise and the owner's rules; a forced client by these alone, recorded as forced.
+        """Decide by age, then by promise and the owner's rules; a forced client by the latter only.
 
-        A no by rule leaves the age as it is, so it goes on. A reservation that a rule undoes is drawn anew for a later
-        round; asked again, the client says no again, but no longer why.
+        If a rule declines, the age goes on to grow, and a reservation for this round is drawn again for a later one. A
+        repeated request then gets the same no, but without the rule's name.
         """
         ask, clock = self.ask, self._clock()
         turn = self._turn(clock)
@@ -180,7 +180,7 @@ class Member:
         )
 
     def took_part(self, answer: ParticipationReply) -> ParticipationReply:
-        """Reset the age after the update has been produced, draw the next wait in reserve mode, and say so."""
+        """Reset the age after training; in reserve mode draw the next round and report it."""
         before, round_ = self._clock(), self.ask.round
         clock, turn = before.took_part(round_, self.ask.forced), self._turn(before)
         if clock != before:
@@ -192,13 +192,13 @@ class Member:
         return self._retire(replace(answer, next_round=clock.reserved), trained=True)
 
     def _retire(self, answer: ParticipationReply, trained: bool = False) -> ParticipationReply:
-        """Go to sleep where that pays and the owner allows it, and say so."""
+        """Sleep if that saves enough polls and the owner allows it; return the answer with the nap."""
         spent = time.monotonic() - self._asked
-        told = poll_schedule.foretold(self.ask, answer, self._context.node_config, trained, spent)
-        poll_schedule.lay_down(told, self._context.node_id)
-        return replace(answer, sleeps=told.nap) if told.asleep else answer
+        following = poll_schedule.foretold(self.ask, answer, self._context.node_config, trained, spent)
+        poll_schedule.lay_down(following, self._context.node_id)
+        return replace(answer, sleeps=following.nap) if following.asleep else answer
 
     def _note(self, what: str, rule: str | None = None) -> None:
-        """Tell the device's owner, where the client has a folder of its own."""
+        """Add an event to the history for the device's owner, if the client has its own folder."""
         if "state-dir" in self._context.node_config:
             history.note(self.who.state_dir, self.who.name, self.ask.round, what, rule)

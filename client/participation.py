@@ -1,9 +1,9 @@
-"""The client half of the round protocol: a ``ClientApp`` that decides for itself when to take part.
+"""The client's half of the round protocol: a ``ClientApp`` that decides when it takes part.
 
-Flower looks a handler up before it runs mods, so a mod cannot answer a question. This subclass does: it answers
-``query.*``, declines where its state machine says so, keeps the state file, and passes ``train`` and ``evaluate`` to
-the functions the user registered. These see the messages that Flower's own strategies send: our record is put aside.
-Messages that do not come from an age-aware strategy pass through untouched.
+Flower looks up a handler before it runs mods, so a mod cannot answer a query. This subclass answers ``query.*``,
+declines by its state machine, keeps the state file, and passes ``train`` and ``evaluate`` to the user's functions.
+These functions see the messages that Flower's own strategies send, without our record. Messages of other strategies
+pass unchanged.
 """
 
 import logging
@@ -34,11 +34,11 @@ logger = logging.getLogger("flwr")
 
 
 class ClientApp(flwr.clientapp.ClientApp):
-    """Flower's ``ClientApp``, able to meet an age-aware strategy.
+    """Flower's ``ClientApp`` with support of age-aware strategies.
 
     Examples
     --------
-    >>> app = ClientApp()          # in place of flwr.clientapp.ClientApp
+    >>> app = ClientApp()          # instead of flwr.clientapp.ClientApp
     >>> @app.train()
     ... def train(message, context): ...
     """
@@ -56,25 +56,25 @@ class ClientApp(flwr.clientapp.ClientApp):
     def introduce(self) -> Callable[[Introduce], Introduce]:
         """Register the handler of the roll call.
 
-        The function gets the context and the ask, and returns a mapping with any of ``num-examples``, ``payment`` and
-        ``sensitivity``. Without one they are looked for in ``node_config``.
+        The function receives the context and the request. It returns a mapping with any of ``num-examples``,
+        ``payment`` and ``sensitivity``. Without a function ``node_config`` provides them.
         """
         return self._register("_introduce")
 
     def source(self) -> Callable[[S], S]:
-        """Register what makes a client's data source, which a budgeted strategy can ask to be refreshed.
+        """Register the function that makes a client's data source for budgeted strategies.
 
-        The function gets the context and the ask. ``train`` then finds ``data-age`` and, where there were older data,
-        ``previous-age`` in its configuration.
+        The function receives the context and the request. The configuration of ``train`` then has ``data-age`` and, if
+        there were older data, ``previous-age``.
         """
         return self._register("_make_source")
 
     def train_many(self, at_once: AtOnce) -> Callable[[TrainMany], TrainMany]:
         """Register the function that trains many clients at once, for an engine with one process.
 
-        The function gets the clients' messages and contexts and returns as many replies; None for a client that it
-        leaves to the function registered with ``train``, and only that runs through Flower's mods and lifespan.
-        ``at_once`` says of the first of them how many clients it pays to train together, at most; 1 if it does not.
+        The function receives the clients' messages and contexts and returns a reply for each. None leaves a client to
+        the function registered with ``train``; only that function runs with Flower's mods and lifespan. ``at_once``
+        receives the first message and context, and returns the largest number of clients to train together.
         """
         self._at_once = at_once
         return self._register("_train_many")
@@ -87,7 +87,7 @@ class ClientApp(flwr.clientapp.ClientApp):
         return register
 
     def __call__(self, message: Message, context: Context) -> Message:
-        """Answer a question, or train or evaluate if this client takes part; packed messages get packed replies."""
+        """Answer a query, or train or evaluate; the reply to a packed message is packed."""
         reply = self._respond(message, context)
         if packing.is_packed(message) and reply.has_content():
             reply.content = packing.pack(reply.content)
@@ -102,7 +102,7 @@ class ClientApp(flwr.clientapp.ClientApp):
         match message.metadata.message_type:
             case protocol.HELLO:
                 about = self._introduction(context, member)
-                if ask.wire in protocol.ASKING:  # it is asked at once
+                if ask.wire in protocol.ASKING:  # the client decides at once
                     return _reply(message, about, member.answer())
                 return _reply(message, about)
             case protocol.PARTICIPATE:
@@ -115,26 +115,26 @@ class ClientApp(flwr.clientapp.ClientApp):
         with opened(message, context, ask) as handed:
             reply = self._play(handed, context)
         if protocol.category(message.metadata.message_type) == protocol.EVALUATE and ask.ahead and reply.has_content():
-            # The next round's question came with the model.
+            # The message with the model also asks about the next round.
             following = Member(context, replace(ask, round=ask.round + 1))
             reply.content[protocol.AOI] = ConfigRecord(following.answer().write())
         return reply
 
     def at_once(self, message: Message, context: Context) -> int:
-        """Return how many clients :meth:`train_together` takes at most, this one being the first; 1 for "alone"."""
+        """Return how many clients :meth:`train_together` may train, starting with this one."""
         kind = message.metadata.message_type
         if self._at_once is None or kind != protocol.TRAIN or protocol.AOI not in message.content:
             return 1
         try:
             with opened(message, context, _ask(message)) as handed:
                 return self._at_once(handed, context)
-        except (Exception, SystemExit):  # what is wrong is said in the client's own reply
+        except (Exception, SystemExit):  # the client's own reply reports the error
             return 1
 
     def train_together(self, messages: Sequence[Message], contexts: Sequence[Context]) -> list[Message | None]:
-        """Answer clients' train messages as one call for each would; None for a client that must be asked alone.
+        """Answer many clients' train messages at once; None for a client that has to train alone.
 
-        That is one that failed, so that its error is its own, and all of them if the function that trains many failed.
+        A client with an error trains alone, so that its own reply reports it. If the function fails, all train alone.
         """
         replies: list[Message | None] = [None] * len(messages)
         willing: dict[int, tuple[Member, ParticipationReply, Message]] = {}
@@ -153,23 +153,25 @@ class ClientApp(flwr.clientapp.ClientApp):
                 return replies
             sent = {i: Sent.with_(handed) for i, (_, _, handed) in willing.items()}
             try:
-                made = self._train_many([handed for _, _, handed in willing.values()], [contexts[i] for i in willing])
+                trained = self._train_many(
+                    [handed for _, _, handed in willing.values()], [contexts[i] for i in willing]
+                )
             except (Exception, SystemExit) as error:
                 logger.warning("Training %d clients together failed (%r). They train one by one.", len(willing), error)
                 return replies
-        for (i, (member, answer, _)), reply in zip(willing.items(), made, strict=True):
+        for (i, (member, answer, _)), reply in zip(willing.items(), trained, strict=True):
             with suppress(Exception):
                 replies[i] = None if reply is None else _conclude(reply, sent[i], member, answer)
         return replies
 
     def sits_out(self, message: Message, context: Context) -> Message | None:
-        """Return the reply of a client that is sent a model to decide by, and declines; None of any other.
+        """Return the reply of a client that declines a broadcast model; None for any other message.
 
-        For an engine that has to know beforehand who will train; a message that comes again gets the same answer.
+        An engine calls it to know in advance which clients train. A repeated message gets the same reply.
         """
         if protocol.category(message.metadata.message_type) != protocol.TRAIN or protocol.AOI not in message.content:
             return None
-        with suppress(Exception, SystemExit):  # what is wrong is said in the client's own reply
+        with suppress(Exception, SystemExit):  # the client's own reply reports the error
             ask = _ask(message)
             if ask.wire == protocol.BROADCAST:
                 answer = Member(context, ask, self._make_source).answer()
@@ -177,7 +179,7 @@ class ClientApp(flwr.clientapp.ClientApp):
         return None
 
     def _play(self, message: Message, context: Context) -> Message:
-        """Have the user's function answer."""
+        """Return the reply of the user's function."""
         return checked(super().__call__(message, context), message)
 
     def _introduction(self, context: Context, member: Member) -> Introduction:
@@ -185,8 +187,8 @@ class ClientApp(flwr.clientapp.ClientApp):
             about = context.node_config if self._introduce is None else self._introduce(context, member.ask)
         except ConfigError as error:
             raise error.within(f"client {member.who.name}") from error
-        known = {k: about[k] for k in ("num-examples", "payment", "sensitivity") if k in about}
-        return Introduction.read({**known, **member.introduction(), "packing": packing.FORM})
+        entries = {k: about[k] for k in ("num-examples", "payment", "sensitivity") if k in about}
+        return Introduction.read({**entries, **member.introduction(), "packing": packing.FORM})
 
     def _train(self, message: Message, context: Context, member: Member) -> Message:
         answer = member.answer()
@@ -199,8 +201,8 @@ class ClientApp(flwr.clientapp.ClientApp):
         return _conclude(reply, sent, member, answer)
 
     def _note_ages(self, message: Message, member: Member) -> None:
-        """Refresh the data if that is asked, and note their ages in the configuration."""
-        # A bid needs its round, source or no source.
+        """Refresh the data on request, and write their ages into the configuration."""
+        # A refresh records its round even without a source.
         if member.ask.refresh or self._make_source is not None:
             key = config_key(message.content)
             config = cast(ConfigRecord, message.content.get(key, ConfigRecord()))
@@ -208,7 +210,7 @@ class ClientApp(flwr.clientapp.ClientApp):
 
 
 def checked(reply: object, message: Message) -> Message:
-    """Return what a user's function returned, if it is a message."""
+    """Return the result of a user's function if it is a message, else raise ConfigError."""
     if not isinstance(reply, Message):
         kind = f"what the function for {message.metadata.message_type} returned"
         remedy = FORMER_CLIENT if isinstance(reply, tuple) else "Return Message(RecordDict({...}), reply_to=message)."
@@ -226,7 +228,7 @@ def _reply(message: Message, *records: protocol.Record) -> Message:
 
 
 def _conclude(reply: Message, sent: Sent, member: Member, answer: ParticipationReply) -> Message:
-    """Where there is an update: compress it if that is asked, and reset the age, which a yes alone does not."""
+    """Compress an update on request and reset the age; without an update the age stays."""
     if reply.has_content():
         answer = compress_update(reply, sent, member.ask, member.residuals(), answer)
         reply.content[protocol.AOI] = ConfigRecord(member.took_part(answer).write())
@@ -234,14 +236,14 @@ def _conclude(reply: Message, sent: Sent, member: Member, answer: ParticipationR
 
 
 def attach(app: flwr.clientapp.ClientApp) -> ClientApp:
-    """Return an app that meets an age-aware strategy, and has ``app`` train, evaluate and answer all else.
+    """Return an app that supports age-aware strategies and calls ``app`` to train and evaluate.
 
-    What is registered with either counts, mods and lifespan included. Use what is returned: ``app`` itself stays as it
-    is.
+    Functions registered with either app are used, with mods and lifespan. Use the returned app; ``app`` itself does not
+    change.
 
     Raises
     ------
-    ConfigError : it is no ``ClientApp``, or one of Flower's former interface.
+    ConfigError : ``app`` is no ``ClientApp``, or has Flower's former interface.
 
     Examples
     --------
@@ -253,18 +255,18 @@ def attach(app: flwr.clientapp.ClientApp) -> ClientApp:
         raise ConfigError(
             "app", app, "a ClientApp", "Give attach the ClientApp itself, not the function that makes it."
         )
-    if getattr(app, "_call", None) is not None:  # what Flower makes of a client_fn
+    if getattr(app, "_call", None) is not None:  # Flower sets it for a client_fn
         raise ConfigError("app", "a ClientApp with a client_fn", "one of Flower's present interface", FORMER_CLIENT)
     return app if isinstance(app, ClientApp) else _Attached(app)
 
 
 class _Attached(ClientApp):
-    """An age-aware app in front of a plain one."""
+    """An age-aware app that wraps a plain app."""
 
     def __init__(self, app: flwr.clientapp.ClientApp) -> None:
         super().__init__()
         self._app = app
-        # What is registered here is registered there.
+        # A function registered with this app is registered with the plain app.
         vars(self).update(train=app.train, evaluate=app.evaluate, query=app.query, lifespan=app.lifespan)
 
     def _play(self, message: Message, context: Context) -> Message:

@@ -1,11 +1,11 @@
-"""The session of a client with its SuperLink, on file for its next SuperNode.
+"""The session of a client with its SuperLink, stored in a file for its next SuperNode.
 
-A SuperLink counts a node as connected for as long as its last heartbeat has named, an hour at most, and refuses its
-key meanwhile: after a power cut, or a process that has ended to come back when its round is due. The next process
-knows the node's number from here, and ends that session itself.
+A SuperLink counts a node as connected for up to an hour, as its last heartbeat says, and meanwhile refuses its key.
+This affects a process after a power cut, or a process that starts when its round is due. The next process reads the
+node's id from this file and ends the old session.
 
-The file is one line, for a shell to read: when to come back, until when no message can come, both in seconds since
-1970, and the node's number; 0 is none.
+The file is one line that a shell can read: time of the return, time before which no message can arrive, both in seconds
+since 1970, and the node's id. A 0 means none.
 """
 
 import fcntl
@@ -26,36 +26,36 @@ from aoi_fl.science.errors import ConfigError
 if TYPE_CHECKING:
     from aoi_fl.flower.fleet import FleetApi
 
-Heard: TypeAlias = Callable[[NextMessage, int], None]  # told what is known of the next message, and the node's number
+Heard: TypeAlias = Callable[[NextMessage, int], None]  # called with the next message's time and the node's id
 
 FILE = "session"  # beside a client's state
-_LAST_TIME = 2.0**33  # seconds since 1970: a date, in the year 2242, that clocks can tell
-SHORTEST_ABSENCE = 300.0  # seconds; for less a SuperNode does not end
-LEAD = 90.0  # seconds before its nap is over that it is to come back: a timer's minute, and those of a start
+_LAST_TIME = 2.0**33  # seconds since 1970, in the year 2242
+SHORTEST_ABSENCE = 300.0  # seconds; a SuperNode does not end for less
+LEAD = 90.0  # seconds between the return and the end of the nap: the timer's minute and the start
 
 
 def back(path: Path) -> float:
-    """Return when the SuperNode that wrote a file is to be back, in seconds since 1970; 0: it has not left."""
+    """Return when a file's SuperNode returns, in seconds since 1970; 0 if it has not left."""
     with suppress(OSError):
         return _read(path.read_bytes())[0]
     return 0.0
 
 
 class Session:
-    """The file, which belongs to one SuperNode for as long as that lives.
+    """The session file, locked by one SuperNode while it runs.
 
     Parameters
     ----------
-    path : of the file; made if it is not there
+    path : path of the file, which is created if missing
 
     Attributes
     ----------
-    node : the number of the node that was connected last; 0: unknown
-    until : seconds since 1970 until which no message can come
+    node : the id of the last connected node; 0: unknown
+    until : seconds since 1970 before which no message can arrive
 
     Raises
     ------
-    ConfigError : another process of this client is alive, or the file cannot be written.
+    ConfigError : another process of this client is running, or the file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -72,20 +72,21 @@ class Session:
         _, self.until, self.node = _read(self._file.read())
 
     def end_former(self, fleet: "FleetApi") -> None:
-        """End the former session of this client, if it is known and still open."""
+        """End this client's former session, if it is known and still open."""
         if self.node:
-            with suppress(grpc.RpcError):  # it is over, or the SuperLink is away
+            with suppress(grpc.RpcError):  # it has ended, or the SuperLink is unavailable
                 fleet.deactivate(self.node)
 
     def connected(self, node: int) -> None:
-        """Note the node of this client."""
+        """Record this client's connected node."""
         if node != self.node or self.until:
             self._write(0.0, 0.0, node)
 
     def leave(self, fleet: "FleetApi", until: float) -> bool:
-        """Announce the return to the SuperLink and record its time; False without time or connection.
+        """Announce the return to the SuperLink and record its time.
 
-        ``until`` is in seconds since 1970, the time before which no message can come.
+        ``until``, in seconds since 1970, is the time before which no message can arrive. Return False if that is too
+        soon or the SuperLink cannot be reached.
         """
         left = until - time.time()
         if not self.node or left < SHORTEST_ABSENCE:
@@ -107,12 +108,12 @@ class Session:
 
 
 def _read(line: bytes) -> tuple[float, float, int]:
-    """Return what the file holds; zeros if that is no such line, or one cut off by a power cut."""
+    """Return the values of the file's line; zeros if the line is invalid or incomplete."""
     with suppress(ValueError):
         returns, until, node = line.split()
-        found = float(returns), float(until), int(node)
-        if all(0 <= when < _LAST_TIME for when in found[:2]) and 0 <= found[2] < 2**64:
-            return found
+        values = float(returns), float(until), int(node)
+        if all(0 <= when < _LAST_TIME for when in values[:2]) and 0 <= values[2] < 2**64:
+            return values
     return 0.0, 0.0, 0
 
 
@@ -123,13 +124,14 @@ def take_up(
 
     Parameters
     ----------
-    path : of the file
-    superlink, authority, key : the Fleet API, the file of certificates to trust, and that of the client's private key
-    leave : ends this process, where no message can arrive for long, and says so; None: it stays
+    path : path of the session file
+    superlink, authority, key : the Fleet API, the file of trusted certificates, and the file of the client's private
+        key
+    leave : ends this process with a reason if no message can arrive for long; None: the process stays
 
     Returns
     -------
-    What is to be told when all messages are answered. None where Flower's Fleet API cannot be spoken.
+    A function to call when all messages are answered. None if this Flower's Fleet API is not supported.
 
     Raises
     ------
@@ -148,9 +150,9 @@ def take_up(
         leave("it only renewed its registration")
     session.end_former(fleet)
 
-    def heard(told: NextMessage, node: int) -> None:
+    def heard(following: NextMessage, node: int) -> None:
         session.connected(node)
-        if leave is not None and told.asleep and session.leave(fleet, time.time() + (told.nap or 0.0)):
-            leave(f"no message can arrive for {told.nap:.0f} s")
+        if leave is not None and following.asleep and session.leave(fleet, time.time() + (following.nap or 0.0)):
+            leave(f"no message can arrive for {following.nap:.0f} s")
 
     return heard

@@ -1,10 +1,10 @@
-"""The durable state of a client: a small file that survives kill -9, power cuts and half-written blocks.
+"""The durable state of a client: a file that survives kill -9 and power cuts.
 
-One JSON file for each run and client name. It is written aside, synced and renamed, carries a version and a checksum,
-and holds round numbers rather than counters, so a lost or repeated message cannot corrupt an age.
+There is one JSON file for each run and client name, with a version and a checksum. It is written to a temporary file,
+synced and renamed. It stores round numbers, not counters, so a lost or repeated message cannot corrupt an age.
 
-Not SQLite, for which a client in a process of its own would wait longer: to save a state it waits for the disk four
-times with a rollback journal and five with a write-ahead log, where this does so twice (docs/benchmarks.md).
+SQLite would be slower for a client with its own process. To save a state it waits for the disk four times with a
+rollback journal, five times with a write-ahead log; this module waits twice (docs/benchmarks.md).
 """
 
 import hashlib
@@ -41,8 +41,8 @@ class Promise:
     Attributes
     ----------
     separation : b, the least number of rounds between two participations
-    rounds : T, the last round in which it takes part; None: not known
-    since : the round before the first in which it heard of the run; it may have taken part in that and lost its state
+    rounds : T, the last round in which it takes part; None: unknown
+    since : the round before the client's first message; the client may have taken part in it and lost its state
     """
 
     separation: int
@@ -50,7 +50,7 @@ class Promise:
     since: int
 
     def forbids(self, round_: int, last: int) -> bool:
-        """Return whether a participation is too soon after the last one, before it, or after the end of the run.
+        """Return whether a participation is too early, or after the end of the run.
 
         >>> [Promise(3, 9, 0).forbids(t, 4) for t in (2, 4, 6, 7, 10)]
         [True, True, True, False, True]
@@ -62,16 +62,16 @@ class Promise:
 
 @dataclass(frozen=True)
 class ClientState:
-    """What a client remembers of one run.
+    """A client's state in one run.
 
     Attributes
     ----------
     seed : the key of the client's draws, fixed when the state is created
-    age : the participation clock, or None before the first contact with an age policy
-    data : the data-set clock, its ``last`` the round of the last refresh; None before the first one
-    turn : the number of the last participation, where that is systematic (:class:`aoi_fl.science.strides.ClientStride`)
-    token : the run's, where it has one: under another token it is an earlier run of the same name
-    promise : how far apart it takes part at least; None where neither the run nor its owner asks for it
+    age : the participation clock; None before the first message of an age policy
+    data : the clock of the data set, where ``last`` is the round of the last refresh; None before the first refresh
+    turn : the number of the last participation of a systematic client (:class:`aoi_fl.science.strides.ClientStride`)
+    token : the run's token, if any; a state with another token belongs to an earlier run of the same name
+    promise : the least distance of participations; None if neither the run nor the owner requires one
     """
 
     seed: int
@@ -87,8 +87,8 @@ class StateFile:
 
     Parameters
     ----------
-    folder : the folder that holds one file a client; made when first written
-    name : the client's name, also the file's
+    folder : folder with one file per client; created at the first write
+    name : the client's name, and the file's
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -97,11 +97,11 @@ class StateFile:
     def load(self, seed: int) -> ClientState:
         """Return the stored state, or a fresh one under ``seed``.
 
-        A file that cannot be understood is kept aside and said aloud; the client then starts anew, which for an age
-        policy means from the stationary law.
+        A corrupt file is renamed, with a warning. The client then starts again; under an age policy it draws an age
+        from the stationary law.
         """
-        if _held is not None and (known := _held.states.get(self.path)) is not None:
-            return known
+        if _held is not None and (state := _held.states.get(self.path)) is not None:
+            return state
         try:
             blob = self.path.read_bytes()
         except FileNotFoundError:
@@ -121,7 +121,7 @@ class StateFile:
             return ClientState(seed)
 
     def save(self, state: ClientState) -> None:
-        """Write the state so that, whatever happens, either the old or the new one is found afterwards."""
+        """Write the state atomically: after any failure the old or the new one is complete."""
         if _held is None:
             _write({self.path: state}, {})
         else:
@@ -129,7 +129,7 @@ class StateFile:
 
 
 def keep(path: Path, blob: bytes) -> None:
-    """Write a file that belongs to a client's state as :meth:`StateFile.save` writes that."""
+    """Write another file of a client's state with the guarantees of :meth:`StateFile.save`."""
     asides = {} if _held is None else _held.asides
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -141,7 +141,7 @@ def keep(path: Path, blob: bytes) -> None:
 
 
 def kept(folder: Path) -> dict[Path, Path]:
-    """Return the files of a folder, and where each lies now: aside, if :func:`keep` has yet to give it its name."""
+    """Return a folder's files with their present paths; files that wait for a rename lie aside."""
     waiting = {} if _held is None else {p: aside for p, aside in _held.asides.items() if p.parent == folder}
     there = set(folder.iterdir()) - set(waiting.values()) if folder.is_dir() else set()
     return {path: path for path in there} | waiting
@@ -149,7 +149,7 @@ def kept(folder: Path) -> dict[Path, Path]:
 
 @dataclass
 class _Held:
-    """States in memory: all that were saved, and those that are not yet on disk; and files that wait for their name."""
+    """In memory: all saved states, the states not yet on disk, and files that wait for a rename."""
 
     states: dict[Path, ClientState] = field(default_factory=dict)
     changed: dict[Path, ClientState] = field(default_factory=dict)
@@ -161,18 +161,18 @@ _held: _Held | None = None
 
 @contextmanager
 def written_together(*, alone: bool = True) -> Iterator[Callable[[], None]]:
-    """Keep the states of all clients of this process in memory, and write the changed ones on request.
+    """Keep all clients' states of this process in memory, and write the changed ones on request.
 
-    Yields the function that writes them; when it returns they are as safe as after :meth:`StateFile.save`, for one wait
-    for the disk in place of one a client. A server that calls it before it records a round breaks no promise: what is
-    lost with the process is a round that does not count, and that is played again.
+    Yields the function that writes them, with one wait for the disk instead of one for each client. Then the states are
+    as safe as after :meth:`StateFile.save`. A server calls it before it records a round. If the process ends earlier,
+    the round does not count and runs again.
 
-    Where this process is not ``alone``, others may write a client's state once this one has written it, so nothing
-    written is kept in memory.
+    If this process is not ``alone``, other processes may change a written state, so written states are dropped from
+    memory.
     """
     global _held
     held = _held = _Held()
-    # Side by side, because a disk takes many writes in one go, and each waits for it.
+    # In parallel, because a disk can complete many writes at once.
     with ThreadPoolExecutor(_FEW // 4) as pool:
 
         def write() -> None:
@@ -192,15 +192,15 @@ def written_together(*, alone: bool = True) -> Iterator[Callable[[], None]]:
 def _write(
     states: Mapping[Path, ClientState], asides: dict[Path, Path], each: Callable[..., Iterable[Any]] = map
 ) -> None:
-    """Write states aside, wait for the disk, rename them and files already aside, and wait for their folders."""
-    path = next(iter([*states, *asides]))  # the one to name if not even the folder can be made
+    """Write states to temporary files, sync and rename these and ``asides``, sync their folders."""
+    path = next(iter([*states, *asides]))  # the path in the error if the folder cannot be created
     try:
         for folder in {path.parent for path in states}:
             folder.mkdir(parents=True, exist_ok=True)
         for path, state in states.items():
             body = {"version": VERSION, **asdict(state)}
             _write_aside(path, json.dumps({**body, "checksum": _checksum(body)}).encode(), asides)
-        # Past some files, writing back all that the system holds is faster; elsewhere sync() may return too soon.
+        # With many files, to sync the whole system is faster; outside Linux, sync() may return too early.
         if len(asides) > _FEW and sys.platform == "linux":
             os.sync()
         else:
@@ -231,13 +231,13 @@ def _unwritable(path: Path, error: OSError) -> ConfigError:
     )
 
 
-@lru_cache(maxsize=1024)  # a process that holds many clients comes back to each of them every round
+@lru_cache(maxsize=1024)  # a process with many clients uses each of them every round
 def _file(folder: Path, name: str) -> Path:
     return folder / f"{checked_name('client name', name)}.json"
 
 
 def checked_name(what: str, name: str) -> str:
-    """Return a name that is safe as a file name, or raise ConfigError: names come from peers and configurations."""
+    """Return a name if it is safe as a file name, else raise ConfigError."""
     if not _SAFE.fullmatch(name):
         raise ConfigError(what, name, NAMES, "Choose such a name: it names a file.")
     return name
@@ -265,7 +265,7 @@ def _decode(blob: bytes) -> ClientState:
 
 
 def _whole(record: R, **kinds: tuple[type, ...]) -> R:
-    """Return a record whose fields are whole numbers of rounds, or None where ``kinds`` does not say otherwise."""
+    """Return a record if its fields have the types in ``kinds``, by default int or None."""
     for name, value in asdict(record).items():
         if type(value) not in kinds.get(name, (int, NoneType)) or abs(value or 0) > MAX_AGE:
             raise ValueError(f"{name} is {value!r:.40}")

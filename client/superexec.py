@@ -1,10 +1,10 @@
-"""Flower's SuperExec for a client, which starts the ClientApp from a process that has its libraries loaded.
+"""A client's SuperExec, which forks the ClientApp from a process with loaded libraries.
 
-Flower runs the ClientApp in a new process for every message, and that process spends seconds on imports before it looks
-at what it was sent: on a small board longer than on the training. Here one process imports Flower and torch, where
-there is one, when the SuperNode starts, and forks itself for each message (Python's *forkserver*): each message still
-has a process of its own, which may hang, raise or be killed as before, and the app's own modules are loaded in it, from
-what the server sent. The process in between holds no connection, and knows nothing of this project.
+Flower runs the ClientApp in a new process for each message. On a small board the imports of that process take longer
+than the training. Here one process imports Flower and torch, if installed, when the SuperNode starts. It forks itself
+for each message (Python's *forkserver*). So each message still has its own process, which may hang, raise or be killed,
+and which loads the app's own modules as the server sent them. The forking process has no connection and imports nothing
+of this project.
 """
 
 import argparse
@@ -15,13 +15,13 @@ from typing import Any
 
 from aoi_fl.flower import superexec as flower
 
-# As `-c`: were it a script or `-m`, every forked process would import it as its main module, and so this installation's
-# rooms before the app's own.
+# With `-c`: every forked process would import a script, or a module given by `-m`, as its main module, and thus this
+# installation's packages before the app's own.
 COMMAND = (sys.executable, "-c", "from aoi_fl.client.superexec import main; main()")
-_ATTEMPTS = 20  # to start the process to fork from
-_LOOK = 0.25  # seconds between two looks for work in the SuperNode, in place of Flower's one second
+_ATTEMPTS = 20  # to start the forking process
+_LOOK = 0.25  # seconds between two polls for work at the SuperNode; Flower's pause is one second
 
-# What a forked process does. It must not draw the random numbers that the one before it drew.
+# The code of a forked process. It must not repeat the random numbers of the process before it.
 _ANSWER = f"""
 import sys
 if "torch" in sys.modules:
@@ -30,33 +30,33 @@ if "torch" in sys.modules:
 
 
 class Forking:
-    """An executor, as the SuperExec knows it, that forks the ClientApp's process."""
+    """An executor of the SuperExec that forks the ClientApp's process."""
 
     def __init__(self) -> None:
         self._context = get_context("forkserver")
-        self._context.set_forkserver_preload([flower.MODULE, "torch"])  # what is not installed is left out
+        self._context.set_forkserver_preload([flower.MODULE, "torch"])  # skipped if not installed
         forkserver.ensure_running()
 
     def wait_for_capacity(self) -> None:
-        """Return at once: the SuperNode hands out one message at a time."""
+        """Return at once, because the SuperNode processes one message at a time."""
 
     def launch(self, spec: Any) -> Any:
-        """Start the process of one message; ``spec`` is Flower's ``ExecutionSpec``, the result its ``LaunchResult``."""
+        """Start one message's process from Flower's ``ExecutionSpec``; return its ``LaunchResult``."""
         keywords = flower.keywords(spec)
         for _ in range(_ATTEMPTS):
             try:
                 self._context.Process(target=exec, args=(_ANSWER, {"keywords": keywords})).start()
-            except (OSError, EOFError):  # a torch that is there and broken takes the process down that imports it
+            except (OSError, EOFError):  # a broken torch ends the process that imports it
                 print("torch cannot be loaded beforehand; each message's process starts without it", flush=True)
                 self._context.set_forkserver_preload([flower.MODULE])
-                time.sleep(_LOOK)  # until what is left of it is gone
+                time.sleep(_LOOK)  # until the broken process has ended
             else:
                 return flower.launched()
         return flower.launched("no process could be started to fork the ClientApp's from")
 
 
 def main() -> None:
-    """Run Flower's SuperExec with an executor that forks; the options are those that a SuperNode gives it."""
+    """Run Flower's SuperExec with an executor that forks; a SuperNode sets the options."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--appio-api-address", required=True)
     parser.add_argument("--plugin-type", choices=["clientapp"], required=True)
@@ -65,5 +65,5 @@ def main() -> None:
     parser.add_argument("--root-certificates")
     parser.add_argument("--allow-runtime-dependency-installation", action="store_true")
     given = parser.parse_args()
-    executor = Forking()  # first, so that the imports go on while the SuperNode connects
+    executor = Forking()  # first, so that the imports run while the SuperNode connects
     flower.run(executor, lambda seconds: time.sleep(min(seconds, _LOOK)), given)

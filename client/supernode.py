@@ -1,21 +1,20 @@
-"""Flower's SuperNode, for networks that change and machines for which starting a program is work.
+"""Flower's SuperNode for unreliable networks and slow machines.
 
-``python -m aoi_fl.client.supernode`` takes what ``flower-supernode`` takes. It says why it does not trust a SuperLink,
-where Flower tries again and again, and mends four more habits.
+``python -m aoi_fl.client.supernode`` accepts the options of ``flower-supernode``. Flower retries without a reason if it
+does not trust the SuperLink's certificate; this command ends with the reason. It changes four more things.
 
-- Flower asks the SuperLink for messages in calls without a deadline; where the client's address changes (another
-  network, a renewed lease, a container that is connected again), such a call waits for an answer that cannot come until
-  the system gives the connection up, a quarter of an hour later or never. gRPC's own keepalive finds out within a
-  minute; the call then fails, and Flower connects anew. It is patient enough for two cores that eight clients train on:
-  a busy SuperLink is not a dead one.
-- Flower looks for messages every three seconds. A round is two or three exchanges one right after the other, then
-  perhaps nothing for long: here the wait is short after a message and grows with the silence, up to Flower's own.
-- Flower never sleeps: a client that knows its next round goes on looking, and sends a heartbeat twice a minute. Here it
-  sleeps until then, if its configuration lets it (``client/poll_schedule.py``).
-- Flower starts a new program for every message: ``client/superexec.py`` has its libraries loaded already.
+- Flower polls for messages in calls without a deadline. When the client's address changes (another network, a renewed
+  lease, a reconnected container), such a call waits until the system drops the connection, after a quarter of an hour
+  or never. With gRPC's keepalive the call fails within a minute, and Flower reconnects. The timeouts are long enough
+  for eight clients that train on two cores: a busy SuperLink does not count as dead.
+- Flower polls for messages every three seconds. A round is two or three quick exchanges, then often a long silence.
+  Here the pause is short after a message and grows up to Flower's.
+- Flower never sleeps: a client that knows its next round goes on to poll, and sends two heartbeats a minute. Here the
+  client sleeps until that round, if its configuration allows it (``client/poll_schedule.py``).
+- Flower starts a new program for each message. ``client/superexec.py`` has its libraries loaded already.
 
-Two options are its own. With ``--session FILE`` it is let in at once after a power cut (``client/session.py``); with
-``--leave`` beside that it ends where it would sleep for minutes, for a timer to start it again.
+It has two more options. With ``--session FILE`` it reconnects at once after a power cut (``client/session.py``). With
+``--leave`` it ends instead of sleeping for minutes, and a timer starts it again.
 """
 
 import argparse
@@ -39,21 +38,21 @@ from aoi_fl.client.session import Heard, take_up
 from aoi_fl.flower import supernode
 from aoi_fl.science.errors import ConfigError
 
-# A SuperNode that works hears of the SuperLink every three seconds, and then nothing is sent to keep it alive.
+# An active SuperNode receives an answer every three seconds; gRPC then sends no keepalive pings.
 KEEPALIVE = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 30_000),
-    ("grpc.http2.ping_timeout_ms", 30_000),  # of the pings that measure the line; none other is sent meanwhile
+    ("grpc.http2.ping_timeout_ms", 30_000),  # of the pings that measure bandwidth; no other ping is sent meanwhile
     ("grpc.http2.max_pings_without_data", 0),
 )
-ANSWER_LOOK = 0.1  # seconds between two looks for the answer of the client's own process
-# Seconds before the end of a SuperNode that failed. Docker, which doubles its wait before each restart, begins anew
-# after a container that lived for ten.
+ANSWER_LOOK = 0.1  # seconds between two polls for the reply of the client's own process
+# Seconds before a failed SuperNode ends. Docker doubles its pause before each restart, and resets it after a container
+# that has run for ten seconds.
 PAUSE = 10.0
 
 
 def keep_alive(make: Callable[..., grpc.Channel]) -> Callable[..., grpc.Channel]:
-    """Return a function that makes channels like ``make``, with keepalive."""
+    """Return a function that makes channels as ``make`` does, with keepalive."""
 
     def channel(*arguments: Any, options: Any = None, **more: Any) -> grpc.Channel:
         return make(*arguments, options=[*(options or ()), *KEEPALIVE], **more)
@@ -62,17 +61,17 @@ def keep_alive(make: Callable[..., grpc.Channel]) -> Callable[..., grpc.Channel]
 
 
 class BackingOff:
-    """What the SuperNode's loop knows as ``time``, and what paces its heartbeats (:mod:`aoi_fl.client.poll_schedule`).
+    """A replacement of ``time`` in the SuperNode's loop; it also paces the heartbeats.
 
-    While an answer is computed the loop looks for it every half second: those looks tell of work, and they may come
-    more often. Between messages it would sleep for three; here the sleep grows with the silence, and where the
-    ClientApp has laid down that none can come, it lasts until one can.
+    Flower's loop polls for a reply every half second while the ClientApp works, here more often. Between messages it
+    sleeps for three seconds. Here the pause grows with the silence, or lasts until the next message can arrive if the
+    ClientApp has written that time (:mod:`aoi_fl.client.poll_schedule`).
 
     Parameters
     ----------
-    nap : the file in which the ClientApp does so
-    clock, sleep : of seconds
-    heard : told what was laid down, when all is answered
+    nap : the file into which the ClientApp writes it
+    clock, sleep : functions in seconds
+    heard : called with the file's content when all messages are answered
     """
 
     def __init__(
@@ -84,34 +83,34 @@ class BackingOff:
     ) -> None:
         self._nap, self._clock, self._sleep, self._heard = nap, clock, sleep, heard
         self._looks = PollSchedule(clock())
-        self._awake: float | None = None  # since when it is, to look and for nothing else
+        self._awake: float | None = None  # end of the last pause between polls
         self.changed = threading.Event()
 
     def sleep(self, seconds: float) -> None:
-        """Sleep for less than is asked, or through a nap."""
+        """Sleep until the next poll by our schedule, whatever the loop asks."""
         now = self._clock()
         if seconds < 1:
             self._looks.answered(now)
             self._sleep(min(seconds, ANSWER_LOOK))
             self._awake = None
             return
-        if self._nap is not None and (said := laid_down(self._nap)) is not None:
-            told, node = said
-            self._looks.answered(now, told)
+        if self._nap is not None and (content := laid_down(self._nap)) is not None:
+            following, node = content
+            self._looks.answered(now, following)
             if self._heard is not None:
-                self._heard(told, node)
-            if told.asleep:
+                self._heard(following, node)
+            if following.asleep:
                 self.changed.set()
         self._sleep(self._looks.wait(now, 0.0 if self._awake is None else now - self._awake))
         self._awake = self._clock()
 
     def heartbeat(self) -> tuple[float, float]:
-        """Return the interval that a heartbeat is to name, and the seconds until the next one."""
+        """Return the interval in the next heartbeat, and the seconds until the one after it."""
         return self._looks.heartbeat(self._clock())
 
 
 def start_forking(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start our SuperExec in the place of ``flower-superexec``; the SuperNode, deaf without it, ends soon after it."""
+    """Start our SuperExec instead of ``flower-superexec``; when it ends, the SuperNode ends too."""
     process = subprocess.Popen([*superexec.COMMAND, *command[1:]])
 
     def watch() -> None:
@@ -123,20 +122,20 @@ def start_forking(command: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def fail(reason: str) -> NoReturn:
-    """End this process with all its threads; its supervisor starts it again."""
+    """End this process with a failure; its supervisor starts it again."""
     print(f"this SuperNode ends: {reason}", file=sys.stderr, flush=True)
     time.sleep(PAUSE)
     os._exit(1)
 
 
 def leave(reason: str) -> NoReturn:
-    """End this process, which has done what there was to do."""
+    """End this process with success."""
     print(f"this SuperNode ends: {reason}", flush=True)
     os._exit(0)
 
 
 def own_options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Return the options that are this command's own, and those that are left for Flower's."""
+    """Return this command's own options, and the arguments left for Flower's command."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--session", type=Path)
     parser.add_argument("--leave", action="store_true")
@@ -144,7 +143,7 @@ def own_options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]
 
 
 def main() -> None:
-    """Run Flower's command with channels that are kept alive, waits that back off, and a SuperExec that forks."""
+    """Run Flower's command with keepalive, growing pauses and a SuperExec that forks."""
     ours, sys.argv[1:] = own_options(sys.argv[1:])
     parser = argparse.ArgumentParser(add_help=False)
     for name in ("--superlink", "--root-certificates", "--auth-supernode-private-key"):
@@ -164,11 +163,11 @@ def main() -> None:
         if ours.session:
             heard = take_up(ours.session, link, Path(authority), Path(key), leave if ours.leave else None)
         with TemporaryDirectory() as folder:
-            os.environ[NAP_FILE] = str(Path(folder) / "nap")  # known to all processes of this client
+            os.environ[NAP_FILE] = str(Path(folder) / "nap")  # all processes of this client inherit it
             supernode.run(BackingOff(Path(os.environ[NAP_FILE]), heard=heard), start_forking, fail)
     except ConfigError as error:
         fail(str(error))
-    except Exception as error:  # Flower's servers go on in threads that would keep alive a SuperNode that was refused
+    except Exception as error:  # threads of Flower's servers would keep a refused SuperNode alive
         traceback.print_exc()
         fail(str(error))
 

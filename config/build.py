@@ -1,4 +1,4 @@
-"""The object of a policy without Flower: a selector, or the rule by which clients decide.
+"""Build a policy's object without Flower: a selector, or the clients' participation rule.
 
 The simulator, ``aoi policy``, the figures and the theory page build policies here, by :meth:`PolicyRow.build`.
 """
@@ -29,7 +29,7 @@ Rates: TypeAlias = NDArray[np.float64]
 
 
 def markov_optimal(keys: Keys, rates: Rates | None, dropout: float) -> MarkovPolicy | MarkovRule:
-    """Return the optimal table, or one table for each client that has its own rate."""
+    """Return the optimal table, or a table for each client's own rate."""
     n, k = keys["num-clients"], keys["clients-per-round"]
     if keys["compensate"] == "availability":
         return MarkovRule.learning(equal_rates(n, k) if rates is None else rates)
@@ -47,7 +47,7 @@ def systematic(keys: Keys, rates: Rates | None) -> SystematicPolicy | Systematic
 
 
 def budgeted(keys: Keys, index: Index) -> BoundedSelector:
-    """Return a selector that spends a budget in each round, in the order of an index."""
+    """Return a selector that spends each round's budget in the order of an index."""
     (budget, total), rule = budgets(keys["budget"]), keys["budget-rule"]
     selector = BudgetedSelector(budget, index, keys["seed"], rule == "strict", rule == "stop", keys["ageing"])
     return BoundedSelector(selector, total)

@@ -1,4 +1,4 @@
-"""A key of a run: one field of a group, from which its documentation and its checks derive."""
+"""Run keys as fields of groups, the source of their documentation and checks."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -57,11 +57,11 @@ def key(default: Value, help_: str, *, see: str = "", short: str = "", form: str
 
     Parameters
     ----------
-    default : its value where nothing is set
-    help_ : one line that says what the key means
-    see : more for the reference page, in Markdown
-    short : the name of its option in commands; by default the key itself
-    form : what a text may be, in Markdown
+    default : its default value
+    help_ : its meaning, in one line
+    see : further text for the reference page, in Markdown
+    short : the name of its option in commands; by default the key
+    form : the allowed texts, in Markdown
     bounds : ge, gt, le, lt or pattern
     """
     return Field(default, description=help_, json_schema_extra={"see": see, "short": short, "form": form}, **bounds)
@@ -70,7 +70,7 @@ def key(default: Value, help_: str, *, see: str = "", short: str = "", form: str
 class Group(BaseModel):
     """A group of run keys; its fields are the keys, with ``_`` for ``-``."""
 
-    # Built when something is first checked by it: the command answers sooner.
+    # Built at the first check, so that commands start faster.
     model_config = ConfigDict(
         alias_generator=kebab, populate_by_name=True, frozen=True, extra="ignore", defer_build=True
     )
@@ -94,7 +94,7 @@ def extra(field: FieldInfo, name: str) -> str:
 
 
 def allowed(field: FieldInfo) -> str | tuple[str, ...]:
-    """Return what a key may be: its values, or its range in words.
+    """Return a key's allowed values, or its range in words.
 
     >>> class Example(Group):
     ...     jitter: float = key(0.0, "largest delay", ge=0, le=1)

@@ -1,6 +1,6 @@
-"""Former names of run keys and arguments: the only place that knows them.
+"""Translate former names of run keys and arguments; no other module knows them.
 
-A former key is read from the command line, a TOML file, an environment variable, a ledger and a client's context.
+Former keys may come from the command line, a TOML file, an environment variable, a ledger or a client's context.
 """
 
 import warnings
@@ -17,7 +17,7 @@ IGNORED: Mapping[str, tuple[Any, str]] = {
     "deterministic": (True, "Leave it out: updates are always added in client order."),
     "evaluate-timeout": (600.0, "Leave it out, and set train-timeout: evaluations have as long, and 600 s at least."),
 }
-"""Keys without a successor that change no result of a run, with the former default and what to do instead."""
+"""Keys without a successor and without effect on results, with their former defaults and remedies."""
 MERGED: Mapping[str, Mapping[str, Any]] = {
     "partition": {"alpha": 0.6, "client": "", "spare-shares": 0},
     "model": {"zeros": False},
@@ -33,7 +33,7 @@ MERGED: Mapping[str, Mapping[str, Any]] = {
     "privacy": {"bands": 0},
     "budget-rule": {"strict-budget": False, "stop-at-first": False},
 }
-"""Former keys with their defaults by the key that each is now a part of."""
+"""Former keys with their defaults, by the present key that includes them."""
 FORMER: Mapping[str, str] = RENAMED | {old: key for key, parts in MERGED.items() for old in parts}
 """The present key of each former one."""
 
@@ -45,20 +45,20 @@ class FormerNameWarning(DeprecationWarning):
 def present(values: Mapping[str, Any], *, warn: bool = True) -> dict[str, Any]:
     """Return run keys under their present names.
 
-    A deleted key is dropped at its default, because each older ledger records every key. Other values stay, and the
-    check of all keys refuses them. An ignored key is dropped.
+    A deleted key is dropped at its default, because older ledgers record every key. With another value it stays, and
+    the check of all keys refuses it. An ignored key is dropped.
 
     Parameters
     ----------
-    values : run keys, former ones among them
-    warn : whether a former name that is in use causes a :class:`FormerNameWarning`; without, a part that has no effect
-        is left out, as in an older ledger
+    values : run keys, present or former
+    warn : whether a former name causes a :class:`FormerNameWarning`; if not, a part without effect is dropped, as for
+        an older ledger
 
     Raises
     ------
     ConfigError
-        A key is given under both names, a part does not go with its key, or an ignored key has another value than its
-        former default.
+        A key is given under both names, a part does not fit its key, or an ignored key differs from its former
+        default.
 
     >>> present({"stream-window": 0, "wire": "reserve"}, warn=False)
     {'coordination': 'reserve'}
@@ -112,7 +112,7 @@ def _same(value: Any, default: Any) -> bool:
 
 
 def _merged(key: str, whole: Any, parts: Mapping[str, Any]) -> str | None:
-    """Return a key's value with its former parts, or None where they don't go with the value that is set."""
+    """Return a key's value with its former parts, or None if they do not fit that value."""
     text = "" if whole is None else str(whole)
 
     def used(*olds: str) -> bool:
@@ -168,7 +168,7 @@ def _merged(key: str, whole: Any, parts: Mapping[str, Any]) -> str | None:
 
 
 def argument(settings: dict[str, Any], name: str, value: Any) -> Any:
-    """Return an argument of a constructor; take it out of ``settings`` where it has its former name."""
+    """Return a constructor's argument; remove it from ``settings`` under its former name."""
     for former in (old for old, new in RENAMED.items() if new == name and old in settings):
         _warn(former, name)
         value = settings.pop(former)

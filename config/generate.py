@@ -1,4 +1,4 @@
-"""What is written from the tables of keys and policies: ``python -m aoi_fl.config.generate`` (``make generated``)."""
+"""Generate docs and defaults from the tables of keys and policies (``make generated``)."""
 
 import re
 import sys
@@ -12,7 +12,7 @@ from aoi_fl.config.policies import KEYS, OWN, POLICIES, ROWS, users_of
 from aoi_fl.config.presets import PRESET
 
 _IMAGE = ("data-dir", "model-dir", "runs-dir")  # folders of the image, which a cluster does not set
-# What a cluster sets where .env says nothing, and why.
+# A cluster's defaults that differ, with comments.
 _CLUSTER = {
     "num-clients": ("5", ""),
     "clients-per-round": ("2", ""),
@@ -24,7 +24,7 @@ _POLICIES = "| `policy` | clients of a round | weight in the mean | source |\n|-
 
 
 def _keys() -> Iterator[tuple[type[Group], str, Value, str, str, str]]:
-    """Yield group, key, default, what is allowed, help and users of each key."""
+    """Yield group, key, default, allowed values, help and users of each key."""
     for group in GROUPS:
         for key, field in group.table():
             if key == "policy":
@@ -39,7 +39,7 @@ def _keys() -> Iterator[tuple[type[Group], str, Value, str, str, str]]:
 
 
 def _written(value: Value) -> str:
-    """Return a default as TOML and a shell write it, without quotes."""
+    """Return a default in the syntax of TOML and shells, without quotes."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -112,11 +112,11 @@ PLACES: dict[str, tuple[str, str, Callable[[], str]]] = {
     "compose.yaml": ("  # Keys: generated.\n", "  # Keys: end.", variables),
     ".env.example": ("# -- Run keys: generated --\n", "# -- Run keys: end --", settings),
 }
-"""What stands between two markers of a file."""
+"""Files with their markers, and the function that generates the text between them."""
 
 
 def generated(text: str, begin: str, end: str, made: str) -> str:
-    """Return a file's text with what is made between its markers.
+    """Return a file's text with the generated part between its markers.
 
     >>> generated("a [ x ] b", "[ ", "]", "y ")
     'a [ y ] b'
@@ -125,7 +125,7 @@ def generated(text: str, begin: str, end: str, made: str) -> str:
 
 
 def main() -> None:
-    """Write all places; with ``--check``, end with status 1 and their names if one of them differs."""
+    """Write all generated parts; with ``--check``, fail with the names of files that differ."""
     root, different = Path(__file__).resolve().parents[1], []
     for name, (begin, end, make) in PLACES.items():
         path = root / name

@@ -1,4 +1,4 @@
-"""The keys of a run in eight groups. A key is one field: default, range and help stand here and nowhere else.
+"""The keys of a run in eight groups. Each key is one field with default, range and help.
 
 The groups of the task are in :mod:`aoi_fl.config.task`.
 """
@@ -16,14 +16,14 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import Ageing, RateRule
 
 TRACKERS = {"tensorboard": "TensorBoard", "mlflow": "MLflow", "wandb": "Weights & Biases"}
-"""What ``track`` may name, and the tools' own names."""
+"""Values of ``track``, with the tools' own names."""
 
 
 class Selection(Group):
     """Which clients take part, how they decide, and with what weight."""
 
     preset: Literal["recommended", "papers"] = key(
-        "papers", "what keys at `auto` stand for: `papers` polls clients and gives them equal weights",
+        "papers", "values of keys at `auto`: `papers` polls clients and gives them equal weights",
         see="`recommended`: where clients decide, they reserve rounds, and weights follow data sizes",
     )  # fmt: skip
     policy: str = key(
@@ -63,7 +63,7 @@ class Selection(Group):
         see="[dropout](results/dropout.md); `availability` sends rates or tables for each client",
     )  # fmt: skip
     foresight: bool = key(
-        False, "tell policies of simulated time when devices are available and how fast they are",
+        False, "in simulated time, give policies the availability and speed of all devices",
         see="no real server knows this; the policies' papers assume it",
     )  # fmt: skip
 
@@ -108,16 +108,16 @@ class Round(Group):
         gt=0,
         le=MILLION,
         short="deadline",
-        see="evaluations have as long, and ten minutes at least",
+        see="evaluations have the same time, but at least ten minutes",
     )
     round_seconds: float = key(
         0.0, "shortest time from one round's start to the next in seconds, where clients decide", ge=0, le=MILLION
     )
     compression: str = key(
-        "none", "how updates travel: `float16` halves the bytes, `int8` quarters them, with error feedback",
+        "none", "code of updates: `float16` halves the bytes, `int8` quarters them, with error feedback",
         form="`none`, `float16` or `int8`, with `+unpacked`",
         see="cost in accuracy on [digits](results/compression.md) and [MNIST](results/compression-mnist.md); over a "
-        "network a model travels as one object, and with `+unpacked` each array by itself, as to a client with another "
+        "network a model is sent as one object; `+unpacked` sends each array separately, as to a client with another "
         "ClientApp",
     )  # fmt: skip
     over_selection: float = key(
@@ -132,7 +132,7 @@ class Round(Group):
         see="the average is evaluated and saved; a tested setting is `momentum:0.5+average:0.8`",
     )  # fmt: skip
     loss_metric: str = key(
-        "", "metric that is a client's loss where it reports neither `train_loss` nor `loss`", max_length=200
+        "", "metric with a client's loss, if it reports neither `train_loss` nor `loss`", max_length=200
     )
     max_empty_rounds: int = key(
         10, "rounds in a row without a usable update before the run stops; 0: never", ge=0, le=MILLION
@@ -140,12 +140,12 @@ class Round(Group):
 
     @property
     def coding(self) -> str:
-        """How updates travel: none, float16 or int8."""
+        """The code of updates: none, float16 or int8."""
         return self.compression.partition("+")[0]
 
     @property
     def packing(self) -> str:
-        """Whether a model travels as one object over a network: auto or none."""
+        """Whether a model is sent as one object over a network: auto or none."""
         return "none" if "+" in self.compression else "auto"
 
     @field_validator("compression")
@@ -159,7 +159,7 @@ class Round(Group):
 
     @property
     def server_momentum(self) -> float:
-        """The momentum of the server's step, Flower's FedAvgM with step length 1; 0: the weighted mean."""
+        """The momentum of the server's step, as in Flower's FedAvgM with step length 1; 0: none."""
         return smoothing(self.smoothing).get("momentum", 0.0)
 
     @property
@@ -179,7 +179,7 @@ class Privacy(Group):
     privacy: str = key(
         "none", "client-level differential privacy: `white` noise, or `banded` noise that cancels over rounds",
         form="`none`, `white`, `banded` or `banded:BANDS`",
-        see="by default as many bands as rounds between two participations; [what is promised](privacy.md); `banded` "
+        see="by default as many bands as rounds between two participations; [the guarantee](privacy.md); `banded` "
         "needs `markov-optimal`, `systematic` or `oldest-age`",
     )  # fmt: skip
     clip: float = key(1.0, "largest norm of an update; a larger update is scaled down", gt=0, le=1e9)
@@ -209,7 +209,7 @@ class Privacy(Group):
 
 
 class Budget(Group):
-    """The policies that select which clients refresh their data under a budget."""
+    """The policies that select the clients to refresh their data under a budget."""
 
     budget: str = key("40.0", "spending per round B, and of all rounds TOTAL", form="`B` or `B:TOTAL`")
     index_source: Literal["server", "bid"] = key(

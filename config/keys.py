@@ -1,7 +1,7 @@
-"""All keys of a run, and those of the task that server and clients share.
+"""All keys of a run, and the task's keys, which server and clients share.
 
-Flower's configuration is flat and needs a value for every key: ``auto`` or 0 stands for the data set's own default,
-which :meth:`TaskSettings.resolved` fills in.
+Flower's configuration is flat and needs a value for every key. So ``auto`` or 0 means the data set's default, which
+:meth:`TaskSettings.resolved` sets.
 """
 
 import math
@@ -11,24 +11,24 @@ from aoi_fl.config.groups import Budget, Clock, Output, Privacy, Round, Selectio
 from aoi_fl.config.task import CROP_FLIP, Task, Training
 from aoi_fl.science.errors import ConfigError
 
-# Model, learning rate, its decay a round, batch size, local epochs. The setting of Javani & Wang 2024, Section IV,
-# holds for all but the digits, whose clients have fifteen images each: of the rates, decays and epochs tried, these
-# were the steadiest, with 100 clients, 15 a round, as with four, two a round: tests/learning/test_steady.py.
+# Model, learning rate, decay per round, batch size, local epochs. All data sets except the digits use the setting of
+# Javani & Wang 2024, Section IV. The digits have fifteen images per client. These values were the steadiest of those
+# tried, with 15 of 100 and with 2 of 4 clients per round: tests/learning/test_steady.py.
 _PAPER = {"model": "cnn", "learning_rate": "0.1:0.998", "batch_size": 50, "local_work": "epochs:5"}
-_OWN = {**_PAPER, "model": "2nn"}  # which takes images of every size, and tables
+_OWN = {**_PAPER, "model": "2nn"}  # it accepts images of every size, and tables
 _DIGITS = {"model": "2nn", "learning_rate": "0.2:0.98", "batch_size": 10, "local_work": "epochs:10"}
 
 
 class TaskSettings(Task, Training):
-    """What is learnt, from which data, and how a client trains."""
+    """The keys of the task and of a client's training."""
 
     def check_form(self, *, regression: bool, images: bool) -> None:
-        """See that the keys go with the data set.
+        """Check that the keys are compatible with the data set.
 
         Raises
         ------
         ConfigError
-            One of them needs classes, and it has targets; or images, and it has a table.
+            A key needs classes or images, and the data set has none.
         """
         if self.mislabelled and regression:
             raise ConfigError(
@@ -43,17 +43,17 @@ class TaskSettings(Task, Training):
             )
 
     def resolved(self) -> Self:
-        """Return a copy in which every ``auto`` and every 0 that means "the data set's own" has its value."""
+        """Return a copy with the data set's defaults for keys at ``auto`` or 0."""
         own: dict[str, Any] = _DIGITS if self.dataset == "digits" else _OWN if ":" in self.dataset else _PAPER
-        made = {k: v for k, v in own.items() if getattr(self, k) in ("auto", 0)}
+        defaults = {k: v for k, v in own.items() if getattr(self, k) in ("auto", 0)}
         rate, _, decay = own["learning_rate"].partition(":")
-        if "learning_rate" not in made:
+        if "learning_rate" not in defaults:
             size = rate if self.learning_rate.startswith("auto") else self.step_size
-            made["learning_rate"] = f"{size}:{self.decay or decay}"
-        return self.model_copy(update=made)
+            defaults["learning_rate"] = f"{size}:{self.decay or decay}"
+        return self.model_copy(update=defaults)
 
     def rate(self, round_: int) -> float:
-        """Return the learning rate of a round, decayed once a round from round 2 on."""
+        """Return the learning rate of a round; it decays each round from round 2 on."""
         return self.step_size * self.decay ** (round_ - 1)
 
 
@@ -62,12 +62,12 @@ class RunKeys(TaskSettings, Selection, Round, Privacy, Budget, Clock, Output, ex
 
     @property
     def sent(self) -> int:
-        """How many clients are sent the model in a round, over-selection included."""
+        """The number of clients that receive the model in a round, with over-selection."""
         return over_selected(self.clients_per_round, self.over_selection)
 
     @property
     def sent_as(self) -> str:
-        """What messages call that number."""
+        """The name of :attr:`sent` in messages."""
         return "clients-per-round" + (" times over-selection" if self.over_selection > 1 else "")
 
     @property
@@ -77,7 +77,7 @@ class RunKeys(TaskSettings, Selection, Round, Privacy, Budget, Clock, Output, ex
 
 
 def over_selected(per_round: int, factor: float) -> int:
-    """Return how many clients are sent the model where a round wants so many updates and takes the first of them.
+    """Return the number of clients that receive the model in a round of ``per_round`` updates.
 
     >>> over_selected(15, 1.3), over_selected(10, 1.1)
     (20, 11)

@@ -1,4 +1,4 @@
-"""Every policy by its name: one row each. A policy is added by a module with its strategy, and a row here."""
+"""The table of policies. A new policy needs a module with its strategy, and a row here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ class PolicyRow:
     ----------
     name : the value of the run key ``policy``
     maker : ``"module:attribute"`` within :mod:`aoi_fl.strategies.selection` of the strategy's factory
-    keys : the run keys that this policy uses, of those that not every policy uses
-    who, weight, source : who takes part, with what aggregation weight, and the paper
-    index : what a budgeted policy ranks clients by
-    rates : whether the rate of each client is known before round 1, learned, or unknown; unbiased weights need it
-    arguments : the run keys that are the factory's positional arguments, in place of all run keys as a mapping
+    keys : the run keys that this policy uses, except those that all policies use
+    who, weight, source : the clients of a round, their aggregation weight, and the paper
+    index : the index of a budgeted policy
+    rates : whether the clients' rates are known before round 1, learned, or unknown; unbiased weights need them
+    arguments : the run keys that are the factory's positional arguments; if empty, it receives all keys as a mapping
     """
 
     name: str
@@ -43,13 +43,13 @@ class PolicyRow:
         *,
         dropout: float = 0.0,
     ) -> Any:
-        """Return the policy's object without Flower: a selector, or the rule by which clients decide.
+        """Build the policy's object without Flower: a selector, or the clients' participation rule.
 
         Parameters
         ----------
         keys : all run keys
-        rates : (n,) each client's own rate, for the policies with the key ``rates``; None: k/n
-        dropout : probability that a willing client is lost, of `markov-optimal`
+        rates : (n,) each client's own rate, for policies with the key ``rates``; None: k/n
+        dropout : probability that a willing client is lost, for `markov-optimal`
         """
         from aoi_fl.config import build  # NumPy is loaded when a policy is built
 
@@ -158,23 +158,23 @@ _ROWS = (
 
 ROWS: Mapping[str, PolicyRow] = {row.name: row for row in _ROWS}
 POLICIES = tuple(ROWS)
-OWN = "python:MODULE:NAME"  # how a policy of one's own is named
+OWN = "python:MODULE:NAME"  # the name of a user's own policy
 BUDGETED: Mapping[str, Index] = {row.name: row.index for row in _ROWS if row.index is not None}
-KEYS = frozenset().union(*(row.keys for row in _ROWS))  # those that not every policy knows
+KEYS = frozenset().union(*(row.keys for row in _ROWS))  # keys that not every policy uses
 
 
 def is_policy(name: str) -> bool:
-    """Tell whether a name is that of a policy, or of one of one's own."""
+    """Return whether a name is a policy's, or has the form of a user's own policy."""
     return name in ROWS or is_well_formed(name)
 
 
 def users_of(key: str) -> list[str]:
-    """Return the names of the policies that know a key."""
+    """Return the names of the policies that use a key."""
     return [row.name for row in _ROWS if key in row.keys]
 
 
 def row_of(name: str) -> PolicyRow:
-    """Return the row of a policy; your own policy, ``python:MODULE:NAME``, has one as well, but is not listed."""
+    """Return the row of a policy, or an unlisted row for your own, ``python:MODULE:NAME``."""
     own = PolicyRow(
         name, "own:by_keys", _COORDINATED, "by code of your own", "its own", "your own module", rates="known"
     )

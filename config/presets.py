@@ -1,4 +1,4 @@
-"""Presets: values of the keys that are left at ``auto``.
+"""Presets: values of keys at ``auto``.
 
 ``papers`` is the literal setting of the papers: the server polls all clients, and weights are the policy's own.
 ``recommended`` lets clients reserve rounds and weights updates by data size. k is 15 % of n under both.
@@ -15,7 +15,7 @@ PRESET = "recommended"
 
 
 def expanded(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return run keys in which the preset has set what is left to it.
+    """Return run keys with the preset's values.
 
     >>> expanded({"preset": "recommended", "policy": "systematic", "num-clients": "10"})["clients-per-round"]
     2

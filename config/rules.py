@@ -1,4 +1,4 @@
-"""Combinations of run keys that are not possible, all of them here; each value by itself is in its range."""
+"""All combinations of run keys that are not possible, though each value is in its range."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -12,13 +12,7 @@ from aoi_fl.science.errors import ConfigError, unknown_rates
 
 
 def conflicts(config: RunKeys) -> Iterator[ConfigError]:
-    """Yield an error for each combination that is not possible; each value by itself is in its range.
-
-    Raises
-    ------
-    ConfigError
-        Over-selection is the conflict.
-    """
+    """Yield an error for each combination that is not possible."""
 
     def refuse(key: str, allowed: str | Collection[str], remedy: str) -> ConfigError:
         return ConfigError(key, _value(config, key), allowed, remedy)
@@ -28,7 +22,7 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
         yield refuse(
             "clients-per-round", f"at most num-clients, {config.num_clients}", "Lower it, or raise num-clients."
         )
-    if not config.resume:  # a run that goes on may have been begun by a version that let it pass
+    if not config.resume:  # an earlier version may have allowed it at the run's start
         yield from without_effect(config)
     if (config.rates == "given") != bool(config.clients_file) and not budgeted:
         other = "given with a clients-file" if config.clients_file else "equal or size without a clients-file"
@@ -82,7 +76,7 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
 
 
 def _data(config: RunKeys) -> Iterator[ConfigError]:
-    """Yield an error where the columns of your own data are missing, or have no effect."""
+    """Yield an error if columns of the user's own data are missing, or have no effect."""
     tabular, own = config.dataset.startswith(("csv:", "parquet:")), config.dataset.startswith(OWN_DATA)
     if tabular != bool(config.target):
         allowed = "a column of the file" if tabular else f"left out with dataset={config.dataset}"
@@ -103,7 +97,7 @@ def check_effect(config: RunKeys, typed: Collection[str]) -> None:
     Raises
     ------
     ConfigError
-        Naming the key, its value and the policies that use it.
+        A key has no effect; the error names the policies that use it.
     """
     if not config.resume:
         check(without_effect(config, typed))
@@ -168,19 +162,19 @@ def opposed_aggregation(
     private: bool = False,
     by_data: bool = False,
 ) -> Iterator[ConfigError]:
-    """Yield an error for each setting of the aggregation that does not go with the policy, or with another setting.
+    """Yield an error for each setting of the aggregation that conflicts with another setting.
 
     Parameters
     ----------
-    policy : its name
-    weights : the key; ``own`` are the policy's weights, which "auto" stands for
+    policy : the policy's name
+    weights : the key's value; ``own`` is the policy's value for "auto"
     rates : whether the clients' rates are "known", "learned" or "unknown"
-    aggregation : what makes a model of the updates; empty: the weighted mean
+    aggregation : the aggregation's name; empty: the weighted mean
     late_rounds : rounds that an update may be late
     late_updates : whether the policy allows late updates
-    surplus : the key of over-selection with its value; empty: there is none
+    surplus : the key of over-selection with its value; empty: no over-selection
     private : whether the run is private
-    by_data : whether the policy selects by what clients report about their data
+    by_data : whether the policy selects by clients' reports about their data
     """
     if private and by_data:
         allowed = "one that does not select by reports about data, which no noise of the model hides"
@@ -209,7 +203,7 @@ def opposed_aggregation(
 
 
 def uncompensated(compensate: str, phases: str, jitter: float) -> Iterator[ConfigError]:
-    """Yield an error for what systematic clients cannot make up for, with these phases and this jitter."""
+    """Yield an error if systematic clients cannot compensate with these phases and this jitter."""
     if compensate == "dropout":
         remedy = "Choose one of these, or policy markov-optimal."
         yield ConfigError("compensate", compensate, ("none", "availability"), remedy)
@@ -228,14 +222,14 @@ def check(conflicts: Iterator[ConfigError]) -> None:
 
 
 def check_settings(index: str, ageing: str, source: str, trains: str, sensitivities: str, *, begins: bool) -> None:
-    """Refuse settings that there are not, or that do not go together.
+    """Refuse unknown or conflicting settings of a budgeted policy.
 
-    A run that ``begins`` is refused what an earlier version let pass; one that goes on is not.
+    A run that ``begins`` is checked more strictly than a resumed one, because earlier versions allowed more.
 
     Raises
     ------
     ConfigError
-        Naming the setting, its value and what to set.
+        A setting is unknown, or conflicts with another.
     """
     for key, value, allowed in (
         ("index-source", source, ("server", "bid")),
@@ -250,7 +244,7 @@ def check_settings(index: str, ageing: str, source: str, trains: str, sensitivit
 def opposed(
     index: str, ageing: str, source: str, trains: str, sensitivities: str, *, begins: bool
 ) -> Iterator[ConfigError]:
-    """Yield an error for each pair that is not possible; some only where a run ``begins``: earlier versions took it."""
+    """Yield an error for each impossible pair; some only if a run ``begins``, not if it resumes."""
     estimated, bid, linear = sensitivities == "estimated", source == "bid", ageing == "linear"
     if estimated and trains == "selected" and begins:
         allowed = "declared with trains=selected, because losses on fresh data show no sensitivity"
@@ -272,13 +266,13 @@ def opposed(
 
 _PRIVATE = ("clip", "noise_multiplier", "delta", "max_epsilon")
 _SEPARATED = ("markov-optimal", "systematic", "oldest-age")
-# Policies that choose by what clients report of their data, which no noise of the model hides.
+# Policies that select by clients' reports about their data, which no noise in the model hides.
 _BY_DATA = ("pow-d", "rpow-d", "oort", "fedcs", "refl", "f3ast")
 
 
 def separation(config: RunKeys) -> int:
-    """Return b of a run's policy, the least number of rounds between two participations; 1 for none."""
-    # Imported here, since a check of keys alone needs no NumPy.
+    """Return b of a run's policy, the least number of rounds between two participations, or 1."""
+    # Imported here, because most checks of keys need no NumPy.
     from aoi_fl.science.markov import MarkovPolicy
     from aoi_fl.science.privacy.bounds import bounds
     from aoi_fl.science.selection import OldestAgeSelector
@@ -300,12 +294,12 @@ def separation(config: RunKeys) -> int:
 
 
 def bands(config: RunKeys) -> int:
-    """Return the number of bands that a run's noise has."""
+    """Return the number of bands of a run's noise."""
     return (config.bands or min(separation(config), config.num_server_rounds)) if config.noise == "banded" else 1
 
 
 def private_conflicts(config: RunKeys) -> Iterator[ConfigError]:
-    """Yield an error for each combination that is not possible with the privacy of a run."""
+    """Yield an error for each combination that conflicts with a run's privacy."""
     privacy = config.noise
     if privacy == "none":
         for name in _PRIVATE:

@@ -1,4 +1,4 @@
-"""The configuration of a run: one model over Flower's flat keys, checked whole before the first message."""
+"""The configuration of a run: Flower's flat keys, checked before the first message."""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -14,7 +14,7 @@ from aoi_fl.science.errors import ConfigError, ConfigErrors, did_you_mean
 
 
 class RunConfig(RunKeys):
-    """A run's keys, of which it is certain that their values go together."""
+    """A run's keys with checked values and combinations."""
 
     @model_validator(mode="before")
     @classmethod
@@ -34,7 +34,7 @@ class RunConfig(RunKeys):
         Raises
         ------
         ConfigError
-            Key, value, what is allowed and what to do, for every wrong key.
+            A key is invalid; the error has key, value, allowed values and remedy, for each invalid key.
         """
         try:
             return cls.model_validate(dict(values)).resolved()
@@ -48,7 +48,7 @@ class RunConfig(RunKeys):
 
 
 def _as_error(error: Any) -> ConfigError:
-    """Return an error of pydantic with the names and the remedy of this project."""
+    """Return an error of pydantic as a ConfigError."""
     if isinstance(cause := error.get("ctx", {}).get("error"), ConfigError):
         return cause
     name = str(error["loc"][0])

@@ -1,4 +1,4 @@
-"""The keys of a run's task, in two groups: what is learnt from which data, and how a client trains.
+"""The keys of a run's task in two groups: data and model, and a client's training.
 
 Server and clients share them.
 """
@@ -26,14 +26,14 @@ from aoi_fl.science.names import is_well_formed
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10", "cifar100")
 MODELS = ("lr", "svm", "2nn", "cnn")
 OWN_DATA = ("csv:", "parquet:", "npz:")
-"""How a data set of your own begins; its file follows."""
+"""Prefixes of your own data sets, before the file's path."""
 OWN_MODEL = "python:MODULE:FUNCTION"
-"""How a model of your own is named."""
+"""The name of your own model."""
 CROP_FLIP, BFLOAT16 = "crop-flip", "bfloat16"
 
 
 class Task(Group):
-    """What is learnt, and from which data."""
+    """The data and the model."""
 
     dataset: str = key(
         "digits", "data set: `digits`, `mnist`, `fashion-mnist`, `cifar10`, `cifar100`, or your own file",
@@ -55,7 +55,7 @@ class Task(Group):
     )  # fmt: skip
     sizes: str = key("equal", "examples per client of an IID partition: `equal`, `zipf:A` or `uniform:LO:HI`")
     staleness: str = key(
-        "none", "what age does to data: a share RATE of the labels becomes wrong per round of age, CAP at most",
+        "none", "effect of age on data: a share RATE of the labels becomes wrong per round of age, CAP at most",
         form="`none` or `mislabelled:RATE:CAP`",
         see="`mislabelled:RATE:CAP:own` multiplies RATE by column `staleness` of `clients-file`; only `wics`, `abs`, "
         "`maxpack` and `random-budget` refresh data; under other policies data only age. `+discount:γ` keeps replaced "
@@ -103,7 +103,7 @@ class Task(Group):
 
     @property
     def mislabelled(self) -> tuple[float, float, bool] | None:
-        """Rate and cap of labels that become wrong, and whether clients have rates of their own; None: they don't."""
+        """Rate and cap of wrong labels, and whether clients have their own rates; None: no staleness."""
         if self.staleness == "none":
             return None
         _, rate, cap, *own = self.staleness.partition("+")[0].split(":")
@@ -177,16 +177,16 @@ class Training(Group):
         "none", "`crop-flip` moves images by up to four pixels and flips them, anew in each pass"
     )
     device: str = key(
-        "auto", "where and how to compute; `auto`: a GPU if there is one, with float32 and one thread",
+        "auto", "processor, precision and threads; `auto`: a GPU if there is one, with float32 and one thread",
         form="`auto`, `cpu` or `cuda`, with `+tf32` or `+bfloat16`, `+threads:N`, `+together` or `+alone`",
-        see="`+tf32` needs a GPU; the last bits of results differ by the number of threads; `+together` trains the "
-        "clients of one process in one program, as a GPU without `--workers` does by default, and results differ a "
-        "little, see below; `+alone` never does",
+        see="`+tf32` needs a GPU; the last bits of results depend on the number of threads; `+together` trains the "
+        "clients of one process at once, as a GPU without `--workers` does by default, with slightly different "
+        "results, see below; `+alone` trains them one by one",
     )  # fmt: skip
 
     @property
     def processor(self) -> str:
-        """Where to compute: auto, cpu or cuda."""
+        """The processor: auto, cpu or cuda."""
         return device_of(self.device)[0]
 
     @property
@@ -202,7 +202,7 @@ class Training(Group):
 
     @property
     def train_together(self) -> str:
-        """Whether the clients of one process train in one program: always, never, or auto."""
+        """Whether the clients of one process train at once: always, never, or auto."""
         parts = device_of(self.device)[1]
         return "always" if "together" in parts else "never" if "alone" in parts else "auto"
 

@@ -1,4 +1,4 @@
-"""Values of run keys that have parts, such as ``spread:0.2``, for the groups and for builders of policies."""
+"""Parse values of run keys with several parts, such as ``spread:0.2``."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -12,34 +12,34 @@ MILLION = 1_000_000
 
 
 def number(key: str, value: object, text: str, low: float, high: float, *, whole: bool = False) -> float:
-    """Return a number that is a part of a key's value.
+    """Parse a number in a key's value.
 
     Raises
     ------
     ConfigError
-        It is not a number from ``low`` to ``high``.
+        The text is not a number from ``low`` to ``high``.
     """
     try:
-        found: float = int(text) if whole else float(text)
+        parsed: float = int(text) if whole else float(text)
     except ValueError:
-        found = math.nan
-    if not low <= found <= high:
+        parsed = math.nan
+    if not low <= parsed <= high:
         kind = "whole number" if whole else "number"
         raise ConfigError(key, value, f"with a {kind} from {low:g} to {high:g}", "Correct the number.")
-    return found
+    return parsed
 
 
 def parts_of(
     key: str, text: str, words: Iterable[str], known: Mapping[str, tuple[float, float] | None], form: tuple[str, ...]
 ) -> dict[str, float]:
-    """Return the parts of a key's value, such as those of ``cpu+threads:2``, in the order in which they are known.
+    """Parse the parts of a key's value, such as ``cpu+threads:2``, in the order of ``known``.
 
     Parameters
     ----------
     key, text : the key and its value
-    words : the parts as they are written
-    known : the range of each part's number, whole numbers where its ends are; None: the part has no number
-    form : what the value may be
+    words : the parts as written
+    known : the range of each part's number, of whole numbers if its ends are; None: the part has no number
+    form : the allowed values, for errors
 
     Raises
     ------
@@ -49,14 +49,14 @@ def parts_of(
     >>> parts_of("device", "cpu+threads:2", ["threads:2"], {"together": None, "threads": (1, 8)}, ())
     {'threads': 2}
     """
-    found: dict[str, float] = {}
+    parts: dict[str, float] = {}
     for word in words:
         name, colon, value = word.strip().partition(":")
-        if name not in known or name in found or bool(colon) != (known[name] is not None):
+        if name not in known or name in parts or bool(colon) != (known[name] is not None):
             raise ConfigError(key, text, form, "Choose one of these.")
         low, high = known[name] or (1, 1)
-        found[name] = number(key, text, value, low, high, whole=isinstance(high, int)) if colon else 1
-    return {name: found[name] for name in known if name in found}
+        parts[name] = number(key, text, value, low, high, whole=isinstance(high, int)) if colon else 1
+    return {name: parts[name] for name in known if name in parts}
 
 
 def joined(head: str, parts: Mapping[str, float], known: Mapping[str, tuple[float, float] | None]) -> str:
@@ -77,7 +77,7 @@ COMPUTING: Mapping[str, tuple[float, float] | None] = {
 
 
 def device_of(text: str) -> tuple[str, dict[str, float]]:
-    """Return the processor of a value of ``device``, and how it computes.
+    """Return the processor and the other parts of a value of ``device``.
 
     >>> device_of("cpu+threads:2")
     ('cpu', {'threads': 2})
@@ -96,7 +96,7 @@ def threads_of(device: object) -> int:
 
 
 def local_work(text: str) -> tuple[int, int]:
-    """Return epochs and steps of a value of ``local-work``; 0 and 0 stand for the data set's own.
+    """Return epochs and steps of a value of ``local-work``; 0 and 0 are the data set's default.
 
     >>> local_work("steps:10"), local_work("auto")
     ((0, 10), (0, 0))
@@ -106,8 +106,8 @@ def local_work(text: str) -> tuple[int, int]:
         return 0, 0
     if kind not in ("epochs", "steps"):
         raise ConfigError("local-work", text, ("auto", "epochs:N", "steps:N"), "Choose one of these.")
-    found = int(number("local-work", text, count, 0, 10**7 if kind == "steps" else 10**5, whole=True))
-    return (found, 0) if kind == "epochs" else (0, found)
+    work = int(number("local-work", text, count, 0, 10**7 if kind == "steps" else 10**5, whole=True))
+    return (work, 0) if kind == "epochs" else (0, work)
 
 
 def phases_of(text: str) -> tuple[PhaseRule, float]:
@@ -134,7 +134,7 @@ def smoothing(text: str) -> dict[str, float]:
 
 
 def budgets(text: str) -> tuple[float, float]:
-    """Return the budget of a round and that of all rounds; infinity is no limit.
+    """Return the budget of a round and the budget of all rounds; infinity is no limit.
 
     >>> budgets("40")
     (40.0, inf)

@@ -1,1 +1,1 @@
-"""Running the app on one machine: in this process, or in Flower's simulation, isolated from its neighbours."""
+"""Run an app on one machine, in this process or in workers."""

@@ -1,8 +1,8 @@
-"""A local grid in simulated time: its clients come and go, and take as long as their devices do.
+"""A local grid in simulated time: a trace gives each client's availability and speed.
 
-The roll is called before the clock starts: everybody has said who it is when the run begins. From then on the grid
-lists those who are there, as Flower's SuperLink lists nodes by their heartbeats, and where nobody is, time passes until
-somebody comes.
+The roll call precedes the clock: every client has introduced itself when the run begins. From then on the grid lists
+the available clients, as Flower's SuperLink lists nodes by their heartbeats. Where no client is available, time passes
+until the next one is.
 """
 
 import contextlib
@@ -27,21 +27,21 @@ _EVALUATION = 1 / 3  # of the work of training on as many examples: the backward
 
 
 class ClockedGrid(LocalGrid):
-    """A grid whose nodes live in this process, and answer when their devices would.
+    """A grid of nodes in this process that reply when their devices would.
 
     Parameters
     ----------
-    client_app, run_config, nodes, settle : as in :class:`aoi_fl.engine.local.LocalGrid`; ``run_config`` says how many
-        local epochs or steps there are, of what batches, and how updates are compressed
+    client_app, run_config, nodes, settle : as in :class:`aoi_fl.engine.local.LocalGrid`; ``run_config`` also sets the
+        local epochs or steps, the batch size and the compression of updates
     trace : the devices, one for each node
 
     Attributes
     ----------
-    clock : the time, which strategies go by
+    clock : the simulated time, which strategies use
 
     Raises
     ------
-    ConfigError : no device is ever there.
+    ConfigError : no device is ever available.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ClockedGrid(LocalGrid):
             )
         self.clock = VirtualClock()
         self._trace = trace
-        self._devices: Devices | None = None  # known when the roll has been called
+        self._devices: Devices | None = None  # until the roll call is complete
         self._number = {node: number for number, node in enumerate(self._contexts)}
         self._enrolling = True
         self._examples = np.full(nodes, np.nan)
@@ -70,7 +70,7 @@ class ClockedGrid(LocalGrid):
         self._coded = coding.code_type(compression, np.dtype(np.float32)).itemsize / 4  # bytes up for each byte down
 
     def get_node_ids(self) -> Iterable[int]:
-        """Return the nodes that are there; of a run that is about to begin, all."""
+        """Return the available nodes; before the run begins, all nodes."""
         everyone = list(self._contexts)
         if self._enrolling:
             return everyone
@@ -78,7 +78,7 @@ class ClockedGrid(LocalGrid):
         return [everyone[number] for number in np.flatnonzero(here)]
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Accept messages, and see which of them will be answered when; of a round that is over, no training is."""
+        """Accept messages and compute when each is answered; drop the training of earlier rounds."""
         messages = list(messages)
         rounds = {message.metadata.group_id for message in messages}
         over = [i for i, m in self._waiting.items() if _trains(m) and m.metadata.group_id not in rounds]
@@ -94,11 +94,11 @@ class ClockedGrid(LocalGrid):
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Run the clients whose replies have come by now, and return them."""
-        come = [i for i in message_ids if i in self._waiting and self._has_come(i)]
-        if not come:  # one by one, many are looked for
+        """Run the clients that have replied by now and return their replies."""
+        answered_ids = [i for i in message_ids if i in self._waiting and self._has_come(i)]
+        if not answered_ids:  # callers poll for single messages, many times
             return []
-        replies = list(super().pull_messages(come))
+        replies = list(super().pull_messages(answered_ids))
         for reply in replies:
             if _greets(reply) and reply.has_content():
                 self._note(reply)
@@ -107,7 +107,7 @@ class ClockedGrid(LocalGrid):
         return replies
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """Send messages and return the replies that come before the time is up, or at all if there is no limit."""
+        """Send messages and return the replies that arrive before the timeout, if there is one."""
         ids = list(self.push_messages(messages))
         coming = [i for i in ids if i in self._waiting]
         end = np.inf if timeout is None else self.clock.now() + timeout
@@ -121,7 +121,7 @@ class ClockedGrid(LocalGrid):
         return self.clock.has_come(message_id)
 
     def _depart(self, kind: str, messages: list[Message]) -> list[str]:
-        """Send messages of a kind on their way, and return the numbers of those that are lost."""
+        """Send messages of one kind and return the ids of the lost ones."""
         if kind == protocol.HELLO:  # before the clock starts, or again after a break
             self.clock.answer_now(messages)
             return []
@@ -129,7 +129,7 @@ class ClockedGrid(LocalGrid):
         clients = np.array([self._number[message.metadata.dst_node_id] for message in messages])
         if protocol.category(kind) == protocol.QUERY:
             return self.clock.depart(messages, clients, devices, devices.seconds(clients, np.zeros(len(clients))))
-        sizes = {id(message.content): _bytes(message) for message in messages}  # most share theirs
+        sizes = {id(message.content): _bytes(message) for message in messages}  # most messages share one content
         down = np.array([sizes[id(message.content)] for message in messages], dtype=np.float64)
         trains = _trains(messages[0])
         examples = self._examples[clients]
@@ -144,53 +144,53 @@ class ClockedGrid(LocalGrid):
         return self.clock.depart(messages, clients, devices, seconds)
 
     def _sit_out(self, messages: list[Message], reached: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Have those who get a model and decline say so now; return (s,) who they are."""
-        found = np.zeros(len(messages), np.bool_)
+        """Ask each reached client whether it declines the model; return (s,) the ones that do."""
+        declines = np.zeros(len(messages), np.bool_)
         if isinstance(self._app, AgeAwareApp):
             for i in np.flatnonzero(reached):
                 reply = self._app.sits_out(messages[i], self._contexts[messages[i].metadata.dst_node_id])
                 if reply is not None:
                     self._sign(reply)
                     self._early[messages[i].metadata.message_id] = reply
-                    found[i] = True
-        return found
+                    declines[i] = True
+        return declines
 
     def _begin(self) -> Devices:
-        """Make the devices, once the clients have said how much they have to train on."""
-        told = self._examples[np.isfinite(self._examples)]
-        told = told if len(told) else np.ones(1)
-        self._examples = np.where(np.isfinite(self._examples), self._examples, told.mean())
-        self._devices = devices = self._trace.devices(float(self._work(told).mean()))
+        """Make the devices, once the clients have reported their numbers of examples."""
+        sizes = self._examples[np.isfinite(self._examples)]
+        sizes = sizes if len(sizes) else np.ones(1)
+        self._examples = np.where(np.isfinite(self._examples), self._examples, sizes.mean())
+        self._devices = devices = self._trace.devices(float(self._work(sizes).mean()))
         self.clock.foresight = self._foreseen(devices)
         return devices
 
     def _foreseen(self, devices: Devices) -> Foresight:
-        """Return what no server can know; how many bytes a model has is known once one was sent."""
+        """Return the availability and speed of all devices, by the size of the last sent model."""
         coded, everyone = self.clock.model * self._coded, np.arange(len(self._examples))
         seconds = devices.seconds(everyone, self._work(self._examples), self.clock.model, coded)
         return Foresight(devices.availability, seconds, coded / devices.upload)
 
     def _work(self, examples: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return how many examples clients with so many pass through in training, each as often as it is taken."""
+        """Return the examples that clients process in one training, repeats included."""
         if not self._steps:
             return examples * self._epochs
         if not self._batch:
             return np.full(len(examples), self._steps)
         passes, batches = np.divmod(self._steps, np.ceil(examples / self._batch))
-        found: NDArray[np.float64] = passes * examples + np.minimum(batches * self._batch, examples)
-        return found
+        processed: NDArray[np.float64] = passes * examples + np.minimum(batches * self._batch, examples)
+        return processed
 
     def _note(self, reply: Message) -> None:
-        """Note how many examples a client has, if it says."""
-        with contextlib.suppress(KeyError, ValueError):  # which is for the server to judge
+        """Note a client's number of examples, if its reply has one."""
+        with contextlib.suppress(KeyError, ValueError):  # the server checks the reply
             record = reply.content.config_records[protocol.AOI]
-            told = Introduction.read(dict(record)).num_examples
-            if told is not None and told > 0:
-                self._examples[self._number[reply.metadata.src_node_id]] = told
+            examples = Introduction.read(dict(record)).num_examples
+            if examples is not None and examples > 0:
+                self._examples[self._number[reply.metadata.src_node_id]] = examples
 
 
 def _positive(run_config: Mapping[str, RunValue], key: str) -> float:
-    """Return a number of a configuration that may be any app's; 0 where it is none above 0."""
+    """Return a positive number of any app's configuration, or 0 if the key has none."""
     value = run_config.get(key, 0)
     return float(value) if isinstance(value, int | float) and value > 0 else 0.0
 

@@ -1,6 +1,6 @@
-"""FedScale's own files, which describe devices: pickles with a dict for each client.
+"""Read FedScale's files on devices: pickles with a dict for each client.
 
-A pickle can run any code when it is read: these are read by one that makes numbers, strings, lists and dicts only.
+A pickle can run any code when it is loaded. This reader makes numbers, strings, lists and dicts only.
 """
 
 import math
@@ -18,45 +18,45 @@ from aoi_fl.science.errors import ConfigError
 
 _TRAINING = 3.0  # of an inference: the backward pass takes two more, as FedScale counts
 _KBIT = 1024 / 8  # bytes, as FedScale counts
-_SHOWN = 20  # bytes of a file that is no pickle
-_MOST = 1e6  # spells of a client that goes through its own again and again
+_SHOWN = 20  # bytes that an error shows of a file that is no pickle
+_MOST = 1e6  # spells of a client that repeats its period
 
 
 class _Plain(pickle.Unpickler):
-    """Makes numbers, strings, lists, tuples and dicts; whatever else a pickle names is not even imported."""
+    """Load numbers, strings, lists, tuples and dicts, and import nothing that a pickle names."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
-        """Refuse."""
+        """Refuse to import a name."""
         raise pickle.UnpicklingError(f"it names {module}.{name}, and may hold numbers and strings only")
 
 
 def unpickled(path: Path) -> Mapping[Any, Any]:
-    """Return what a file holds: a dict for each client, by number.
+    """Return a file's dict of clients, by number.
 
     Raises
     ------
-    ConfigError : it holds anything else.
+    ConfigError : the file is no pickle of plain values, or has no dict for each client.
     """
     try:
         with path.open("rb") as file:
             begins = file.read(_SHOWN)
             file.seek(0)
-            found = _Plain(file).load()
+            clients = _Plain(file).load()
     except OSError:
         raise
-    except Exception as error:  # of a file that is no pickle, anything
+    except Exception as error:  # a file that is no pickle raises any type
         why = error if begins[:1] == pickle.PROTO else f"it begins with {begins!r}"
         allowed = f"an npz file or a pickle of plain values ({why})"
         raise ConfigError("content", None, allowed, "See docs/clock.md for the file formats.") from None
-    if not isinstance(found, dict) or not found or not all(isinstance(entry, dict) for entry in found.values()):
-        raise ConfigError("content", type(found).__name__, "one dict for each client", "Use FedScale's own file.")
-    if kinds := ", ".join(sorted({type(client).__name__ for client in found} - {"int"})):
+    if not isinstance(clients, dict) or not clients or not all(isinstance(entry, dict) for entry in clients.values()):
+        raise ConfigError("content", type(clients).__name__, "one dict for each client", "Use FedScale's own file.")
+    if kinds := ", ".join(sorted({type(client).__name__ for client in clients} - {"int"})):
         raise ConfigError("client names", kinds, "all int", "Number the clients.")
-    return found
+    return clients
 
 
 def kind(clients: Mapping[Any, Any]) -> str:
-    """Return what a file is about, ``availability`` or ``capacity``; raises ConfigError where it is neither."""
+    """Return a file's kind, ``availability`` or ``capacity``; raise ConfigError for any other."""
     keys = next(iter(clients.values())).keys()
     if {"active", "inactive", "finish_time"} <= keys:
         return "availability"
@@ -67,7 +67,7 @@ def kind(clients: Mapping[Any, Any]) -> str:
 
 
 def devices(presence: Mapping[Any, Any] | None, capacity: Mapping[Any, Any] | None) -> DeviceTrace:
-    """Return the devices of both files, in the order of their own numbers; as many as the shorter one has."""
+    """Return the devices of both files, in the order of their numbers, cut to the shorter file."""
     count = min(len(found) for found in (presence, capacity) if found is not None)
     if presence is None:
         availability = always(count)
@@ -84,7 +84,7 @@ def devices(presence: Mapping[Any, Any] | None, capacity: Mapping[Any, Any] | No
 
 
 def _spells(clients: Mapping[Any, Any]) -> Availability:
-    """Return FedScale's spells; a client whose period is shorter than the longest goes through it again and again."""
+    """Return FedScale's spells; a client with a shorter period than the longest repeats it."""
     periods = {key: _number(entry, "finish_time", key) for key, entry in clients.items()}
     for key, period in periods.items():
         if not 1 <= period < math.inf:
@@ -107,9 +107,9 @@ def _spells(clients: Mapping[Any, Any]) -> Availability:
             allowed = f"longer: the longest is {longest:g} s, and the spells would repeat more than {_MOST:g} times"
             remedy = "Correct one of them, or leave the client out."
             raise ConfigError(f"client {key}: finish_time", period, allowed, remedy)
-        # What is empty, or lies after finish_time, FedScale does not play either.
-        played = (begins != ends) & ~(begins >= period)
-        pairs = zip(begins[played].tolist(), ends[played].clip(max=period).tolist(), strict=True)
+        # FedScale skips empty spells, and spells after finish_time, too.
+        kept = (begins != ends) & ~(begins >= period)
+        pairs = zip(begins[kept].tolist(), ends[kept].clip(max=period).tolist(), strict=True)
         try:
             own = Availability.from_spells([list(pairs)], period)
         except ConfigError as error:
@@ -123,7 +123,7 @@ def _spells(clients: Mapping[Any, Any]) -> Availability:
 
 
 def _joined(times: np.ndarray[Any, np.dtype[np.float64]]) -> list[tuple[float, float]]:
-    """Return spells of which none begins where the one before ends."""
+    """Join spells that overlap or touch."""
     joined: list[tuple[float, float]] = []
     for begin, end in times.tolist():
         if joined and joined[-1][1] >= begin:

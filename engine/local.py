@@ -1,8 +1,8 @@
-"""A Flower ``Grid`` whose clients live in this process: no start-up, no copies.
+"""A Flower ``Grid`` with its clients in this process: no start-up, no copies.
 
-:class:`LocalGrid` is a Flower ``Grid``: the unchanged Strategy pushes messages to it, and each is handed to the
-unchanged ClientApp when its reply is pulled, so one update exists at a time. A client that raises answers with an
-error, as on any other engine.
+The unchanged Strategy pushes messages to :class:`LocalGrid`. The grid hands each message to the unchanged ClientApp
+when its reply is pulled, so one update exists at a time. A client that raises replies with an error, as on any other
+engine.
 """
 
 import itertools
@@ -22,14 +22,14 @@ from aoi_fl.flower.messages import RunValue, failure
 
 
 class LocalGrid(Grid):
-    """A grid whose nodes live in this process.
+    """A grid of nodes in this process.
 
     Parameters
     ----------
     client_app : the app of every client
     run_config : the flat run configuration that clients see
-    nodes : how many clients there are; node i has ``partition-id`` i, as in Flower's simulation
-    settle : called when every message has its reply, before the last of them is handed out
+    nodes : number of clients; node i has ``partition-id`` i, as in Flower's simulation
+    settle : called when every message has its reply, before the last reply is returned
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class LocalGrid(Grid):
         }
         self._waiting: dict[str, Message] = {}
         self._ids = map(str, itertools.count(1))
-        # Of clients that trained together with one pulled before, or have declined; None: it is to be asked alone.
+        # Replies made before they are pulled: by clients that trained as a group, or decline. None: train it alone.
         self._early: dict[str, Message | None] = {}
         self._alone: Collection[str] = ()
 
@@ -97,18 +97,18 @@ class LocalGrid(Grid):
         return replies
 
     def train_alone(self, message_ids: Iterable[str]) -> None:
-        """Let the clients of these messages, who may not be wanted, train as they are fetched, and not with others."""
+        """Train the clients of these messages one by one when they are fetched, not in a group."""
         self._alone = frozenset(message_ids)
 
     def give_up(self, message_ids: Iterable[str]) -> None:
-        """Forget messages whose replies nobody fetches, and write down what the others have come to."""
+        """Forget messages and write the clients' states."""
         for message_id in message_ids:
             self._waiting.pop(message_id, None)
             self._early.pop(message_id, None)
         self._settle()
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """Run the clients one after another until all have answered or the time is up."""
+        """Run the clients one after another until all have replied or the time is up."""
         end = None if timeout is None else time.monotonic() + timeout
         replies: list[Message] = []
         for message_id in self.push_messages(messages):
@@ -117,13 +117,13 @@ class LocalGrid(Grid):
         return replies
 
     def _has_come(self, message_id: str) -> bool:
-        """Tell whether a waiting message has a reply by now, were it pulled; here each has one at once."""
+        """Return whether a pull of a waiting message would return a reply now; here always."""
         return True
 
     def _train_together(self, message_id: str) -> None:
-        """Train the client of a message, and those after it, at once, if the app says that this pays.
+        """Train the client of a message together with the following ones, if the app supports it.
 
-        As many replies exist then as the app takes at once; a client that gets none is asked alone, in its turn.
+        The app sets the size of the group. A client without a reply in the group trains alone, in its turn.
         """
         first = self._waiting[message_id]
         if message_id in self._early or message_id in self._alone or not isinstance(self._app, AgeAwareApp):
@@ -151,9 +151,9 @@ class LocalGrid(Grid):
             self._early[message.metadata.message_id] = reply
 
     def _hand_over(self, message: Message) -> tuple[Message, Context]:
-        """Return what a client gets: a message and a context of its own."""
+        """Return a client's own copy of a message, and its context."""
         context = self._contexts[message.metadata.dst_node_id]
-        context.run_config = dict(self._run_config)  # a client's own, as long as it works: copies for all fill memory
+        context.run_config = dict(self._run_config)  # a copy while the client works: a copy for each fills memory
         return _apart(message), context  # messages share their records
 
     def _deliver(self, message: Message) -> Message:
@@ -171,9 +171,9 @@ class LocalGrid(Grid):
 
 
 def _apart(message: Message) -> Message:
-    """Return a message with records of its own, as after a journey: either end may write into what it has of it.
+    """Return a message with copied records, so that sender and receiver can change theirs.
 
-    Arrays, of which a record holds bytes, stay the same.
+    Arrays are shared, because a record holds them as bytes.
     """
     if not message.has_content():
         return message
@@ -187,7 +187,7 @@ def _apart(message: Message) -> Message:
 
 
 def answer(app: ClientApp, message: Message, context: Context) -> Message:
-    """Return a ClientApp's reply; whatever the app raises comes through."""
+    """Return a ClientApp's reply; the app's exceptions propagate."""
     reply = app(message, context)
     if not isinstance(reply, Message) or reply.metadata.reply_to_message_id != message.metadata.message_id:
         raise TypeError("the ClientApp returned something else than a reply to its message")

@@ -1,4 +1,4 @@
-"""A run of a Flower app on this machine without Ray: its clients in this process, or in a few workers."""
+"""Run a Flower app on this machine without Ray, with clients in this process or in workers."""
 
 import logging
 from collections.abc import Mapping
@@ -32,26 +32,24 @@ def run_local(
     nodes: int,
     workers: int = 1,
 ) -> None:
-    """Run a Flower app to its end on this machine; what the ServerApp raises comes through.
+    """Run a Flower app to its end on this machine; exceptions of the ServerApp propagate.
 
     Parameters
     ----------
-    server_app : plays the rounds, in this process
+    server_app : runs the rounds, in this process
     client_app : the app of every client, or ``"module:attribute"``, which several workers need
-    run_config : the flat run configuration; each process has the threads of its ``device``, and its ``clock``
-        says whose time is simulated (:mod:`aoi_fl.engine.traces`), from its second ``clock-start`` on, and ``seed``
-        of what is drawn for that
-    nodes : how many clients there are
-    workers : in how many processes they train and evaluate; 1: in this one
+    run_config : the flat run configuration; ``device`` sets the threads of each process, ``clock`` the trace of
+        devices (:mod:`aoi_fl.engine.traces`), ``clock-start`` its first second, ``seed`` its random draws
+    nodes : number of clients
+    workers : number of processes in which clients train and evaluate; 1: this process
 
     Raises
     ------
-    ConfigError : there are fewer cores than ``workers`` times the threads of ``device`` (one worker that resumes a run
-        may have as many as that was begun with); the clock names no trace that would do, or time is to be simulated
-        with several workers.
+    ConfigError : there are fewer cores than ``workers`` times the threads of ``device``. One worker that resumes a run
+        may have as many threads as that run. Or the clock names no valid trace, or is set with several workers.
     """
     threads = threads_of(run_config.get("device", "auto"))
-    if workers > 1 or not run_config.get("resume"):  # what was begun with more threads elsewhere keeps its results
+    if workers > 1 or not run_config.get("resume"):  # a resumed run keeps its threads, and so its results
         check(workers, threads)
     clock = str(run_config.get("clock", ""))
     if clock and workers > 1:

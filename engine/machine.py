@@ -1,4 +1,4 @@
-"""What this machine has for workers: the cores and the memory that this process may use."""
+"""The cores and the memory that this process may use for workers."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ _GROUP = Path("/sys/fs/cgroup")  # of this process, seen from inside a container
 
 
 def check(workers: int, threads: int) -> None:
-    """Raise ConfigError where workers or their threads would take turns on the cores: fewer of them are faster."""
+    """Raise ConfigError if workers times threads exceed the cores: fewer of them are faster."""
     cores = usable_cores()
     if workers < 1:
         raise ConfigError("--workers", workers, "at least 1", "Raise it.")
@@ -24,7 +24,7 @@ def check(workers: int, threads: int) -> None:
 
 
 def usable_cores(group: Path = _GROUP) -> int:
-    """Return how many whole cores this process may keep busy: by its affinity and its control group's quota."""
+    """Return the number of whole cores that affinity and control group allow this process."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with contextlib.suppress(OSError, ValueError):  # no quota reads "max 100000"
         quota, period = map(int, (group / "cpu.max").read_text().split())
@@ -33,8 +33,8 @@ def usable_cores(group: Path = _GROUP) -> int:
 
 
 def usable_memory() -> int:
-    """Return the bytes of memory that this machine has, or the control group of this process where that has fewer."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    """Return the bytes of memory of this machine, or of this process's control group if fewer."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     with contextlib.suppress(OSError, ValueError):
-        found.append(int((_GROUP / "memory.max").read_text()))
-    return min(found)
+        limits.append(int((_GROUP / "memory.max").read_text()))
+    return min(limits)

@@ -1,4 +1,4 @@
-"""Processes that end with the one that started them, however that ends."""
+"""Processes that end with their parent, however the parent ends."""
 
 import multiprocessing
 import os
@@ -12,18 +12,18 @@ _Result = TypeVar("_Result")
 
 
 def leave_with_parent(tidy: Callable[[], object] = lambda: None) -> None:
-    """End this process, whatever it is doing, when its parent's ends without having said so.
+    """End this process as soon as its parent has ended, whatever it is doing.
 
     Parameters
     ----------
-    tidy : what is done before
+    tidy : called before the process ends
     """
     threading.Thread(target=_watch, args=(tidy,), daemon=True).start()
 
 
 def _watch(tidy: Callable[[], object]) -> None:
     parent = multiprocessing.parent_process()
-    if parent is None:  # nobody of ours started it
+    if parent is None:  # multiprocessing did not start this process
         return
     wait([parent.sentinel])
     tidy()
@@ -31,7 +31,7 @@ def _watch(tidy: Callable[[], object]) -> None:
 
 
 def unordered(function: Callable[[Any], _Result], items: Sequence[Any], workers: int) -> Iterator[_Result]:
-    """Yield a function's result for each item, as it completes, from so many processes of their own."""
+    """Yield a function's result for each item, as it completes, from ``workers`` processes."""
     if workers == 1 or len(items) < 2:
         yield from map(function, items)
         return

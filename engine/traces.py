@@ -1,13 +1,13 @@
-"""Traces of devices in files, as others publish them, and what the run key ``clock`` names.
+"""Read the traces of devices that the run key ``clock`` names.
 
 ``clock`` is ``always``, ``bernoulli:SHARE``, ``generated`` (:mod:`aoi_fl.science.phone_availability`) or a file:
 
 changes (.npz)    arrays ``offsets`` (n+1,), ``seconds`` and ``available`` (rows), ``training_seconds`` (n,): client i
                   is ``available[j]`` from ``seconds[j]`` on, j in ``offsets[i]:offsets[i+1]``
-FedScale (pickle) its ``client_behave_trace``, its ``client_device_capacity``, or both with a comma between. The first
-                  maps a client to ``active`` and ``inactive``, the seconds at which its spells begin and end, and
-                  ``finish_time``; the second to ``computation`` (milliseconds of inference an example) and
-                  ``communication`` (kbit/s)
+FedScale (pickle) ``client_behave_trace``, ``client_device_capacity``, or both, separated by a comma. The first maps a
+                  client to ``active`` and ``inactive``, the seconds at which its spells begin and end, and
+                  ``finish_time``. The second maps it to ``computation`` (milliseconds of inference per example) and
+                  ``communication`` (kbit/s).
 """
 
 import math
@@ -31,18 +31,18 @@ from aoi_fl.science.phone_availability import PhoneAvailability
 
 ALWAYS, BERNOULLI, GENERATED = "always", "bernoulli", "generated"
 
-_FORESEEN = {"oort": ("speed",), "fedcs": ("speed",), "refl": ("availability", "speed")}  # what each goes by
-_MOSTLY = 0.9  # of the time
+_FORESEEN = {"oort": ("speed",), "fedcs": ("speed",), "refl": ("availability", "speed")}  # what each policy uses
+_MOSTLY = 0.9  # share of time
 _CHANGES = ("offsets", "seconds", "available", "training_seconds")
 
 
 def in_files(clock: str) -> bool:
-    """Tell whether a clock is read from files, and not one of those that are made."""
+    """Return whether a clock is read from files; other clocks are generated."""
     return clock not in (ALWAYS, GENERATED) and not clock.startswith(f"{BERNOULLI}:")
 
 
 def check_files(clock: str) -> list[Path]:
-    """Return the files that a clock names, none for one that is made; raises ConfigError for one that is not there."""
+    """Return the files that a clock names, if any; raise ConfigError for a missing file."""
     paths = [Path(part) for part in clock.split(",")] if in_files(clock) else []
     for path in paths:
         if not path.is_file():
@@ -57,7 +57,7 @@ def make_trace(clock: str, clients: int, seed: int) -> DeviceTrace:
 
     Raises
     ------
-    ConfigError : the key names nothing, or a file that is missing, has another form, other values or fewer clients than
+    ConfigError : the key is no clock. Or its file is missing, has another format, a wrong value or fewer clients than
         n.
     """
     if clock == ALWAYS:
@@ -82,42 +82,42 @@ def make_trace(clock: str, clients: int, seed: int) -> DeviceTrace:
 
 
 def drawn_start(clock: str, seed: int) -> float:
-    """Return the second of a trace at which a seed's run starts: a whole hour, drawn; 0 of devices in no file."""
+    """Return a run's first second of a trace: a random whole hour, or 0 without a file."""
     files = check_files(clock)
     hours = read_trace(*files).availability.period / 3600.0 if files else math.inf
     return 3600.0 * int(draws.uniform(seed, 0, "clock-start", 0) * hours) if math.isfinite(hours) else 0.0
 
 
 def too_few(trace: DeviceTrace, per_round: int, over_selection: float = 1.0) -> str | None:
-    """Return what is to be said where a round wants more clients than are there on average; else None."""
+    """Return a warning if a round selects more clients than are available on average, else None."""
     wanted, present = over_selected(per_round, over_selection), float(trace.availability.shares.sum())
     if wanted <= present:
         return None
     factor = f" ({per_round} times over-selection {over_selection:g})" if over_selection > 1 else ""
     return (
-        f"a round wants {wanted} clients, and of {trace.clients} there are {present:.1f} on average: rounds will "
-        f"have fewer. Lower clients-per-round{factor}, or take more clients."
+        f"A round selects {wanted} clients, but only {present:.1f} of {trace.clients} are available on average, so "
+        f"rounds will have fewer. Lower clients-per-round{factor}, or take more clients."
     )
 
 
 def too_few_decide(trace: DeviceTrace, wanted: int) -> str | None:
-    """Return what is to be said where clients of equal rates decide as if they were always there; None if most are.
+    """Return a warning if unavailable clients will reduce the number that take part, else None.
 
-    Who stays away for longer than its waits takes part in its rate times its share of the time; sooner back, it makes
-    up for a part of what it missed.
+    All clients have the same rate. A client that is unavailable for longer than its waits takes part at its rate times
+    its availability. A client that returns sooner recovers a part of the missed rounds.
     """
     share = float(trace.availability.shares.mean())
     if share > _MOSTLY:
         return None
     return (
-        f"clients decide as if they were always there, and are for {100 * share:.1f} % of the time on average: where "
-        f"they stay away for many rounds, about {wanted * share:.1f} of {wanted} will take part in one. With "
-        f"compensate=availability ({', '.join(users_of('compensate'))}) they make up for it, as far as they are there."
+        f"Clients decide as if they were always available, but are available for {100 * share:.1f} % of the time on "
+        f"average. Where they are unavailable for many rounds, about {wanted * share:.1f} of {wanted} will take part "
+        f"in a round. compensate=availability ({', '.join(users_of('compensate'))}) corrects this where it can."
     )
 
 
 def check_foresight(trace: DeviceTrace, clock: str, policy: str) -> None:
-    """Raise ConfigError where a policy that is given foresight would be told what the trace does not tell."""
+    """Raise ConfigError if a policy with foresight needs what the trace does not contain."""
     if trace.untold in _FORESEEN.get(policy, ()):
         allowed = f"false, because {clock} has no {trace.untold} of devices, which policy {policy} needs"
         raise ConfigError("foresight", True, allowed, "Use a trace that has it, or leave foresight out.")
@@ -128,7 +128,7 @@ def read_trace(*paths: Path) -> DeviceTrace:
 
     Raises
     ------
-    ConfigError : a file has another form, which is named, or a wrong value: file, client, value and remedy.
+    ConfigError : a file has another format or a wrong value; the error names file, client, value and remedy.
     """
     path = paths[0]
     try:

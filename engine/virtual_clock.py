@@ -1,9 +1,8 @@
-"""Simulated time: which replies come, and when, from devices that are there or not, and faster or slower.
+"""Simulated time: when replies arrive, by the availability and speed of the devices.
 
-Whoever waits for replies waits until they come or until the deadline, and the clock jumps there. A message to a client
-that is away is never answered, nor is one whose client leaves before it is done. What a client works on in vain ends
-with the round: nobody fetches it, so that it is not done in earnest, and the client is free for the next one. Whoever
-has a use for replies that come later can foresee them.
+A wait for replies jumps to their arrival or to the deadline. A client that is unavailable, or leaves before it is done,
+never answers a message. Its work ends with the round: no reply is fetched, so nothing is computed, and the client is
+free for the next round. A strategy that uses late replies can foresee them.
 """
 
 import logging
@@ -28,9 +27,9 @@ class Flight:
 
     Attributes
     ----------
-    starts, arrives, stops : seconds: sent, answered (inf: never), worked on until
-    expires : seconds, after which nobody asks for the reply
-    trains : whether it carries a model to train
+    starts, arrives, stops : seconds at which it is sent, answered (inf: never), and its client's work ends
+    expires : seconds after which its reply is dropped
+    trains : whether it has a model to train
     """
 
     starts: float
@@ -41,19 +40,19 @@ class Flight:
 
 
 class VirtualClock:
-    """Simulated seconds from the start of a run, which a resumed run takes up where they were.
+    """Simulated seconds since the start of a run; a resumed run continues them.
 
     Attributes
     ----------
-    foresight : what no server can know, once the devices' work is known
-    model : bytes of the last model that was sent to be trained; 0: none yet
+    foresight : availability and speed of all devices, which no real server knows; None until their work is known
+    model : bytes of the last model that was sent to train; 0: none yet
     """
 
     def __init__(self) -> None:
         self._now = 0.0
         self._flights: dict[str, Flight] = {}
         self._foreseen: set[str] = set()
-        self._said = False
+        self._warned = False
         self.foresight: Foresight | None = None
         self.model = 0.0
 
@@ -73,12 +72,12 @@ class VirtualClock:
     def depart(
         self, messages: Sequence[Message], clients: NDArray[np.int64], devices: Devices, seconds: NDArray[np.float64]
     ) -> list[str]:
-        """Note that messages are under way which take their clients so long; return the numbers of those that are lost.
+        """Record sent messages with the time that each takes; return the ids of the lost ones.
 
         Parameters
         ----------
-        messages : s of one kind, with their numbers
-        clients, seconds : (s,) whom they are for, and how long each works and loads
+        messages : s of one kind, with their ids
+        clients, seconds : (s,) their clients, and the time that each client works and loads
         """
         fates = devices.fates(clients, self._now, seconds)
         for message, arrives, stops in zip(messages, fates.arrives.tolist(), fates.stops.tolist(), strict=True):
@@ -89,17 +88,17 @@ class VirtualClock:
         return [message.metadata.message_id for message, gone in zip(messages, lost, strict=True) if gone]
 
     def answer_now(self, messages: Sequence[Message]) -> None:
-        """Note that messages are answered at once, wherever their clients are."""
+        """Record messages that are answered at once, whether their clients are available or not."""
         for message in messages:
             about = message.metadata
             self._flights[about.message_id] = Flight(self._now, self._now, self._now, self._now + about.ttl, False)
 
     def has_come(self, message_id: str) -> bool:
-        """Tell whether a message has its reply by now, or one that is foreseen."""
+        """Return whether a message's reply has arrived or is foreseen."""
         return self._flights[message_id].arrives <= self._now or message_id in self._foreseen
 
     def forget_expired(self) -> list[str]:
-        """Forget the messages whose replies nobody asks for any more, and return their numbers."""
+        """Forget expired messages and return their ids."""
         expired = [i for i, flight in self._flights.items() if flight.expires < self._now]
         for message_id in expired:
             del self._flights[message_id]
@@ -107,45 +106,45 @@ class VirtualClock:
         return expired
 
     def wait(self, message_ids: Collection[str], count: int, seconds: float, until: float) -> None:
-        """Jump to where ``count`` replies have come, or to ``until`` if that is earlier."""
+        """Jump to the arrival of ``count`` replies, or to ``until`` if that is earlier."""
         flights = [self._flights[i] for i in message_ids]
         arrivals = sorted(flight.arrives for flight in flights)
-        came = arrivals[min(count, len(arrivals)) - 1] if arrivals else np.inf
-        if arrivals and until < arrivals[0] < np.inf and flights[0].trains and not self._said:
-            self._say_if_nobody(flights[0].starts, until)
-        self.pass_until(min(until, came))
+        arrival = arrivals[min(count, len(arrivals)) - 1] if arrivals else np.inf
+        if arrivals and until < arrivals[0] < np.inf and flights[0].trains and not self._warned:
+            self._warn_if_all_late(flights[0].starts, until)
+        self.pass_until(min(until, arrival))
 
-    def _say_if_nobody(self, begun: float, until: float) -> None:
-        """Warn, once, where nobody who was sent the model at a time can answer by another."""
+    def _warn_if_all_late(self, begun: float, until: float) -> None:
+        """Warn once if no client with a model sent at ``begun`` can reply by ``until``."""
         fastest = min(flight.arrives for flight in self._flights.values() if flight.trains and flight.starts == begun)
         if fastest > until:
             logger.warning(
                 "No selected client can answer in time: the deadline is %.4g simulated seconds, and the fastest client "
                 "takes %.4g s. Raise train-timeout.", until - begun, fastest - begun,
             )  # fmt: skip
-            self._said = True
+            self._warned = True
 
     def came(self, reply: Message) -> float:
-        """Return when a reply came."""
+        """Return the second at which a reply arrived."""
         return self._flights[reply.metadata.reply_to_message_id].arrives
 
     def worked(self, message_id: str) -> float | None:
-        """Return for how many seconds a device has worked on a message up to now."""
+        """Return the seconds that a device has worked on a message so far."""
         flight = self._flights.get(message_id)
         return None if flight is None else min(flight.stops, self._now) - flight.starts
 
     def stops(self, message_id: str) -> float:
-        """Return until when a device works on a message, if nobody stops it: until it is done, or leaves."""
+        """Return the second at which a device's work on a message ends: it is done, or leaves."""
         flight = self._flights.get(message_id)
         return np.inf if flight is None else flight.stops
 
     def arrives(self, message_id: str) -> float:
-        """Return when a client answers a message, if it is waited for."""
+        """Return the second at which a client answers a message, if the server waits."""
         flight = self._flights.get(message_id)
         return np.inf if flight is None else flight.arrives
 
     def foresee(self, message_ids: Collection[str]) -> list[str]:
-        """Return which of these are answered at all, and let their replies be fetched now; :meth:`came` says when."""
+        """Make all replies that will arrive available now and return their ids; see :meth:`came`."""
         coming = [i for i in message_ids if i in self._flights and np.isfinite(self._flights[i].arrives)]
         self._foreseen.update(coming)
         return coming
@@ -155,13 +154,13 @@ class VirtualClock:
         return {"clock": np.array([self._now, self.model])}
 
     def load_state_dict(self, memory: State) -> None:
-        """Go on from there."""
+        """Continue from a saved state."""
         if "clock" in memory:
             self._now, *more = memory["clock"].tolist()
-            self.model = more[0] if more else 0.0  # a run of an earlier version has not kept it
+            self.model = more[0] if more else 0.0  # earlier versions did not save it
 
     def await_anybody(self, availability: Availability, until: float = np.inf) -> NDArray[np.bool_]:
-        """Return (n,) who is there; where nobody is, wait until somebody comes, or in vain until then."""
+        """Return (n,) the available clients; if there are none, wait for one, at most until then."""
         when, here = availability.next_present(self._now)
         self.pass_until(min(when, until))
         return here & (when <= self._now)

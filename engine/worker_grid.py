@@ -1,4 +1,4 @@
-"""A grid whose clients train and evaluate in worker processes, and answer what they are merely asked in this one."""
+"""A grid whose clients train and evaluate in workers, and answer queries in this process."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -13,12 +13,12 @@ from aoi_fl.flower.messages import RunValue, failure
 
 
 class WorkerGrid(LocalGrid):
-    """A grid whose nodes answer questions in this process, and train and evaluate in workers.
+    """A grid of nodes that answer queries in this process, and train and evaluate in workers.
 
     Parameters
     ----------
     client_app, run_config, nodes, settle : as in :class:`aoi_fl.engine.local.LocalGrid`
-    workers : who plays ``client_app``
+    workers : the processes that run ``client_app``
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class WorkerGrid(LocalGrid):
         self._sent: dict[str, tuple[Message, float]] = {}
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Accept messages and return their ids; what is no question goes to the workers at once."""
+        """Accept messages and return their ids; all but queries go to the workers at once."""
         for late in [i for i, (_, expires) in self._sent.items() if expires <= time.monotonic()]:
             del self._sent[late]
             self._workers.forget(late)
@@ -50,7 +50,7 @@ class WorkerGrid(LocalGrid):
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Return the replies that are there."""
+        """Return the replies that have arrived."""
         ids = list(message_ids)
         replies = list(super().pull_messages(i for i in ids if i in self._waiting)) if self._waiting else []
         if sent := [i for i in ids if i in self._sent]:
@@ -59,7 +59,7 @@ class WorkerGrid(LocalGrid):
         return replies
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """Send messages and return their replies when all have come, or those that have when the time is up."""
+        """Send messages and return all replies, or those that arrived before the timeout."""
         end = float("inf") if timeout is None else time.monotonic() + timeout
         pending = set(self.push_messages(messages))
         replies: list[Message] = []

@@ -1,11 +1,11 @@
-"""The processes in which clients train, a few at a time: whatever happens to one, there are as many again.
+"""A pool of processes in which clients train; a process that ends is replaced.
 
-A worker plays whichever client's message comes next, as a deployed client would: it reads the client's durable state
-from its file and writes it back before it replies. ``context.state`` travels with message and reply. So a worker that
-dies, hangs or is killed takes nothing along but the work at hand, and another takes its place.
+A worker runs the client of the next message, as a deployed client would: it reads the client's durable state from its
+file and writes it back before it replies. ``context.state`` travels with message and reply. So a worker that dies or
+hangs loses only its current job, and another worker replaces it.
 
-Finished updates wait in files, not in memory: one client that is slow does not hold up the others, and the server has
-one update at a time in memory, however many wait their turn.
+Finished updates wait in files, not in memory. A slow client does not delay the others, and the server has one update at
+a time in memory.
 """
 
 import pickle
@@ -28,28 +28,28 @@ from aoi_fl.science.errors import AoiError
 
 # pebble.ProcessPool has timeouts and restarts, but no memory cap. Its workers are daemons, which cannot start the
 # children of a DataLoader, and results wait in memory. So the pool stays our own.
-_PATIENCE = 0.5  # seconds that a look for replies may wait for the next one
+_PATIENCE = 0.5  # seconds that a poll for replies may wait for the next one
 _SHARE = 0.8  # of the machine's memory is for the workers, in equal parts
 
-Outcome = str | tuple[Message, RecordDict]  # why a message failed; or the reply, and what the client remembers
+Outcome = str | tuple[Message, RecordDict]  # why a message failed; or the reply, and the client's ``context.state``
 
 
 class Workers:
-    """Processes that play clients, for the length of a ``with`` block.
+    """Processes that run clients for the length of a ``with`` block.
 
     Parameters
     ----------
     app : ``"module:attribute"`` of the ClientApp
-    count : how many processes
-    threads : of torch and other numerical libraries in each
-    memory : bytes that each may take; by default its part of four fifths of the machine's
+    count : number of processes
+    threads : threads of torch and other numerical libraries in each process
+    memory : bytes that each process may take; by default an equal part of four fifths of the machine's memory
     """
 
     def __init__(self, app: str, count: int, threads: int = 1, memory: int | None = None) -> None:
         self._about = (app, threads, int(_SHARE * usable_memory() / count) if memory is None else memory)
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._news = threading.Condition()
-        self._done: dict[str, str | None] = {}  # message id: why it failed; None: the reply is in its file
+        self._done: dict[str, str | None] = {}  # message id: the failure; None: the reply is in its file
         self._broken = ""
         self._starting = threading.Lock()
         self._processes: dict[int, BaseProcess] = {}
@@ -79,16 +79,16 @@ class Workers:
 
     @property
     def pids(self) -> list[int]:
-        """The numbers of the processes."""
+        """The process ids of the workers."""
         with self._starting:
             return [process.pid for process in self._processes.values() if process.pid is not None]
 
     def submit(self, message: Message, context: Context, expires: float) -> None:
-        """Have a message played by the next worker that is free, unless that is after ``expires`` (monotonic)."""
+        """Queue a message for the next free worker; it lapses after ``expires`` (monotonic seconds)."""
         self._jobs.put(Job(message, context, expires, str(self._spool / message.metadata.message_id)))
 
     def take(self, ids: Iterable[str], until: float) -> dict[str, Outcome]:
-        """Return what has come of messages; wait a little if nothing has.
+        """Return the outcomes of finished messages; wait briefly if there are none.
 
         Raises
         ------
@@ -99,11 +99,11 @@ class Workers:
             self._news.wait_for(lambda: self._done or self._broken, patience)
             if self._broken:
                 raise AoiError(f"the workers (--workers) cannot start: {self._broken}")
-            found = {i: self._done.pop(i) for i in ids if i in self._done}
-        return {i: self._collect(i) if reason is None else reason for i, reason in found.items()}
+            outcomes = {i: self._done.pop(i) for i in ids if i in self._done}
+        return {i: self._collect(i) if reason is None else reason for i, reason in outcomes.items()}
 
     def forget(self, message_id: str) -> None:
-        """Drop a reply that nobody waits for any more."""
+        """Drop the reply to an expired message."""
         with self._news:
             self._done.pop(message_id, None)
         (self._spool / message_id).unlink(missing_ok=True)
@@ -112,21 +112,21 @@ class Workers:
         path = self._spool / message_id
         try:
             outcome: Outcome = pickle.loads(path.read_bytes())
-        except Exception as error:  # the reply holds what this process cannot make
+        except Exception as error:  # the reply may contain objects that this process cannot make
             return f"the reply cannot be read: {error!r}"
         else:
             return outcome
         finally:
             path.unlink(missing_ok=True)
 
-    # One thread stands by each worker, so that no worker waits for the server or for another. -------------------------
+    # Each worker has a thread, so that no worker waits for the server or for another worker. --------------------------
 
     def _serve(self, place: int) -> None:
         worker = self._start(place)
         while worker is not None and (job := self._jobs.get()) is not None:
             if job.left <= 0:
                 continue
-            if not worker.alive:  # it was killed between two messages, which is no client's fault
+            if not worker.alive:  # it was killed between two messages, so no client failed
                 worker = self._start(place)
                 if worker is None:
                     return
@@ -140,7 +140,7 @@ class Workers:
                     self._news.notify_all()
 
     def _start(self, place: int) -> Worker | None:
-        """Start a worker and return it when it is ready; None if there is to be none."""
+        """Start a worker and return it when it is ready; None if it fails or the pool is closed."""
         with self._starting:
             if self._closed:
                 return None

@@ -1,7 +1,7 @@
-"""One worker: the server's side, which hands it messages and hears of its end, and what runs in its process.
+"""One worker process, and the object through which the server sends it messages.
 
-The process loads the ClientApp and plays one client's message after another. It ends with the server, however that
-ends, and may take no more memory than its part.
+The process loads the ClientApp and runs one client after another. It ends with the server, however the server ends, and
+has a limit of memory.
 """
 
 import contextlib
@@ -24,19 +24,19 @@ from flwr.clientapp import ClientApp
 from aoi_fl.engine.local import answer
 from aoi_fl.engine.parent import leave_with_parent
 
-# Never fork: torch's and gRPC's threads do not survive it. A spawned process inherits no file of another worker's.
+# Never fork: torch's and gRPC's threads do not survive it. A spawned process inherits no other worker's files.
 _SPAWN = multiprocessing.get_context("spawn")
 
 
 @dataclass(frozen=True)
 class Job:
-    """A message for a worker, and what it needs to play the client.
+    """A message for a worker, with its client's context.
 
     Attributes
     ----------
-    message, context : what the ClientApp is called with
-    expires : monotonic seconds after which nobody waits for the reply
-    file : where the reply and ``context.state`` are left
+    message, context : arguments of the ClientApp
+    expires : monotonic seconds after which no reply is expected
+    file : path to which the worker writes the reply and ``context.state``
     """
 
     message: Message
@@ -46,12 +46,12 @@ class Job:
 
     @property
     def left(self) -> float:
-        """Seconds until then."""
+        """Seconds until the job expires."""
         return self.expires - time.monotonic()
 
 
 class Worker:
-    """The server's side of one worker process; ``spent`` once that is of no more use."""
+    """The server's handle of one worker process; ``spent`` once it must be replaced."""
 
     def __init__(self, app: str, threads: int, memory: int, spool: str) -> None:
         self._pipe, theirs = _SPAWN.Pipe()
@@ -67,20 +67,20 @@ class Worker:
         return self.process.is_alive()
 
     def ready(self) -> str:
-        """Wait until the process has imported the ClientApp; return what went wrong."""
+        """Wait until the process has imported the ClientApp; return the error, or ``""``."""
         problem = self._receive()
         self.spent = bool(problem)
         return problem or ""
 
     def play(self, job: Job) -> str | None:
-        """Have a job done; return why it failed, None if it did not. Past the job's time the worker is spent."""
+        """Run a job and return its failure, or None; an expired job makes the worker spent."""
         try:
             self._pipe.send((job.message, job.context, job.file))
             if not self._pipe.poll(max(0.0, job.left)):
                 self.spent = True
                 return "no reply by the deadline"
         except OSError:
-            self.process.kill()  # dead already, or deaf
+            self.process.kill()  # it may have closed its end only
         except Exception as error:
             return f"the message cannot be sent to a worker: {error!r}"
         return self._receive()
@@ -98,7 +98,7 @@ class Worker:
         except (EOFError, OSError):
             self.spent = True
             self.process.join(1)
-            self.process.kill()  # in case it only closed its end
+            self.process.kill()  # it may have closed its end only
             self.process.join()
             code = self.process.exitcode or 0
             if code >= 0:
@@ -112,12 +112,12 @@ class Worker:
 def load(app: str) -> ClientApp:
     """Import a ClientApp from ``"module:attribute"``."""
     module, _, attribute = app.partition(":")
-    found: ClientApp = getattr(importlib.import_module(module), attribute)
-    return found
+    client_app: ClientApp = getattr(importlib.import_module(module), attribute)
+    return client_app
 
 
 def work(pipe: Connection, app: str, threads: int, memory: int, spool: str) -> None:
-    """Play messages until the server is gone."""
+    """Run the client of each received message until the server ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt from the keyboard is the server's to handle
     leave_with_parent(lambda: shutil.rmtree(spool, ignore_errors=True))
     os.environ["OMP_NUM_THREADS"] = str(threads)  # before anything numerical is imported
@@ -137,14 +137,14 @@ def work(pipe: Connection, app: str, threads: int, memory: int, spool: str) -> N
 
 
 def _play(app: ClientApp, message: Message, context: Context, file: Path, memory: int) -> tuple[str | None, bool]:
-    """Play one message, leave the reply in a file, and return why that failed, and whether this worker is spent."""
+    """Run one message's client; return its failure, and whether the worker is spent."""
     try:
         reply = answer(app, message, context)
         file.write_bytes(pickle.dumps((reply, context.state), pickle.HIGHEST_PROTOCOL))
     except (Exception, SystemExit) as error:
         file.unlink(missing_ok=True)
         reason = traceback.format_exc()
-        # What filled the memory may stay in it, to the harm of the clients that follow.
+        # The memory may stay full for the clients that follow.
         full = _full(error, memory)
         if full:
             reason += f"\nout of memory: {full} ({error!r:.100})"
@@ -153,10 +153,10 @@ def _play(app: ClientApp, message: Message, context: Context, file: Path, memory
 
 
 def _full(error: BaseException, memory: int) -> str:
-    """Say which memory an error found full; empty if it is another error. Not every client's app imports torch."""
+    """Return which memory an error found full, or ``""``; works without torch."""
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
         return f"a client of a worker may take {memory / 1e6:.0f} MB"
-    # torch.OutOfMemoryError is a RuntimeError; the driver's own, and cuBLAS's, are told by their text alone.
+    # torch.OutOfMemoryError is a RuntimeError. Only the text identifies the errors of the driver and of cuBLAS.
     words = ("CUDA out of memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
     if isinstance(error, RuntimeError) and any(word in str(error) for word in words):
         return "the GPU has no room left for this client"
@@ -164,8 +164,8 @@ def _full(error: BaseException, memory: int) -> str:
 
 
 def _limit_memory(memory: int) -> None:
-    """Let an allocation beyond a worker's part fail, and the kernel, where it must, take workers before others."""
-    # Not the address space, of which CUDA and torch reserve far more than they use.
+    """Let an allocation beyond a worker's limit fail, and let the kernel kill workers first."""
+    # RLIMIT_DATA, not the address space: CUDA and torch reserve far more of that than they use.
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_DATA, (memory, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     with contextlib.suppress(OSError):

@@ -1,1 +1,1 @@
-"""The only room that touches Flower's insides: one module a seam, and a table of what each needs (``seams.py``)."""
+"""The only room that uses Flower's internals, which ``seams.py`` lists."""

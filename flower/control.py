@@ -1,4 +1,4 @@
-"""The SuperLink's Control API, over gRPC or HTTP: keys of SuperNodes, and how runs go."""
+"""Client of the SuperLink's Control API, over gRPC or HTTP: SuperNodes' keys and runs."""
 
 import threading
 from collections.abc import Callable
@@ -18,12 +18,12 @@ _MISSING = ("NOT_FOUND", 404)
 
 
 class ControlError(Exception):
-    """The SuperLink does not answer, or refuses.
+    """The SuperLink does not answer, or refuses the call.
 
     Attributes
     ----------
-    away : whether it does not answer, so that a later try may succeed
-    missing : whether it does not know the run
+    away : whether the SuperLink does not answer, so that a later call may succeed
+    missing : whether the SuperLink does not know the run
     """
 
     def __init__(self, details: str, code: str | int = "UNAVAILABLE") -> None:
@@ -33,7 +33,7 @@ class ControlError(Exception):
 
 @dataclass(frozen=True)
 class RunState:
-    """How a run stands: status (``pending``, ``starting``, ``running``, ``finished``), outcome once it has finished."""
+    """A run's status: ``pending``, ``starting``, ``running`` or ``finished`` with an outcome."""
 
     run_id: int
     status: str
@@ -43,7 +43,7 @@ class RunState:
 
 @dataclass(frozen=True)
 class NodeState:
-    """A node whose key the SuperLink has; its status is ``registered``, ``online``, ``offline`` or ``unregistered``."""
+    """A node's key and status: ``registered``, ``online``, ``offline`` or ``unregistered``."""
 
     node_id: int
     public_key: bytes
@@ -51,7 +51,7 @@ class NodeState:
 
 
 class ControlApi:
-    """What is asked of the Control API.
+    """The calls of the Control API that this project uses.
 
     Parameters
     ----------
@@ -60,15 +60,15 @@ class ControlApi:
 
     Notes
     -----
-    Every method raises :class:`ControlError` if the SuperLink does not answer, or refuses. Over gRPC the connection
-    recovers by itself; over HTTP each call can open a new one.
+    Every method raises :class:`ControlError` if the SuperLink does not answer or refuses. Over gRPC the connection
+    recovers by itself. Over HTTP each call can open a new one.
     """
 
     def __init__(self, address: str, authority: bytes | None) -> None:
         self._call = _over_grpc(address, authority) if CONTROL.there else _over_http(address, authority)
 
     def register(self, public_key: bytes, name: str = "") -> None:
-        """Let a SuperNode with this public key (PEM) in, under a name where Flower keeps names."""
+        """Register a SuperNode's public key (PEM), with a name if this Flower keeps names."""
         named = {"name": name} if name and "name" in control_pb2.RegisterNodeRequest.DESCRIPTOR.fields_by_name else {}
         self._call("RegisterNode", control_pb2.RegisterNodeRequest(public_key=public_key, **named))
 
@@ -77,27 +77,27 @@ class ControlApi:
         self._call("UnregisterNode", control_pb2.UnregisterNodeRequest(node_id=node_id))
 
     def nodes(self) -> list[NodeState]:
-        """Return the nodes that the SuperLink knows; it lists one that died as online for a minute."""
-        found = self._call("ListNodes", control_pb2.ListNodesRequest()).nodes_info
-        return [NodeState(int(node.node_id), node.public_key, node.status) for node in found]
+        """Return the nodes that the SuperLink knows; a dead node stays online for a minute."""
+        nodes = self._call("ListNodes", control_pb2.ListNodesRequest()).nodes_info
+        return [NodeState(int(node.node_id), node.public_key, node.status) for node in nodes]
 
     def runs(self, run_id: int | None = None) -> list[RunState]:
-        """Return the latest runs that the SuperLink knows, the newest last; or only the one with this number."""
+        """Return the latest runs of the SuperLink, the newest last; or the run with this id."""
         answer = self._call("ListRuns", control_pb2.ListRunsRequest(run_id=run_id))
-        found = sorted(answer.run_dict.values(), key=lambda run: run.pending_at)
-        return [RunState(r.run_id, r.status.status, r.status.sub_status, r.status.details) for r in found]
+        runs = sorted(answer.run_dict.values(), key=lambda run: run.pending_at)
+        return [RunState(r.run_id, r.status.status, r.status.sub_status, r.status.details) for r in runs]
 
     def stop(self, run_id: int) -> None:
-        """End a run; the SuperLink marks it as finished, and its ServerApp ends within seconds."""
+        """Stop a run; its status is finished at once, and its ServerApp ends within seconds."""
         self._call("StopRun", control_pb2.StopRunRequest(run_id=run_id))
 
     def log(self, run_id: int) -> str:
-        """Return the log of a run, as much as the SuperLink kept."""
+        """Return the part of a run's log that the SuperLink has kept."""
         parts: list[str] = []
         stream = self._call("StreamLogs", control_pb2.StreamLogsRequest(run_id=run_id, after_timestamp=0.0))
 
         def collect() -> None:
-            with suppress(Exception):  # whatever ends the stream, what has come is all there is
+            with suppress(Exception):  # any error ends the stream; the lines so far are the log
                 parts.extend(part.log_output for part in stream)
 
         reader = threading.Thread(target=collect, daemon=True)  # the stream of a run that has ended may stay open

@@ -1,4 +1,4 @@
-"""A SuperLink that has one port for everything: what clients reach, and what only the inner network does."""
+"""Restrict a SuperLink with a single port: clients reach the Fleet API, and nothing else."""
 
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from aoi_fl.flower.seams import DOORS
 from aoi_fl.flower.versions import FLOWER
 
-_OPEN = ("/v1/fleet/", "/health")  # the beginnings of the paths that clients use; each call there is signed
+_OPEN = ("/v1/fleet/", "/health")  # prefixes of the paths that clients use; each of their calls is signed
 _Scope: TypeAlias = MutableMapping[str, Any]
 _Send: TypeAlias = Callable[[_Scope], Awaitable[None]]
 _App: TypeAlias = Callable[[_Scope, Callable[[], Awaitable[_Scope]], _Send], Awaitable[None]]
@@ -18,15 +18,15 @@ class Doors:
 
     Parameters
     ----------
-    app : what answers the other calls
-    inner : the address of this machine at which every call is answered
+    app : the application that answers all other calls
+    inner : this machine's address at which every call is allowed
     """
 
     def __init__(self, app: _App, inner: str) -> None:
         self._app, self._inner = app, inner
 
     async def __call__(self, scope: _Scope, receive: Callable[[], Awaitable[_Scope]], send: _Send) -> None:
-        """Answer a call, or have it answered."""
+        """Answer a call with 403, or pass it on."""
         at = (scope.get("server") or ("",))[0]
         if scope["type"] == "lifespan" or at == self._inner or scope["path"].startswith(_OPEN):
             await self._app(scope, receive, send)
@@ -36,9 +36,9 @@ class Doors:
 
 
 def close_doors(inner: str) -> None:
-    """Have a SuperLink in this process answer commands and ServerApps at one of its addresses only.
+    """Let a SuperLink in this process answer commands and ServerApps at the inner address only.
 
-    Flower asks commands for no password, so this ends the process where Flower cannot be made to.
+    Flower does not authenticate commands. So this ends the process where this Flower version does not allow it.
     """
     if not DOORS.there or DOORS.missing():
         sys.exit(f"Flower {FLOWER}: {DOORS.lost}. This command needs a Flower {DOORS.versions}.")
@@ -46,5 +46,5 @@ def close_doors(inner: str) -> None:
     from starlette.middleware import Middleware
 
     module: Any = extensions
-    others = module.get_middleware
-    module.get_middleware = lambda: (Middleware(Doors, inner=inner), *others())
+    get_middleware = module.get_middleware
+    module.get_middleware = lambda: (Middleware(Doors, inner=inner), *get_middleware())

@@ -1,4 +1,4 @@
-"""The SuperLink's Fleet API over gRPC, as far as a SuperNode's key goes: signed heartbeats and activations."""
+"""Client of the SuperLink's Fleet API over gRPC: signed heartbeats and activations."""
 
 import datetime
 from typing import TypeAlias
@@ -16,7 +16,7 @@ from flwr.common.constant import (
 from flwr.proto import fleet_pb2, fleet_pb2_grpc, heartbeat_pb2, node_pb2
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_message
 
-# Seconds that a signature's time may be ahead of the SuperLink's clock, or behind it.
+# Seconds by which a signature's time may be ahead of the SuperLink's clock, or behind it.
 AHEAD, BEHIND = float(SYSTEM_TIME_TOLERANCE), float(TIMESTAMP_TOLERANCE + SYSTEM_TIME_TOLERANCE)
 _PATIENCE = 10.0  # seconds a request may take
 
@@ -25,11 +25,11 @@ Metadata: TypeAlias = list[tuple[str, str | bytes]]
 
 
 def signature(key: ec.EllipticCurvePrivateKey, public: bytes, shift: float = 0.0) -> Metadata:
-    """Return what is sent beside a request to tell whose it is.
+    """Return the metadata that signs a request.
 
     Parameters
     ----------
-    key, public : the client's private key, and its public one as it is registered (PEM)
+    key, public : the client's private key, and its registered public key (PEM)
     shift : seconds by which the signed time is ahead of this machine's clock
     """
     time = (datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=shift)).isoformat()
@@ -41,16 +41,16 @@ def signature(key: ec.EllipticCurvePrivateKey, public: bytes, shift: float = 0.0
 
 
 class FleetApi:
-    """What is asked of the Fleet API, in the name of one key.
+    """The calls of the Fleet API that this project makes with one client's key.
 
     Parameters
     ----------
-    channel : to the SuperLink's Fleet API
+    channel : connection to the SuperLink's Fleet API
     key : the client's private key
 
     Notes
     -----
-    Every method raises ``grpc.RpcError`` if the SuperLink is away or refuses.
+    Every method raises ``grpc.RpcError`` if the SuperLink is unavailable or refuses.
     """
 
     def __init__(self, channel: grpc.Channel, key: ec.EllipticCurvePrivateKey) -> None:
@@ -60,22 +60,22 @@ class FleetApi:
     def heartbeat(self, shift: float | None) -> None:
         """Send a heartbeat of node 0, which does not exist.
 
-        It is signed with a time shifted by so many seconds, or not at all.
+        Its signed time is shifted by ``shift`` seconds; with None it is not signed.
         """
         self._beat(0, HEARTBEAT_MIN_INTERVAL, shift)
 
     def stay(self, node_id: int, seconds: float) -> None:
-        """Say that a node lives, and that it will say so again in so many seconds."""
+        """Send a node's heartbeat and announce the next one in ``seconds``."""
         self._beat(node_id, seconds, 0.0)
 
     def activate(self) -> int:
-        """Connect as a SuperNode does, and return the number of the node."""
+        """Connect as a SuperNode does and return the node's id."""
         public = public_key_to_bytes(self._key.public_key())
         request = fleet_pb2.ActivateNodeRequest(public_key=public, heartbeat_interval=HEARTBEAT_MIN_INTERVAL)
         return int(self._stub.ActivateNode(request, metadata=self._signature(0.0), timeout=_PATIENCE).node_id)
 
     def deactivate(self, node_id: int) -> None:
-        """Leave."""
+        """Disconnect a node."""
         request = fleet_pb2.DeactivateNodeRequest(node_id=node_id)
         self._stub.DeactivateNode(request, metadata=self._signature(0.0), timeout=_PATIENCE)
 

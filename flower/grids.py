@@ -1,4 +1,4 @@
-"""Which of Flower's grids is at hand: whether a reply comes over a network, and may stall or break off on its way."""
+"""Differences between Flower's grids: replies over a network, stalled uploads, failed calls."""
 
 import os
 import threading
@@ -21,16 +21,16 @@ _AT_ONCE = {_ROOM + "inmemory_grid.InMemoryGrid"}
 
 
 Receive: TypeAlias = Callable[..., Iterable[Message]]  # a bound ``send_and_receive``
-_RECEIVES = "_aoi_receives"  # an attribute of a grid: what plays its ``send_and_receive``
+_RECEIVES = "_aoi_receives"  # a grid's attribute: the function that replaces its ``send_and_receive``
 _FORKS = "GRPC_ENABLE_FORK_SUPPORT"
-_BROKEN = 20  # calls in a row, broken off by errors of the SuperLink's own
+_BROKEN = 20  # consecutive calls that fail with an internal error of the SuperLink
 _HERE = threading.local()
 
 
 def uploads(grid: Grid) -> bool:
-    """Tell whether replies are uploaded from elsewhere, as with Flower's SuperLink; others compute them in the call.
+    """Return whether clients upload their replies; other grids compute replies in the call.
 
-    Told by name: these modules take longer to import than all of ours, and only who has such a grid needs them.
+    The class's name decides: to import Flower's modules takes longer than to import all of ours.
     """
     names = _names(grid)
     if _UPLOADING.intersection(names):
@@ -42,22 +42,22 @@ def uploads(grid: Grid) -> bool:
 
 
 def registered_names(grid: Grid) -> dict[int, str]:
-    """Return the names under which keys of nodes are registered, by node; none before Flower 1.38."""
+    """Return the registered name of each node that has one; none before Flower 1.38."""
     nodes: Iterable[Any] = getattr(grid, "get_nodes", tuple)()
     return {int(node.node_id): node.name for node in nodes if node.name}
 
 
 def packs(grid: Grid) -> bool:
-    """Tell whether a model is packed for its way: over a network each of its arrays costs several calls."""
+    """Return whether to pack models: over a network each array of a model costs several calls."""
     return uploads(grid)
 
 
 def be_patient(grid: Grid) -> None:
-    """Have a grid over gRPC try again what a SuperLink has broken off by an error of its own.
+    """Let a grid over gRPC retry calls that fail with an internal error of the SuperLink.
 
-    Its database may be locked for longer than it waits for it, where many ask at a time; Flower's grid gives up at
-    once, and the run with it. Here that happens after twenty such errors in a row. A call that a SuperLink is too busy
-    for is tried again until it succeeds.
+    With many clients, the SuperLink's database may be locked for longer than its timeout. Flower's grid then gives up
+    at once, and the run fails. Here it gives up after twenty such errors in a row. A call that a busy SuperLink refuses
+    is retried until it succeeds.
     """
     invoker: Any = getattr(grid, "_retry_invoker", None)
     if invoker is None or _GRPC not in _names(grid):  # over HTTP its errors have no such codes
@@ -78,13 +78,13 @@ def be_patient(grid: Grid) -> None:
 
 
 def is_broken_off(error: Exception) -> bool:
-    """Tell whether a SuperLink has broken a call off by an error of its own."""
+    """Return whether a call failed with an internal error of the SuperLink."""
     return code_of(error) == "INTERNAL"
 
 
 @contextmanager
 def once() -> Iterator[None]:
-    """Within, in this thread, a call that a SuperLink breaks off is not tried again: the caller knows what to do."""
+    """Disable, in this thread, retries after internal errors; the caller handles these errors."""
     _HERE.once = True
     try:
         yield
@@ -93,9 +93,10 @@ def once() -> Iterator[None]:
 
 
 def open_grids() -> None:
-    """Let ``send_and_receive`` of every kind of grid that is loaded be played by :func:`receive_by`'s function.
+    """Let :func:`receive_by` replace ``send_and_receive`` of every loaded grid class.
 
-    Flower's loop looks the method up before it asks a strategy for the messages: on a grid itself it is too late then.
+    Flower's loop looks the method up before it asks the strategy for messages. To replace it on the instance would be
+    too late.
     """
     for kind in _kinds_of(Grid):
         plain = vars(kind).get("send_and_receive")
@@ -104,7 +105,7 @@ def open_grids() -> None:
 
 
 def receive_by(grid: Grid, function: Callable[[Receive, list[Message], float | None], list[Message]]) -> None:
-    """Have a function play a grid's ``send_and_receive``; it is given the grid's own, the messages and the timeout."""
+    """Replace a grid's ``send_and_receive`` by a function of the original, messages and timeout."""
     vars(grid)[_RECEIVES] = function
 
 
@@ -117,7 +118,7 @@ def _kinds_of(base: type[Any]) -> Iterator[type[Any]]:
 def _open(plain: Callable[..., Iterable[Message]]) -> Callable[..., Iterable[Message]]:
     @wraps(plain)
     def send_and_receive(self: Grid, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        function = vars(self).pop(_RECEIVES, None)  # its own may call that of the class above
+        function = vars(self).pop(_RECEIVES, None)  # the grid's own method may call its base class's
         if function is None:
             return plain(self, messages, timeout=timeout)
         try:
@@ -130,9 +131,9 @@ def _open(plain: Callable[..., Iterable[Message]]) -> Callable[..., Iterable[Mes
 
 
 def say_what_ray_needs(grid: Grid) -> None:
-    """Warn, in a simulation of Flower's, that Ray may not start: gRPC's fork handlers are in its way.
+    """Warn in Flower's simulation if gRPC's fork handlers may prevent Ray's start.
 
-    Flower begins to start Ray when the ServerApp has begun already, and ends both without a word of why if that fails.
+    Flower starts Ray after the ServerApp, and ends both without a reason if Ray fails.
     """
     if _AT_ONCE.intersection(_names(grid)) and os.environ.get(_FORKS, "1") not in ("0", "false"):
         warn_once(

@@ -1,4 +1,4 @@
-"""What stands for a channel of ``grpc.aio`` where the Fleet API speaks HTTP: the same messages, headers and errors."""
+"""A replacement of ``grpc.aio``'s channel for Fleet APIs over HTTP."""
 
 import re
 import ssl
@@ -16,12 +16,12 @@ _CODES = {401: grpc.StatusCode.UNAUTHENTICATED, 503: grpc.StatusCode.UNAVAILABLE
 
 
 class HttpChannel:
-    """Connections over TLS to a Fleet API, for Flower's stub to make its calls on.
+    """TLS connections to a Fleet API over HTTP, with the interface that Flower's stub needs.
 
     Parameters
     ----------
-    address : of the Fleet API, host and port
-    authority : the certificate that the SuperLink's comes from, PEM
+    address : host and port of the Fleet API
+    authority : certificate (PEM) of the authority that signed the SuperLink's
     """
 
     def __init__(self, address: str, authority: bytes) -> None:
@@ -56,7 +56,7 @@ class HttpChannel:
 
 
 def _headers(metadata: Metadata) -> dict[str, str]:
-    """Return gRPC's metadata as headers: what is binary there has another name here, and is text in base 64."""
+    """Return gRPC's metadata as HTTP headers, with binary values in base64."""
     return {
         name.removesuffix("-bin"): b64encode(value).decode("ascii") if isinstance(value, bytes) else value
         for name, value in metadata

@@ -1,12 +1,12 @@
-"""Messages, runs and contexts outside of a run of Flower's: what a SuperLink and a SuperNode would write into them."""
+"""Make messages, runs and contexts without a SuperLink or a SuperNode."""
 
 from flwr.app import Context, Error, Message, RecordDict
-from flwr.supercore.run import Run as Run  # what a grid of one's own says that it belongs to
+from flwr.supercore.run import Run as Run  # the run of a grid that is not Flower's
 
 from aoi_fl.flower.errors import CLIENT_APP_RAISED
 from aoi_fl.flower.seams import IDENTITY
 
-SERVER_NODE = 1  # Flower's number of the SuperLink's own node
+SERVER_NODE = 1  # Flower's id of the SuperLink's node
 
 _IDS = ("_run_id", "_src_node_id", "_dst_node_id")  # drawn at random by Flower, and now and then a byte shorter
 _ID = 2**62  # as long as nearly all of them
@@ -15,15 +15,15 @@ RunValue = bool | int | float | str
 
 
 def empty_run(run_id: int) -> Run:
-    """Return a run of which nothing is known but its number, and let this process make messages of it."""
+    """Return a run with only an id, and let this process make its messages."""
     identify(run_id)
     return Run.create_empty(run_id)
 
 
 def identify(run_id: int = 1, node_id: int = SERVER_NODE) -> None:
-    """Let this process make messages: from Flower 1.38 on it must know of which run, and from which node they are.
+    """Let this process make messages: since Flower 1.38 it needs their run and node.
 
-    Where Flower itself has said so, that stays.
+    Values that Flower has set stay.
     """
     if not IDENTITY.there:
         return
@@ -32,45 +32,45 @@ def identify(run_id: int = 1, node_id: int = SERVER_NODE) -> None:
     for name, value in (("run_id", run_id), ("node_id", node_id), ("task_id", 1)):
         try:
             getattr(TaskIdentity, name)
-        except RuntimeError:  # nobody has
+        except RuntimeError:  # not set yet
             setattr(TaskIdentity, name, value)
 
 
 def context(
     run_id: int, node_id: int, run_config: dict[str, RunValue], node_config: dict[str, RunValue] | None = None
 ) -> Context:
-    """Return what an app is told beside its message: the configurations themselves, no copies, and an empty state."""
+    """Return an app's context with these configurations, not copied, and an empty state."""
     return Context(
         run_id=run_id, node_id=node_id, node_config=node_config or {}, state=RecordDict(), run_config=run_config
     )
 
 
 def send(message: Message, message_id: str, *, run_id: int = 1, source: int = SERVER_NODE) -> Message:
-    """Write into a message what it gets on its way to a node, and return it: number, run, and where it comes from."""
+    """Set a message's id, run and source as the SuperLink does, and return the message."""
     message.metadata.__dict__.update(_run_id=run_id, _src_node_id=source, _message_id=message_id)
     return message
 
 
 def sign(reply: Message, message_id: str) -> Message:
-    """Write into a reply the number that it gets on its way, and return it."""
+    """Set a reply's id as the SuperNode does, and return the reply."""
     reply.metadata.__dict__["_message_id"] = message_id
     return reply
 
 
 def with_content(message: Message, content: RecordDict) -> Message:
-    """Return the same message, by its metadata, with another content."""
-    made: Message = Message(content, metadata=message.metadata)  # type: ignore[call-overload]
-    return made
+    """Return a message with the same metadata and another content."""
+    copy: Message = Message(content, metadata=message.metadata)  # type: ignore[call-overload]
+    return copy
 
 
 def in_error(reply: Message, code: int, reason: str) -> Message:
-    """Return an error in the place of a reply, with its metadata."""
-    made: Message = Message(Error(code, reason), metadata=reply.metadata)  # type: ignore[call-overload]
-    return made
+    """Return an error reply with a reply's metadata."""
+    error: Message = Message(Error(code, reason), metadata=reply.metadata)  # type: ignore[call-overload]
+    return error
 
 
 def failure(message: Message, reason: str) -> Message:
-    """Return the reply of a client whose app raised."""
+    """Return the error reply of a client after its app raised."""
     return Message(Error(CLIENT_APP_RAISED, reason), reply_to=message)
 
 

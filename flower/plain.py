@@ -1,8 +1,8 @@
-"""Plain SQLite statements in the place of SQLAlchemy's, for what a SuperLink does most often.
+"""Plain SQLite statements that replace SQLAlchemy's in a SuperLink's most frequent methods.
 
-Each function here does what Flower 1.34.0's method of that name does: the same statements in the same transaction, so
-that results and tables are the same. They are used with the very methods that they were written beside, and a digest
-tells; beside others Flower's own stay. Errors of SQLite become SQLAlchemy's, as Flower's callers know them.
+Each function replaces the method of the same name in Flower 1.34.0: the same statements in the same transaction, so
+results and tables are the same. If the digest of Flower's methods differs, Flower's own stay. SQLite's errors become
+SQLAlchemy's, which Flower's callers expect.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ def _unsigned(number: int) -> int:
 
 
 def preregister(self: Any, run_id: int, object_tree: Any) -> list[str]:
-    """Register the objects of a tree, and return those that are missing."""
+    """Register the objects of a tree and return the missing ones."""
     from flwr.supercore.inflatable.inflatable_object import is_valid_sha256_hash, iterate_object_tree
 
     parts = list(iterate_object_tree(object_tree))
@@ -135,14 +135,14 @@ def put(self: Any, object_id: str, object_content: bytes) -> None:
 
 
 def get(self: Any, object_id: str) -> bytes | None:
-    """Return an object's content; empty while it is missing, None of one that is unknown."""
+    """Return an object's content; ``b""`` before its upload, None for an unknown object."""
     with self.session() as session:
         rows = _Database(session)("SELECT content FROM objects WHERE object_id = ?", object_id)
     return rows[0][0] if rows else None
 
 
 def delete(self: Any, object_id: str) -> None:
-    """Delete an object that nothing refers to, and those below it to which nothing else refers."""
+    """Delete an unreferenced object, and its descendants that are then unreferenced."""
     with self._mutation_session() as session:
         run = _Database(session)
 
@@ -172,7 +172,7 @@ def _lock_objectstore_mutation(self: Any) -> None:
 
 
 def preregister_object_tree(self: Any, object_tree: Any, session_id: str) -> list[str]:
-    """Register a tree in an upload, and return its missing objects."""
+    """Register a tree in an upload session and return its missing objects."""
     with self.session() as session:
         run = _Database(session)
         rows = run("SELECT run_id FROM object_push_sessions WHERE session_id = ?", session_id)
@@ -203,7 +203,7 @@ def preregister_object_tree(self: Any, object_tree: Any, session_id: str) -> lis
 
 
 def store_object(self: Any, run_id: int, session_id: str, object_id: str, object_content: bytes) -> bool:
-    """Store an object for which an upload waits."""
+    """Store an object that an upload session expects; return whether it was stored."""
     from flwr.common.logger import log
     from flwr.supercore.constant import OBJECT_PUSH_SESSION_TTL_SECONDS
 
@@ -272,7 +272,7 @@ def store_traffic(self: Any, run_id: int, *, bytes_sent: int, bytes_recv: int) -
 
 
 def get_node_id_by_public_key(self: Any, public_key: bytes) -> int | None:
-    """Return the node of a key."""
+    """Return the id of a key's node, or None."""
     from flwr.supercore.constant import NodeStatus
 
     with self.session() as session:
@@ -301,18 +301,18 @@ def acknowledge_node_heartbeat(self: Any, node_id: int, heartbeat_interval: floa
 
 
 def reading_first(claim: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    """Return a claim of a node's messages that writes only where there is one."""
+    """Wrap the claim of a node's messages, so that it writes only if there is a message."""
 
     @wraps(claim)
     def _claim_message_ins_rows(self: Any, node_id: int, limit: int | None) -> list[Any]:
         with self.session() as session:
-            there = _Database(session)(
+            rows = _Database(session)(
                 "SELECT 1 FROM message_ins WHERE dst_node_id = ? AND delivered_at = '' "
                 "AND created_at + ttl > ? LIMIT 1",
                 _signed(node_id),
                 _now().timestamp(),
             )
-            return claim(self, node_id, limit) if there else []
+            return claim(self, node_id, limit) if rows else []
 
     return _claim_message_ins_rows
 
@@ -326,7 +326,7 @@ STATE: tuple[Callable[..., Any], ...] = (
 
 
 def digest() -> str:
-    """Return the digest of Flower's methods, those that are replaced and those that they lean on."""
+    """Return the digest of the replaced methods of Flower and of the methods that they call."""
     objects, state = classes()
     read = [(objects, f.__name__) for f in OBJECTS] + [(objects, "_mutation_session")]
     read += [(state, f.__name__) for f in STATE]
@@ -336,15 +336,15 @@ def digest() -> str:
 
 
 def speak_plainly() -> bool:
-    """Have a SuperLink in this process use these functions; return whether it does.
+    """Let a SuperLink in this process use these functions; return whether it does.
 
-    A request's messages are stored in one transaction, too.
+    It also stores all messages of a request in one transaction.
     """
     if not PLAIN.there:
         PLAIN.say_what_is_lost()
         return False
     if digest() != _DIGEST:
-        logger.warning("This Flower has other methods than 1.34.0, so its own SQL statements are used.")
+        logger.warning("This Flower differs from 1.34.0, so the SuperLink uses Flower's own SQL statements.")
         return False
     from flwr.superlink.servicer.runtime import runtime_handlers
 
@@ -357,7 +357,7 @@ def speak_plainly() -> bool:
     push = handlers.push_messages
 
     def push_messages(request: Any, state: Any, task: Any) -> Any:
-        if not hasattr(state, "session"):  # one in memory
+        if not hasattr(state, "session"):  # a state in memory
             return push(request, state, task)
         with state.session():
             return push(request, state, task)
@@ -367,7 +367,7 @@ def speak_plainly() -> bool:
 
 
 def classes() -> tuple[Any, Any]:
-    """Return Flower's classes of objects and of state."""
+    """Return Flower's classes of the object store and of the link state."""
     from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
     from flwr.supercore.object_store.sql_object_store import SqlObjectStore
 
@@ -375,7 +375,7 @@ def classes() -> tuple[Any, Any]:
 
 
 def open_state(path: str, plainly: bool) -> Any:
-    """Return the state of a SuperLink on a database of its own, with these functions or with Flower's methods."""
+    """Open a SuperLink's state on a database, with these functions or with Flower's methods."""
     from flwr.superlink.federation import NoOpFederationManager
 
     objects, state = classes()
@@ -385,13 +385,13 @@ def open_state(path: str, plainly: bool) -> Any:
         state = type("PlainState", (state,), {f.__name__: f for f in STATE} | {"_claim_message_ins_rows": claim})
     store = objects(path)
     store.initialize()
-    made = state(path, NoOpFederationManager(), store)
-    made.initialize()
-    return made
+    link_state = state(path, NoOpFederationManager(), store)
+    link_state.initialize()
+    return link_state
 
 
 def announce(state: Any, run_id: int, object_ids: Iterable[str]) -> str:
-    """Announce objects without children, and return the session in which they are to be stored."""
+    """Announce objects without children and return the session for their upload."""
     from flwr.proto.message_pb2 import ObjectTree
 
     session: str = state.start_session(run_id)

@@ -1,9 +1,9 @@
-"""Where this project holds on to what Flower does not promise: each seam, its versions, and what is lost without it."""
+"""The Flower internals that this project uses, their versions, and the loss without them."""
 
 from aoi_fl.flower.versions import Seam
 
 MESSAGES = Seam(
-    "messages and runs outside of Flower's own", "messages",
+    "messages and runs without a SuperLink", "messages",
     """
     flwr.supercore.run: Run.create_empty
     flwr.app.message.message: Message.__init__(metadata)
@@ -12,7 +12,7 @@ MESSAGES = Seam(
     "messages cannot be made outside of a run, which the local engine needs",
 )  # fmt: skip
 IDENTITY = Seam(
-    "who makes a message", "messages",
+    "the sender of a message", "messages",
     """
     flwr.supercore.task_identity: TaskIdentity.__class__.run_id TaskIdentity.__class__.node_id
     flwr.supercore.task_identity: TaskIdentity.__class__.task_id
@@ -25,7 +25,7 @@ ERRORS = Seam(
     flwr.common.constant: ErrorCode.CLIENT_APP_RAISED_EXCEPTION ErrorCode.MESSAGE_UNAVAILABLE
     flwr.common.constant: ErrorCode.NODE_UNAVAILABLE
     """,
-    "a client that is gone cannot be told from one that failed",
+    "a client that has left cannot be distinguished from a client that failed",
 )  # fmt: skip
 LOOP = Seam(
     "the waits of a SuperNode", "supernode",
@@ -33,17 +33,17 @@ LOOP = Seam(
     flwr.supernode.cli: flower_supernode
     flwr.supernode.start_client_internal: time.sleep subprocess.Popen
     """,
-    "this SuperNode looks for messages every three seconds, however many there are",
+    "this SuperNode polls for messages every three seconds, however many there are",
 )  # fmt: skip
 BEATS = Seam(
-    "heartbeats at intervals of one's own", "supernode",
+    "custom heartbeat intervals", "supernode",
     """
     flwr.client.grpc_rere_client.connection: HeartbeatSender(heartbeat_fn) HEARTBEAT_DEFAULT_INTERVAL
     """,
     since="1.34", before="1.40", named=False,
 )  # fmt: skip
 RETRIES = Seam(
-    "calls that a busy SuperLink refuses", "supernode",
+    "retries of calls that a busy SuperLink refuses", "supernode",
     """
     flwr.supernode.start_client_internal: make_simple_grpc_retry_invoker
     flwr.supercore.retry: RetryInvoker(should_giveup)
@@ -51,7 +51,7 @@ RETRIES = Seam(
     since="1.34", before="1.40", named=False,
 )  # fmt: skip
 WARM = Seam(
-    "a SuperExec that has its libraries loaded", "superexec",
+    "a SuperExec with its libraries loaded", "superexec",
     """
     flwr.supernode.runtime.run_clientapp: run_clientapp(runtime_api_address,token,insecure)
     flwr.supernode.runtime.run_clientapp: run_clientapp(certificates,parent_pid,runtime_dependency_install)
@@ -62,11 +62,11 @@ WARM = Seam(
     flwr.supercore.superexec.run_superexec: run_superexec(plugin_class,stub_class,runtime_api_address,insecure)
     flwr.supercore.superexec.run_superexec: run_superexec(root_certificates_path,parent_pid,runtime_dependency_install)
     """,
-    "this client starts a program for each message, which imports its libraries anew",
+    "this client starts a process for each message, and each process imports the libraries again",
     since="1.34", before="1.35",
 )  # fmt: skip
 CONTROL = Seam(
-    "keys and runs, asked over gRPC", "control",
+    "keys and runs over gRPC", "control",
     """
     flwr.proto.control_pb2_grpc: ControlStub
     flwr.proto.control_pb2: RegisterNodeRequest UnregisterNodeRequest ListNodesRequest ListRunsRequest StopRunRequest
@@ -76,7 +76,7 @@ CONTROL = Seam(
     before="1.37", named=False,
 )  # fmt: skip
 FLEET = Seam(
-    "a client's key, tried over gRPC", "fleet",
+    "a check of a client's key over gRPC", "fleet",
     """
     flwr.proto.fleet_pb2_grpc: FleetStub
     flwr.proto.fleet_pb2: ActivateNodeRequest DeactivateNodeRequest
@@ -114,10 +114,10 @@ SIZES = Seam(
     flwr.common.serde: message_to_proto message_from_proto
     flwr.supercore.inflatable.inflatable_object: get_all_nested_objects
     """,
-    "what a message takes on the wire cannot be counted",
+    "the bytes of a message on the wire cannot be counted",
 )  # fmt: skip
 REPLIES = Seam(
-    "replies looked for together", "replies",
+    "polls for many replies in one call", "replies",
     """
     flwr.superlink.grid.grpc_grid: GrpcGrid.pull_messages(message_ids) GrpcGrid._stub GrpcGrid.run
     flwr.proto.runtime_pb2: PullAppMessagesRequest
@@ -125,11 +125,11 @@ REPLIES = Seam(
     flwr.app: Metadata
     flwr.supercore.inflatable.inflatable_utils: inflate_object_from_contents
     """,
-    "each reply is asked for by itself",
+    "each reply costs its own calls",
     since="1.34", before="1.35",
 )  # fmt: skip
 GRPC_GRID = Seam(
-    "replies over gRPC, and calls that are tried again", "grids",
+    "replies over gRPC, and retries of calls", "grids",
     """
     flwr.superlink.grid.grpc_grid: GrpcGrid make_simple_grpc_retry_invoker
     flwr.supercore.retry: RetryInvoker(should_giveup,on_success)
@@ -148,10 +148,10 @@ DATABASE = Seam(
     """
     flwr.supercore.sql_mixin: create_engine(url) SqlMixin.initialize
     """,
-    "many clients at a time make a SuperLink wait for its own database, and break calls off",
+    "with many clients a SuperLink waits for its own database, and calls fail",
 )  # fmt: skip
 ANSWERS = Seam(
-    "common questions to a SuperLink's database", "superlink",
+    "a cache of frequent queries to a SuperLink's database", "superlink",
     """
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState._cleanup_expired_task_tokens
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.get_run_status(run_ids)
@@ -165,7 +165,7 @@ ANSWERS = Seam(
     since="1.34", before="1.35", named=False,
 )  # fmt: skip
 PLAIN = Seam(
-    "plain statements to a SuperLink's database", "plain",
+    "plain SQL statements to a SuperLink's database", "plain",
     """
     flwr.supercore.object_store.sql_object_store: SqlObjectStore.preregister(run_id,object_tree)
     flwr.supercore.object_store.sql_object_store: SqlObjectStore.get_object_tree(object_id)
@@ -182,27 +182,27 @@ PLAIN = Seam(
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState._cleanup_push_session SqlLinkState.session
     flwr.superlink.servicer.runtime.runtime_handlers: push_messages(request,state,task)
     """,
-    "each call to a SuperLink costs several times the processor time of its statements",
+    "each call to a SuperLink costs several times the CPU time of its statements",
     since="1.34", before="1.34.1", named=False,
 )  # fmt: skip
 INTAKE = Seam(
-    "replies checked as nodes send them", "superlink",
+    "a check of replies when nodes send them", "superlink",
     """
     flwr.server.superlink.fleet.message_handler.message_handler: push_messages(request,state)
     flwr.superlink.servicer.runtime.runtime_handlers: push_messages(request,state,task)
     flwr.server.superlink.linkstate: LinkState.store_object
     flwr.proto.fleet_pb2: PushMessagesRequest PushMessagesResponse
     """,
-    "a node may keep the SuperLink busy with a reply of very many objects",
+    "a node can block the SuperLink with a reply of very many objects",
     since="1.34", before="1.35", named=False,
 )  # fmt: skip
 DOORS = Seam(
-    "calls that the inner network alone may make", "doors",
+    "calls that only the inner network may make", "doors",
     """
     flwr.superlink.extensions: get_middleware
     flwr.superlink.main: create_app
     """,
-    "its SuperLink cannot answer clients without answering their commands",
+    "its SuperLink cannot serve clients without accepting their commands",
     since="1.42", named=False,
 )  # fmt: skip
 OUTPUT = Seam(
@@ -211,7 +211,7 @@ OUTPUT = Seam(
     flwr.supercore.superexec.plugin: ServerAppExecPlugin.suppress_output
     flwr.common.logger: update_console_handler(timestamps,colored)
     """,
-    "the SuperExec shows nothing of the ServerApp: its lines are in the log of the run alone",
+    "the SuperExec does not show the ServerApp's output, which is in the run's log only",
     since="1.34", before="1.35", named=False,
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Flower's SuperExec: for clients, with our executor and waits; for the ServerApp, with its output shown."""
+"""Run Flower's SuperExec with our executor and pauses, and show the ServerApp's output."""
 
 from argparse import Namespace
 from collections.abc import Callable
@@ -8,13 +8,13 @@ from typing import Any
 
 from aoi_fl.flower.seams import OUTPUT
 
-# What the process of one message runs, where ``keywords`` are what `answer_with` returned; and what it imports first.
+# The code that answers one message, with ``keywords`` from :func:`keywords`; and the module that it imports.
 MODULE = "flwr.supernode.runtime.run_clientapp"
 ANSWER = f"from {MODULE} import run_clientapp\nrun_clientapp(**keywords)\n"
 
 
 def keywords(spec: Any) -> dict[str, Any]:
-    """Return what :data:`ANSWER` is given, from Flower's ``ExecutionSpec`` of a message."""
+    """Return the arguments of :data:`ANSWER` from Flower's ``ExecutionSpec`` of a message."""
     certificates = spec.root_certificates_path
     return {
         "runtime_api_address": spec.runtime_api_address,
@@ -27,7 +27,7 @@ def keywords(spec: Any) -> dict[str, Any]:
 
 
 def show_output() -> None:
-    """Have a SuperExec in this process show what the ServerApp prints, which Flower keeps for the run's log alone."""
+    """Let a SuperExec in this process show the ServerApp's output, not only log it."""
     if not OUTPUT.there:
         OUTPUT.say_what_is_lost()
         return
@@ -37,7 +37,7 @@ def show_output() -> None:
 
 
 def stamp_lines() -> None:
-    """Have Flower's programs in this process write the time into each line of their log, without colours."""
+    """Let Flower's programs in this process log with timestamps and without colours."""
     if OUTPUT.there:
         from flwr.common.logger import update_console_handler
 
@@ -45,7 +45,7 @@ def stamp_lines() -> None:
 
 
 def launched(problem: str = "") -> Any:
-    """Return Flower's ``LaunchResult``: accepted, or failed for a reason."""
+    """Return Flower's ``LaunchResult``: accepted, or failed with a reason."""
     from flwr.supercore.superexec.executor.types import LaunchResult
 
     return LaunchResult.failed(problem) if problem else LaunchResult.accepted()
@@ -56,9 +56,9 @@ def run(executor: object, sleep: Callable[[float], None], given: Namespace) -> N
 
     Parameters
     ----------
-    executor : has ``wait_for_capacity()``, and ``launch(spec)`` that returns what :func:`launched` does
-    sleep : sleeps between two looks for work; Flower asks for one second
-    given : the options that a SuperNode gives its SuperExec
+    executor : has ``wait_for_capacity()``, and ``launch(spec)``, which returns the result of :func:`launched`
+    sleep : pauses between two polls for work; Flower's argument is one second
+    given : the options that the SuperNode passes to its SuperExec
     """
     from flwr.proto.runtime_pb2_grpc import RuntimeStub
     from flwr.supercore.superexec import run_superexec

@@ -1,9 +1,7 @@
-"""A SuperLink of one's own: where its parts listen, and how it speaks to its database.
+"""A SuperLink's addresses, and changes to its database access and its intake of replies.
 
-The parts listen at three gRPC addresses once, at one HTTP port in the end.
-
-Up to Flower 1.34 each part has a gRPC address. With 1.35 the ServerApp's side moves to HTTP, with 1.37 the command's,
-with 1.40 the SuperNodes': what speaks HTTP shares one port.
+Up to Flower 1.34 each of the three APIs has a gRPC address. The ServerApp's API moves to HTTP with 1.35, the command's
+with 1.37, the SuperNodes' with 1.40. All HTTP APIs share one port.
 """
 
 import copy
@@ -23,11 +21,11 @@ from aoi_fl.flower.replies import error_reply, most_objects, objects_in
 from aoi_fl.flower.seams import ANSWERS, CONTROL, DATABASE, FLEET, GRPC_GRID, INTAKE
 
 _HOST = "127.0.0.1"
-_UNKNOWN = 5000  # objects of a reply, at most, where this process has not seen the run's messages
+_UNKNOWN = 5000  # largest number of objects of a reply, if this process has not seen the run's messages
 _LARGEST = 1e12  # seconds
-_KEPT = 1.0  # seconds that the database's answers to common questions are kept
+_KEPT = 1.0  # seconds that the cache keeps the database's answers
 _WAITING = 20_000  # calls that may wait for their turn
-# What changes a run's status, or a FAB.
+# Methods that change a run's status, or a FAB.
 _CHANGES = (
     "create_run", "claim_task", "activate_task", "finish_task", "_on_task_tokens_expired", "store_fab", "store_app",
 )  # fmt: skip
@@ -51,43 +49,43 @@ class Addresses:
 
     @classmethod
     def free(cls) -> "Addresses":
-        """Return ports that nobody listens on."""
+        """Return unused ports."""
         http, fleet, control = free_ports(3)
         return cls(http, fleet if FLEET.there else http, control if CONTROL.there else http)
 
     def of_superlink(self, *, fleet: bool = True) -> list[str]:
-        """Return the arguments of ``flower-superlink``; one that simulates has no fleet."""
+        """Return the arguments of ``flower-superlink``; a simulation has no Fleet API."""
         if GRPC_GRID.there:
-            found = [f"--serverappio-api-address={_HOST}:{self.runtime}"]
+            arguments = [f"--serverappio-api-address={_HOST}:{self.runtime}"]
         else:
-            found = [f"--host={_HOST}", f"--port={self.runtime}"]
+            arguments = [f"--host={_HOST}", f"--port={self.runtime}"]
         if CONTROL.there:
-            found.append(f"--control-api-address={_HOST}:{self.control}")
+            arguments.append(f"--control-api-address={_HOST}:{self.control}")
         if FLEET.there and fleet:
-            found.append(f"--fleet-api-address={_HOST}:{self.fleet}")
-        return found
+            arguments.append(f"--fleet-api-address={_HOST}:{self.fleet}")
+        return arguments
 
     def of_supernode(self, port: int) -> list[str]:
-        """Return the arguments of a ``flower-supernode`` that hears its own apps on a port."""
+        """Return the arguments of a ``flower-supernode`` that serves its apps on a port."""
         return [f"--superlink={_HOST}:{self.fleet}", *own_address(port)]
 
     def connection(self, name: str) -> str:
-        """Return the lines of Flower's ``config.toml`` by which ``flwr`` finds the SuperLink, without TLS."""
+        """Return the lines of Flower's ``config.toml`` that connect ``flwr`` without TLS."""
         return f'[superlink.{name}]\naddress = "{_HOST}:{self.control}"\ninsecure = true\n'
 
 
 def own_address(port: int) -> list[str]:
-    """Return the arguments of a ``flower-supernode`` for its own apps, which find it on a port of this machine."""
+    """Return the arguments of a ``flower-supernode`` that serves its apps on a local port."""
     over_grpc = [f"--clientappio-api-address={_HOST}:{port}"]
     return over_grpc if GRPC_GRID.there else [f"--host={_HOST}", f"--port={port}"]
 
 
 def connect_once() -> None:
-    """Have a SuperLink in this process use one connection to its database, where it would use up to fifteen.
+    """Let a SuperLink in this process use one database connection; Flower uses up to fifteen.
 
-    SQLite lets one of them write at a time. The others sleep meanwhile, up to a tenth of a second at a time, and break
-    a call off after five ("database is locked"); those beyond the fifth are opened anew for each call. In turn, a
-    thousand clients are answered one and a half times as fast.
+    SQLite lets one connection write at a time. The others sleep, up to a tenth of a second at a time, and fail after
+    five seconds ("database is locked"). Connections beyond the fifth are opened again for each call. With one
+    connection a thousand clients are answered one and a half times as fast.
     """
     if not DATABASE.there:
         DATABASE.say_what_is_lost()
@@ -98,7 +96,7 @@ def connect_once() -> None:
     make: Callable[..., Any] = module.create_engine
 
     def create_engine(url: str, **settings: Any) -> Any:
-        if "poolclass" not in settings:  # of a database in memory, which has one connection already
+        if "poolclass" not in settings:  # only a database in memory sets it, and has one connection already
             settings |= {"pool_size": 1, "max_overflow": 0, "pool_timeout": _TURN}
         return make(url, **settings)
 
@@ -106,7 +104,7 @@ def connect_once() -> None:
 
 
 class _Kept:
-    """Answers of the database, kept for a second, or until something in this process may have changed them."""
+    """A cache of the database's answers, valid for a second or until a change in this process."""
 
     def __init__(self) -> None:
         self._lock, self._changes = threading.Lock(), 0
@@ -114,7 +112,7 @@ class _Kept:
         self._expires = 0.0
 
     def get(self, question: Any, ask: Callable[[], Any]) -> Any:
-        """Return the answer to a question; an empty one is asked for each time."""
+        """Return the answer to a question from the cache, or ask; empty answers are not cached."""
         with self._lock:
             until, answer = self._answers.get(question, (0.0, None))
             changes = self._changes
@@ -127,13 +125,13 @@ class _Kept:
         return answer
 
     def forget(self) -> None:
-        """Forget all answers, and those that are on their way."""
+        """Forget all answers, and do not cache the pending ones."""
         with self._lock:
             self._changes += 1
             self._answers.clear()
 
     def is_due(self) -> bool:
-        """Tell once in a second that the second is over."""
+        """Return True once a second."""
         with self._lock:
             due = time.monotonic() >= self._expires
             if due:
@@ -142,11 +140,11 @@ class _Kept:
 
 
 def keep_answers() -> None:
-    """Have a SuperLink in this process keep for a second what every call asks its database for.
+    """Let a SuperLink in this process cache for a second the queries that every call makes.
 
-    Each call asks for a run's status, and that writes: it ends the tasks whose processes have fallen silent. Here tasks
-    end once in a second. Status, run and FAB are kept until a second is over, or a task or a FAB changes. A run's
-    traffic may lag by that second.
+    Each call queries a run's status, and that query writes: it ends the tasks of silent processes. Here tasks end once
+    a second. Status, run and FAB are cached for a second, or until a task or a FAB changes. A run's traffic may lag by
+    a second.
     """
     if not ANSWERS.there:
         ANSWERS.say_what_is_lost()
@@ -159,8 +157,8 @@ def keep_answers() -> None:
     )  # fmt: skip
 
     def kept(self: Any) -> _Kept:
-        found: _Kept = vars(self).setdefault("_aoi_kept", _Kept())
-        return found
+        cache: _Kept = vars(self).setdefault("_aoi_kept", _Kept())
+        return cache
 
     def expire_once_a_second(self: Any) -> None:
         if kept(self).is_due():
@@ -196,7 +194,7 @@ def keep_answers() -> None:
 
 
 def let_calls_wait(most: int = _WAITING) -> None:
-    """Have gRPC servers of this process let so many calls wait; Flower and gRPC refuse those beyond a thousand."""
+    """Let this process's gRPC servers queue ``most`` calls; by default they refuse above 1000."""
     serve: Callable[..., grpc.Server] = grpc.server
     waiting = [
         ("grpc.server.max_pending_requests", most),
@@ -212,11 +210,11 @@ def let_calls_wait(most: int = _WAITING) -> None:
 
 
 def refuse_strange_replies() -> None:
-    """Have a SuperLink in this process put an error in the place of a reply that would harm others.
+    """Let a SuperLink in this process replace harmful replies by error replies.
 
-    Such is one of many more objects than the ServerApp's messages have, which keeps the database from all others for
-    minutes, and one with a time that is no number, over which the SuperLink fails in every call that names it. One in
-    another node's name, or of another run, is not stored at all.
+    A reply with many more objects than the ServerApp's messages blocks the database for minutes. A reply with an
+    invalid time makes the SuperLink fail in every call that names it. A reply in another node's name, or of another
+    run, is not stored at all.
     """
     if not INTAKE.there:
         INTAKE.say_what_is_lost()
@@ -229,8 +227,8 @@ def refuse_strange_replies() -> None:
     take, send, sizes = handler.push_messages, runtime.push_messages, dict[int, int]()
 
     def push_from_app(request: Any, state: Any, task: Any) -> Any:
-        found = [len(objects_in(tree)) for tree in request.message_object_trees]
-        sizes[task.run_id] = max([sizes.get(task.run_id, 0), *found])
+        counts = [len(objects_in(tree)) for tree in request.message_object_trees]
+        sizes[task.run_id] = max([sizes.get(task.run_id, 0), *counts])
         return send(request, state, task)
 
     def push_from_node(request: Any, state: Any) -> Any:
@@ -241,41 +239,41 @@ def refuse_strange_replies() -> None:
 
 
 def _strange(request: Any, sizes: Mapping[int, int]) -> str | None:
-    """Return what is wrong with a node's reply; None if nothing."""
+    """Return the reason to refuse a node's reply, or None."""
     if len(request.messages_list) != 1 or len(request.message_object_trees) != 1:
         return "it sends several replies at once"
-    told = request.messages_list[0].metadata
-    if told.src_node_id != request.node.node_id:
+    metadata = request.messages_list[0].metadata
+    if metadata.src_node_id != request.node.node_id:
         return "it replies in another node's name"
-    for number in (told.ttl, told.created_at, *request.clientapp_runtime_list):
+    for number in (metadata.ttl, metadata.created_at, *request.clientapp_runtime_list):
         if not (isfinite(number) and abs(number) < _LARGEST):
             return f"a time in its reply is {number}"
-    most = most_objects(sizes[told.run_id]) if told.run_id in sizes else _UNKNOWN
+    most = most_objects(sizes[metadata.run_id]) if metadata.run_id in sizes else _UNKNOWN
     if len(objects_in(request.message_object_trees[0], most)) > most:
         return f"its reply is made of more than {most} objects"
     return None
 
 
 def _error_in_place(request: Any, state: Any, take: Callable[[Any, Any], Any], why: str) -> Any:
-    """Store an error reply of a node, if it was asked, and return what that node is to be answered."""
+    """Store an error reply if the node had a message, and return the answer to the node."""
     from flwr.common.serde import message_to_proto
     from flwr.proto.fleet_pb2 import PushMessagesRequest, PushMessagesResponse
     from flwr.supercore.inflatable.inflatable_object import get_object_tree
 
-    told = request.messages_list[0].metadata if request.messages_list else None
-    asked = None if told is None else state.get_valid_message_ins(told.reply_to_message_id)
-    if told is None or asked is None or int(asked["dst_node_id"]) % 2**64 != request.node.node_id:
+    metadata = request.messages_list[0].metadata if request.messages_list else None
+    message = None if metadata is None else state.get_valid_message_ins(metadata.reply_to_message_id)
+    if metadata is None or message is None or int(message["dst_node_id"]) % 2**64 != request.node.node_id:
         return PushMessagesResponse()
     now = time.time()
     error = error_reply(
         why,
-        run_id=int(asked["run_id"]) % 2**64,
+        run_id=int(message["run_id"]) % 2**64,
         src_node_id=request.node.node_id,
-        reply_to_message_id=told.reply_to_message_id,
+        reply_to_message_id=metadata.reply_to_message_id,
         created_at=now,
-        ttl=asked["created_at"] + asked["ttl"] - now,
-        group_id=asked["group_id"],
-        message_type=asked["message_type"],
+        ttl=message["created_at"] + message["ttl"] - now,
+        group_id=message["group_id"],
+        message_type=message["message_type"],
     )
     answer = take(
         PushMessagesRequest(
@@ -288,16 +286,16 @@ def _error_in_place(request: Any, state: Any, take: Callable[[Any, Any], Any], w
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on."""
+    """Return ``count`` unused ports."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for found in sockets:
-            found.bind((_HOST, 0))
-        return [found.getsockname()[1] for found in sockets]
+        for each in sockets:
+            each.bind((_HOST, 0))
+        return [each.getsockname()[1] for each in sockets]
 
 
 def listens(port: int, wait: Callable[[], None]) -> None:
-    """Return as soon as somebody listens on a port; ``wait`` is called between two looks, and may raise."""
+    """Return once a process listens on a port; call ``wait``, which may raise, between tries."""
     while True:
         try:
             socket.create_connection((_HOST, port), 1).close()

@@ -1,4 +1,4 @@
-"""Flower's SuperNode, run in this process with other waits, and another SuperExec, than its own."""
+"""Run Flower's SuperNode in this process with our pauses, heartbeats and SuperExec."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -12,30 +12,29 @@ from aoi_fl.flower.errors import is_busy
 from aoi_fl.flower.seams import BEATS, LOOP, RETRIES, WARM
 from aoi_fl.flower.versions import warn_once
 
-_FIRST_RETRY, _LONGEST_RETRY = 1.0, 20.0  # seconds after a heartbeat that did not come through
+_FIRST_RETRY, _LONGEST_RETRY = 1.0, 20.0  # seconds after a failed heartbeat
 
 
 class Sleeper(Protocol):
-    """What stands for the module ``time`` in the SuperNode's loop, which calls nothing else of it."""
+    """The replacement of the module ``time`` in the SuperNode's loop, which only sleeps."""
 
     changed: threading.Event  # set when a heartbeat is due at once
 
     def sleep(self, seconds: float) -> None:
-        """Sleep, for as long as is found right."""
+        """Sleep for a time of the sleeper's choice; ``seconds`` is Flower's."""
 
     def heartbeat(self) -> tuple[float, float]:
-        """Return the interval that the next heartbeat names, and the seconds until the one after it."""
+        """Return the interval in the next heartbeat, and the seconds until the one after it."""
 
 
 class Heartbeats:
-    """What stands for Flower's ``HeartbeatSender``: heartbeats at intervals of one's own.
+    """A replacement of Flower's ``HeartbeatSender`` with a choice of intervals.
 
     Parameters
     ----------
-    send : Flower's function, which sends one with the interval that it finds in its module, and tells whether it came
-        through
-    pace : says when, and with which
-    ended : told why, if they end without :meth:`stop`: nobody would ask this client again
+    send : Flower's function; it sends a heartbeat with its module's interval and returns whether that succeeded
+    pace : chooses the intervals and pauses
+    ended : called with the reason if heartbeats end without :meth:`stop`; the client would then receive no messages
     """
 
     def __init__(self, send: Callable[[], bool], pace: Sleeper, ended: Callable[[str], object]) -> None:
@@ -44,11 +43,11 @@ class Heartbeats:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start to send heartbeats."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Send no more."""
+        """Stop to send heartbeats."""
         self._stopped.set()
         self._pace.changed.set()
         self._thread.join()
@@ -74,7 +73,7 @@ class Heartbeats:
             interval, wait = self._pace.heartbeat()
             module.HEARTBEAT_DEFAULT_INTERVAL = usual if refused else interval
             try:
-                came = self._send()
+                success = self._send()
             except grpc.RpcError as error:
                 if not refused and interval != usual:
                     refused = True
@@ -82,17 +81,17 @@ class Heartbeats:
                         f"the SuperLink refuses heartbeats every {interval:g} s, so they arrive as usual: {error}"
                     )
                     continue
-                came, code = False, error.code() if isinstance(error, grpc.Call) else error
+                success, code = False, error.code() if isinstance(error, grpc.Call) else error
                 warn_once(f"a heartbeat has failed ({code}), and is tried again")
-            wait, retry = (wait, _FIRST_RETRY) if came else (retry, min(2 * retry, _LONGEST_RETRY))
+            wait, retry = (wait, _FIRST_RETRY) if success else (retry, min(2 * retry, _LONGEST_RETRY))
             self._pace.changed.wait(min(wait, usual / 2) if refused else wait)
             self._pace.changed.clear()
 
 
 def be_patient(make: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a maker of Flower's retries that also try a call again for which the SuperLink is too busy.
+    """Wrap Flower's factory of retries: they also retry calls that a busy SuperLink refuses.
 
-    Flower tries again only where no SuperLink answers; its pauses grow, and are drawn at random.
+    Flower retries only if no SuperLink answers, with growing random pauses.
     """
 
     def make_patient() -> Any:
@@ -105,15 +104,14 @@ def be_patient(make: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def run(waits: Sleeper, start_superexec: Callable[[Sequence[str]], object], ended: Callable[[str], object]) -> None:
-    """Run Flower's command, with the arguments of this process, until it ends.
+    """Run Flower's SuperNode command with this process's arguments until it ends.
 
     Parameters
     ----------
-    waits : sleeps between two looks for a message (Flower asks for three seconds) and for an answer (half a second),
-        and paces heartbeats; where Flower's own cannot be replaced, they come as usual
-    start_superexec : is given Flower's command line of the SuperExec, and starts one in its place; where Flower's own
-        cannot be replaced, it is not called
-    ended : as of :class:`Heartbeats`
+    waits : pauses between two polls for a message (Flower: three seconds) and for a reply (Flower: half a second), and
+        paces heartbeats; ignored where this Flower does not allow the replacement
+    start_superexec : called with Flower's command line of the SuperExec to start ours; ignored likewise
+    ended : as in :class:`Heartbeats`
     """
     from flwr.supernode.cli import flower_supernode
 

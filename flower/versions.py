@@ -1,8 +1,8 @@
-"""What a seam is: something of Flower's inside, on some of its versions, and what is lost on the others.
+"""Seams: internals that only some versions of Flower have, and the loss without them.
 
-Strategies, clients and engines need Flower's public API, which has been the same since 1.32. What is more lies behind
-a :class:`Seam`. Whoever needs one asks whether it is :attr:`~Seam.there`; where it is not, things go the plain way, and
-one warning says what is lost.
+Strategies, clients and engines need Flower's public API, which is stable since 1.32. Each use of an internal is a
+:class:`Seam`. Code checks :attr:`~Seam.there` before the use. Without the seam it falls back to Flower's own behaviour,
+with one warning about the loss.
 """
 
 import importlib
@@ -19,33 +19,33 @@ _NEED = re.compile(r"(?P<module>[\w.]+):(?P<attribute>[\w.]+)(?:\((?P<parameters
 
 
 def parse(text: str) -> tuple[int, ...]:
-    """Return the numbers of a version, without what follows them: ``"1.34.0rc1"`` is (1, 34, 0)."""
-    found = re.match(r"\d+(\.\d+)*", text)
-    return tuple(map(int, found[0].split("."))) if found else ()
+    """Return the numbers of a version without its suffix: ``"1.34.0rc1"`` is (1, 34, 0)."""
+    match = re.match(r"\d+(\.\d+)*", text)
+    return tuple(map(int, match[0].split("."))) if match else ()
 
 
-FLOWER = version("flwr")  # the one that is installed
+FLOWER = version("flwr")  # the installed version
 INSTALLED = parse(FLOWER)
 
 
 @cache
 def warn_once(text: str) -> None:
-    """Warn, but of the same thing once only."""
+    """Log a warning, at most once per text."""
     logger.warning("%s", text)
 
 
 @dataclass(frozen=True)
 class Seam:
-    """Something of Flower's inside that one module of this room uses.
+    """A Flower internal that one module of this room uses.
 
     Attributes
     ----------
-    name : what it is for
-    module : the module of this room
-    names : of Flower's, ``module: attribute …`` a line, of a function with the parameters that are given to it
-    lost : what is lost without it; empty if Flower itself does what is wanted there
-    since, before : versions of Flower that have it, from the first up to the second, which does not; None: no end known
-    named : whether a version without it has not got all of the names either; else it has, and nobody answers
+    name : its purpose
+    module : the module of this room that uses it
+    names : Flower's names, a line each module: ``module: attribute function(parameter, …)``
+    lost : the loss without it; empty if Flower itself provides the function there
+    since, before : the first version of Flower that has it, and the first later one that does not, or None
+    named : whether a version without it lacks some of these names; else it has the names, but they do not work
     """
 
     name: str
@@ -58,16 +58,16 @@ class Seam:
 
     @property
     def there(self) -> bool:
-        """Whether the installed version is one of those that have it."""
+        """Whether the installed version of Flower has it."""
         return parse(self.since) <= INSTALLED and (self.before is None or parse(self.before) > INSTALLED)
 
     def say_what_is_lost(self) -> None:
-        """Warn of what is lost; once, however often it is called."""
+        """Log one warning about the loss."""
         warn_once(f"Flower {FLOWER}: {self.lost}. It needs a Flower {self.versions}.")
 
     @property
     def versions(self) -> str:
-        """The versions that have it, in words."""
+        """The versions of Flower that have it, in words."""
         return f"from {self.since} on" if self.before is None else f"from {self.since} to below {self.before}"
 
     @property
@@ -77,19 +77,19 @@ class Seam:
         return [module + name for module, *names in filter(None, lines) for name in names]
 
     def missing(self) -> list[str]:
-        """Return those of its needs that the installed version does not have."""
+        """Return the needs that the installed version of Flower lacks."""
         return [need for need in self.needs if not _has(need)]
 
 
 def _has(need: str) -> bool:
-    found = _NEED.fullmatch(need)
-    if found is None:
+    match = _NEED.fullmatch(need)
+    if match is None:
         raise ValueError(f"{need!r} is no need: write it as 'module:attribute' or 'module:function(parameter, …)'")
     try:
-        thing = importlib.import_module(found["module"])
-        for part in found["attribute"].split("."):
+        thing = importlib.import_module(match["module"])
+        for part in match["attribute"].split("."):
             thing = getattr(thing, part)
     except (ImportError, AttributeError):
         return False
-    wanted = set(re.findall(r"\w+", found["parameters"] or ""))
+    wanted = set(re.findall(r"\w+", match["parameters"] or ""))
     return not wanted or wanted <= inspect.signature(thing).parameters.keys()  # type: ignore[arg-type]

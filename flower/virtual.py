@@ -1,8 +1,7 @@
-"""A SuperNode's side of the Fleet API over ``grpc.aio``: many nodes in one process, each with its own key.
+"""Many SuperNodes in one process, each with its own key, over ``grpc.aio``.
 
-Flower's own connection has a channel and a thread for heartbeats of its own; from about a thousand of them on, a
-machine of two cores does nothing else. Here nodes share channels, and every call is signed as Flower's interceptor
-signs it.
+Flower opens a channel and a heartbeat thread for each node. About a thousand of them keep a machine of two cores busy.
+Here nodes share channels, and each call is signed as Flower's interceptor does.
 """
 
 import asyncio
@@ -35,25 +34,25 @@ from aoi_fl.flower.seams import VIRTUAL_HTTP
 
 Counted: TypeAlias = Callable[[str, int], None]
 
-_FIRST_RETRY, _LONGEST_RETRY = 1.0, 20.0  # seconds between attempts while the SuperLink is away
-# A SuperLink whose database has been locked for five seconds, as happens when it is asked too much, breaks a call off.
+_FIRST_RETRY, _LONGEST_RETRY = 1.0, 20.0  # seconds between attempts while the SuperLink is unavailable
+# A busy SuperLink fails a call after its database was locked for five seconds.
 _LOCKED, _TRIES = grpc.StatusCode.INTERNAL, 5
-_LOOK_FOR_OBJECT = 0.5  # seconds until a part of a message is asked for again that is not there yet
+_LOOK_FOR_OBJECT = 0.5  # seconds between two polls for a missing part of a message
 
 
 def public_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """Return a key's public half as a SuperLink registers it."""
+    """Return a key's public half in the form that a SuperLink registers."""
     return public_key_to_bytes(key.public_key())
 
 
 def channels(address: str, authority: bytes, count: int) -> list[Any]:
-    """Return channels over TLS for nodes to share, each with connections of its own; over HTTP, what stands for them.
+    """Return TLS channels for nodes to share, each with its own connection.
 
     Parameters
     ----------
-    address : of the Fleet API, host and port
-    authority : the certificate that the SuperLink's comes from, PEM
-    count : how many
+    address : host and port of the Fleet API
+    authority : certificate (PEM) of the authority that signed the SuperLink's
+    count : number of channels
     """
     if VIRTUAL_HTTP.there:
         return [HttpChannel(address, authority) for _ in range(count)]
@@ -66,12 +65,12 @@ def channels(address: str, authority: bytes, count: int) -> list[Any]:
 
 @dataclass(frozen=True)
 class Letter:
-    """A message that was found, without its content.
+    """A message without its content.
 
     Attributes
     ----------
-    message : as the SuperLink announced it
-    parts : the ids of the objects that it is made of, the message's own among them
+    message : the message as the SuperLink announced it
+    parts : the ids of its objects, including the message's own
     """
 
     message: Message
@@ -79,18 +78,18 @@ class Letter:
 
 
 class Node:
-    """A node's calls, in the name of its key.
+    """A node that calls the Fleet API with its key.
 
     Parameters
     ----------
-    channel : to the SuperLink's Fleet API
-    key : its private key; the SuperLink has the public one
-    counted : told each answered call's name, and the bytes of both messages
+    channel : connection to the SuperLink's Fleet API
+    key : the node's private key; the SuperLink has the public key
+    counted : called with each answered call's name and the bytes of request and answer
 
     Notes
     -----
-    A call waits for a SuperLink that is away and tries again, and so, some times, where it is broken off; it raises
-    ``grpc.RpcError`` where it is refused.
+    A call is retried while the SuperLink is unavailable, and a few times after internal errors. It raises
+    ``grpc.RpcError`` if the SuperLink refuses it.
     """
 
     def __init__(self, channel: grpc.aio.Channel, key: ec.EllipticCurvePrivateKey, counted: Counted) -> None:
@@ -99,18 +98,18 @@ class Node:
         self._node = node_pb2.Node(node_id=0)
 
     async def activate(self, heartbeat: float) -> int:
-        """Connect, and return the number of the node; ``heartbeat`` is the seconds until the next sign of life."""
+        """Connect and return the node's id; the next heartbeat follows in ``heartbeat`` seconds."""
         request = fleet_pb2.ActivateNodeRequest(public_key=self._public, heartbeat_interval=heartbeat)
         answer = await self._call("ActivateNode", request)
         self._node = node_pb2.Node(node_id=answer.node_id)
         return int(answer.node_id)
 
     async def deactivate(self) -> None:
-        """Leave."""
+        """Disconnect."""
         await self._call("DeactivateNode", fleet_pb2.DeactivateNodeRequest(node_id=self._node.node_id))
 
     async def heartbeat(self, seconds: float) -> None:
-        """Say that this node lives, and that it will say so again in so many seconds."""
+        """Send a heartbeat and announce the next one in ``seconds``."""
         request = heartbeat_pb2.SendNodeHeartbeatRequest(node=self._node, heartbeat_interval=seconds)
         await self._call("SendNodeHeartbeat", request)
 
@@ -123,9 +122,9 @@ class Node:
         return Letter(message_from_proto(answer.messages_list[0]), parts)
 
     async def run_config(self, run_id: int, read: bool = True) -> dict[str, Any]:
-        """Fetch what a SuperNode fetches before a run's first message: the run and its app; return its configuration.
+        """Fetch a run and its app, as before a run's first message; return the configuration.
 
-        Who knows that from another node need not ``read`` it, and gets nothing.
+        Without ``read`` the result is empty: nodes of one process can share the configuration.
         """
         answer = await self._call("GetRun", run_pb2.GetRunRequest(node=self._node, run_id=run_id))
         run = run_from_proto(answer.run)
@@ -134,7 +133,7 @@ class Node:
         return dict(get_fused_config_from_fab(fab.content, run)) if read else {}
 
     async def receive(self, letter: Letter) -> Message:
-        """Fetch a message's content, and confirm that it is here."""
+        """Fetch a message's content and confirm its receipt."""
         run_id, message_id = letter.message.metadata.run_id, letter.message.metadata.message_id
         contents = await asyncio.gather(*(self._pull(run_id, part) for part in letter.parts))
         request = message_pb2.ConfirmMessageReceivedRequest(
@@ -145,7 +144,7 @@ class Node:
         return sign(message, message_id)
 
     async def send(self, reply: Message, seconds: float = 0.0, upload: bool = True) -> None:
-        """Announce a reply and upload it; ``seconds`` is what it took to make. Without ``upload`` that never begins."""
+        """Announce a reply that took ``seconds`` to make, and upload it if ``upload`` is set."""
         with no_object_id_recompute():
             sign(reply, reply.object_id)
             objects, tree = get_all_nested_objects(reply), get_object_tree(reply)
@@ -176,7 +175,7 @@ class Node:
         while True:
             answer = await self._call("PullObject", request)
             if not answer.object_found:
-                raise LookupError(f"the SuperLink has forgotten the part {part} of a message")
+                raise LookupError(f"the SuperLink no longer has the part {part} of a message")
             if answer.object_available:
                 return bytes(answer.object_content)
             await asyncio.sleep(_LOOK_FOR_OBJECT)

@@ -1,1 +1,1 @@
-"""The task: data sets, how they are dealt out to clients, models, local SGD. The only room that knows torch."""
+"""The task: data sets, their partition, models and local SGD. Only this room uses torch."""

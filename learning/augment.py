@@ -1,21 +1,21 @@
-"""Images that differ a little from pass to pass: the crops and flips that CIFAR is usually trained with."""
+"""Random crops and flips of images, the usual augmentation for CIFAR."""
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-MARGIN = 4  # pixels that a crop may be off, each way
+MARGIN = 4  # largest shift of a crop, in pixels each way
 
 
 def drawn(draws: np.random.Generator, n: int) -> NDArray[np.int64]:
-    """Return (3, n) the row and the column at which each crop begins, and 1 where it is flipped."""
+    """Draw (3, n): the first row and column of each crop, and 1 for a flip."""
     moves = [draws.integers(0, 2 * MARGIN + 1, n) for _ in range(2)]
     return np.stack([*moves, draws.random(n) < 0.5])
 
 
 def moved(images: torch.Tensor, crops: torch.Tensor) -> torch.Tensor:
-    """Return images (n, C, H, W) cropped and flipped as ``crops`` (3, n) of :func:`drawn` says, zeros coming in."""
+    """Crop and flip images (n, C, H, W) by ``crops`` (3, n) of :func:`drawn`, padded with zeros."""
     _, _, height, width = images.shape
     device, (down, right, flips) = images.device, crops.unbind()
     channels_last = functional.pad(images, (MARGIN,) * 4).permute(0, 2, 3, 1)
@@ -27,7 +27,7 @@ def moved(images: torch.Tensor, crops: torch.Tensor) -> torch.Tensor:
 
 
 def cropped_and_flipped(images: torch.Tensor, draws: np.random.Generator) -> torch.Tensor:
-    """Return each image (n, C, H, W) moved by up to four pixels each way, zeros coming in, and flipped by a coin.
+    """Shift each image (n, C, H, W) by up to four pixels, and flip half of them.
 
     Source: Krizhevsky, Sutskever & Hinton 2012, Section 4.1; for CIFAR with four pixels, He et al. 2016, Section 4.2.
     """

@@ -1,7 +1,8 @@
-"""Local training of many clients at once: their models stacked, every layer computed for all clients together.
+"""Local training of many clients at once, with stacked models.
 
-Clients do not touch each other, so the gradient of the sum of their losses with respect to the stacked parameters holds
-each client's own gradient, and plain autograd trains all of them in the number of kernels that one of them takes.
+Each layer is computed for all clients together. Clients are independent, so the gradient of the sum of their losses by
+the stacked parameters contains each client's gradient. Plain autograd then trains all clients with as many kernels as
+one client needs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,19 +15,19 @@ from torch import Tensor, nn
 
 from aoi_fl.learning import augment, sgd, stacked
 
-_BLOCK = 64  # steps whose batches are drawn and moved to the device together
+_BLOCK = 64  # steps for which batches are drawn and moved to the device at once
 
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """What one client trains on.
+    """One client's training data.
 
     Attributes
     ----------
     x, y : images (n, C, H, W), labels (n,)
-    order : draws its permutations
-    weights : of the images, (n,); None: all equal
-    crops : draws crops and flips of each batch (:mod:`aoi_fl.learning.augment`), for all clients or none
+    order : generator of the permutations
+    weights : weights of the images, (n,); None: equal
+    crops : generator of each batch's crops and flips (:mod:`aoi_fl.learning.augment`), for all clients or none
     """
 
     x: Tensor
@@ -47,16 +48,16 @@ def fit_many(
     steps: int | None = None,
     low: bool = False,
 ) -> tuple[list[Tensor], list[float]]:
-    """Train a copy of the model for each client, as :func:`aoi_fl.learning.sgd.fit` does one after another.
+    """Train a copy of the model for each client at once, as :func:`.sgd.fit` does one by one.
 
-    Same draws, same batches, same number of steps; only the order of additions differs. In float64 both ways agree to
-    1e-9 of the largest value. In float32 they differ as two trainings do whose first parameters differ in the last bit:
-    by some 1e-6, or by whatever training makes of that where its rate is near divergence. Batches shorter than the
-    longest of their step are filled up with an image of weight 0; a client whose steps are done leaves the stack.
+    Draws, batches and numbers of steps are the same; only the order of additions differs. In float64 both ways agree to
+    1e-9 of the largest value. In float32 they differ by some 1e-6, or more if the rate is near divergence, as after a
+    change of the first parameters' last bit. Batches shorter than the longest of their step are padded with an image of
+    weight 0. A client leaves the stack after its last step.
 
     Parameters
     ----------
-    model : where all start from, on the device of the data and in their type; it stays as it is. See
+    model : the common initial model, on the device and of the type of the data; it does not change. See
         :func:`aoi_fl.learning.stacked.supports`.
     shares : at least one, each with at least one image.
     learning_rate, batch_size, loss, epochs, steps, low : as in :func:`aoi_fl.learning.sgd.fit`.
@@ -68,14 +69,14 @@ def fit_many(
 
     Raises
     ------
-    ConfigError : the weights of some client's images make no sense.
+    ConfigError : the weights of a client's images are invalid.
     """
     if (epochs is None) == (steps is None):
         raise ValueError(f"epochs={epochs} and steps={steps}: give exactly one of them")
     if batch_size < 1 or not shares or any(len(share.y) == 0 for share in shares):
         raise ValueError(f"batch_size={batch_size}, {len(shares)} clients: each must be at least 1, and have images")
     counts = [sgd.number_of_steps(len(share.y), batch_size, epochs, steps) for share in shares]
-    # Those that end first lie last, so that who still trains is a prefix of the stack.
+    # Clients with fewer steps are last, so that the clients that still train are a prefix of the stack.
     ranks = np.argsort([-count for count in counts], kind="stable")
     ordered = [shares[i] for i in ranks]
     parameters = [p.detach().repeat(len(shares), *[1] * p.dim()) for p in model.parameters()]
@@ -106,9 +107,9 @@ def fit_many(
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """One step of the clients that still train: images (clients, width), their factors in the loss, batch sizes.
+    """One step of the clients that still train: images and factors (clients, width), batch sizes.
 
-    ``crops``, (3, clients, width), are those of :func:`aoi_fl.learning.augment.drawn`.
+    ``crops``, (3, clients, width), are as in :func:`aoi_fl.learning.augment.drawn`.
     """
 
     index: Tensor
@@ -118,7 +119,7 @@ class _Step:
 
 
 def _steps(shares: Sequence[Share], counts: Sequence[int], batch_size: int, like: Tensor) -> Iterator[_Step]:
-    """Yield the steps of all clients together; ``counts`` falls, and images are numbered through all clients."""
+    """Yield the steps of all clients; ``counts`` decreases, images are numbered across clients."""
     sources = [_batches(len(share.y), batch_size, n, share.order) for share, n in zip(shares, counts, strict=True)]
     first = np.cumsum([0, *(len(share.y) for share in shares)])
     scales = [None if s.weights is None else sgd.scaled(s.weights, len(s.y)) for s in shares]
@@ -133,7 +134,7 @@ def _steps(shares: Sequence[Share], counts: Sequence[int], batch_size: int, like
             for row in range(min(rows, counts[client] - begin)):
                 batch = next(source)
                 n = sizes[row, client] = len(batch)
-                # Filled up with an image of the batch itself: another could be one on which the loss is infinite.
+                # Padded with an image of the batch: the loss of another image may be infinite.
                 index[row, client] = first[client] + batch[0]
                 index[row, client, :n] = first[client] + batch
                 scale = scales[client]
@@ -159,7 +160,7 @@ def _batches(n: int, batch_size: int, count: int, order: np.random.Generator) ->
 
 
 def _means(values: list[Tensor], sizes: list[NDArray[np.int64]], ranks: NDArray[np.int64]) -> list[float]:
-    """Return each client's mean loss over its batches, weighted by their sizes; NaN for a client without any."""
+    """Return each client's mean loss, weighted by batch sizes; NaN for a client without batches."""
     means = np.full(len(ranks), np.nan)
     if values:
         client = np.concatenate([np.arange(len(size)) for size in sizes])

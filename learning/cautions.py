@@ -1,4 +1,4 @@
-"""What is allowed in one's own data, and seldom meant: warnings before the first round, each with its remedy."""
+"""Warnings about a user's own data that are valid but probably a mistake."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from numpy.typing import NDArray
 
 from aoi_fl.learning.form import Dataset
 
-_LARGE, _SMALL = 5.0, 0.01  # the root mean square above which, and the largest value below which, SGD learns badly
-_MOST_CLASSES = 100  # whole numbers of more kinds are counts, which are targets
+_LARGE, _SMALL = 5.0, 0.01  # SGD learns badly with a larger root mean square, or with all values smaller
+_MOST_CLASSES = 100  # more different whole numbers are targets of a regression, such as counts
 _SHOWN = 5
 
 
 def cautions(dataset: Dataset) -> list[str]:
-    """Return warnings about a data set of one's own, one for each kind of thing that is seldom meant."""
+    """Return warnings about a user's own data set, one for each probable mistake."""
     if not dataset.name.startswith("npz:"):
         return list(dataset.notes)
     return inputs(dataset.train_x, "train_x") + labels(dataset.train_y, dataset.classes, "train_y")
 
 
 def inputs(x: NDArray[np.float32], name: str) -> list[str]:
-    """Return a warning if pixels or the columns of a table (N, …) are of a size that plain SGD cannot learn from."""
+    """Return a warning if pixels or a table's columns (N, …) have a bad scale for plain SGD."""
     if x.ndim > 2:
         size = _size(x.reshape(-1, 1))
         if not _unscaled(size)[0]:
@@ -33,11 +33,11 @@ def inputs(x: NDArray[np.float32], name: str) -> list[str]:
             f"by the same number: x / {_whole(most)}."
         ]
     sizes = _size(x)
-    found = np.flatnonzero(_unscaled(sizes))
-    if not found.size:
+    unscaled = np.flatnonzero(_unscaled(sizes))
+    if not unscaled.size:
         return []
-    shown = ", ".join(f"column {i} (around {sizes[0][i]:.3g})" for i in found[:_SHOWN])
-    more = f" and {found.size - _SHOWN} more" if found.size > _SHOWN else ""
+    shown = ", ".join(f"column {i} (around {sizes[0][i]:.3g})" for i in unscaled[:_SHOWN])
+    more = f" and {unscaled.size - _SHOWN} more" if unscaled.size > _SHOWN else ""
     return [
         f"{name} has columns that are not scaled, of which a model learns little: {shown}{more}. Standardise every "
         "array by the training data: x = (x - train_x.mean(axis=0)) / train_x.std(axis=0)."
@@ -45,7 +45,7 @@ def inputs(x: NDArray[np.float32], name: str) -> list[str]:
 
 
 def labels(y: NDArray[Any], classes: int, name: str) -> list[str]:
-    """Return warnings about targets that look like labels or are not scaled, and about classes without an example."""
+    """Return warnings about classes without examples, and about suspicious targets."""
     if classes:
         missing = np.setdiff1d(np.arange(classes), y)
         if not missing.size:
@@ -73,7 +73,7 @@ def labels(y: NDArray[Any], classes: int, name: str) -> list[str]:
 
 
 def _renumbered(kinds: NDArray[Any], name: str) -> str:
-    """Return how labels are made of whole numbers, none of which may become another's."""
+    """Return the code that turns whole numbers into labels without collisions."""
     if np.array_equal(kinds, np.arange(len(kinds))):
         return "write labels: .astype('int64'), in every array"
     return (
@@ -96,6 +96,6 @@ def _unscaled(size: tuple[NDArray[np.float64], NDArray[np.float64]]) -> NDArray[
 
 
 def _whole(most: float) -> str:
-    """Return what pixels are divided by: the largest value of the fewest bits, or their own largest."""
+    """Return the divisor of pixels: the largest value of the fewest bits, or their own largest."""
     bits = next((2**k - 1 for k in (4, 8, 10, 12, 14, 16) if 2 ** (k - 1) <= most <= 2**k), None)
     return f"{bits or most:g}"

@@ -1,6 +1,6 @@
-"""The data sets, as arrays.
+"""Load data sets as arrays.
 
-torchvision downloads a set that is missing; what lies under the data folder is read here, so a set that is there needs
+torchvision downloads a missing data set. This module reads files in the data folder itself, so a present data set needs
 neither torchvision nor a network.
 """
 
@@ -29,7 +29,7 @@ _MOMENTS = {
     "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
 }
 _IDX = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
-# torchvision's class, the folder it fills, and the files read from there.
+# torchvision's class, its folder, and the files that are read from it.
 _SOURCES = {
     "mnist": ("MNIST", "MNIST/raw", _IDX),
     "fashion-mnist": ("FashionMNIST", "FashionMNIST/raw", _IDX),
@@ -43,24 +43,23 @@ Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]  # train_
 
 
 def load(name: str, data_dir: Path | str, *, download: bool = True, target: str = "", client: str = "") -> Dataset:
-    """Return a data set; asked again, a process gets the same arrays.
+    """Return a data set; its arrays are cached in this process.
 
     Parameters
     ----------
-    name : ``digits`` (the 1797 of scikit-learn, 1500 to train on and 297 to test, split once and for all, every class
-        in proportion; pixels in [0, 1]), ``mnist``, ``fashion-mnist``, ``cifar10``, ``cifar100`` (standardised channel
-        by channel), or one's own: ``npz:FILE`` (:func:`aoi_fl.learning.npz.read`), ``csv:FILE`` and ``parquet:FILE``
+    name : ``digits`` (scikit-learn's 1797 images, with a fixed stratified split into 1500 for training and 297 for
+        tests; pixels in [0, 1]), ``mnist``, ``fashion-mnist``, ``cifar10``, ``cifar100`` (standardised by channel), or
+        your own: ``npz:FILE`` (:func:`aoi_fl.learning.npz.read`), ``csv:FILE`` and ``parquet:FILE``
         (:func:`aoi_fl.learning.tabular.read`).
-    data_dir : where the sets lie, or are downloaded to, as torchvision lays them out. A ``cifar10.npz`` there (uint8
-        arrays, images (N, 32, 32, 3)) goes before torchvision's files.
-    download : whether a set that is missing may be downloaded.
-    target, client : of one's own data the column to predict, and the column (or array) that names the client of each
-        row.
+    data_dir : folder of the data sets and of downloads, with torchvision's layout. A ``cifar10.npz`` in it (uint8
+        arrays, images (N, 32, 32, 3)) takes precedence over torchvision's files.
+    download : whether a missing data set may be downloaded.
+    target, client : for your own data the column to predict, and the column (or array) with each row's client.
 
     Raises
     ------
-    ConfigError : an unknown name; a set that is missing and cannot be downloaded; a file that cannot be read, or whose
-        arrays do not fit together.
+    ConfigError : the name is unknown; the data set is missing and cannot be downloaded; or a file cannot be read or has
+        arrays that do not fit together.
     """
     if name not in DATASETS and not name.startswith(OWN_DATA):
         raise ConfigError("dataset", name, (*DATASETS, *(f"{kind}FILE" for kind in OWN_DATA)), "Choose one of these.")
@@ -89,7 +88,7 @@ def _own(name: str) -> Path:
 
 
 def named_clients(keys: Mapping[str, Any]) -> dict[str, int]:
-    """Return ``num-clients``, where run keys name a column of clients and leave the number out; else nothing."""
+    """Return ``num-clients`` if run keys name a column of clients and no number; else nothing."""
     name, (kind, _, client) = str(keys.get("dataset", "")), str(keys.get("partition", "")).partition(":")
     if kind != "column" or "num-clients" in keys or not name.startswith(OWN_DATA):
         return {}
@@ -99,14 +98,14 @@ def named_clients(keys: Mapping[str, Any]) -> dict[str, int]:
 
 
 def load_examples(name: str, form: Form, path: Path | str) -> tuple[NDArray[np.float32], Labels]:
-    """Return a client's own examples from an npz file, as those of the data set of this name that the model learns."""
+    """Return a client's own examples from an npz file, standardised as the named data set."""
     x, y = npz.read_examples(Path(path).expanduser().absolute(), form.shape, form.classes)
     _standardise(name, x)
     return x, y
 
 
 def _standardise(name: str, x: NDArray[np.float32]) -> None:
-    """Subtract the set's mean and divide by its deviation, channel by channel, in place: CIFAR takes 0.7 GB."""
+    """Standardise images in place by channel with the data set's moments; CIFAR takes 0.7 GB."""
     if name in _MOMENTS:
         mean, deviation = (np.array(m, np.float32)[:, None, None] for m in _MOMENTS[name])
         x -= mean
@@ -114,7 +113,7 @@ def _standardise(name: str, x: NDArray[np.float32]) -> None:
 
 
 def files(name: str, data_dir: Path | str) -> list[Path]:
-    """Return the files that a data set is read from, which may be missing; none of one that a package brings."""
+    """Return the files of a data set, which may be missing; none for a package's data set."""
     root = Path(data_dir).expanduser().absolute()
     if name.startswith(OWN_DATA):
         return [_own(name)]
@@ -177,13 +176,13 @@ def _download(name: str, root: Path, paths: list[Path], allowed: bool) -> None:
 def _read(path: Path, reader: Callable[[bytes], Any]) -> Any:
     try:
         return reader(path.read_bytes())
-    except Exception as error:  # of a forged pickle, anything
+    except Exception as error:  # a forged pickle raises any type
         allowed = f"a readable file of its data set ({type(error).__name__}: {error})"
         raise ConfigError("data-dir", path, allowed, "Delete the file, and the next run downloads it again.") from error
 
 
 def _idx(blob: bytes) -> NDArray[np.uint8]:
-    """Read LeCun's idx format: two zero bytes, the type (8: bytes), the number of axes, their lengths, the bytes."""
+    """Read LeCun's idx format: two zero bytes, type (8: bytes), number of axes, lengths, data."""
     if blob[:3] != b"\0\0\x08" or len(blob) < 4 + 4 * blob[3]:
         raise ValueError("not an idx file of bytes")
     start = 4 + 4 * blob[3]
@@ -192,7 +191,7 @@ def _idx(blob: bytes) -> NDArray[np.uint8]:
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """Unpickles arrays and plain values and nothing else, so that a data file cannot run code."""
+    """Unpickles only arrays and plain values, so that a data file cannot run code."""
 
     _ALLOWED = frozenset({"_reconstruct", "_frombuffer", "ndarray", "dtype", "encode"})
 
@@ -203,7 +202,7 @@ class _ArraysOnly(pickle.Unpickler):
 
 
 def _cifar(blob: bytes) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Read a batch of CIFAR: a pickled dictionary, rows of 1024 red, 1024 green and 1024 blue pixels."""
+    """Read a batch of CIFAR, a pickled dict; rows have 1024 red, 1024 green, 1024 blue pixels."""
     batch = _ArraysOnly(io.BytesIO(blob), encoding="latin1").load()
     labels = batch["fine_labels"] if "fine_labels" in batch else batch["labels"]
     return np.asarray(batch["data"], np.uint8).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), np.asarray(labels)

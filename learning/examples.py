@@ -1,4 +1,4 @@
-"""Examples as tensors: a data set's, some of them, and sets of them put together."""
+"""Examples as tensors: whole data sets, subsets, and concatenations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from aoi_fl.science.errors import ConfigError
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Examples (n, *shape), labels or targets (n,), on the task's device; the examples' weights, if any."""
+    """Examples (n, *shape), labels or targets (n,) and optional weights, on the task's device."""
 
     x: torch.Tensor
     y: torch.Tensor
@@ -25,7 +25,7 @@ class Examples:
 
 
 def joined(parts: Sequence[tuple[Examples, float]]) -> Examples:
-    """Put sets of examples together, each example with the weight of its set."""
+    """Concatenate sets of examples; each example has the weight of its set."""
     weights = [np.full(len(examples), weight) for examples, weight in parts]
     return Examples(
         torch.cat([examples.x for examples, _ in parts]),
@@ -47,7 +47,7 @@ def tensors(dataset: Dataset, device: torch.device) -> tuple[Examples, Examples]
 def chosen(
     dataset: Dataset, indices: NDArray[np.int64], labels: NDArray[np.int64] | None, device: torch.device
 ) -> Examples:
-    """Return some of the training examples, with labels (n,) in place of their own where given.
+    """Return a subset of the training examples, with labels (n,) instead of their own if given.
 
     Raises
     ------

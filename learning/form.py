@@ -1,4 +1,4 @@
-"""A data set, and what a model must know of it: the shape of an example, and what is to be learnt of it."""
+"""A data set and its form: the shape of an example and the kind of target."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,12 @@ Labels = NDArray[np.int64] | NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Form:
-    """What a model must know of a data set.
+    """The form of a data set, which determines a model's inputs and outputs.
 
     Attributes
     ----------
-    shape : of one example, (channels, height, width) of an image or (features,) of a row of a table
-    classes : how many there are; 0 where each example has a number as its target: a regression
+    shape : shape of one example, (channels, height, width) of an image or (features,) of a row of a table
+    classes : number of classes; 0 for a regression, where targets are numbers
     """
 
     shape: Shape
@@ -24,31 +24,31 @@ class Form:
 
     @property
     def regression(self) -> bool:
-        """Whether targets are numbers, and not classes."""
+        """Whether targets are numbers, not classes."""
         return self.classes == 0
 
     @property
     def outputs(self) -> int:
-        """The outputs of a model: one for each class, or the number itself."""
+        """The number of a model's outputs: one for each class, or 1."""
         return self.classes or 1
 
     @property
     def metric(self) -> str:
-        """What a model is judged by beside its loss: its accuracy, or the root of its mean squared error."""
+        """The metric beside the loss: accuracy, or root mean squared error."""
         return "rmse" if self.regression else "accuracy"
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Examples and what is to be learnt of them.
+    """Examples with labels or targets.
 
     Attributes
     ----------
-    name : the data set's
+    name : the data set's name
     train_x, test_x : images, float32 (N, C, H, W), or tables, float32 (N, features)
     train_y, test_y : labels, int64 (N,) in 0 … classes-1, or the targets of a regression, float32 (N,)
-    classes : how many there are, 0 in a regression
-    owners : (N,) the client of each training example, from 0, where the data say so
+    classes : number of classes, 0 in a regression
+    owners : (N,) the client of each training example, from 0, if the data name clients
     clients : the names of these clients, in order
     notes : warnings about the file
     """
@@ -70,5 +70,5 @@ class Dataset:
 
     @property
     def form(self) -> Form:
-        """What a model must know of it."""
+        """The data set's form."""
         return Form(self.shape, self.classes)

@@ -1,7 +1,7 @@
-"""Steps of gradient descent written out, for models of linear layers with rectifiers between them.
+"""Manual steps of gradient descent for models of linear layers with rectifiers between them.
 
-The product that makes a layer's gradient adds it to the weights itself, W ← W − η·δᵀa in one call of BLAS. So no
-gradient is kept, which saves autograd's passes through memory of the model's size, a step.
+One BLAS call computes a layer's gradient and adds it to the weights, W ← W − η·δᵀa. No gradient is stored, which saves
+autograd's passes through memory of the model's size in each step.
 """
 
 from collections.abc import Callable
@@ -12,17 +12,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 Step: TypeAlias = Callable[[Tensor, Tensor, Tensor | None], Tensor]
-"""Takes a step on images (b, …), labels (b,), factors of their losses (b,) or None; returns the mean loss before it."""
+"""A step on images (b, …), labels (b,) and factors of the losses (b,) or None; returns the mean loss before it."""
 
-# Where torch keeps what others have hung on a layer or a parameter: it has no public name to ask for that.
+# torch's private attributes for hooks on layers and parameters; there is no public access.
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 
 
 def step_of(model: nn.Module, loss: Callable[..., Tensor], learning_rate: float) -> Step | None:
-    """Return what takes a step of plain SGD with this model, or None where its gradients are left to autograd.
+    """Return a function that takes a step of plain SGD with this model, or None for autograd.
 
-    Written out are sequences of one Flatten and then linear layers with biases, a rectifier after each but the last, of
-    which every parameter is trained and none has a hook.
+    It supports sequences of one Flatten and linear layers with biases, with a rectifier after each layer except the
+    last. All parameters must be trained, without hooks.
     """
     layers = _layers(model)
     if layers is None:
@@ -48,7 +48,7 @@ def step_of(model: nn.Module, loss: Callable[..., Tensor], learning_rate: float)
 
 
 def _layers(model: nn.Module) -> list[nn.Linear] | None:
-    """Return the linear layers of a model whose steps can be written out."""
+    """Return the linear layers of a supported model, else None."""
     parts = list(model.children()) if type(model) is nn.Sequential else []
     flatten, linear, rectifiers = parts[:1], parts[1::2], parts[2::2]
     alike = (
@@ -65,7 +65,7 @@ def _layers(model: nn.Module) -> list[nn.Linear] | None:
 
 
 def _of_cross_entropy(outputs: Tensor, labels: Tensor, factor: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return the mean cross entropy of outputs (b, classes), and its gradient by them."""
+    """Return the mean cross entropy of outputs (b, classes), and its gradient."""
     logs = functional.log_softmax(outputs, dim=1)
     value = mean(functional.nll_loss, logs, labels, factor)
     right = labels.unsqueeze(1) == torch.arange(outputs.shape[1], device=labels.device)
@@ -74,19 +74,19 @@ def _of_cross_entropy(outputs: Tensor, labels: Tensor, factor: Tensor | None) ->
 
 
 def _by_autograd(loss: Callable[..., Tensor]) -> Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]:
-    """Return what finds the mean of any other loss of outputs (b, classes), and its gradient by them."""
+    """Return a function of outputs (b, classes) that computes a loss's mean and its gradient."""
 
     @torch.enable_grad()
-    def found(outputs: Tensor, labels: Tensor, factor: Tensor | None) -> tuple[Tensor, Tensor]:
+    def slope_of(outputs: Tensor, labels: Tensor, factor: Tensor | None) -> tuple[Tensor, Tensor]:
         value = mean(loss, outputs.requires_grad_(), labels, factor)
         (slope,) = torch.autograd.grad(value, outputs)
         return value.detach(), slope
 
-    return found
+    return slope_of
 
 
 def mean(loss: Callable[..., Tensor], outputs: Tensor, labels: Tensor, factor: Tensor | None) -> Tensor:
-    """Return the mean loss of outputs, each counted with its factor if there are any."""
+    """Return the mean loss of outputs, each times its factor if there are factors."""
     if factor is None:
         return loss(outputs, labels)
     return (loss(outputs, labels, reduction="none") * factor).mean()

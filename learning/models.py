@@ -1,6 +1,6 @@
-"""The models of the papers, and the loss each is trained with.
+"""The models of the papers and their losses.
 
-torch is imported on use, so that naming a model costs nothing.
+torch is imported on use, so a check of a model's name needs no torch.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _CNN_CHANNELS, _CNN_HIDDEN, _CNN_KERNEL = (32, 64), 512, 5
 
 
 def build(name: str, form: Form, *, seed: int, zeros: bool = False, folder: str = ".") -> torch.nn.Module:
-    """Build a model with seeded initial values; the global random state stays as it was.
+    """Build a model with seeded initial values; the global random state does not change.
 
     Parameters
     ----------
-    name : ``lr``: linear, multinomial logistic regression where classes are learnt. ``svm``: linear, with the
+    name : ``lr``: linear, which is multinomial logistic regression for classes. ``svm``: linear, with the
         multi-class hinge loss. ``2nn``: two hidden layers of 200 rectified units. ``cnn``: two 5×5 convolutions (32 and
         64 channels, padded to keep the size), each followed by 2×2 max pooling, then 512 rectified units. The last two
-        are McMahan et al. (2017), Section 3, with 199,210 and 1,663,370 parameters for MNIST. Or one's own:
+        are McMahan et al. (2017), Section 3, with 199,210 and 1,663,370 parameters for MNIST. Or your own:
         :mod:`aoi_fl.learning.own_model`.
-    form : of the data: what a model takes, and how many outputs it has.
-    seed : of the initial values, torch's usual ones.
-    zeros : start from zeros, as Xu et al. (2024) do. Only ``lr`` and ``svm`` can be trained from there: in the others
-        the hidden layers get no gradient.
-    folder : where a model of one's own is looked for first.
+    form : the form of the data, which sets inputs and outputs.
+    seed : seed of the initial values, which have torch's default distribution.
+    zeros : start from zeros, as Xu et al. (2024). Only ``lr`` and ``svm`` can; hidden layers of other models would get
+        no gradient.
+    folder : searched first for your own model.
 
     Raises
     ------
-    ConfigError : the name is unknown; the CNN for a table, or for images that are too small for its two poolings; the
-        SVM for a regression; zeros for a model with hidden layers; or one's own cannot be made.
+    ConfigError : the name is unknown; the CNN with a table, or with images too small for its two poolings; the SVM with
+        a regression; zeros with hidden layers; or your own model cannot be made.
     """
     _known(name)
     if zeros and name not in ("lr", "svm"):
@@ -89,10 +89,10 @@ def build(name: str, form: Form, *, seed: int, zeros: bool = False, folder: str 
 
 
 def loss_of(name: str, *, regression: bool = False) -> Callable[..., torch.Tensor]:
-    """Return the loss ``f(outputs, labels, reduction=…)`` that a model is trained and judged with.
+    """Return a model's loss ``f(outputs, labels, reduction=…)`` for training and evaluation.
 
-    Cross entropy; for ``svm`` the multi-class hinge loss Σ_{j≠y} max(0, 1 − s_y + s_j) / classes of the outputs s; in a
-    regression the squared error.
+    It is the cross entropy; for ``svm`` the multi-class hinge loss Σ_{j≠y} max(0, 1 − s_y + s_j) / classes of the
+    outputs s; for a regression the squared error.
     """
     _known(name)
     from torch.nn import functional
@@ -117,7 +117,7 @@ def load_arrays(model: torch.nn.Module, arrays: Mapping[str, NDArray[np.float32]
 
     Raises
     ------
-    ConfigError : names or shapes are not the model's: the two ends of the run use different models or data sets.
+    ConfigError : names or shapes are not the model's, because client and server use different models or data sets.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Data sets of one's own: an npz file with images or a table, and labels or targets, checked array by array."""
+"""A user's own data set: an npz file with images or a table, and labels or targets."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,15 +18,15 @@ Arrays = tuple[NDArray[np.float32], Labels, NDArray[np.float32], Labels]
 def read(path: Path, shape: Shape | None = None, classes: int | None = None) -> Arrays:
     """Read ``train_x``, ``train_y``, ``test_x`` and ``test_y`` from an npz file.
 
-    Images are (N, H, W), or (N, H, W, C) with 1 or 3 channels last; uint8 is divided by 255, floating point is taken
-    as it is. A table is (N, features), floating point. Labels are integers (N,), numbered from 0; the classes are those
-    up to the largest label of ``train_y``. Floating point in their place are the targets of a regression.
+    Images are (N, H, W), or (N, H, W, C) with 1 or 3 channels last. uint8 is divided by 255, floating point is
+    unchanged. A table is (N, features), floating point. Labels are integers (N,) from 0 to the largest label of
+    ``train_y``. Floating-point values are targets of a regression.
 
     Parameters
     ----------
     path : the file.
-    shape : (channels, height, width) that the images must have, or (features,), where that is known beforehand.
-    classes : the number of classes, 0 for a regression, where that is known beforehand.
+    shape : required (channels, height, width) of images, or (features,); None: any.
+    classes : required number of classes, 0 for a regression; None: any.
 
     Returns
     -------
@@ -44,7 +44,7 @@ def read(path: Path, shape: Shape | None = None, classes: int | None = None) -> 
 
 
 def read_examples(path: Path, shape: Shape, classes: int) -> tuple[NDArray[np.float32], Labels]:
-    """Read a client's own examples, the arrays ``x`` and ``y`` of an npz file; form and errors as in :func:`read`."""
+    """Read a client's own examples, arrays ``x`` and ``y`` of an npz file; see :func:`read`."""
     arrays = _arrays(path, ("x", "y"), "data-file")
     x = _inputs(arrays["x"], f"x in {path}")
     if x.shape[1:] != shape:
@@ -54,12 +54,12 @@ def read_examples(path: Path, shape: Shape, classes: int) -> tuple[NDArray[np.fl
 
 
 def read_owners(path: Path, name: str, examples: int | None = None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return the client of each training example, numbered from 0, and the clients' names, from an array of names.
+    """Return the client of each training example, from 0, and the clients' names.
 
     Raises
     ------
-    ConfigError : the array is missing, is no list of whole numbers or texts, has another length, or names one client
-        only.
+    ConfigError : the array of names is missing, is no list of whole numbers or texts, has another length, or names only
+        one client.
     """
     values, key = _arrays(path, (name,), "dataset=npz:FILE")[name], f"{name} in {path}"
     if values.ndim != 1 or values.dtype.kind not in "iuUS":
@@ -74,7 +74,7 @@ def read_owners(path: Path, name: str, examples: int | None = None) -> tuple[NDA
 
 
 def count_examples(path: Path) -> int:
-    """Return how many examples :func:`read_examples` would find, by the labels alone."""
+    """Return the number of examples of :func:`read_examples`, from the labels only."""
     return int(_arrays(path, ("y",), "data-file")["y"].size)
 
 
@@ -100,7 +100,7 @@ def _arrays(path: Path, needed: Sequence[str], key: str) -> dict[str, NDArray[An
 
 
 def check(arrays: Mapping[str, NDArray[Any]], source: str, shape: Shape | None, classes: int | None) -> Arrays:
-    """Return the four arrays in their final form, or raise ConfigError naming the one that is wrong.
+    """Return the four arrays in their final form, or raise ConfigError with the invalid one.
 
     ``source`` names the file or folder in messages; the other arguments are those of :func:`read`.
     """
@@ -174,7 +174,7 @@ def _images(x: NDArray[Any], name: str) -> NDArray[np.float32]:
         raise ConfigError(
             name, f"of type {x.dtype}", "uint8 (0 to 255) or floating point (0 to 1) for images", f"{_as_pixels(x)}."
         )
-    # An explicit copy in one go: channels first, and never a view of what the caller holds.
+    # One explicit copy with channels first, never a view of the caller's array.
     with np.errstate(over="ignore"):
         images = np.array(x.transpose(0, 3, 1, 2), np.float32, order="C")
     if x.dtype == np.uint8:
@@ -189,7 +189,7 @@ def _images(x: NDArray[Any], name: str) -> NDArray[np.float32]:
 
 
 def _as_pixels(x: NDArray[Any]) -> str:
-    """Return how images of another type are converted without a change of their values but for one factor."""
+    """Return the code that converts images of another type by a single factor."""
     if x.dtype.kind == "b":
         return "Convert with .astype('float32')"
     if x.dtype.kind not in "iu":

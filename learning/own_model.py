@@ -1,11 +1,11 @@
-"""A model of one's own, ``model=python:MODULE:FUNCTION``: found, made, and tried before a run begins.
+"""Load and check a user's own model, ``model=python:MODULE:FUNCTION``, before a run begins.
 
 The function is called as ``FUNCTION(shape, outputs)``: ``shape`` is (channels, height, width) of an image or
 (features,) of a row of a table, ``outputs`` the number of classes, or 1 in a regression. It returns a
-``torch.nn.Module`` that takes float32 (N, *shape) and gives (N, outputs). It is called with torch's generator seeded by
-the run, so that the initial weights are a function of the seed as those of every model.
+``torch.nn.Module`` that maps float32 (N, *shape) to (N, outputs). The run seeds torch's generator before the call, so
+the initial weights depend on the seed only.
 
-The module is looked for in a folder first, then among what is installed.
+The module is searched in a folder first, then among installed packages.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aoi_fl.learning.form import Form
-from aoi_fl.protocol.own_code import FAULTS, brief, load, looking_in, said, unusable
+from aoi_fl.protocol.own_code import FAULTS, brief, error_line, load, looking_in, unusable
 from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ HOW = "python:MODULE:FUNCTION"
 
 
 def make(model: str, folder: str, form: Form, seed: int) -> torch.nn.Module:
-    """Make the model with seeded initial values; the global random state stays as it was.
+    """Make the model with seeded initial values; the global random state does not change.
 
     Raises
     ------
@@ -38,8 +38,9 @@ def make(model: str, folder: str, form: Form, seed: int) -> torch.nn.Module:
             try:
                 made = function(form.shape, form.outputs)
             except FAULTS as error:
-                raise _wrong(model, f"its function, called with {form.shape} and {form.outputs}, raised {said(error)}",
-                    "it is called as FUNCTION(shape, outputs), and returns a torch.nn.Module") from error  # fmt: skip
+                what = f"its function, called with {form.shape} and {form.outputs}, raised {error_line(error)}"
+                remedy = "it is called as FUNCTION(shape, outputs), and returns a torch.nn.Module"
+                raise _wrong(model, what, remedy) from error
     if not isinstance(made, torch.nn.Module):
         what = f"its function returned {'the class ' if isinstance(made, type) else ''}{brief(made)}"
         raise _wrong(model, what, "let it return a torch.nn.Module, made and not called")
@@ -47,12 +48,12 @@ def make(model: str, folder: str, form: Form, seed: int) -> torch.nn.Module:
 
 
 def check(model: str, folder: str, form: Form, x: torch.Tensor, seed: int) -> None:
-    """See that a model can be trained: by what it is made of, and by one step on examples (n, *shape), n ≥ 2.
+    """Check that a model can be trained, by one step on examples (n ≥ 2, *shape).
 
     Raises
     ------
-    ConfigError : it cannot be made; its parameters are not float32 or not trained; it does not take the data, or gives
-        another number of outputs; or two calls with one seed make two models.
+    ConfigError : it cannot be made; its parameters are not float32 or not trained; it does not accept the data, or has
+        another number of outputs; or two calls with one seed make different models.
     """
     import torch
 
@@ -70,7 +71,7 @@ def check(model: str, folder: str, form: Form, x: torch.Tensor, seed: int) -> No
         try:
             gradients = torch.autograd.grad(outputs.sum(), list(trained.values()), allow_unused=True)
         except RuntimeError as error:
-            what = f"no gradient leads from its outputs to its parameters ({said(error)})"
+            what = f"no gradient leads from its outputs to its parameters ({error_line(error)})"
             raise _wrong(model, what, "compute with tensors only") from error
     for name, after in _forms(model, made).items():
         if forms.get(name) != after:
@@ -83,7 +84,7 @@ def check(model: str, folder: str, form: Form, x: torch.Tensor, seed: int) -> No
 
 
 def _check_apart(model: str, made: torch.nn.Module, again: torch.nn.Module) -> None:
-    """Refuse two models that share something: each client is trained in one of its own."""
+    """Refuse two models that share a module or an array: each client trains its own."""
     shared = None if made is not again else "twice the same module"
     if shared is None:
         arrays = {id(array): name for name, array in (*made.named_parameters(), *made.named_buffers())}
@@ -94,10 +95,10 @@ def _check_apart(model: str, made: torch.nn.Module, again: torch.nn.Module) -> N
 
 
 def _forms(model: str, made: torch.nn.Module) -> dict[str, str]:
-    """Return shape and type of all that travels; what cannot is named."""
+    """Return shape and type of each array of the state; refuse values that cannot be sent."""
     import torch
 
-    found = {}
+    forms = {}
     for name, value in made.state_dict().items():
         if not isinstance(value, torch.Tensor):
             remedy = "keep numbers in buffers (register_buffer); what get_extra_state returns cannot be averaged"
@@ -112,10 +113,12 @@ def _forms(model: str, made: torch.nn.Module) -> dict[str, str]:
             value.detach().cpu().numpy()
         except (TypeError, RuntimeError) as error:  # sparse, quantised, bfloat16, or on no device
             raise _wrong(
-                model, f"{name} is no array ({said(error)})", "keep dense buffers and parameters, float32 or integers"
+                model,
+                f"{name} is no array ({error_line(error)})",
+                "keep dense float32 or integer buffers and parameters",
             ) from error
-        found[name] = f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
-    return found
+        forms[name] = f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
+    return forms
 
 
 def _check_parameters(model: str, made: torch.nn.Module) -> None:
@@ -161,7 +164,7 @@ def _outputs(model: str, form: Form, made: torch.nn.Module, x: torch.Tensor) -> 
     except FAULTS as error:
         mode = "in training" if made.training else "in evaluation"
         raise _wrong(
-            model, f"given {len(x)} of the examples {mode}, it raised {said(error)}", f"a model {takes}"
+            model, f"given {len(x)} of the examples {mode}, it raised {error_line(error)}", f"a model {takes}"
         ) from error
     if not isinstance(outputs, torch.Tensor) or tuple(outputs.shape) != wanted:
         got = f"shape {tuple(outputs.shape)}" if isinstance(outputs, torch.Tensor) else brief(outputs)

@@ -1,6 +1,6 @@
-"""Which training images are whose: made once, ahead of the run, and kept as an index file.
+"""Partition training images among clients, once before the run, into an index file.
 
-Reading needs NumPy only, so that a client can tell how many images it has without loading any.
+To read it a client needs NumPy only, so it can count its images without loading them.
 """
 
 import os
@@ -26,25 +26,25 @@ Indices = NDArray[np.int64]
 def make(
     labels: Labels, clients: int, *, kind: str = "iid", alpha: float = 0.6, sizes: str | Indices = "equal", seed: int
 ) -> list[Indices]:
-    """Deal the images out to the clients, none to two of them.
+    """Divide the images among the clients, each image to at most one.
 
     Parameters
     ----------
-    labels : of all training images, (N,); a regression's targets go with ``iid`` only.
-    clients : how many clients there are, at most N.
-    kind : ``iid``: a random permutation, cut into pieces of the wanted sizes. ``dirichlet``: the images of each class
-        are shared out by proportions drawn from Dirichlet(α, …, α); sizes come out of that draw too. Hsu, Qi & Brown
-        (2019), as flwr-datasets implements it, without balancing.
-    alpha : concentration α > 0 of ``dirichlet``: small for clients of few classes, large for nearly IID ones.
-    sizes : for ``iid``: ``equal`` (to within one image), ``zipf:A`` or ``uniform:LO:HI``, scaled by
-        :func:`aoi_fl.science.sizes.make_sizes` so that every image is dealt; or the numbers themselves, (clients,),
-        scaled down only if there are not as many images.
-    seed : the partition is a function of it and of the arguments.
+    labels : labels of all training images, (N,); targets of a regression need ``iid``.
+    clients : number of clients, at most N.
+    kind : ``iid``: a random permutation, cut into pieces. ``dirichlet``: proportions of each class drawn from
+        Dirichlet(α, …, α), which also determine the sizes. Hsu, Qi & Brown (2019), as in flwr-datasets, without
+        balancing.
+    alpha : concentration α > 0 of ``dirichlet``: small for clients with few classes, large for nearly IID clients.
+    sizes : for ``iid``: ``equal`` (within one image), ``zipf:A`` or ``uniform:LO:HI``, scaled by
+        :func:`aoi_fl.science.sizes.make_sizes` so that every image is used; or the numbers, (clients,), scaled down if
+        there are too few images.
+    seed : the partition depends on the seed and the other arguments only.
 
     Returns
     -------
     list of ndarray
-        For each client, its images' positions in ``labels``, int64, one at least.
+        For each client, the positions of its images in ``labels``, int64, at least one.
 
     Raises
     ------
@@ -74,11 +74,11 @@ def make(
 
 
 def natural(owners: Indices, names: Sequence[str], clients: int) -> list[Indices]:
-    """Return the examples of each client that the data name: (N,) the client of each example, and the clients' names.
+    """Return each client's examples by ``owners``, (N,) the client of each example.
 
     Raises
     ------
-    ConfigError : there are not as many clients as the run has.
+    ConfigError : the data have another number of clients than the run.
     """
     if len(names) != clients:
         allowed = f"{len(names)}, the clients that the data name"
@@ -91,7 +91,7 @@ def _dirichlet(labels: Labels, clients: int, alpha: float, seed: int) -> list[In
     if not (alpha > 0 and np.isfinite(alpha)):
         raise ConfigError("alpha", alpha, "finite and above 0", "Choose another concentration.")
     try:
-        # Some seconds of imports, for whoever makes a Dirichlet partition and nobody else.
+        # Imported here, because it takes seconds and only a Dirichlet partition needs it.
         from datasets import Dataset
         from flwr_datasets.partitioner import DirichletPartitioner
     except ImportError as error:
@@ -122,7 +122,7 @@ def _dirichlet(labels: Labels, clients: int, alpha: float, seed: int) -> list[In
 
 # The file is one int64 array: the number of clients n, n+1 offsets, and the indices of all clients one after another.
 def write_index(path: Path | str, parts: Sequence[Indices]) -> None:
-    """Write a partition, aside first and then renamed, so that a reader finds all of it or nothing.
+    """Write a partition atomically.
 
     Raises
     ------
@@ -145,11 +145,11 @@ def write_index(path: Path | str, parts: Sequence[Indices]) -> None:
 
 
 def read_index(path: Path | str, client: int) -> Indices:
-    """Return one client's images, reading no more of the file than those.
+    """Return one client's images; only their part of the file is read.
 
     Raises
     ------
-    ConfigError : the file is missing or damaged, or holds no such client.
+    ConfigError : the file is missing or damaged, or does not have this client.
     """
     whole, clients = _open(path)
     if not 0 <= client < clients:
@@ -175,7 +175,7 @@ def _open(path: Path | str) -> tuple[Indices, int]:
 
 @lru_cache(maxsize=4)
 def _mapped(path: str, inode: int, changed: int) -> tuple[Indices, int]:
-    """Map a partition into memory, once for as long as the file is the same: simulated clients share it."""
+    """Map a partition into memory, cached while the file is unchanged, for all clients."""
     whole = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(whole, np.ndarray) or whole.dtype != np.int64 or whole.ndim != 1:
         raise ValueError("not a list of whole numbers")

@@ -17,31 +17,31 @@ Change = Callable[[Tensor], Tensor]
 
 
 def device(name: str) -> torch.device:
-    """Return the device to compute on: ``cpu``, ``cuda``, or ``auto``, which is CUDA where there is one.
+    """Return torch's device for ``cpu``, ``cuda``, or ``auto``, which is CUDA if available.
 
     Raises
     ------
-    ConfigError : the name is none of these, or CUDA is asked for and is not there.
+    ConfigError : the name is none of these, or CUDA is not available.
     """
     if name not in ("auto", "cpu", "cuda"):
         raise ConfigError("device", name, ("auto", "cpu", "cuda"), "Choose one of these.")
-    there = torch.cuda.is_available()
-    if name == "cuda" and not there:
+    available = torch.cuda.is_available()
+    if name == "cuda" and not available:
         remedy = "Choose device=auto or device=cpu, or install a torch built for CUDA and check its driver."
         raise ConfigError("device", "cuda", "auto or cpu, because torch finds no CUDA device", remedy)
-    return torch.device("cuda" if there and name != "cpu" else "cpu")
+    return torch.device("cuda" if available and name != "cpu" else "cpu")
 
 
 def products(precision: str) -> None:
-    """Let a GPU round the factors of products to TF32 (10 bits of mantissa), unless the precision is ``float32``.
+    """Let a GPU round factors to TF32 (10-bit mantissa), unless the precision is ``float32``.
 
-    torch by itself does so in convolutions: two steps of the MNIST CNN then differ from a CPU's by 2e-4.
+    torch does so by default in convolutions: two steps of the MNIST CNN then differ from a CPU's by 2e-4.
     """
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision != "float32"
 
 
 def threads(count: int) -> None:
-    """Let torch use ``count`` threads in this process. Sums depend on it: equal results need an equal count."""
+    """Let torch use ``count`` threads in this process; results depend on it in the last bits."""
     if torch.get_num_threads() != count:
         torch.set_num_threads(count)
 
@@ -63,29 +63,28 @@ def fit(
 ) -> float:
     """Train the model in place by mini-batch SGD without momentum.
 
-    Each pass over the data takes a fresh permutation from ``order``, cut into batches; the last of a pass holds what
-    remains. McMahan et al. (2017), Algorithm 1, ClientUpdate.
+    Each pass over the data draws a new permutation from ``order`` and cuts it into batches. The last batch of a pass
+    may be smaller. McMahan et al. (2017), Algorithm 1, ClientUpdate.
 
     Parameters
     ----------
-    model : on the device of the data.
+    model : the model, on the device of the data.
     x, y : images (n, C, H, W) and labels (n,), n ≥ 1, on one device.
-    learning_rate, batch_size : step length and the most images in a mini-batch.
+    learning_rate, batch_size : step length and largest number of images in a mini-batch.
     loss : called as ``loss(outputs, labels, reduction=…)``.
-    order : where the permutations come from.
-    epochs, steps : exactly one of them: passes over the data, or mini-batches (τ of Xu et al., 2024), which begin a new
-        pass whenever one is used up.
-    weights : of each image in the loss, (n,), not negative. They are scaled to a mean of 1, so that training minimises
-        Σ w_i·ℓ_i / Σ w_i and equal weights change nothing.
-    change : what is done to the images of each batch, anew in each pass.
-    low : whether products are computed in bfloat16, as torch.autocast does it; parameters, losses and sums stay as they
-        are.
+    order : generator of the permutations.
+    epochs, steps : exactly one of them: passes over the data, or mini-batches (τ of Xu et al., 2024), with a new pass
+        after each complete one.
+    weights : weight of each image in the loss, (n,), not negative. They are scaled to a mean of 1, so that training
+        minimises Σ w_i·ℓ_i / Σ w_i, and equal weights have no effect.
+    change : function of the images of each batch, called in each pass.
+    low : whether products are computed in bfloat16 by torch.autocast; parameters, losses and sums keep their type.
 
     Returns
     -------
     float
-        Mean training loss over all batches, each taken before its step and weighted by its size. NaN or Inf when
-        training diverged.
+        Mean training loss over all batches, each before its step and weighted by its size. NaN or Inf if training
+        diverges.
     """
     if (epochs is None) == (steps is None):
         raise ValueError(f"epochs={epochs} and steps={steps}: give exactly one of them")
@@ -106,12 +105,12 @@ def fit(
                 break
     if not losses:
         return float("nan")
-    # One transfer at the end: asking for each value would make a GPU wait for it.
+    # One transfer at the end, because each transfer makes a GPU wait.
     return float(np.average(torch.stack(losses).double().cpu().numpy(), weights=sizes))
 
 
 def _step_by_autograd(model: nn.Module, loss: Loss, learning_rate: float, *, low: bool) -> manual_sgd.Step:
-    """Return what takes a step with any model, its products in bfloat16 where that is ``low``."""
+    """Return a function that takes a step with any model, in bfloat16 with ``low``."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
 
     def step(images: Tensor, labels: Tensor, factor: Tensor | None) -> Tensor:
@@ -127,7 +126,7 @@ def _step_by_autograd(model: nn.Module, loss: Loss, learning_rate: float, *, low
 
 
 def number_of_steps(n: int, batch_size: int, epochs: int | None, steps: int | None) -> int:
-    """Return the batches after which training on n images ends; with ``steps``, a pass that would go beyond is cut."""
+    """Return the number of batches of a training on n images."""
     return steps if steps is not None else (epochs or 0) * -(-n // batch_size)
 
 
@@ -135,7 +134,7 @@ def _batches(
     x: Tensor, y: Tensor, scale: Tensor | None, order: np.random.Generator, batch_size: int
 ) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
     permutation = torch.from_numpy(order.permutation(len(x))).to(x.device)
-    # Shuffled once a pass, batches are views; index_select takes a third of the time of x[permutation].
+    # With one shuffle per pass, batches are views; index_select takes a third of the time of x[permutation].
     images, labels = (part.index_select(0, permutation).split(batch_size) for part in (x, y))
     factors = repeat(None) if scale is None else scale.index_select(0, permutation).split(batch_size)
     yield from zip(images, labels, factors, strict=False)
@@ -153,10 +152,10 @@ def scaled(weights: NDArray[np.floating], n: int) -> NDArray[np.float64]:
 
 @torch.no_grad()
 def evaluate(model: nn.Module, x: Tensor, y: Tensor, loss: Loss, batch: int | None = None) -> tuple[float, float]:
-    """Return the mean loss over the examples, and the share of them whose label has the largest output.
+    """Return the mean loss over the examples, and the accuracy or root mean squared error.
 
-    Where ``y`` holds targets (floating point), in its place the root of their mean squared error. So many examples as
-    ``batch`` go through the model together: on a CPU few by default, for its cache to hold what layers hand on.
+    The error is for floating-point targets ``y``. ``batch`` examples are evaluated at once; the default is small on a
+    CPU, so that the layers' outputs fit its cache.
     """
     model.eval()
     batch = batch or (100 if x.device.type == "cpu" else 1000)

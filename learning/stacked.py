@@ -1,4 +1,4 @@
-"""A model whose layers are computed for many clients at once, their parameters stacked; which models can be."""
+"""Compute a model's layers for many clients at once, with stacked parameters."""
 
 import logging
 import math
@@ -10,20 +10,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 logger = logging.getLogger("flwr")
-_ALIGNED = 8  # channels of a group, for which cuDNN has kernels that treat all groups at once
+_ALIGNED = 8  # channels of a group for which cuDNN has kernels for all groups at once
 _LAYERS = (nn.Flatten, nn.Linear, nn.ReLU, nn.Conv2d, nn.MaxPool2d)
 
 
 def is_plain(model: nn.Module) -> bool:
-    """Say whether a model is a sequence of the layers that can be stacked, none of which draws or counts."""
+    """Return whether a model is a sequence of stackable layers, which neither draw nor count."""
     return type(model) is nn.Sequential and all(type(layer) in _LAYERS for layer in model)
 
 
 @lru_cache(maxsize=4)
 def supports(model: nn.Module, shape: tuple[int, ...]) -> bool:
-    """Say whether a model of examples of this shape can be stacked, as all of :mod:`aoi_fl.learning.models` can.
+    """Return whether a model for this shape can be stacked, as all of :mod:`.models` can.
 
-    Of a sequence of plain layers that is found out: stacked, it must do what it does alone.
+    A sequence of plain layers is tested: stacked, it must give the same outputs as alone.
     """
     if not is_plain(model) or not all(parameter.requires_grad for parameter in model.parameters()):
         return False
@@ -33,13 +33,13 @@ def supports(model: nn.Module, shape: tuple[int, ...]) -> bool:
         try:
             stacked = forward(model, [p.unsqueeze(0) for p in model.parameters()], x.unsqueeze(0)).squeeze(0)
             return torch.allclose(stacked, model(x), rtol=1e-4, atol=1e-5, equal_nan=True)
-        except Exception:  # a layer that has no bias, comes twice, or flattens too late
+        except Exception:  # a layer has no bias, occurs twice, or flattens too late
             return False
 
 
 @lru_cache(maxsize=4)
 def say_not_together(model: str) -> None:
-    """Warn, once for each model, that it cannot be stacked."""
+    """Warn once for each model that cannot be stacked."""
     logger.warning(
         "model=%s is trained one client after another: training together takes a torch.nn.Sequential of Flatten, "
         "Linear, ReLU, Conv2d and MaxPool2d layers, with biases.", model,
@@ -47,7 +47,7 @@ def say_not_together(model: str) -> None:
 
 
 def forward(model: nn.Module, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
-    """Return the outputs (clients, width, classes) of stacked parameters on images (clients, width, C, H, W)."""
+    """Return outputs (clients, width, classes) of stacked parameters on (clients, width, C, H, W)."""
     if merges(x):
         return _forward_merged(model, parameters, x)
     values = iter(parameters)
@@ -64,15 +64,15 @@ def forward(model: nn.Module, parameters: Sequence[Tensor], x: Tensor) -> Tensor
 
 
 def merges(x: Tensor) -> bool:
-    """Say whether convolutions treat the clients as groups of one: a GPU has too much to start with a kernel each."""
+    """Return whether clients are groups of one convolution, which saves kernel starts on a GPU."""
     return x.is_cuda and x.dim() == 5
 
 
 def _forward_merged(model: nn.Module, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
-    """Return what :func:`forward` does, with images as (width, clients·C, H, W) from the first convolution on.
+    """Compute :func:`forward` with convolutions on images (width, clients·C, H, W).
 
-    Where a rectifier and a pooling follow a convolution, the bias is added and rectified once it is pooled: the
-    maximum is the same, of a quarter of the values.
+    If a rectifier and a pooling follow a convolution, the bias is added and rectified after the pooling. The maximum is
+    the same, with a quarter of the values.
     """
     clients, values, layers = len(x), iter(parameters), list(model.children())
     merged = False
@@ -98,7 +98,7 @@ def _forward_merged(model: nn.Module, parameters: Sequence[Tensor], x: Tensor) -
 
 
 def _grouped(layer: nn.Conv2d, x: Tensor, weight: Tensor, clients: int) -> Tensor:
-    """Convolve images (width, clients, C, H, W), or (width, clients·C, H, W), as one convolution of groups, no bias."""
+    """Convolve images (width, clients[·]C, H, W) as one convolution of groups, without bias."""
     if x.dim() == 4:
         x = x.unflatten(1, (clients, -1))
     if odd := -x.shape[2] % _ALIGNED:
@@ -109,7 +109,7 @@ def _grouped(layer: nn.Conv2d, x: Tensor, weight: Tensor, clients: int) -> Tenso
 
 
 def _without_place(layer: nn.Module, x: Tensor, values: Iterator[Tensor]) -> Tensor:
-    """Apply a layer that does not know where in an image a value is, to (clients, width, …)."""
+    """Apply a layer that ignores positions in an image to (clients, width, …)."""
     match layer:
         case nn.Flatten():
             return x.flatten(2)
@@ -123,10 +123,10 @@ def _without_place(layer: nn.Module, x: Tensor, values: Iterator[Tensor]) -> Ten
 
 
 def bytes_a_client(model: nn.Module, shape: tuple[int, ...], batch_size: int) -> int:
-    """Return what one more client adds to the memory of batched training, above twice its images.
+    """Return the bytes of one more client in batched training, beside twice its images.
 
-    Its parameters, their gradient, the returned copy and the reply made of it; for each image of a batch, every layer's
-    output three times, which are the output, its gradient, and what the layer keeps or rearranges.
+    They are its parameters, their gradient, the returned copy and the reply. For each image of a batch, every layer's
+    output counts three times: the output, its gradient, and the layer's own copy.
     """
     parameters = sum(p.numel() for p in model.parameters())
     like = next(model.parameters())

@@ -1,6 +1,6 @@
-"""Data sets of one's own as people have them: a CSV or Parquet file, one column of which is the target.
+"""A user's own data set in a CSV or Parquet file, with the target in one column.
 
-The result is a function of the file and the names of two columns: server, clients and simulation get the same rows.
+The result depends on the file and the names of two columns only: server, clients and simulation get the same rows.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, did_you_mean, install
 
 Ints = NDArray[np.int64]
-_TEST = 5  # every so manieth row is a test row
-_MOST_WORDS = 200  # different words of a column, each of which becomes a column of 0 and 1
-_MOST_CLASSES = 100  # whole numbers of more kinds are numbers to predict
-_CLIENTS = "partition=column"  # the key, as a message names it
+_TEST = 5  # every fifth row is a test row
+_MOST_WORDS = 200  # different words of a column; each becomes a column of 0 and 1
+_MOST_CLASSES = 100  # more different whole numbers are targets of a regression
+_CLIENTS = "partition=column"  # the key in messages
 _SHOWN = 3
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?")
 
 
 @dataclass(frozen=True, eq=False)
 class _Column:
-    """A column of a file; its cells as text, and as numbers where they are such."""
+    """A column of a file, with its cells as text and, if possible, as numbers."""
 
     path: Path
     name: str
     cells: Sequence[str]
-    first_row: int  # the number that a reader gives to the first cell's row
+    first_row: int  # the number of the first cell's row in messages
 
     def refuse(self, value: object, allowed: str, remedy: str, at: int | None = None) -> NoReturn:
         where = "" if at is None else f"row {at + self.first_row}, "
@@ -47,7 +47,7 @@ class _Column:
 
     @cached_property
     def numbers(self) -> NDArray[np.float64] | None:
-        """(N,) the cells as numbers; None for a column of words."""
+        """The cells as numbers (N,); None for a column of words."""
         try:
             values = np.array(self.cells, np.str_).astype(np.float64)
         except ValueError:
@@ -80,30 +80,30 @@ class _Column:
 
     @cached_property
     def kinds(self) -> tuple[list[str], Ints]:
-        """The different values, numbers by size and words by the alphabet, and (N,) the place of each cell's."""
+        """The sorted different values, and (N,) the index of each cell's value."""
         values = np.array([cell.strip() for cell in self.cells]) if self.numbers is None else self.numbers
         _, first, place = np.unique(values, return_index=True, return_inverse=True)
         return [self.cells[i].strip() for i in first], place.astype(np.int64)
 
 
 def read(kind: str, path: Path, target: str, client: str) -> Dataset:
-    """Read a CSV file (its delimiter a comma, semicolon or tab; perhaps gzipped) or a Parquet file.
+    """Read a CSV file (comma, semicolon or tab; optionally gzipped) or a Parquet file.
 
-    Every fifth row becomes a test row, in each client alike, else in each class alike. Words become a column of 0 and 1
-    for each word. Whole numbers of at most 100 kinds, and words, are classes; other targets are numbers to predict.
-    Columns of numbers, and numbers to predict, get mean 0 and deviation 1 over the training rows.
+    Every fifth row is a test row, stratified by client, else by class. A column of words becomes a column of 0 and 1
+    for each word. Targets are classes if they are words or at most 100 different whole numbers; other targets are
+    numbers. Columns of numbers, and numeric targets, are standardised by the training rows.
 
     Parameters
     ----------
     kind : ``csv`` or ``parquet``
     path : the file
     target : the column to predict
-    client : the column that names the client of each row; empty: rows belong to nobody
+    client : the column with each row's client; empty: rows have no client
 
     Raises
     ------
-    ConfigError : naming file, column and row: a column is missing, a cell is empty, no number, or a date, there are too
-        many different words, one client only, or as many clients as rows.
+    ConfigError : naming file, column and row: a column is missing; a cell is empty, no number, or a date; or there are
+        too many different words, a single client, or too many clients.
     """
     columns = _columns(kind, path)
     _check_named(columns, path, {"target": target} | ({_CLIENTS: client} if client else {}))
@@ -126,7 +126,7 @@ def read(kind: str, path: Path, target: str, client: str) -> Dataset:
 
 
 def count_clients(kind: str, path: Path, client: str) -> int:
-    """Return how many clients a column names."""
+    """Return the number of clients that a column names."""
     columns = _columns(kind, path)
     _check_named(columns, path, {_CLIENTS: client})
     return len(_owners(columns[client])[0])
@@ -144,7 +144,7 @@ def _check_named(columns: Mapping[str, _Column], path: Path, named: Mapping[str,
 
 
 def _cells(path: Path) -> list[_Column]:
-    """Read a CSV file; its rows are numbered as a spreadsheet does, the header being row 1."""
+    """Read a CSV file; rows have the numbers of a spreadsheet, with the header as row 1."""
     _check_there(path, "csv")
     try:
         blob = path.read_bytes()
@@ -169,7 +169,7 @@ def _cells(path: Path) -> list[_Column]:
 
 
 def _parquet(path: Path) -> list[_Column]:
-    """Read a Parquet file; its rows are numbered from 1."""
+    """Read a Parquet file; rows have numbers from 1."""
     _check_there(path, "parquet")
     try:
         import pyarrow
@@ -200,16 +200,16 @@ def _is_number(cell: str) -> bool:
 
 
 def _targets(column: _Column) -> tuple[NDArray[Any], int, list[str]]:
-    """Return labels, or numbers to predict, how many classes there are, and what is seldom meant."""
+    """Return labels or numeric targets, the number of classes, and warnings."""
     numbers, (kinds, place) = column.numbers, column.kinds
     if len(kinds) < 2:
         column.refuse(kinds[0], "two different values or more", "Choose another target.")
     if numbers is not None and not (column.whole and len(kinds) <= _MOST_CLASSES):
         few = len(kinds) <= min(_MOST_CLASSES, len(place) // 2) and bool((numbers == np.rint(numbers)).all())
-        told = (
+        note = (
             f"column {column.name} holds {len(kinds)} whole numbers with a decimal point, so the model predicts numbers"
         )
-        return numbers, 0, [f"{told}. If they are classes, write them without the point."] if few else []
+        return numbers, 0, [f"{note}. If they are classes, write them without the point."] if few else []
     if 2 * len(kinds) > len(place):
         column.refuse(
             f"{len(kinds)} different values in {len(place)} rows", "classes that repeat", "Choose another target."
@@ -232,14 +232,14 @@ def _owners(column: _Column) -> tuple[list[str], Ints]:
 
 
 def numbered(cells: Sequence[str]) -> tuple[list[str], Ints]:
-    """Return the different values, numbers by size and words after them, and (N,) the place of each cell's."""
+    """Return the different values, numbers before words, and (N,) each cell's index."""
     values = sorted(set(cells), key=lambda cell: (float(cell) if _is_number(cell) else np.inf, cell))
     place = {value: number for number, value in enumerate(values)}
     return values, np.array([place[cell] for cell in cells], np.int64)
 
 
 def _test_rows(groups: Ints) -> NDArray[np.bool_]:
-    """Return which rows are test rows: every fifth of each group, at random; a group of one row keeps it."""
+    """Return the test rows: a random fifth of each group; a group with one row has none."""
     order = generator(0, 0, "split").permutation(len(groups))
     ranked = order[np.argsort(groups[order], kind="stable")]  # group after group, at random within
     test = np.zeros(len(groups), bool)
@@ -265,12 +265,12 @@ def _about_clients(column: _Column, names: Sequence[str], owners: Ints, target: 
         have = np.unique(owners * len(kinds) + labels)
         if len(have) < len(names) * len(kinds):
             lacking = np.bincount(have // len(kinds), minlength=len(names)) < len(kinds)
-            who = int(lacking.argmax())
-            theirs = set((have[have // len(kinds) == who] % len(kinds)).tolist())
-            what = ", ".join([kind for i, kind in enumerate(kinds) if i not in theirs][:_SHOWN])
+            client = int(lacking.argmax())
+            present = set((have[have // len(kinds) == client] % len(kinds)).tolist())
+            what = ", ".join([kind for i, kind in enumerate(kinds) if i not in present][:_SHOWN])
             notes.append(
                 f"{int(lacking.sum())} of {len(names)} clients lack a class of column {target.name}, the first is "
-                f"{column.name} {names[who]}, without {what}."
+                f"{column.name} {names[client]}, without {what}."
             )
     return notes
 
@@ -278,11 +278,11 @@ def _about_clients(column: _Column, names: Sequence[str], owners: Ints, target: 
 def _encoded(column: _Column, train: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return (N, features) of a column: standardised numbers, or 0 and 1 for each word."""
     if column.numbers is not None:
-        known = column.numbers[train]
+        numbers = column.numbers[train]
         with np.errstate(over="ignore", invalid="ignore"):
-            values = (column.numbers - known.mean()) / (known.std() or 1.0)
+            values = (column.numbers - numbers.mean()) / (numbers.std() or 1.0)
         if not np.isfinite(values).all():
-            column.refuse(f"{np.abs(known).max():g}", "numbers with finite squares", "Use another unit.")
+            column.refuse(f"{np.abs(numbers).max():g}", "numbers with finite squares", "Use another unit.")
         return np.asarray(values[:, None])
     kinds, place = column.kinds
     if len(kinds) > _MOST_WORDS:

@@ -1,4 +1,4 @@
-"""The task as one object: what a client trains and what the server evaluates."""
+"""The task as one object: training on clients and evaluation on the server."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,13 +23,13 @@ from aoi_fl.science.names import is_own
 
 logger = logging.getLogger("flwr")
 ModelArrays = dict[str, NDArray[np.float32]]
-_judged: set[str] = set()  # files of which it was said what is seldom meant
+_judged: set[str] = set()  # files that were checked for probable mistakes
 
 
 class How(TypedDict):
-    """How clients train, beside model, examples and number.
+    """The arguments of a client's training, beside model, examples and number.
 
-    The order of the batches is a function of ``seed``, ``round_`` and the client's number; the rest is as in
+    ``seed``, ``round_`` and the client's number determine the order of batches. The other arguments are as in
     :func:`aoi_fl.learning.sgd.fit`.
     """
 
@@ -42,26 +42,26 @@ class How(TypedDict):
 
 
 def _split(how: How) -> tuple[Callable[[str], np.random.Generator], Any]:
-    """Return what makes a round's generators, and the arguments of the training itself."""
+    """Return the factory of a round's generators, and the arguments of the training."""
     work = {key: value for key, value in how.items() if key not in ("round_", "seed")}
     return partial(generator, how["seed"], how["round_"]), work
 
 
 @dataclass(frozen=True)
 class Task:
-    """A data set and a model, named by plain values, so that a message or a configuration can carry it.
+    """A data set and a model, described by plain values, which a message can contain.
 
-    Tasks cost nothing to make: the data set and one model are kept per process and shared by all that agree on them.
-    Hence one thread at a time may train or evaluate.
+    A task is cheap to make: each process keeps the data set and one model, and equal tasks share them. So only one
+    thread at a time may train or evaluate.
 
     Attributes
     ----------
-    dataset, data_dir, model, device, seed, zeros, model_dir : as among the run keys
-    augment : ``crop-flip`` moves and flips the images that are trained on, anew in each pass (:mod:`.augment`)
-    precision : of the products of training: ``float32``, ``tf32`` or ``bfloat16`` (:func:`.sgd.products`)
-    target, client : columns of a data set of one's own
-    told : what the server told of the data's form, for a client that has data of its own only; None: the data set's
-    source : the digest that the module of a model of one's own must have; empty: whatever it has
+    dataset, data_dir, model, device, seed, zeros, model_dir : as the run keys
+    augment : ``crop-flip`` shifts and flips training images in each pass (:mod:`.augment`)
+    precision : precision of products in training: ``float32``, ``tf32`` or ``bfloat16`` (:func:`.sgd.products`)
+    target, client : columns of the user's own data set
+    told : the form of the server's data, for a client with its own data only; None: the data set's form
+    source : the required digest of the user's own model's module; empty: any
     """
 
     dataset: str
@@ -80,20 +80,21 @@ class Task:
 
     @property
     def data(self) -> Dataset:
-        """The data set; loaded, or downloaded, at first use."""
+        """The data set, loaded or downloaded at first use."""
         return data.load(self.dataset, self.data_dir, target=self.target, client=self.client)
 
     @property
     def form(self) -> Form:
-        """What the model must know of the data; where a server has told it, the data set need not be there."""
+        """The form of the data; if the server has sent it, the data set is not needed."""
         return self.told or self.data.form
 
     def check(self) -> str:
-        """See that the model goes with the data set, and return the digest of its source if it is one's own, else "".
+        """Check that the model fits the data set; return the digest of a user's own model, or "".
 
         Raises
         ------
-        ConfigError : it does not, or it cannot be made or trained: see :func:`aoi_fl.learning.own_model.check`.
+        ConfigError : the model does not fit, or cannot be made or trained: see
+            :func:`aoi_fl.learning.own_model.check`.
         """
         models.build(self.model, self.form, seed=self.seed, zeros=self.zeros, folder=self.model_dir)
         if not is_own(self.model):
@@ -102,18 +103,18 @@ class Task:
         return source_digest("model", self.model, self.model_dir)
 
     def initial_arrays(self) -> ModelArrays:
-        """Return the model's first arrays, a function of the seed."""
+        """Return the model's initial arrays, which depend on the seed only."""
         return models.to_arrays(
             models.build(self.model, self.form, seed=self.seed, zeros=self.zeros, folder=self.model_dir)
         )
 
     def examples(self, indices: NDArray[np.int64], *, labels: NDArray[np.int64] | None = None) -> Examples:
-        """Return some of the training images.
+        """Return a subset of the training images.
 
         Parameters
         ----------
-        indices : which ones, (n,).
-        labels : in place of the data set's own, (n,) in the order of ``indices``.
+        indices : positions of the images, (n,).
+        labels : labels instead of the data set's own, (n,) in the order of ``indices``.
 
         Raises
         ------
@@ -141,18 +142,18 @@ class Task:
         client: int,
         **how: Unpack[How],
     ) -> tuple[ModelArrays, float]:
-        """Train on a client's own images; the same call gives the same bits (on a CPU, with equal thread counts).
+        """Train on a client's examples; repeated calls give equal bits on a CPU with equal threads.
 
         Parameters
         ----------
-        arrays : the model to start from.
-        examples : what to train on.
-        client, how : its number, and how it trains: see :class:`How`.
+        arrays : the initial model.
+        examples : the training examples.
+        client, how : the client's number, and the arguments of :class:`How`.
 
         Returns
         -------
         tuple
-            The new arrays, and the mean training loss as it came out (NaN and Inf are the receiver's to refuse).
+            The new arrays, and the mean training loss, which may be NaN or Inf.
 
         Raises
         ------
@@ -175,18 +176,18 @@ class Task:
         clients: Sequence[tuple[Examples, int]],
         **how: Unpack[How],
     ) -> Iterator[tuple[ModelArrays, float]]:
-        """Train clients together, each from the same arrays: :func:`aoi_fl.learning.batched.fit_many`.
+        """Train clients at once from the same arrays, by :func:`.batched.fit_many`.
 
         Parameters
         ----------
-        arrays : the model that all start from.
+        arrays : the common initial model.
         clients : each client's examples and number.
         how : as in :meth:`train`.
 
         Returns
         -------
         Iterator
-            For each client in order what :meth:`train` returns; all are trained before the first is handed out.
+            For each client in order the result of :meth:`train`; all are trained before the first result.
 
         Raises
         ------
@@ -206,10 +207,10 @@ class Task:
         )
 
     def clients_at_once(self, batch_size: int, room: int = 0) -> int:
-        """Return how many clients to train together, by the memory they take; 1 for a model that cannot be stacked.
+        """Return how many clients to train at once, by memory; 1 if the model cannot be stacked.
 
-        Their parameters, gradients and layers' outputs, and the updates made of them, take at most ``room`` bytes; by
-        default a quarter of the GPU's memory, or 1 GiB on a CPU. Their images come on top, twice.
+        Parameters, gradients, layers' outputs and updates take at most ``room`` bytes, by default a quarter of the
+        GPU's memory, or 1 GiB on a CPU. The images are extra, twice.
         """
         model, device = self._model(), sgd.device(self.device)
         if not stacked.supports(model, self.form.shape):
@@ -225,7 +226,7 @@ class Task:
         return self.evaluate(arrays, test)
 
     def evaluate(self, arrays: Mapping[str, NDArray[np.float32]], examples: Examples) -> tuple[float, float]:
-        """Return mean loss and metric of the model on some examples: ``form.metric`` says which metric it is."""
+        """Return the model's mean loss and its ``form.metric`` on some examples."""
         return sgd.evaluate(self._loaded(arrays), examples.x, examples.y, self._loss)
 
     @property
@@ -247,7 +248,7 @@ class Task:
 
 
 def _warn_once(path: str, x: NDArray[np.float32]) -> None:
-    """Warn of examples that a model cannot learn well from, once for each file."""
+    """Warn once for each file with examples from which a model learns badly."""
     if path not in _judged:
         _judged.add(path)
         for caution in inputs(x, f"x in {path}"):

@@ -1,7 +1,7 @@
-"""The model that clients of a process are trained in: made once, checked, and drawn in by a seed.
+"""The model in which a process trains its clients, one after another.
 
-A model of one's own may keep state beside its arrays, in buffers that are not persistent or in plain attributes. It is
-copied for each use as it was made, so that no client trains on what another has left there.
+A user's own model may have state beside its arrays, in non-persistent buffers or plain attributes. It is copied for
+each use, so that no client sees another client's state.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,28 +21,28 @@ from aoi_fl.science.names import is_own
 
 @lru_cache(maxsize=1)
 def model(name: str, form: Form, device: torch.device, folder: str, source: str) -> torch.nn.Module:
-    """Return the model of this process as it was made; one of one's own is never trained itself: :func:`fresh`."""
+    """Return this process's model, unchanged; a user's own model is copied: :func:`fresh`."""
     if source and (here := source_digest("model", name, folder)) != source:
         allowed = f"the server's, of digest {source[:12]}…; the file in {Path(folder).absolute()} has {here[:12]}…"
         raise ConfigError("model", name, allowed, "Copy the server's file.")
-    made = _made(name, form, device, folder)
-    # A tenth less to train the CNN, a third less to evaluate it; but view(), which many a model uses, would fail.
+    module = _made(name, form, device, folder)
+    # This saves a tenth of the CNN's training and a third of its evaluation, but breaks view() in users' own models.
     if device.type == "cpu" and not is_own(name):
-        made = made.to(memory_format=torch.channels_last)
-    return made
+        module = module.to(memory_format=torch.channels_last)
+    return module
 
 
 def fresh(name: str, form: Form, device: torch.device, folder: str, source: str) -> torch.nn.Module:
-    """Return a model to train or evaluate in, with no trace of what was done before; its values are to be replaced.
+    """Return a model without state of earlier use; the caller replaces its arrays.
 
-    The models of :mod:`aoi_fl.learning.models` keep nothing beside their values, and are shared.
+    The models of :mod:`aoi_fl.learning.models` have no other state, and are shared.
     """
     kept = model(name, form, device, folder, source)
     if not is_own(name):
         return kept
     try:
         return deepcopy(kept)
-    except Exception:  # it holds what cannot be copied: a lock, a generator, a tensor that was computed
+    except Exception:  # it has a lock, a generator or a computed tensor, which cannot be copied
         return _made(name, form, device, folder)
 
 
@@ -52,9 +52,9 @@ def _made(name: str, form: Form, device: torch.device, folder: str) -> torch.nn.
 
 @contextmanager
 def drawing(model: torch.nn.Module, seed: Callable[[], int]) -> Iterator[None]:
-    """Let layers that draw, as dropout does, draw by a seed, and leave the global random state as it was.
+    """Seed the draws of layers such as dropout, and keep the global random state.
 
-    The seed is made only where a layer draws.
+    The seed is computed only if a layer may draw.
     """
     if stacked.is_plain(model):
         yield

@@ -1,12 +1,11 @@
-"""The protocol of server and client: message types, record keys, and the few records of our own.
+"""The protocol of server and client: message types, record keys and our records.
 
-Each record is a frozen dataclass that becomes a flat mapping of scalars and lists (all that a Flower ``ConfigRecord``
-holds) and is read back strictly: whatever a peer sends, :meth:`Record.read` returns a well-typed record or raises
-``ValueError`` with the field and the value.
+Each record is a frozen dataclass. It is sent as a flat mapping of scalars and lists, which a Flower ``ConfigRecord``
+can hold. :meth:`Record.read` is strict: it returns a well-typed record or raises ``ValueError`` with the field and the
+value.
 
-By hand, and not by pydantic, for the sake of whoever answers in a process of its own: pydantic reads a record in half
-the time, a few microseconds less, but its import takes longer than all else that a question needs beside Flower
-(docs/benchmarks.md).
+The code does not use pydantic, because a client may answer each message in a new process. Pydantic reads a record a few
+microseconds faster, but its import takes longer than all other work of an answer except Flower's (docs/benchmarks.md).
 """
 
 import math
@@ -17,7 +16,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Self, get_args, get_type_hints
 
-QUERY = "query"  # the category of the first three
+QUERY = "query"  # the category of HELLO, PARTICIPATE and BID
 HELLO, PARTICIPATE, BID, TRAIN, EVALUATE = "query.hello", "query.participate", "query.bid", "train", "evaluate"
 
 ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"  # Flower's customary record keys
@@ -25,12 +24,12 @@ AOI = "aoi"  # the key of our own record in a message's content
 
 CENTRAL, POLL, BROADCAST, RESERVE = "central", "poll", "broadcast", "reserve"
 WIRES = (POLL, BROADCAST, RESERVE)
-ASKING = (POLL, RESERVE)  # under which a client says whether it takes part before it is sent the model
+ASKING = (POLL, RESERVE)  # a client decides before the server sends it the model
 
-# What a run's server deals out in the run's folder, where simulated clients and those of one machine find it.
+# Files that the server writes into the run's folder, for simulated clients and clients on the same machine.
 PARTITION_FILE, CLIENTS_FILE = "partition.npy", "clients.csv"
 
-# The remedy for a client of Flower's former interface, which cannot answer a question.
+# The remedy for a client of Flower's former interface, which cannot answer queries.
 FORMER_CLIENT = (
     "NumPyClient, Client and client_fn belong to Flower's former interface. Register functions of (message, context) "
     "with @app.train() and @app.evaluate(), each of which returns Message(RecordDict({...}), reply_to=message)."
@@ -38,27 +37,27 @@ FORMER_CLIENT = (
 
 BY_SENSITIVITY = ("whittle", "abs")  # the indices that use φ
 
-# What a client may tell of itself; beyond it a claim is an error or an attack.
+# Limits of a client's claims; a claim beyond them is an error or an attack.
 MAX_NAME = 100  # characters, all of them printable
 MAX_EXAMPLES = 10**9  # more than any client trains on in a round
 MAX_AGE = 2**31 - 1  # rounds
-LEAST, MOST = 1e-30, 1e30  # any other number; products and squares of such numbers stay finite
+LEAST, MOST = 1e-30, 1e30  # all other numbers; their products and squares stay finite
 
 _LARGEST = sys.float_info.max
 
 
 def is_name(text: str) -> bool:
-    """Return whether a client may be called so."""
+    """Return whether a text is a valid client name."""
     return 0 < len(text) <= MAX_NAME and text.isprintable()
 
 
 def category(message_type: str) -> str:
-    """Return what a message asks for, without the action after it: "train" of "train.personal"."""
+    """Return a message type without its action: "train" for "train.personal"."""
     return message_type.partition(".")[0]
 
 
 class Record:
-    """A dataclass that travels as a flat mapping; None and empty lists stay at home."""
+    """A dataclass that is sent as a flat mapping, without None and empty lists."""
 
     def write(self) -> dict[str, Any]:
         """Return the mapping; keys are the field names in kebab case."""
@@ -73,12 +72,12 @@ class Record:
         ------
         ValueError : a field is missing or has a value of the wrong type, or a number is not finite.
         """
-        sent = dict(values.items())  # a look into Flower's records costs ten times one into these
-        found = {name: _typed(key, sent[key], hint) for name, key, hint in _fields(cls) if key in sent}
+        sent = dict(values.items())  # a lookup in Flower's records takes ten times as long
+        arguments = {name: _typed(key, sent[key], hint) for name, key, hint in _fields(cls) if key in sent}
         try:
-            return cls(**found)
+            return cls(**arguments)
         except TypeError:
-            missing = [key for name, key, _ in _fields(cls) if name not in found]
+            missing = [key for name, key, _ in _fields(cls) if name not in arguments]
             raise ValueError(f"a {cls.__name__} record lacks one of {', '.join(missing)}") from None
 
 
@@ -121,19 +120,27 @@ def _short(value: Any) -> str:
 
 @dataclass(frozen=True)
 class ParticipationRequest(Record):
-    """Server to client, in every message: which run and round, and on what terms.
+    """The server's request in every message to a client: run, round and terms.
 
-    ``table`` is p_0 … p_m; ``forced`` is set for the one client that trains because nobody volunteered; ``refresh``
-    tells the client to renew its data first; ``index`` and ``budget`` are what a bid is computed with; ``ahead`` asks
-    whoever evaluates this round's model whether it takes part in the next round; ``compression`` is how an update is to
-    travel (:mod:`aoi_fl.protocol.coding`), None: as it is. With a ``rate`` the client takes part systematically
-    (:mod:`aoi_fl.science.systematic`), in place of by the table: by that rate, its ``phase`` (None: one that it draws
-    itself), ``jitter`` (None: 0) and the ``shift`` of a rate that has changed (None: 0). ``pace`` is the seconds that a
-    round takes, at least; ``looks`` those between two looks for a message of a client that does not know when the next
-    one comes, None: as it likes. ``token`` tells the run from an earlier one of its name, where clients keep their
-    states out of the server's reach. ``min_separation`` and ``rounds`` are the promise of a private run: a client
-    trains at least so many rounds after its last time, and in no round after the last. ``rule`` names code of the
-    user's own, of digest ``rule_source``, by which the client decides, made for ``clients`` and ``per_round``.
+    Attributes
+    ----------
+    run, round : the run's name and the round's number
+    wire : the coordination
+    table : participation probabilities p_0 … p_m
+    forced : whether this client trains because no client volunteered
+    refresh : whether the client first renews its data
+    index, budget : the index of a bid and its budget
+    ahead : whether a client that evaluates this round's model also decides about the next round
+    compression : the code of updates (:mod:`aoi_fl.protocol.coding`); None: uncoded
+    rate, phase, jitter, shift : the terms of a systematic client (:mod:`aoi_fl.science.systematic`), which then ignores
+        ``table``; without a phase it draws its own, jitter and shift default to 0
+    pace : the shortest duration of a round, in seconds
+    looks : seconds between two polls of a client without a known next message; None: the client's choice
+    token : distinguishes the run from an earlier run of the same name
+    min_separation, rounds : terms of a private run: the least number of rounds between two participations, and the last
+        round
+    rule, rule_source : name and digest of the user's own rule, by which the client decides
+    clients, per_round : n and k, arguments of that rule
     """
 
     run: str
@@ -163,12 +170,17 @@ class ParticipationRequest(Record):
 
 @dataclass(frozen=True)
 class Introduction(Record):
-    """Client to server, once: who it is.
+    """A client's introduction in the roll call.
 
-    ``number`` is its data partition where it has one, ``last_round`` the last
-    round of this run in which it took part, ``payment`` and ``sensitivity`` its price and its φ where it has them,
-    ``data_age`` the age of its data before this round's decision, ``packing`` the packed form of models that it reads
-    (:mod:`aoi_fl.protocol.packing`).
+    Attributes
+    ----------
+    name : the client's name
+    number : its data partition, if any
+    num_examples : its number of examples
+    payment, sensitivity : its price and its φ, if any
+    last_round : the last round of this run in which it took part
+    data_age : the age of its data before this round's decision
+    packing : the packed form of models that it reads (:mod:`aoi_fl.protocol.packing`)
     """
 
     name: str
@@ -183,13 +195,17 @@ class Introduction(Record):
 
 @dataclass(frozen=True)
 class ParticipationReply(Record):
-    """Client to server, on an ask or with an update: what it decided.
+    """A client's decision, sent as a reply to a request or with an update.
 
-    ``age`` is its age before the decision, in rounds missed; ``next_round`` the round that it reserved, if any;
-    ``compression`` and ``scales`` tell how the update beside it is coded, if it is
-    (:class:`aoi_fl.protocol.coding.Coded`);
-    ``rule`` names the rule of the device's owner by which it declined, where it would have taken part but for that;
-    ``sleeps`` the seconds for which it looks for no message, None: it stays awake.
+    Attributes
+    ----------
+    name : the client's name
+    takes_part : the decision
+    age : its age before the decision, in missed rounds
+    next_round : the round that it reserved, if any
+    compression, scales : the code of the update in the same message, if any (:class:`aoi_fl.protocol.coding.Coded`)
+    rule : the owner's rule that made it decline; None if no rule did
+    sleeps : seconds for which it does not poll for messages; None: it stays awake
     """
 
     name: str
@@ -207,13 +223,13 @@ class ParticipationReply(Record):
 
 
 def has_decided(values: Mapping[str, Any]) -> bool:
-    """Tell whether an :class:`ParticipationReply` travels with an :class:`Introduction`, as one mapping of both."""
+    """Return whether an introduction's mapping also contains a :class:`ParticipationReply`."""
     return "takes-part" in values
 
 
 @dataclass(frozen=True)
 class Bid(Record):
-    """Client to server: the index it computed itself (Xu et al. 2024, Algorithm 1, step 2), its price and data age."""
+    """A client's bid: its index, price and data age (Xu et al. 2024, Algorithm 1, step 2)."""
 
     name: str
     bid: float

@@ -1,4 +1,4 @@
-"""What Flower carries: a model's arrays as a record, and where in a message model and configuration are."""
+"""Convert arrays to Flower's records, and find model and configuration in a message."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,16 +22,16 @@ def from_record(record: ArrayRecord) -> dict[str, NDArray[Any]]:
 
 
 def model_key(content: RecordDict, among: str = protocol.ARRAYS) -> str | None:
-    """Return the key of a message's model: that of its only array record, or ``among`` several; None if in doubt."""
+    """Return the key of a message's only array record; of several, ``among`` or None."""
     return _key(content, ArrayRecord, among)
 
 
 def config_key(content: RecordDict) -> str:
-    """Return the key of a message's configuration: that of the only configuration record that is not ours."""
+    """Return the key of a message's only configuration record besides ours, or the default key."""
     return _key(content, ConfigRecord, protocol.CONFIG) or protocol.CONFIG
 
 
 def _key(content: RecordDict, kind: type, among: str) -> str | None:
-    # Flower's own views by type would tie the content into a reference cycle and keep it in memory.
+    # Flower's views by type make a reference cycle, which would keep the content in memory.
     keys = [key for key, record in content.items() if isinstance(record, kind) and key != protocol.AOI]
     return keys[0] if len(keys) == 1 else among if among in keys else None

@@ -17,13 +17,13 @@ from aoi_fl.science.spending import Budget, check_budget
 
 COLUMNS = ("name", "size", "payment", "sensitivity", "age", "staleness")
 _OPTIONAL = ("age", "staleness")
-_OTHERS = "rate"  # of who has a rate of its own (:mod:`aoi_fl.protocol.given_rates`), in the same file or another
-_FORMER = "weight"  # what φ was called until 0.1, and ω still is
+_OTHERS = "rate"  # a column of :mod:`aoi_fl.protocol.given_rates`, which may share the file
+_FORMER = "weight"  # the name of φ until 0.1, and of ω now
 
 
 @dataclass(frozen=True)
 class ClientTable:
-    """What a server knows of n clients before round 1; position i is client i.
+    """The attributes of n clients before round 1; position i is client i.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class ClientTable:
     payments : (n,) float64, p_i > 0 in the budget's unit
     sensitivities : (n,) float64, φ_i > 0
     ages : (n,) int64, Δ_i ≥ 0 before round 1
-    staleness : (n,) float64 > 0, how many times as fast as the run's staleness says a client's data go bad
+    staleness : (n,) float64 > 0, each client's factor of the run's rate of staleness
     """
 
     names: tuple[str, ...]
@@ -44,19 +44,19 @@ class ClientTable:
 
 
 def refuse_former(keys: Container[str], where: str) -> None:
-    """Raise ConfigError where a file or configuration calls φ as versions until 0.1 did."""
+    """Raise ConfigError if a file or configuration uses the name of φ until version 0.1."""
     if _FORMER in keys:
         raise ConfigError(_FORMER, None, f"called sensitivity in {where}", "Rename it.")
 
 
 def unreadable(path: Path, error: Exception) -> ConfigError:
-    """Return what to say of a clients' table that cannot be read."""
+    """Return the error of a clients' file that cannot be read."""
     why = (isinstance(error, OSError) and error.strerror) or error
     return ConfigError("clients-file", path, f"a readable file of clients ({why})", "Give a CSV file, in UTF-8.")
 
 
 def check_row(where: str, cells: Sequence[str], header: Sequence[str]) -> None:
-    """Raise ConfigError unless a row of a clients' table has a value for each column, and no more."""
+    """Raise ConfigError unless a row of a clients' file has one value for each column."""
     if len(cells) != len(header):
         values = f"{len(cells)} value{'s' if len(cells) > 1 else ''}"
         columns = f"{len(header)} columns" if len(header) > 1 else "one column"
@@ -72,14 +72,14 @@ def check_clients(
     strict: bool = False,
     total: float = math.inf,
 ) -> list[str]:
-    """Refuse clients a budgeted run cannot work with, and return :func:`abridged` warnings about whom it never chooses.
+    """Check the clients of a budgeted run; return warnings about clients it can never choose.
 
-    ``budget`` is a round's, which ``strict`` forbids to spend whole; ``total`` is what all rounds may spend.
+    ``budget`` is for one round, and with ``strict`` its payments stay below it; ``total`` is for all rounds.
 
     Raises
     ------
-    ConfigError : naming client and value, for a payment or sensitivity that is missing (None) or that no client may
-        tell, such as NaN or zero; for a name twice; for a budget that is not positive, or that pays for nobody
+    ConfigError : naming client and value, for a payment or sensitivity that is missing (None) or out of range, such as
+        NaN or zero; for a repeated name; for a budget that is not positive or pays for no client
     """
     check_budget(budget)
     columns = (("payment", "payments", payments), ("sensitivity", "sensitivities", sensitivities))
@@ -113,7 +113,7 @@ def check_clients(
 
 
 def abridged(warnings: list[str]) -> list[str]:
-    """Return the first five of many warnings, one for each client that can never be chosen, and how many more are."""
+    """Return the first five warnings, and the number of the others if there are two or more."""
     more = len(warnings) - 5
     return warnings if more < 2 else [*warnings[:5], f"{more} more clients can never be chosen for reasons like these"]
 
@@ -121,10 +121,10 @@ def abridged(warnings: list[str]) -> list[str]:
 def section5_instance(clients: int, seed: int) -> ClientTable:
     """Draw clients as in the paper's experiments.
 
-    Sizes n_i are uniform integers 500 … 1500 (so that 40 clients share out MNIST's 60,000 images at most), payments
-    p_i = n_i/100 are proportional to them within [5, 15], and sensitivities φ_i ~ U(0, 1); ages are 0. One seed gives
-    one instance, whatever the budget. The paper states the ranges and the proportionality, not the sizes. Rates of
-    staleness, which it takes to be equal, are drawn apart, from U(0, 2): 1 in the mean.
+    Sizes n_i are uniform integers 500 … 1500, so 40 clients need at most MNIST's 60,000 images. Payments p_i = n_i/100
+    are proportional to them within [5, 15]. Sensitivities are φ_i ~ U(0, 1), ages are 0. One seed gives one instance
+    for all budgets. The paper states the ranges and the proportionality, not the sizes. It takes rates of staleness as
+    equal; here they have their own draws from U(0, 2), with mean 1.
 
     Source: Xu et al. 2024, Section 5.1.
     """
@@ -162,10 +162,10 @@ def _name(text: str) -> str:
 
 
 def read_clients_file(path: Path, *, own_staleness: bool = False) -> ClientTable:
-    """Read clients from a CSV file with the columns name, size, payment, sensitivity, age and staleness.
+    """Read clients from a CSV file with the columns of :data:`COLUMNS`.
 
-    Age may be left out where all start at 0, and staleness where all data go bad alike: not where each client's are to
-    go bad at a rate of its own. Columns may come in any order; blank lines are skipped, and so is a column rate.
+    Without a column age all ages start at 0. Without a column staleness all rates are 1; ``own_staleness`` requires it.
+    Columns may have any order. Blank lines and a column rate are skipped.
 
     Raises
     ------

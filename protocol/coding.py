@@ -1,19 +1,20 @@
-"""Updates in fewer bits, with error feedback: what one update cannot express is added to the next.
+"""Code updates in fewer bits, with error feedback.
 
-A client sends, in place of its new model, the difference Δ_t to the model it was sent, as a code Q of fewer bits:
+A client sends the difference Δ_t between its new model and the received one, as a code Q of fewer bits:
 
     c_t = Q(Δ_t + e_{t−1}),    e_t = Δ_t + e_{t−1} − c_t,    e_0 = 0,
 
-t counting its own participations. Summed up, Σ c_t = Σ Δ_t − e_T: no part of an update is lost, only late, and the
-residual e_T stays of the size of one update's error. Without feedback whatever is below the code's resolution is lost
-each time anew.
+where t counts the client's participations. In sum, Σ c_t = Σ Δ_t − e_T: no part of an update is lost, only late, and
+the residual e_T stays as small as one update's error. Without feedback every change below the code's resolution is
+lost.
 
-float16   half the bytes; relative error up to 2^−11 (below 2^−14: an error of up to 2^−25). Larger values than float16
-          can hold are cut, and come with later updates.
-int8      a quarter; v ≈ scale·q with q in −127 … 127 and scale = max |v|/127 for each array, error up to scale/2
+float16   half the bytes; relative error up to 2^−11 (below 2^−14: an error of up to 2^−25). Values beyond float16's
+          range are clipped; the rest follows with later updates.
+int8      a quarter of the bytes; v ≈ scale·q with q in −127 … 127 and scale = max |v|/127 for each array, error up to
+          scale/2
 
-Arrays of other types than floating ones travel as they are, whole. Arrays without axes are arrays too, of which NumPy
-makes scalars whenever it computes: hence each ``np.asarray``.
+Arrays of other types are sent unchanged. NumPy turns results without axes into scalars; ``np.asarray`` makes them
+arrays again.
 
 References
 ----------
@@ -42,13 +43,13 @@ Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Coded:
-    """An update as it travels.
+    """A coded update.
 
     Attributes
     ----------
-    codes : by the model's names, arrays of the model's shapes and of :func:`code_type`
-    scales : int8's, one for each floating array in the model's order; empty for float16
-    residual : what the codes leave unsaid, for the floating arrays; it stays at home
+    codes : arrays by the model's names, of the model's shapes and of :func:`code_type`
+    scales : of int8, one for each floating array in the model's order; empty for float16
+    residual : the coding error of each floating array; it stays on the client
     """
 
     codes: dict[str, NDArray[Any]]
@@ -57,19 +58,19 @@ class Coded:
 
 
 def checked(kind: str) -> str:
-    """Return a kind of compression, or raise ConfigError with the list."""
+    """Return a valid kind of compression, or raise ConfigError with the list."""
     if kind not in KINDS:
         raise ConfigError("compression", kind, KINDS, "Choose one of these.")
     return kind
 
 
 def is_coded(dtype: Any) -> bool:
-    """Say whether arrays of a type are coded."""
+    """Return whether arrays of a type are coded."""
     return bool(np.dtype(dtype).kind == "f")
 
 
 def code_type(kind: str, dtype: Any) -> np.dtype[Any]:
-    """Return the type that an array of some type travels in."""
+    """Return the type in which an array of a type is sent."""
     own: np.dtype[Any] = np.dtype(dtype)
     codes: dict[str, np.dtype[Any]] = {FLOAT16: np.dtype(np.float16), INT8: np.dtype(np.int8)}
     return codes.get(kind, own) if is_coded(own) else own
@@ -86,14 +87,14 @@ def encode(values: NDArray[Any], kind: str) -> tuple[NDArray[Any], float]:
         largest = float(np.finfo(np.float16).max)
         return np.asarray(np.clip(values, -largest, largest), np.float16), 1.0
     scale = values.dtype.type(np.abs(values).max(initial=0.0) / _LARGEST_CODE)
-    if scale == 0:  # all are 0, or so small that no scale can be expressed
+    if scale == 0:  # all values are 0, or too small for a scale
         return np.zeros(values.shape, np.int8), 0.0
     codes = np.rint(values / scale)
     return np.asarray(np.clip(codes, -_LARGEST_CODE, _LARGEST_CODE), np.int8), float(scale)
 
 
 def decode(codes: NDArray[Any], scale: float, dtype: Any) -> NDArray[Any]:
-    """Return the values of a code, in a floating type; a scale out of its range gives Inf or NaN.
+    """Return the values of a code in a floating type; a scale out of its range gives Inf or NaN.
 
     >>> decode(np.array([-127, 0, 50], np.int8), 0.02, "f8").round(2).tolist()
     [-2.54, 0.0, 1.0]
@@ -103,18 +104,18 @@ def decode(codes: NDArray[Any], scale: float, dtype: Any) -> NDArray[Any]:
 
 
 def compress(model: Arrays, trained: Arrays, residual: Arrays | None, kind: str) -> Coded | None:
-    """Code what training has changed, and what was left over before.
+    """Code the change by training, plus the residual of the last update.
 
     Parameters
     ----------
-    model, trained : before and after training, of the same names and shapes, and of the same types but that floating
-        ones may differ: the code is for a difference to the model, in the model's type
-    residual : the last :attr:`Coded.residual`; None, or one that does not fit the model, counts as 0
+    model, trained : arrays before and after training, of equal names and shapes; floating types may differ, and the
+        code is for a difference in the model's type
+    residual : the last :attr:`Coded.residual`; None, or a residual of another shape or type, counts as 0
     kind : float16 or int8
 
     Returns
     -------
-    Coded, or None if the difference is not finite and so has no code.
+    Coded, or None if the difference is not finite.
     """
     codes: dict[str, NDArray[Any]] = {}
     scales: list[float] = []
@@ -138,11 +139,11 @@ def compress(model: Arrays, trained: Arrays, residual: Arrays | None, kind: str)
 
 
 def expand(model: Arrays, codes: Arrays, scales: Sequence[float]) -> dict[str, NDArray[Any]]:
-    """Return the arrays that a code stands for: model + difference, in the model's types.
+    """Return the arrays of a code: model + difference, in the model's types.
 
     Parameters
     ----------
-    model : what the difference is to
+    model : the base of the difference
     codes, scales : as in :class:`Coded`
     """
     remaining = iter(scales)
@@ -158,5 +159,5 @@ def expand(model: Arrays, codes: Arrays, scales: Sequence[float]) -> dict[str, N
 
 
 def _working_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type to compute in: float32, or the array's own where that is wider."""
+    """Return the type of computations: float32, or the array's own type if wider."""
     return np.promote_types(dtype, np.float32)

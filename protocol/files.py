@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all; here, since every other room may import it."""
+"""Write files atomically; in this room, because every other room may import it."""
 
 import os
 import tempfile
@@ -7,23 +7,23 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes, mode: int | None = None) -> None:
-    """Write a file so that, whatever happens, either the old one or all of the new one is found afterwards.
+    """Write a file atomically: after any failure either the old or the new content is complete.
 
-    Its folder is made where it is missing. A file has one writer at a time.
+    A missing folder is created. A file has one writer at a time.
 
     Parameters
     ----------
-    path, content : of the file
-    mode : its permissions, from the first byte on; by default what the umask leaves
+    path, content : path and content of the file
+    mode : permissions from the first byte on; by default as the umask sets them
 
     Raises
     ------
-    OSError : it cannot be written; no part of it is left behind.
+    OSError : the file cannot be written; no temporary file is left.
     """
     aside = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside.unlink(missing_ok=True)  # of a writer that was killed
+        aside.unlink(missing_ok=True)  # left by a killed writer
         first = 0o666 if mode is None else 0o600
         with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first), "wb") as file:
             if mode is not None:
@@ -40,13 +40,13 @@ def write_whole(path: Path, content: bytes, mode: int | None = None) -> None:
 
 
 def try_writing(folder: Path) -> None:
-    """Raise OSError where no file can be made in a folder, or it has no room; nothing is left behind."""
+    """Raise OSError if a folder is not writable or its disk is full; leave no file."""
     with tempfile.TemporaryFile(dir=folder) as file:
         file.write(b"0")
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's content, or a folder's list of names, is on the disk; it need not be open for writing."""
+    """Wait until a file's content, or a folder's list of names, is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

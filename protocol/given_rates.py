@@ -1,4 +1,4 @@
-"""The CSV file in which each client has a rate of its own, whatever else is in it."""
+"""Read each client's own rate from a CSV file, which may have other columns."""
 
 import csv
 from pathlib import Path
@@ -15,19 +15,18 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
     Parameters
     ----------
     path : the file
-    clients : n, and the number of rows
-    simulated : whether the clients are simulated, and so called client-0 to client-(n−1): elsewhere the roll call tells
+    clients : n, the required number of rows
+    simulated : whether clients are simulated, with the names client-0 to client-(n−1)
 
     Returns
     -------
-    Rates by name where there is a column ``name``, in order of their numbers where they are simulated; else a row a
-    client in that order. Other columns are left alone.
+    Rates by name if there is a column ``name``, for simulated clients in order of their numbers; else one rate a row,
+    in the order of clients. Other columns are ignored.
 
     Raises
     ------
-    ConfigError : naming file, line and value, for a file that cannot be read, without the column or with two of it, a
-        row with more or fewer values than there are columns, another number of rows than there are clients, a name
-        twice or missing where others have one, a name that no simulated client has, or a value that is no rate
+    ConfigError : naming file, line and value, for a file that cannot be read, a missing or repeated column, a row of
+        the wrong length, a wrong number of rows, a missing, repeated or unknown name, or an invalid rate
     """
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:

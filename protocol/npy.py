@@ -1,7 +1,9 @@
-"""Arrays in NumPy's file format, as Flower carries them: written, read and checked at the speed of memory.
+"""Write, read and check arrays in NumPy's file format at the speed of memory.
 
-A model's arrays pass through a round many times, and their headers, a Python literal each, cost more than their bytes:
-the same one is not parsed again.
+Flower sends arrays in this format.
+
+A round reads and writes a model's arrays many times. To parse their headers costs more than to copy their bytes, so
+parsed headers are cached.
 """
 
 import math
@@ -12,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_PREFIX = {(1, 0): 2, (2, 0): 4}  # bytes that hold the header's length
-_BLOCK = 1 << 16  # values looked at together: what is found of them stays in the processor's cache
+_PREFIX = {(1, 0): 2, (2, 0): 4}  # bytes of the header's length
+_BLOCK = 1 << 16  # values in one check, which then fit the processor's cache
 
 
 def dumps(array: NDArray[Any]) -> bytes:
-    """Return what ``numpy.save`` would write, byte for byte.
+    """Return the bytes that ``numpy.save`` would write.
 
     Raises
     ------
@@ -31,12 +33,12 @@ def dumps(array: NDArray[Any]) -> bytes:
 
 
 def view(data: bytes) -> NDArray[Any]:
-    """Return the array that lies in bytes of NumPy's file format, read-only and without copying it.
+    """Return a read-only array over bytes in NumPy's file format, without a copy.
 
     Raises
     ------
-    ValueError : it is no array of format 1.0 or 2.0, or holds Python objects; a forged header can raise other errors
-        too.
+    ValueError : the bytes are no array of format 1.0 or 2.0, or hold Python objects. A forged header can raise other
+        errors.
     """
     version = np.lib.format.read_magic(BytesIO(data[:8]))
     if version not in _PREFIX:
@@ -51,10 +53,10 @@ def view(data: bytes) -> NDArray[Any]:
 
 
 def is_finite(values: NDArray[Any]) -> bool:
-    """Say whether none of an array's values is NaN or Inf.
+    """Return whether an array has no NaN and no Inf.
 
-    A sum is finite only if all of its terms are, and is what NumPy finds in one pass over the bytes. Where it
-    overflows, and in half precision, which NumPy sums slowly, the values are looked at one by one.
+    A sum is finite only if all its terms are, and NumPy computes it in one pass. If it overflows, and in half
+    precision, which NumPy sums slowly, each value is checked.
     """
     if values.dtype.kind not in "fc":
         return True
@@ -67,7 +69,7 @@ def is_finite(values: NDArray[Any]) -> bool:
 
 
 def is_sound(values: NDArray[Any], before: NDArray[Any]) -> bool:
-    """Say whether an array is finite but for what was not finite before, which may stay as it was."""
+    """Return whether all values are finite, or not finite but unchanged."""
     if is_finite(values):
         return True
     if values.shape != before.shape or before.dtype.kind not in "fc":
@@ -77,20 +79,20 @@ def is_sound(values: NDArray[Any], before: NDArray[Any]) -> bool:
 
 
 def change(values: NDArray[Any], before: NDArray[Any], dtype: np.dtype[Any] | None = None) -> NDArray[Any]:
-    """Return values less those before, 0 where neither is finite and both are one.
+    """Return ``values - before``, with 0 where both are the same non-finite value.
 
-    The type is that of floating values, or float64, unless one is given.
+    The result's type is ``dtype``, by default the type of floating values, else float64.
     """
     if values.dtype.kind in "iu" and values.dtype.itemsize == 8 and values.dtype == before.dtype:
         more, up = values.astype(np.uint64) - before.astype(np.uint64), values >= before
         return np.asarray(np.where(up, more.astype(np.float64), -(np.uint64(0) - more).astype(np.float64)))
     dtype = dtype or (values.dtype if values.dtype.kind == "f" else np.dtype(np.float64))
     with np.errstate(over="ignore", invalid="ignore"):
-        found = np.asarray(np.subtract(values, before, dtype=dtype))
-    if not is_finite(found):
+        difference = np.asarray(np.subtract(values, before, dtype=dtype))
+    if not is_finite(difference):
         alike = (values == before) | (np.isnan(values) & np.isnan(before))
-        found = np.where(~np.isfinite(before) & alike, found.dtype.type(0), found)
-    return found
+        difference = np.where(~np.isfinite(before) & alike, difference.dtype.type(0), difference)
+    return difference
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""Arrays from an npz file that somebody else has made: each is looked at before memory is taken for it."""
+"""Read arrays from untrusted npz files; each size is checked before memory is allocated."""
 
 import math
 import zipfile
@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 _HEADER = 10_000  # bytes of an array's header, at most
-_LARGE = 2**26  # bytes from which on it matters how far a file unpacks
-_RATIO = 400  # times its size that a large file may unpack to; deflate itself ends at about a thousand
+_LARGE = 2**26  # unpacked bytes from which the ratio is checked
+_RATIO = 400  # largest ratio of unpacked to packed bytes; deflate allows about a thousand
 
 
 class Unreadable(Exception):
-    """The file, or the array that ``name`` says, is of no use; the message says why."""
+    """The file, or its array ``name``, cannot be read; the message has the reason."""
 
     def __init__(self, why: object, name: str = "") -> None:
         super().__init__(str(why))
@@ -24,12 +24,12 @@ class Unreadable(Exception):
 
 
 def read(path: Path, wanted: Sequence[str]) -> tuple[dict[str, NDArray[Any]], set[str]]:
-    """Return those of the wanted arrays that a file has, and the names of all that it has.
+    """Return the wanted arrays that a file has, and the names of all its arrays.
 
     Raises
     ------
-    Unreadable : the file is of another format, or an array of it is damaged, encrypted, of Python objects, or unpacks
-        to far more than the file's size.
+    Unreadable : the file has another format, or an array is damaged, encrypted, of Python objects, or unpacks to far
+        more bytes than the file has.
     OSError : the file cannot be opened.
     """
     with path.open("rb") as raw:
@@ -55,12 +55,12 @@ def read(path: Path, wanted: Sequence[str]) -> tuple[dict[str, NDArray[Any]], se
             return arrays, set(members)
     except Unreadable as error:
         raise Unreadable(error, error.name or name) from None
-    except Exception as error:  # what is forged ends in zlib's, lzma's, zipfile's, tokenize's, … errors
+    except Exception as error:  # a forged file raises errors of zlib, lzma, zipfile, tokenize, …
         raise Unreadable(error, name) from error
 
 
 def _check_header(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
-    """See that an array's header is one, and speaks of as many bytes as there are."""
+    """Check that an array's header is valid and matches the number of bytes."""
     with file.open(member) as content:
         begins = content.read(_HEADER + 12)
     version = np.lib.format.read_magic(BytesIO(begins[:8]))

@@ -1,4 +1,4 @@
-"""Code of one's own, ``python:MODULE:NAME``: looked for in a folder first, then among what is installed."""
+"""Load the user's own code, ``python:MODULE:NAME``, from a folder or an installed package."""
 
 import hashlib
 import importlib
@@ -12,17 +12,17 @@ from typing import Any
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import OWN_PREFIX
 
-FAULTS = (Exception, SystemExit)  # of what is run: a script may end the process, and nobody would know why
+FAULTS = (Exception, SystemExit)  # a script may end the process without a reason
 
 
 def source_digest(key: str, name: str, folder: str) -> str:
-    """Return the SHA-256 of the module's file; it is not that of what this file imports in its turn.
+    """Return the SHA-256 of the module's file, without the modules that it imports.
 
     Parameters
     ----------
     key : the run key, for errors
     name : its value
-    folder : where the module is looked for first
+    folder : searched first
 
     Raises
     ------
@@ -35,7 +35,7 @@ def source_digest(key: str, name: str, folder: str) -> str:
 
 @contextmanager
 def looking_in(folder: str) -> Iterator[None]:
-    """Look for modules in a folder first, for the length of the block."""
+    """Search a folder first for modules, for the length of the block."""
     place = str(Path(folder).expanduser().absolute())
     sys.path.insert(0, place)
     importlib.invalidate_caches()
@@ -46,22 +46,22 @@ def looking_in(folder: str) -> Iterator[None]:
 
 
 def load(key: str, name: str, folder: str) -> Callable[..., Any]:
-    """Return the function or class; call it within :func:`looking_in`, for it may import more.
+    """Return the function or class; call it within :func:`looking_in`.
 
     Raises
     ------
-    ConfigError : the module cannot be imported, or has nothing of that name that can be called.
+    ConfigError : the module cannot be imported, or has no function or class of that name.
     """
     module, wanted = _module(key, name, folder), name.rpartition(":")[2]
-    found = getattr(module, wanted, None)
-    if not callable(found):
-        what = "has none of that name" if found is None else f"has {brief(found)} under that name"
+    function = getattr(module, wanted, None)
+    if not callable(function):
+        what = "has none of that name" if function is None else f"has {brief(function)} under that name"
         own = sorted(
             k for k, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__
         )
         listed = ", ".join(own) or "none at all"
         raise unusable(key, name, f"{wanted} is no function: {module.__file__} {what}", f"it defines {listed}")
-    return found  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]
 
 
 def _module(key: str, value: str, folder: str) -> ModuleType:
@@ -81,8 +81,8 @@ def _module(key: str, value: str, folder: str) -> ModuleType:
                 f"lay {name.split('.')[0]}.py there, or name its folder with model-dir (on a client of a deployment: "
                 f"model-dir in the node's own configuration)",
             ) from error
-        raise unusable(key, value, f"the module {name} cannot be imported: {said(error)}", "mend it") from error
-    # Where a module of that name had been loaded before, Python gives that one.
+        raise unusable(key, value, f"the module {name} cannot be imported: {error_line(error)}", "mend it") from error
+    # Python returns a module of that name that it has loaded before.
     file, there = getattr(module, "__file__", None), place / f"{name.replace('.', '/')}.py"
     if there.is_file() and not (file and Path(file).samefile(there)):
         what = f"the name {name} is taken: Python has loaded {file or 'a module of its own'}, not {there}"
@@ -91,11 +91,11 @@ def _module(key: str, value: str, folder: str) -> ModuleType:
 
 
 def unusable(key: str, value: str, what: str, remedy: str) -> ConfigError:
-    """Return the error of code that cannot be used."""
+    """Return the error for code that cannot be used."""
     return ConfigError(key, value, f"usable: {what}", f"{remedy[0].upper()}{remedy[1:]}.")
 
 
-def said(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """Return an error on one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())
 

@@ -1,9 +1,9 @@
-"""A participation rule of one's own, by which clients decide, from ``policy=python:MODULE:NAME``.
+"""The user's own participation rule, from ``policy=python:MODULE:NAME``.
 
-It has ``participates(ages, round_, uniforms)``, which returns (n,) truth values: which clients of these ages take part
-in a round. It may have ``first_age(round_, uniforms)``, the (n,) ages of newcomers, else 0, and ``rates()``, (n,)
-participations a round. The simulator calls it with n clients, and a client with one. ``uniforms`` are the clients' own
-draws in [0, 1). A decision has to follow from the arguments alone.
+``participates(ages, round_, uniforms)`` returns (n,) truth values: which clients of these ages take part in a round.
+Two methods are optional: ``first_age(round_, uniforms)`` returns the (n,) ages of newcomers, by default 0, and
+``rates()`` returns (n,) participations per round. The simulator calls the rule with n clients, a client with one.
+``uniforms`` are the clients' own draws in [0, 1). Decisions must depend on the arguments only.
 """
 
 import inspect
@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.protocol.own_code import FAULTS, brief, load, looking_in, said, unusable
+from aoi_fl.protocol.own_code import FAULTS, brief, error_line, load, looking_in, unusable
 from aoi_fl.science.rule import Clocks, ParticipationRule
 
 _HOW = "it is called with those of clients, per_round and seed that it takes"
 
 
 def make_object(name: str, folder: str, given: Mapping[str, int]) -> Any:
-    """Return what a name of one's own code makes of those of the given arguments that it takes.
+    """Call a function of the user's own code with the given arguments that it accepts.
 
     Raises
     ------
@@ -34,11 +34,11 @@ def make_object(name: str, folder: str, given: Mapping[str, int]) -> Any:
             wanted = {one.name for one in parameters}
             return maker(**{key: value for key, value in given.items() if anything or key in wanted})
         except FAULTS as error:
-            raise unusable("policy", name, f"calling it raised {said(error)}", _HOW) from error
+            raise unusable("policy", name, f"calling it raised {error_line(error)}", _HOW) from error
 
 
 class OwnRule(ParticipationRule):
-    """A rule of one's own, its answers checked.
+    """A user's own rule with checks of its results.
 
     Parameters
     ----------
@@ -60,27 +60,27 @@ class OwnRule(ParticipationRule):
 
         Raises
         ------
-        ConfigError : the rule fails, or returns something else.
+        ConfigError : the rule raises, or returns another shape or type.
         """
         return self._called("participates", "b", clocks.ages(round_), round_, u)
 
     def first_age(self, round_: int, u: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return (n,) the ages of clients that join in a round; raises ConfigError as :meth:`participates`."""
+        """Return (n,) the ages of clients that join in a round; raise as :meth:`participates`."""
         if not hasattr(self._rule, "first_age"):
             return np.zeros(len(u), np.int64)
         return self._called("first_age", "iu", round_, u)
 
     def long_run_rates(self) -> NDArray[np.float64] | None:
-        """Return (n,) participations a round of each client; None where the rule does not say."""
+        """Return (n,) participations per round of each client; None if the rule has no ``rates``."""
         if not hasattr(self._rule, "rates"):
             return None
-        found = np.asarray(self._rule.rates(), np.float64)
-        if found.shape != (self.clients,):
-            raise unusable("policy", self.name, f"rates returned shape {found.shape}", f"give ({self.clients},)")
-        return found
+        rates = np.asarray(self._rule.rates(), np.float64)
+        if rates.shape != (self.clients,):
+            raise unusable("policy", self.name, f"rates returned shape {rates.shape}", f"give ({self.clients},)")
+        return rates
 
     def check(self) -> None:
-        """Try the rule on all clients; raises ConfigError as :meth:`participates`."""
+        """Call the rule once for all clients; raise as :meth:`participates`."""
         halves = np.full(self.clients, 0.5)
         self.participates(Clocks(-self.first_age(1, halves)), 1, halves)
         self.long_run_rates()
@@ -88,26 +88,26 @@ class OwnRule(ParticipationRule):
     def _called(self, method: str, kinds: str, *arguments: Any) -> NDArray[Any]:
         length = len(arguments[-1])
         try:
-            found = np.asarray(getattr(self._rule, method)(*arguments))
+            values = np.asarray(getattr(self._rule, method)(*arguments))
         except FAULTS as error:
-            raise unusable("policy", self.name, f"{method} raised {said(error)}", "mend it") from error
-        if found.shape != (length,) or found.dtype.kind not in kinds:
+            raise unusable("policy", self.name, f"{method} raised {error_line(error)}", "mend it") from error
+        if values.shape != (length,) or values.dtype.kind not in kinds:
             kind = "truth values" if kinds == "b" else "whole numbers"
-            raise unusable("policy", self.name, f"{method} returned {brief(found)}", f"return ({length},) {kind}")
-        return found
+            raise unusable("policy", self.name, f"{method} returned {brief(values)}", f"return ({length},) {kind}")
+        return values
 
 
 def is_rule(made: Any) -> bool:
-    """Tell whether an object is a participation rule."""
+    """Return whether an object is a participation rule."""
     return not isinstance(made, type) and callable(getattr(made, "participates", None))
 
 
 def make_rule(name: str, folder: str, clients: int, per_round: int) -> OwnRule:
-    """Return the rule that a name of one's own code makes.
+    """Make the rule from the user's own code.
 
     Raises
     ------
-    ConfigError : it cannot be used, or is no rule.
+    ConfigError : the code cannot be used, or returns no rule.
     """
     made = make_object(name, folder, {"clients": clients, "per_round": per_round})
     if not is_rule(made):

@@ -1,9 +1,9 @@
-"""A model as one array of a message, whatever its layers.
+"""Pack all arrays of a model into one array of a message.
 
-A SuperLink announces, stores and hands out every array of a message in calls of its own, six calls for each client. So
-the two ends put the bytes of all arrays end to end, and our own record carries the layout: for each array its record,
-name, type, shape, format and length. Lengths alone tell arrays apart, so no two can overlap. Flower's SHA-256 of
-each object covers bytes and layout. A client announces in its introduction that it reads this form.
+A SuperLink announces, stores and sends each array of a message in separate calls, six for each client. So sender and
+receiver concatenate the bytes of all arrays. Our record has the layout: record, name, type, shape, format and length of
+each array. Only lengths separate arrays, so no two can overlap. Flower's SHA-256 of each object covers bytes and
+layout. A client announces in its introduction that it reads this form.
 """
 
 import json
@@ -17,34 +17,34 @@ from aoi_fl import protocol
 
 AUTO, NONE = KINDS = ("auto", "none")
 FORM = 1
-"""The number of this form, which a client announces."""
+"""The version of this form, which a client announces."""
 
-_LAYOUT = "packed"  # its key in our own record
+_LAYOUT = "packed"  # the layout's key in our record
 _FORMAT = "aoi-fl.packed"  # Flower's "stype" of the array of all bytes
-_LONGEST = 1 << 20  # characters of a layout, about ten thousand arrays; a model of more travels as it is
+_LONGEST = 1 << 20  # characters of a layout, about ten thousand arrays; larger models are not packed
 _Row: TypeAlias = tuple[str, str, list[int], str, int]  # name, type, shape, format, length in bytes
 
 
 class PackingError(ValueError):
-    """A packed message whose layout does not fit its bytes."""
+    """The layout of a packed message does not fit its bytes."""
 
 
 def is_packed(message: Message) -> bool:
-    """Tell whether a message carries its arrays in this form."""
+    """Return whether a message's arrays are packed."""
     return message.has_content() and _layout(message.content) is not None
 
 
 def pack(content: RecordDict) -> RecordDict:
-    """Return a content with the bytes of all its arrays in one array; a content without arrays stays the same.
+    """Return a content with the bytes of all its arrays in one array.
 
-    Records of other kinds are shared with the content.
+    Records of other kinds are shared, not copied. A content without arrays is returned unchanged.
     """
     return _Packer().pack(content)
 
 
 @contextmanager
 def packed(messages: Iterable[Message], nodes: Collection[int]) -> Iterator[None]:
-    """Let messages to these nodes carry packed contents within; messages of the same arrays share their bytes."""
+    """Pack the messages to these nodes within the block; equal arrays share their bytes."""
     packer, before = _Packer(), []
     for message in messages:
         if message.metadata.dst_node_id in nodes and message.has_content():
@@ -58,7 +58,7 @@ def packed(messages: Iterable[Message], nodes: Collection[int]) -> Iterator[None
 
 
 def unpack(content: RecordDict) -> RecordDict:
-    """Return a content as it was before it was packed, bit for bit; one that is not packed stays the same.
+    """Restore a packed content, bit for bit; return an unpacked content unchanged.
 
     Raises
     ------
@@ -80,11 +80,11 @@ def unpack(content: RecordDict) -> RecordDict:
     whole, start = RecordDict(), 0
     for key, record in content.items():
         if key in rows:
-            found = {}
+            named = {}
             for name, dtype, shape, stype, size in rows[key]:
-                found[name] = Array(dtype, tuple(shape), stype, data[start : start + size])
+                named[name] = Array(dtype, tuple(shape), stype, data[start : start + size])
                 start += size
-            whole[key] = ArrayRecord(found)
+            whole[key] = ArrayRecord(named)
         elif key == protocol.AOI:
             if rest := {name: value for name, value in record.items() if name != _LAYOUT}:
                 whole[key] = ConfigRecord(cast(Any, rest))
@@ -94,7 +94,7 @@ def unpack(content: RecordDict) -> RecordDict:
 
 
 class _Packer:
-    """Packs contents, of which many share their arrays, and keeps what it has packed."""
+    """Packs contents and keeps the packed arrays, which many contents share."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, ...], tuple[str, ArrayRecord]] = {}  # by the identities of the records
@@ -118,7 +118,7 @@ class _Packer:
 
 
 def _together(records: Mapping[str, ArrayRecord]) -> tuple[str, ArrayRecord]:
-    """Return the layout of some records, and a record with all their bytes in one array."""
+    """Return the layout of records, and a record with all their bytes in one array."""
     rows = {
         key: [(name, a.dtype, list(a.shape), a.stype, len(a.data)) for name, a in record.items()]
         for key, record in records.items()
@@ -134,7 +134,7 @@ def _layout(content: RecordDict) -> object:
 
 
 def _parsed(layout: object) -> dict[str, list[_Row]]:
-    """Return a layout's rows by record, each of which is what it ought to be."""
+    """Return a layout's checked rows by record."""
     if not isinstance(layout, str) or len(layout) > _LONGEST:
         raise PackingError(f"its layout is not a text of at most {_LONGEST} characters")
     try:

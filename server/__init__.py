@@ -1,1 +1,1 @@
-"""The ServerApp: configuration, ledger, checkpoint, central evaluation."""
+"""The ServerApp, with its ledger, checkpoints and central evaluation."""

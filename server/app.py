@@ -1,4 +1,4 @@
-"""The ServerApp: from a configuration to a finished run, its ledger and its model."""
+"""The ServerApp, which turns a configuration into a run with ledger and model."""
 
 import logging
 import secrets
@@ -39,7 +39,7 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Play the run that the configuration describes; a user's mistake is logged as one paragraph."""
+    """Run what the configuration describes; log a user's mistake as one paragraph."""
     logging.getLogger("flwr").addFilter(_without_traceback)
     show_former_names(lambda text: logger.warning("%s", text))
     say_what_ray_needs(grid)
@@ -49,7 +49,7 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def play(grid: Grid, config: RunConfig) -> Path:
-    """Play a run from its first round, or from where it was interrupted, to its last, and return its folder."""
+    """Run from the first round, or from an interruption, to the last round; return the folder."""
     with run_folder(Path(config.runs_dir), config.run_name, config.policy, config.dataset) as folder:
         return _play(grid, config, folder)
 
@@ -76,11 +76,11 @@ def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
     )  # fmt: skip
     check_installed(config.trackers)
     sources = _checked(config, task, folder)
-    # A run that goes on may have been begun by a version that let names pass.
+    # A version that began a resumed run may not have checked names.
     rates = rates_of(config, folder, simulated=not uploads(grid) and not config.resume)
     table, parts = (None, []) if config.resume else _shares(config, task)
     with only_player(folder):
-        if config.resume and _is_complete(folder):  # now that the process is gone which has held the folder
+        if config.resume and _is_complete(folder):  # the process that held the folder may have completed the run
             return folder
         if not config.resume:
             make_run_folder(folder)
@@ -94,7 +94,7 @@ def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
             ledger.note(**sources, **dealt_sources(folder))
             _play_rounds(grid, config, replace(task, source=sources["model_source"]), folder, ledger, rates)
         except BaseException as error:
-            with suppress(StorageError):  # what is wrong is told already
+            with suppress(StorageError):  # the first error is reported
                 ledger.note(**ending(None, error))
             raise
         finally:
@@ -104,7 +104,7 @@ def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
 
 
 def _is_complete(folder: Path) -> bool:
-    """Return, and print, whether a run that is to be resumed is complete."""
+    """Return whether a run to resume is complete, and print it."""
     complete = bool(recorded_run(folder)["status"] == "completed")
     if complete:
         tell(f"the run {folder.name} is complete: there is nothing to resume")
@@ -112,7 +112,7 @@ def _is_complete(folder: Path) -> bool:
 
 
 def _checked(config: RunConfig, task: Task, folder: Path) -> dict[str, str]:
-    """See that model, data and settings go together, and return the digests of the files that they are read from."""
+    """Check that model, data and settings are compatible; return the digests of their files."""
     sources = {"model_source": task.check(), **given_sources(config)}
     if config.resume:
         check_unchanged(folder, recorded_run(folder), sources | dealt_sources(folder), config)
@@ -123,7 +123,7 @@ def _checked(config: RunConfig, task: Task, folder: Path) -> dict[str, str]:
 
 
 def _shares(config: RunConfig, task: Task) -> tuple[ClientTable | None, list[partition.Indices]]:
-    """Return the clients' terms, in a budgeted run, and their images."""
+    """Return the table of clients, in a budgeted run, and the images of each client."""
     if task.data.owners is not None:
         return None, partition.natural(task.data.owners, task.data.clients, config.num_clients)
     table = client_table(config) if config.policy in BUDGETED else None
@@ -146,7 +146,7 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
     ]
     for tool in trackers if config.resume else ():
         tool.catch_up(read(ledger.path, "rounds"))
-    token = secrets.token_hex(8) if uploads(grid) else None  # a simulated client's state goes with the run's folder
+    token = secrets.token_hex(8) if uploads(grid) else None  # simulated clients' states are in the run's folder
     if resume is not None:
         token = read_run(ledger.path).get("token")
     strategy = make_strategy(
@@ -177,7 +177,7 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
         evaluate_config=ConfigRecord({**form}),
         evaluate_fn=_central_evaluation(task, config, ledger, lambda: strategy.ending),
     )
-    ledger.note(policy=strategy.parameters())  # rates may have followed from sizes that the roll call told
+    ledger.note(policy=strategy.parameters())  # rates may depend on sizes from the roll call
     keep(folder / MODEL, encode(from_record(result.arrays)))
     ledger.note(**ending(strategy.stopped, None, strategy.complete))
     if strategy.stopped:
@@ -186,12 +186,12 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
         return
     if strategy.complete:
         tell(f"complete: {strategy.complete}")
-    more = not (strategy.complete or config.until or config.noise != "none")  # rounds may be added later
+    more = not (strategy.complete or config.until or config.noise != "none")  # aoi resume may add rounds
     checkpoints.clear(before=config.num_server_rounds if more else None)
 
 
 def _without_traceback(record: logging.LogRecord) -> bool:
-    """Let Flower log an error that the user can mend by its message alone; the run still counts as failed."""
+    """Let Flower log a user's error without a traceback; the run still counts as failed."""
     if record.exc_info and isinstance(record.exc_info[1], AoiError):
         record.msg, record.args, record.exc_info = str(record.exc_info[1]), (), None
     return True

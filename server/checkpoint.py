@@ -1,11 +1,11 @@
-"""Checkpoints: one file a round with all that the next round needs, so that a run killed anywhere can go on.
+"""Checkpoints: a file for each round with the state for the next, so killed runs can resume.
 
-A round is committed by its row in the ledger. Its checkpoint is written before that: aside, synced, renamed. So every
-committed round has had its checkpoint, one without a row in the ledger is the trace of a round that did not end, and
-that round is played again. The checkpoint before the newest is kept too, and those before it are removed.
+A row in the ledger commits a round. The checkpoint is written before it, atomically. So every committed round has a
+checkpoint. A checkpoint without a row belongs to an incomplete round, which runs again. The two newest checkpoints are
+kept.
 
-A file is in safetensors' format: ``model/…`` the arrays, ``memory/…`` what the strategy carries from round to round,
-and in the metadata version, run, round, the arrays' order and a checksum.
+A file has safetensors' format: ``model/…`` are the model's arrays, ``memory/…`` the strategy's state. The metadata has
+version, run, round, the order of the arrays and a checksum.
 """
 
 import json
@@ -38,10 +38,10 @@ class Checkpoint:
 
     Attributes
     ----------
-    run : our own name of the run
+    run : the run's name
     round : the last complete round
-    model : the arrays after it, by name, in the model's order
-    memory : what the strategy carries over
+    model : the arrays after that round, by name, in the model's order
+    memory : the strategy's state
     """
 
     run: str
@@ -55,7 +55,7 @@ class Checkpoints:
 
     Parameters
     ----------
-    folder : where they lie; made when the first is written
+    folder : folder of the files, created at the first write
     """
 
     def __init__(self, folder: Path) -> None:
@@ -66,12 +66,11 @@ class Checkpoints:
         return self.folder / f"model-{round_}.safetensors"
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint so that a crash at any moment leaves all of it, or what was there before.
+        """Write a checkpoint atomically.
 
         Raises
         ------
-        StorageError
-            It cannot be written; nothing of it is left, and the earlier ones are as they were.
+        StorageError : the file cannot be written; earlier checkpoints do not change.
         """
         tensors = {_MODEL + k: v for k, v in checkpoint.model.items()}
         tensors |= {_MEMORY + k: v for k, v in checkpoint.memory.items()}
@@ -85,14 +84,14 @@ class Checkpoints:
         keep(self.path(checkpoint.round), encode(tensors, metadata))
 
     def prune(self, round_: int) -> None:
-        """Remove all files but the checkpoints of this round, which is committed, and of the one before."""
+        """Remove all files except the checkpoints of this committed round and of the one before."""
         kept = {self.path(round_), self.path(round_ - 1)}
         for path in self.folder.iterdir():
             if path not in kept:
                 path.unlink(missing_ok=True)
 
     def clear(self, before: int | None) -> None:
-        """Remove all files of a run that is complete; of one that may get more rounds, keep that before its last."""
+        """Remove all files of a complete run, except the checkpoint before round ``before``."""
         kept = None if before is None else self.path(before - 1)
         if kept is None or not kept.is_file():
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -106,8 +105,7 @@ class Checkpoints:
 
         Raises
         ------
-        ResumeError
-            It is missing or damaged, or belongs to another run or round.
+        ResumeError : the checkpoint is missing or damaged, or belongs to another run or round.
         """
         path = self.path(round_)
         try:
@@ -129,25 +127,24 @@ class Checkpoints:
         return Checkpoint(run, round_, model, memory)
 
     def last(self, run: str, committed: int) -> Checkpoint | None:
-        """Return the newest usable checkpoint of a committed round, None if no round has been committed.
+        """Return the newest usable checkpoint of a committed round; None if there is no such round.
 
-        Where that of the last round is damaged, the one before it serves, and the last round is played again.
+        If the last round's checkpoint is damaged, the one before it is used, and the last round runs again.
 
         Raises
         ------
-        ResumeError
-            Neither can be used.
+        ResumeError : neither checkpoint can be used.
         """
         reasons = []
         for round_ in range(committed, max(committed - 2, 0), -1):
             try:
-                found = self.load(run, round_)
+                checkpoint = self.load(run, round_)
             except ResumeError as reason:
                 reasons.append(str(reason))
                 continue
             for reason_ in reasons:
                 logger.warning("%s The run continues after round %d.", reason_, round_)
-            return found
+            return checkpoint
         if committed == 0:
             return None
         raise ResumeError(
@@ -157,12 +154,12 @@ class Checkpoints:
 
 
 def encode(tensors: Mapping[str, NDArray[Any]], metadata: dict[str, str] | None = None) -> bytes:
-    """Return arrays in safetensors' format, which takes memory as it lies and so needs it in C's order."""
+    """Return arrays in safetensors' format, which requires C order."""
     return save({name: np.asarray(array, order="C") for name, array in tensors.items()}, metadata)
 
 
 def _checksum(tensors: Mapping[str, NDArray[Any]]) -> str:
-    """Return a checksum of names, types, shapes and values: safetensors notices a cut file, not a flipped bit."""
+    """Return a checksum that detects flipped bits in names, types, shapes and values."""
     value = 0
     for name in sorted(tensors):
         array = tensors[name]

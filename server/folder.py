@@ -1,4 +1,4 @@
-"""The folder of a run: its place, its lock for one process, and its files."""
+"""A run's folder: its path, its lock and its files."""
 
 import fcntl
 import shutil
@@ -15,17 +15,17 @@ from aoi_fl.science.errors import ConfigError, ResumeError, StorageError
 from aoi_fl.server.ledger import make_room, read
 
 LEDGER, MODEL, _LOCK = "ledger.sqlite", "model.safetensors", ".lock"
-RATES_FILE = "rates.csv"  # each client's own, as they were given when the run began
-NOISE_KEY = "noise.key"  # the secret of a private run's noise, for its owner alone
-CHECKPOINTS, STATES = "checkpoints", "clients"  # folders: the server's, and that of the simulated clients
-_PATIENCE = 15.0  # seconds for the processes of a run that was just killed to end
+RATES_FILE = "rates.csv"  # each client's own rate at the run's start
+NOISE_KEY = "noise.key"  # the secret of a private run's noise, readable for its owner only
+CHECKPOINTS, STATES = "checkpoints", "clients"  # folders of the server and of the simulated clients
+_PATIENCE = 15.0  # seconds for the processes of a killed run to end
 
 
 @contextmanager
 def run_folder(runs: Path, name: str, policy: str, dataset: str) -> Iterator[Path]:
-    """Yield the folder of a run; one without a name gets a name of policy, data set and time, and a folder of its own.
+    """Yield a run's folder; without a name, make a new one from policy, data set and time.
 
-    Where the block fails before anything is in it, that folder is removed again.
+    A new folder is removed if the block fails while the folder is empty.
     """
     if name:
         yield runs / name
@@ -43,7 +43,7 @@ def run_folder(runs: Path, name: str, policy: str, dataset: str) -> Iterator[Pat
 
 
 def _new_folder(runs: Path, name: str) -> Path:
-    """Make a folder that no other process has, also where several take a name in one second."""
+    """Make a folder that no other process has, even if several start in the same second."""
     for number in count(1):
         folder = runs / (name if number == 1 else f"{name}-{number}")
         with writing(runs), suppress(FileExistsError):
@@ -53,14 +53,12 @@ def _new_folder(runs: Path, name: str) -> Path:
 
 
 def make_run_folder(folder: Path) -> None:
-    """Make the folder of a new run, and see that it can be written.
+    """Make a new run's folder and check that it can be written.
 
     Raises
     ------
-    ConfigError
-        The folder cannot be made or written.
-    ResumeError
-        A round or more of a run is already there, or a ledger that cannot be read; nothing recorded is ever
+    ConfigError : the folder cannot be made or written.
+    ResumeError : the folder has a round of a run, or a ledger that cannot be read. A recorded round is never
         overwritten.
     """
     if _has_rounds(folder / LEDGER):
@@ -71,14 +69,14 @@ def make_run_folder(folder: Path) -> None:
     with writing(folder):
         dealt = [folder / name for name in (PARTITION_FILE, CLIENTS_FILE, RATES_FILE, NOISE_KEY)]
         for leftover in (*folder.glob(f"{LEDGER}*"), *dealt):
-            leftover.unlink(missing_ok=True)  # of a start that ended before its first round
-        if (folder / STATES).exists():  # what clients remember of it, perhaps under another seed
+            leftover.unlink(missing_ok=True)  # of a run that ended before its first round
+        if (folder / STATES).exists():  # the clients' states of that run, perhaps of another seed
             shutil.rmtree(folder / STATES)
         try_writing(folder)
 
 
 def _has_rounds(ledger: Path) -> bool:
-    """Return whether the folder has a ledger with a round; an interrupted start may leave one without tables."""
+    """Return whether a ledger has a round; an interrupted start may leave it without tables."""
     try:
         return ledger.exists() and bool(read(ledger, "rounds"))
     except sqlite3.OperationalError as error:
@@ -98,14 +96,12 @@ def _unreadable(ledger: Path, error: sqlite3.Error) -> ResumeError:
 
 @contextmanager
 def only_player(folder: Path) -> Iterator[None]:
-    """Hold a run's folder for the length of the block; the hold ends with the process, however that ends.
+    """Lock a run's folder for the length of the block; the lock ends with the process.
 
     Raises
     ------
-    ConfigError
-        The folder cannot be made or written.
-    ResumeError
-        Another process is playing the run.
+    ConfigError : the folder cannot be made or written.
+    ResumeError : another process holds the run.
     """
     deadline = time.monotonic() + _PATIENCE
     with writing(folder):
@@ -121,7 +117,7 @@ def only_player(folder: Path) -> Iterator[None]:
                         f"another process is running {folder}. Wait for its end, or stop it first."
                     ) from None
                 time.sleep(0.1)
-            except OSError:  # a file system without locks
+            except OSError:  # the file system has no locks
                 break
         yield
 
@@ -130,19 +126,19 @@ def is_played(folder: Path) -> bool | None:
     """Return whether a process of any user or container holds a run's folder; None if unknown."""
     try:
         with open(folder / _LOCK, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # released at once, and open to other readers
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared with other readers, and released at once
     except BlockingIOError:
         return True
     except FileNotFoundError:
         return False
-    except OSError:  # a file system without locks, or a file that is not ours to open
+    except OSError:  # the file system has no locks, or the file belongs to another user
         return None
     return False
 
 
 @contextmanager
 def writing(folder: Path, key: str = "runs-dir") -> Iterator[None]:
-    """Make the folder that a key names; raise ConfigError if it, or what the block does in it, cannot be written."""
+    """Make a key's folder; raise ConfigError if it, or what the block writes, cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield
@@ -153,12 +149,11 @@ def writing(folder: Path, key: str = "runs-dir") -> Iterator[None]:
 
 
 def keep(path: Path, blob: bytes) -> None:
-    """Write a file so that, whatever happens, either the old one or all of the new one is found afterwards.
+    """Write a file atomically.
 
     Raises
     ------
-    StorageError
-        It cannot be written; no part of it is left behind.
+    StorageError : the file cannot be written; no temporary file is left.
     """
     try:
         write_whole(path, blob)

@@ -1,23 +1,25 @@
-"""The ledger of a run: one SQLite file, one transaction a round.
+"""The ledger of a run: one SQLite file, one transaction per round.
 
 Tables
 ------
-run             key, value (JSON): ``config`` (every run key), ``run`` (our own name of the run), ``status``
-                (running, completed, interrupted; failed, stopped for want of clients, and completed before the last
-                round, with a ``reason``), ``since`` (when that status began, seconds since 1970), ``policy`` (for the
-                Markov policies: clients, per_round, probabilities; for the budgeted ones: budget, index, and
-                total_budget where there is one), ``initial_loss`` and ``initial_accuracy`` (or ``initial_rmse``) of the
-                first model, ``model_source`` (the digest of the file that makes a model of one's own, else empty),
-                ``clock_source`` (that of a trace's files, else empty), ``data_source``, ``partition_source``,
-                ``table_source`` and ``rates_source`` (those of the data set's, the partition's and the clients' files),
-                ``nodes`` (of a deployment: ``connected`` at the last roll call, and ``refused``, why some cannot join),
-                ``token`` (by which the clients of a deployment tell it from an earlier run of its name). A run that was
-                killed stays ``running``; the lock on its folder shows whether a process runs it
+run             key, value (JSON):
+                ``config``: every run key; ``run``: the run's name;
+                ``status``: running, completed, interrupted, failed or stopped (too few clients); ``reason``: why it
+                failed, stopped, or completed before the last round; ``since``: begin of the status, seconds since 1970;
+                ``policy``: its parameters, for Markov policies clients, per_round and probabilities, for budgeted ones
+                budget, index and total_budget if set;
+                ``initial_loss`` and ``initial_accuracy`` (or ``initial_rmse``): of the first model;
+                ``model_source``, ``clock_source``, ``data_source``, ``partition_source``, ``table_source``,
+                ``rates_source``: digests of the files of the user's model, the trace, the data set, the partition and
+                the clients, or empty;
+                ``nodes``: in a deployment ``connected`` at the last roll call, and ``refused`` with reasons;
+                ``token``: distinguishes the run from an earlier one of its name, for a deployment's clients.
+                A killed run stays ``running``; the lock on its folder shows whether a process runs it
                 (:func:`aoi_fl.server.folder.is_played`).
-clients         one row a client: ``client`` (number from 0), name, since, examples, payment, sensitivity, data_age
-rounds          one row a round, from 1: the fields of :class:`aoi_fl.strategies.records.RoundRecord`
-participations  one row for each client that trained, failed, was late or was refused in a round, or declined by a rule
-                of its owner's: the fields of :class:`aoi_fl.strategies.records.Participation`, and ``round``
+clients         one row per client: ``client`` (number from 0), name, since, examples, payment, sensitivity, data_age
+rounds          one row per round, from 1: the fields of :class:`aoi_fl.strategies.records.RoundRecord`
+participations  one row for each client that trained, failed, was late, was refused, or declined by its owner's rule:
+                the fields of :class:`aoi_fl.strategies.records.Participation`, and ``round``
 """
 
 import json
@@ -40,11 +42,11 @@ _PART = [f.name for f in fields(Participation)]
 _CLIENT = [f.name for f in fields(ClientRecord)]
 _TABLES = {"run": ["key", "value"], "clients": _CLIENT, "rounds": _ROUND, "participations": ["round", *_PART]}
 
-# What reading a damaged ledger, and working with its values, may raise.
+# Errors of reads of a damaged ledger, and of work with its values.
 DAMAGE = (
     sqlite3.Error, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError
 )  # fmt: skip
-_LONGEST_READ = 30.0  # seconds: a forged ledger may refer to itself, and have no end
+_LONGEST_READ = 30.0  # seconds: a forged ledger may refer to itself without end
 _LARGEST_VALUE = 2**24  # bytes of one value
 _SMALLEST_ROW = 4  # bytes of a row in the file, at least
 
@@ -74,9 +76,9 @@ FROM clients LEFT JOIN sums USING (client) ORDER BY client
 
 
 def ending(stopped: str | None, error: BaseException | None, complete: str | None = None) -> dict[str, str | None]:
-    """Return what to note of a run's end: a reason to stop or an error ended it, or, with neither, it is complete.
+    """Return status and reason of a run's end: interrupted, failed, stopped or completed.
 
-    ``complete`` says why, where that is not for its last round.
+    ``complete`` is the reason for an end before the last round.
     """
     if isinstance(error, (KeyboardInterrupt, SystemExit)):
         return {"status": "interrupted", "reason": "the process received a request to stop"}
@@ -86,7 +88,7 @@ def ending(stopped: str | None, error: BaseException | None, complete: str | Non
 
 
 def planned(config: Mapping[str, Any]) -> int | None:
-    """Return the number of rounds in a run's configuration; None if it has none, or if simulated time ends the run.
+    """Return a configuration's number of rounds; None if simulated time ends the run.
 
     Examples
     --------
@@ -97,7 +99,7 @@ def planned(config: Mapping[str, Any]) -> int | None:
 
 
 def refused_clients(about: Mapping[str, Any]) -> list[str]:
-    """Return why connected clients cannot join, from the ledger's ``run`` table; nothing where it does not say."""
+    """Return the reasons why connected clients cannot join, from the ledger's ``run`` table."""
     nodes = about.get("nodes")
     refused = nodes.get("refused") if isinstance(nodes, dict) else None
     return [str(why) for why in refused] if isinstance(refused, list) else []
@@ -110,7 +112,7 @@ def resume_command(folder: Path) -> str:
 
 
 def make_room(folder: Path) -> str:
-    """Return the remedy when the disk on which a run's folder lies is full or fails."""
+    """Return the remedy if the disk of a run's folder is full or fails."""
     return (
         "Make room, or see that the disk can be written, then continue with: "
         f"{resume_command(folder)} (a cluster: AOI_RESUME=true)"
@@ -118,7 +120,7 @@ def make_room(folder: Path) -> str:
 
 
 class Ledger:
-    """The record of one run, open for writing; use :func:`read` to look at it from elsewhere."""
+    """The ledger of one run, open for writing; :func:`read` reads it from any process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -137,10 +139,10 @@ class Ledger:
             ) from error
 
     def _renew(self) -> None:
-        """Bring a ledger that an earlier version began to the columns of this one."""
+        """Add this version's columns to a ledger of an earlier version."""
         for table in ("rounds", "participations"):
-            there = {row[1] for row in self._db.execute(f"PRAGMA table_info({table})")}
-            for new in sorted(set(_TABLES[table]) - there):
+            present = {row[1] for row in self._db.execute(f"PRAGMA table_info({table})")}
+            for new in sorted(set(_TABLES[table]) - present):
                 self._db.execute(f"ALTER TABLE {table} ADD COLUMN {new}")
 
     @contextmanager
@@ -161,19 +163,19 @@ class Ledger:
             raise
 
     def note(self, **values: Any) -> None:
-        """Write keys of the ``run`` table, each value as JSON; a status brings the time since when it holds."""
+        """Write keys of the ``run`` table, each value as JSON; a status also sets ``since``."""
         if "status" in values:
             values["since"] = time.time()
         with self._transaction() as db:
             db.executemany("INSERT OR REPLACE INTO run VALUES (?, ?)", [(k, json.dumps(v)) for k, v in values.items()])
 
     def add_clients(self, clients: list[ClientRecord]) -> None:
-        """Add clients, or renew what is known of them."""
+        """Add or update clients."""
         with self._transaction() as db:
             db.executemany(_insert("clients", _CLIENT), [_row(c, _CLIENT) for c in clients])
 
     def add_round(self, record: RoundRecord) -> None:
-        """Add one finished round with its participations, whole or not at all; a repeated round replaces itself."""
+        """Add a finished round with its participations in one transaction; replace a repeated one."""
         with self._transaction() as db:
             db.execute("DELETE FROM participations WHERE round = ?", (record.round,))
             db.execute(_insert("rounds", _ROUND), _row(record, _ROUND))
@@ -191,8 +193,8 @@ class Ledger:
                 db.execute(f"DELETE FROM {table} WHERE round > ?", (round_,))
 
     def close(self) -> None:
-        """Close the file; what was written stays, in one file that can be read without writing beside it."""
-        with suppress(sqlite3.Error):  # another process reads it at this moment
+        """Close the ledger, and merge its log into the one file."""
+        with suppress(sqlite3.Error):  # another process may read it now
             self._db.execute("PRAGMA busy_timeout=500")
             self._db.execute("PRAGMA journal_mode=DELETE")
         self._db.close()
@@ -207,9 +209,9 @@ def _insert(table: str, columns: list[str]) -> str:
 
 
 def read(path: Path, table: str, after: int = 0) -> list[dict[str, Any]]:
-    """Return the rows of ``rounds``, ``clients`` or ``participations`` as dicts, in order; safe while a run writes.
+    """Return rows of ``rounds``, ``clients`` or ``participations`` as dicts, in order.
 
-    ``after`` leaves out the rows of all rounds up to one.
+    A run may write meanwhile. ``after`` skips the rows of all rounds up to that one.
     """
     orders = {"rounds": "round", "clients": "client", "participations": "round, client"}
     with _reading(path) as db:
@@ -219,32 +221,32 @@ def read(path: Path, table: str, after: int = 0) -> list[dict[str, Any]]:
 
 
 def last_rounds(path: Path, number: int) -> list[dict[str, Any]]:
-    """Return the last rows of ``rounds``, as many as there are up to a number, in order."""
+    """Return the last ``number`` rows of ``rounds``, in order."""
     with _reading(path) as db:
         rows = db.execute("SELECT * FROM rounds ORDER BY round DESC LIMIT ?", (number,))
         return list(_whole("rounds", path, rows))[::-1]
 
 
 def progress(path: Path) -> tuple[int, int | None]:
-    """Return how many rounds are recorded, and the number of the last one."""
+    """Return the number of recorded rounds, and the last round."""
     with _reading(path) as db:
         count, last = db.execute("SELECT count(*), max(round) FROM rounds").fetchone()
         return count, last
 
 
 def begun(path: Path) -> float | None:
-    """Return when the first recorded round began, in seconds since 1970; None before it."""
+    """Return the begin of the first recorded round, in seconds since 1970, or None."""
     with _reading(path) as db:
         (started,) = db.execute("SELECT min(started) FROM rounds").fetchone()
     return None if started is None else float(started)
 
 
 def totals(path: Path) -> dict[str, float]:
-    """Return what the rounds sum up to: ``messages``, ``spent``, ``empty`` and ``forced`` rounds, and the outcomes.
+    """Return sums over all rounds: ``messages``, ``spent``, ``empty``, ``forced`` and outcomes.
 
-    ``clients`` and ``reached`` are how many clients the run has met, and how many of them have trained. The outcomes of
-    participations, ``trained``, ``failed``, ``late``, ``refused`` and ``declined``, are there if they occurred;
-    ``spent`` only where a budget is.
+    ``clients`` is the number of clients so far, ``reached`` the number of those with a training. ``trained``,
+    ``failed``, ``late``, ``refused`` and ``declined`` count participations, and are present if they occurred. ``spent``
+    is present under a budget.
     """
     reached = "client IN (SELECT client FROM participations WHERE outcome = 'trained')"
     sums = (
@@ -259,11 +261,11 @@ def totals(path: Path) -> dict[str, float]:
 
 
 def accounts(path: Path) -> list[dict[str, Any]]:
-    """Return a row for each client, by number: what it declared, and what the rounds say of it.
+    """Return a row for each client, by number, with its totals over all rounds.
 
-    To the columns of ``clients`` come ``took_part`` (rounds that it trained in), ``last`` (the last of these), ``seen``
-    (the last round in which it answered in any way, or was first met), ``missed`` (rounds that it failed in, was late
-    in or was refused in), ``reason`` of the last of these, and ``next_round``, which it has reserved, where it has.
+    A row has the columns of ``clients`` and ``took_part`` (number of trainings), ``last`` (round of the last one),
+    ``seen`` (last round with a reply, or the first with the client), ``missed`` (rounds in which it failed, was late or
+    was refused), ``reason`` (of the last of these), and ``next_round`` (its reservation, if any).
     """
     with _reading(path) as db:
         return list(_whole("clients", path, db.execute(_ACCOUNTS)))
@@ -284,15 +286,15 @@ def read_run(path: Path) -> dict[str, Any]:
 
 def _decoded(text: str) -> Any:
     value = json.loads(text)
-    if "\\ud" in text.lower():  # half a character, which nothing can write out
+    if "\\ud" in text.lower():  # an unpaired surrogate, which cannot be encoded
         json.dumps(value, ensure_ascii=False).encode()
     return value
 
 
 def _whole(table: str, path: Path, rows: sqlite3.Cursor) -> Iterator[dict[str, Any]]:
-    """Yield rows with every column of a table, None where an earlier version has not written it.
+    """Yield rows with every column of a table; columns that an earlier version lacks are None.
 
-    There are no more rows than the file has room for, whatever its pages say.
+    Raises DatabaseError if there are more rows than fit the file's size.
     """
     columns = dict.fromkeys(_TABLES[table])
     names = [name for name, *_ in rows.description]
@@ -304,20 +306,19 @@ def _whole(table: str, path: Path, rows: sqlite3.Cursor) -> Iterator[dict[str, A
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the ledger and, where it is not empty, the log of what is not yet in it."""
+    """Return the ledger and its write-ahead log, each if it is not empty."""
     return [file for file in (path, path.with_name(f"{path.name}-wal")) if file.is_file() and file.stat().st_size]
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a ledger for reading, also where nothing can be written beside it.
+    """Open a ledger for reading, even in a read-only folder.
 
     Raises
     ------
-    ConfigError
-        There is none.
+    ConfigError : there is no ledger.
     sqlite3.Error
-        It is damaged: no database, its tables are none of a run's, or reading does not end.
+        The ledger is damaged: it is no database, has other tables than a run's, or a read does not end.
     """
     if not path.is_file():
         raise ConfigError(
@@ -333,7 +334,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
                 raise
-            # SQLite keeps an index beside a log, which needs a folder that can be written.
+            # SQLite needs a writable folder for the index of a write-ahead log.
             if len(files := _files(path)) > 1:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
                 for file in files:
@@ -350,7 +351,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Open a file in which nothing but rows is believed: no function of its schema runs, and no read is endless."""
+    """Open an untrusted file: no function of its schema runs, and each read has a time limit."""
     db = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)
     db.row_factory = sqlite3.Row
     db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
@@ -361,20 +362,20 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _check_schema(db: sqlite3.Connection) -> None:
-    """Raise DatabaseError where a table is missing, a view or computed, or where a trigger would change what is read.
+    """Raise DatabaseError if a table is missing, a view or computed, or if there is a trigger.
 
-    A file without any table is one that has just been made.
+    A file without tables is a new one.
     """
-    found = {row["name"]: row for row in db.execute("SELECT name, type, sql FROM sqlite_master")}
-    if not found:
+    schema = {row["name"]: row for row in db.execute("SELECT name, type, sql FROM sqlite_master")}
+    if not schema:
         return
-    for name, row in found.items():
+    for name, row in schema.items():
         if row["type"] == "trigger":
             raise sqlite3.DatabaseError(f"it has the trigger {name}, which no run has")
     for table in _TABLES:
-        if table not in found:
+        if table not in schema:
             raise sqlite3.DatabaseError(f"it lacks the table {table}")
-        row = found[table]
+        row = schema[table]
         if row["type"] != "table" or str(row["sql"]).upper().startswith("CREATE VIRTUAL"):
             raise sqlite3.DatabaseError(f"{table} is no table")
         if computed := [c["name"] for c in db.execute(f"PRAGMA table_xinfo({table})") if c["hidden"]]:

@@ -1,4 +1,4 @@
-"""The log of the ServerApp: lines for people, or JSON lines for a collector."""
+"""The ServerApp's log: text lines for people, or JSON lines for a collector."""
 
 import json
 import logging
@@ -14,9 +14,9 @@ logger = logging.getLogger("flwr")
 
 
 class JsonLine(logging.Formatter):
-    """A record as one JSON object: ``time`` (RFC 3339, UTC), ``level``, ``run``, ``message``, and what is known.
+    """A record as one JSON object: ``time`` (RFC 3339, UTC), ``level``, ``run``, ``message``.
 
-    A finished round brings its record as ``round``, without its participations; an error its traceback as ``error``.
+    A finished round adds its record without participations as ``round``, an error its traceback as ``error``.
     """
 
     def __init__(self, run: str) -> None:
@@ -25,17 +25,17 @@ class JsonLine(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        said: dict[str, Any] = {
+        line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "run": self._run,
             "message": record.getMessage().strip(),
         }
         if isinstance(played := getattr(record, "played", None), RoundRecord):
-            said["round"] = {name: value for name, value in asdict(played).items() if name != "participations"}
+            line["round"] = {name: value for name, value in asdict(played).items() if name != "participations"}
         if record.exc_info:
-            said["error"] = self.formatException(record.exc_info)
-        return json.dumps(said, default=str)
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
 
 
 def speak_json(run: str) -> None:
@@ -49,7 +49,7 @@ def speak_with_times() -> None:
 
 
 class StampedLine(logging.Formatter):
-    """A line with time and level, for the log of a container."""
+    """A line with time and level, for a container's log."""
 
 
 def _speak(formatter: logging.Formatter) -> None:
@@ -60,9 +60,9 @@ def _speak(formatter: logging.Formatter) -> None:
 
 
 def tell(line: str, played: RoundRecord | None = None) -> None:
-    """Say a line of progress on stderr, as stdout is for results; unless Flower's log is to hold warnings only.
+    """Print a line of progress to stderr, unless Flower's log level is above INFO.
 
-    ``played`` is the round that the line is of.
+    ``played`` is the record of the line's round.
     """
     if any(isinstance(handler.formatter, JsonLine | StampedLine) for handler in logger.handlers):
         logger.info("%s", line, extra={"played": played})

@@ -1,4 +1,4 @@
-"""Observers of finished rounds: the ledger, and a line of progress."""
+"""The observer of finished rounds: it writes ledger and checkpoints and prints progress."""
 
 import statistics
 from collections import deque
@@ -12,18 +12,18 @@ from aoi_fl.server.ledger import Ledger
 from aoi_fl.server.logs import tell
 from aoi_fl.strategies.records import ClientRecord, RoundRecord, State
 
-_USUAL = 9  # the last rounds; their median is the duration of a round
+_USUAL = 9  # last rounds, the median of which estimates a round's duration
 
 
 class Recorder:
-    """An observer that keeps a ledger, and checkpoints if wanted, and prints a line a round.
+    """An observer that writes ledger and checkpoints, and prints a line of progress per round.
 
     Parameters
     ----------
-    run : our own name of the run
-    ledger : where rounds are written
-    checkpoints : where the models are; None: none are kept, and the run cannot be resumed
-    rounds : how many the run has, for the time left; None where that is not known
+    run : the run's name
+    ledger : the run's ledger
+    checkpoints : the run's checkpoints; None: no checkpoints, and the run cannot be resumed
+    rounds : number of rounds, for the remaining time; None: unknown
     """
 
     def __init__(self, run: str, ledger: Ledger, checkpoints: Checkpoints | None, rounds: int | None) -> None:
@@ -34,11 +34,11 @@ class Recorder:
         self._seconds: deque[float] = deque(maxlen=_USUAL)
 
     def clients_seen(self, clients: list[ClientRecord]) -> None:
-        """Write the clients down."""
+        """Write the clients into the ledger."""
         self._ledger.add_clients(clients)
 
     def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
-        """Write the round down, then print its line; the ledger's row is what makes it count, so it comes last."""
+        """Write checkpoint, then ledger, which commits the round; then print its line."""
         if self._checkpoints is not None:
             self._checkpoints.save(Checkpoint(self._run, record.round, from_record(arrays), memory))
         self._ledger.add_round(record)
@@ -50,9 +50,9 @@ class Recorder:
 
 
 def seconds_left(seconds: Sequence[float], rounds_left: int) -> float | None:
-    """Return how long the rest of a run takes: a median of the last rounds, which neither warm-up nor hitch moves.
+    """Return a run's remaining seconds, by the median of its last rounds.
 
-    The first round, in which clients start up, says nothing of the others: None while there is no other.
+    The first round includes the start of clients, so the result is None until the second round.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def seconds_left(seconds: Sequence[float], rounds_left: int) -> float | None:
 
 
 def progress_line(record: RoundRecord, rounds: int | None, seconds_left: float | None) -> str:
-    """Return one round as a line that a person can read."""
+    """Return one round as a line for people."""
     trained = [p for p in record.participations if p.outcome == "trained"]
     ages = [p.age for p in trained if p.age is not None]
     who = " ".join(str(p.client) for p in sorted(trained, key=lambda p: p.client)[:20]) or "no client"
@@ -97,7 +97,7 @@ def _number(name: str, value: float | None, form: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Write seconds for people, for instance ``4 min 05 s``."""
+    """Return seconds as a text for people, for instance ``4 min 05 s``."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"

@@ -1,4 +1,4 @@
-"""A ledger for any ServerApp: one line, then ``aoi report`` and ``aoi serve`` show the run."""
+"""Record any ServerApp's run in a ledger, for ``aoi report`` and ``aoi serve``."""
 
 import re
 import shlex
@@ -19,22 +19,20 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class Recording:
-    """An observer that writes the ledger of one run, ``runs-dir/name/ledger.sqlite``, and keeps no model.
+    """An observer that writes one run's ledger, ``runs-dir/name/ledger.sqlite``, and no model.
 
-    The strategy's ``start`` begins and ends it, so that the run is completed, stopped or failed as it really was. Where
-    something else drives the strategy (a wrapper of Flower's, somebody's own ``start``), it begins with the first
-    client, and a ``with`` block around it says how it ends; without one the run counts as interrupted once nobody
-    holds the recording.
+    The strategy's ``start`` begins and ends the recording, with the run's true status. If other code drives the
+    strategy (a wrapper of Flower's, your own ``start``), the recording begins with the first client, and a ``with``
+    block ends it. Without a block the run counts as interrupted when the process ends.
 
     Parameters
     ----------
-    name : the run's
-    runs_dir : where the folders of runs lie
+    name : the run's name
+    runs_dir : folder of all runs' folders
 
     Raises
     ------
-    ConfigError
-        The name is none for a folder.
+    ConfigError : the name is not valid for a folder.
     """
 
     def __init__(self, name: str, runs_dir: str | Path = "runs") -> None:
@@ -53,12 +51,11 @@ class Recording:
         self._end(None, error)
 
     def run_begins(self, policy: dict[str, Any], rounds: int) -> None:
-        """Make the folder and the ledger, and hold them until the end.
+        """Make the folder and the ledger, and lock them until the end.
 
         Raises
         ------
-        ConfigError, ResumeError
-            They cannot be written, or there is such a run already.
+        ConfigError, ResumeError : they cannot be written, or the run exists already.
         """
         self._begin(policy, rounds)
 
@@ -73,7 +70,7 @@ class Recording:
         return self._open
 
     def run_ends(self, stopped: str | None, error: BaseException | None) -> None:
-        """Note how the run ended; within a ``with`` block, its end does."""
+        """Record the end of the run; within a ``with`` block a success is recorded at its end."""
         if error is not None or stopped or not self._outside:
             self._end(stopped, error)
 
@@ -82,17 +79,17 @@ class Recording:
             return
         ledger, _ = self._open
         self._open = None
-        with self._held, suppress(StorageError):  # what is wrong with the disk is told already
+        with self._held, suppress(StorageError):  # an earlier error has reported the disk
             ledger.note(**ending(stopped, error))
-        folder = self.folder.absolute()  # under Flower's local SuperLink, where that was first started
+        folder = self.folder.absolute()  # with Flower's local SuperLink, relative to the folder of its first start
         tell(f"recorded in {folder}: aoi report {shlex.quote(str(folder))}")
 
     def clients_seen(self, clients: list[ClientRecord]) -> None:
-        """Write the clients down."""
+        """Write the clients into the ledger."""
         self._now().clients_seen(clients)
 
     def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
-        """Write the round down and print its line."""
+        """Write the round into the ledger and print its line."""
         self._now().round_done(record, arrays, memory)
 
     def _now(self) -> Recorder:

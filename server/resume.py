@@ -1,4 +1,4 @@
-"""Going on with an interrupted run: its configuration, and the point at which it is taken up again."""
+"""Resume an interrupted run: its configuration and its next round."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,8 +25,8 @@ def recorded_run(folder: Path) -> dict[str, Any]:
 
     Raises
     ------
-    ResumeError
-        There is no run, it ended before it was written down, its ledger is damaged, or its folder has another name.
+    ResumeError : there is no run, it ended before its configuration was recorded, its ledger is damaged, or its folder
+        was renamed.
     """
     try:
         about = read_run(folder / LEDGER)
@@ -56,12 +56,11 @@ def _damaged(folder: Path, error: Exception) -> ResumeError:
 
 
 def check_simulated(folder: Path) -> None:
-    """See that the clients of a run are simulated: only then can one machine go on with it alone.
+    """Check that a run's clients are simulated: only then can this machine resume it alone.
 
     Raises
     ------
-    ResumeError
-        The run has rounds, and its clients' states are elsewhere, with the clients.
+    ResumeError : the run has rounds, and its clients' states are on the clients.
     """
     rounds, _ = _progress(folder / LEDGER)
     if not (folder / STATES).is_dir() and rounds:
@@ -72,17 +71,15 @@ def check_simulated(folder: Path) -> None:
 
 
 def extend(folder: Path, rounds: int) -> None:
-    """Give a run more rounds than it was started with; resumed, it is what a run of so many rounds would have been.
+    """Add rounds to a run; resumed, it gives the same results as a run of that length.
 
-    The last round of a finished run is removed from the ledger, to run again: it differs from a round in the middle of
-    a run, since no question about the next round goes with it.
+    The last round of a finished run is removed from the ledger and runs again. It differs from other rounds, because
+    its messages do not ask about a next round.
 
     Raises
     ------
-    ConfigError
-        There are not more rounds than before, or something beside their number ended the run or depends on it.
-    ResumeError
-        The run cannot be resumed, or the checkpoint before its last round is gone.
+    ConfigError : the number of rounds does not increase, or the run's end or its noise does not depend on it alone.
+    ResumeError : the run cannot be resumed, or the checkpoint before its last round is missing.
     """
     about = recorded_run(folder)
     check_simulated(folder)
@@ -115,14 +112,13 @@ def extend(folder: Path, rounds: int) -> None:
 
 
 def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:
-    """Return the configuration that a run was started with, at the place where it lies now.
+    """Return the configuration of a run's start, with the folders of the present command.
 
     Clients read their part of the configuration from the command that resumes the run, so that part must agree.
 
     Raises
     ------
-    ResumeError
-        The command says something else to the clients than the run was started with.
+    ResumeError : the clients' part of the configuration differs.
     """
     here = {kebab(name): getattr(given, name) for name in ("resume", "run_name", "runs_dir", "data_dir", "model_dir")}
     recorded = dict(about["config"])
@@ -139,19 +135,18 @@ def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:
 
 
 def take_up(folder: Path, ledger: Ledger) -> tuple[Resume, dict[str, NDArray[Any]] | None]:
-    """Return the next round of a run, and the model after its last complete one (None before the first).
+    """Return a run's next round, and the model after the last complete one, if any.
 
     Raises
     ------
-    ResumeError
-        The last complete rounds have no usable checkpoint, or the ledger is damaged.
+    ResumeError : the last complete rounds have no usable checkpoint, or the ledger is damaged.
     """
     try:
         rounds, last = progress(ledger.path)
         if last is not None and last != rounds:
             raise ValueError(f"it has {rounds} rounds, and the last of them is {last!r:.40}")
-        known = sorted(read(ledger.path, "clients"), key=lambda row: (row["since"], row["client"]))
-        clients = [ClientRecord(**row) for row in known]
+        rows = sorted(read(ledger.path, "clients"), key=lambda row: (row["since"], row["client"]))
+        clients = [ClientRecord(**row) for row in rows]
     except DAMAGE as error:
         raise _damaged(folder, error) from error
     committed = last or 0

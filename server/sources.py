@@ -1,4 +1,4 @@
-"""The files that a resumed run reads again: their places, and whether they have changed."""
+"""The files that a resumed run reads again: their paths and digests."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -16,27 +16,27 @@ from aoi_fl.science.names import is_own
 from aoi_fl.server.folder import RATES_FILE
 
 _PLACES = ("runs-dir", "data-dir", "model-dir", "clients-file")
-# What a run writes for itself, and its clients read in every process anew: by the ledger's key.
+# Files that a run writes and its clients read in each process, by the ledger's keys.
 _DEALT = {"partition_source": PARTITION_FILE, "table_source": CLIENTS_FILE, "rates_source": RATES_FILE}
 
 
 def settled(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return run keys with absolute paths, so that a run can resume in any folder."""
-    found = dict(values)
+    keys = dict(values)
     for key in _PLACES:
-        if found.get(key):
-            found[key] = _absolute(found[key])
-    kind, colon, path = str(found.get("dataset", "")).partition(":")
+        if keys.get(key):
+            keys[key] = _absolute(keys[key])
+    kind, colon, path = str(keys.get("dataset", "")).partition(":")
     if kind + colon in OWN_DATA:
-        found["dataset"] = kind + colon + _absolute(path)
-    if found.get("clock"):  # one file, two of them, or the name of none
-        parts = found["clock"].split(",")
-        found["clock"] = ",".join(_absolute(part) if Path(part).expanduser().is_file() else part for part in parts)
-    return found
+        keys["dataset"] = kind + colon + _absolute(path)
+    if keys.get("clock"):  # one or two files, or a generated clock
+        parts = keys["clock"].split(",")
+        keys["clock"] = ",".join(_absolute(part) if Path(part).expanduser().is_file() else part for part in parts)
+    return keys
 
 
 def given_sources(config: RunConfig) -> dict[str, str]:
-    """Return the digests of the files that the keys of a run name, by the ledger's keys; "" for none."""
+    """Return the digests of files that run keys name, by the ledger's keys; "" without a file."""
     return {
         "data_source": digest(data.files(config.dataset, config.data_dir)),
         "clock_source": digest_of(config.clock),
@@ -45,29 +45,28 @@ def given_sources(config: RunConfig) -> dict[str, str]:
 
 
 def dealt_sources(folder: Path) -> dict[str, str]:
-    """Return the digests of the files that a run has written for itself; "" for one that it has not."""
+    """Return the digests of the files that a run has written; "" for a missing file."""
     return {key: digest([path] if path.is_file() else []) for key, path in dealt_files(folder).items()}
 
 
 def dealt_files(folder: Path) -> dict[str, Path]:
-    """Return where a run writes its partition and its tables of clients, by the ledger's keys."""
+    """Return the paths of a run's partition and tables of clients, by the ledger's keys."""
     return {key: folder / name for key, name in _DEALT.items()}
 
 
 def check_unchanged(folder: Path, about: Mapping[str, Any], sources: Mapping[str, str], config: RunConfig) -> None:
-    """See that the files that a run reads again are those that it began with.
+    """Check that a run's files have not changed since its start.
 
     Parameters
     ----------
-    folder : of the run
-    about : what its ledger says of it; one of an earlier version does not know every digest
-    sources : the digests now
-    config : whose keys name the files
+    folder : the run's folder
+    about : the ledger's ``run`` table; earlier versions lack some digests
+    sources : the present digests
+    config : the configuration that names the files
 
     Raises
     ------
-    ResumeError
-        One is another now, or gone.
+    ResumeError : a file has changed or is missing.
     """
     named = {"model_source": config.model, "data_source": f"dataset={config.dataset}", "clock_source": config.clock}
     named["policy_source"] = config.policy
@@ -84,25 +83,25 @@ def check_unchanged(folder: Path, about: Mapping[str, Any], sources: Mapping[str
 
 
 def digest_of(clock: str) -> str:
-    """Return a digest of what is in the files that a clock names; of one that names none, ""."""
+    """Return a digest of the files that a clock names; "" if it names none."""
     paths = [Path(part).expanduser() for part in clock.split(",")]
     return digest(paths) if all(path.is_file() for path in paths) else ""
 
 
 def digest(paths: Sequence[Path]) -> str:
-    """Return the SHA-256 of files one after another; of none, ""."""
+    """Return the SHA-256 of the concatenated files; "" without files."""
     return _digest(tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in paths)) if paths else ""
 
 
 @lru_cache(maxsize=16)
 def _digest(files: tuple[tuple[Path, int, int], ...]) -> str:
-    """Return the digest of files, read once for as long as their sizes and times are the same."""
-    found = hashlib.sha256()
+    """Return the digest of files, cached while their sizes and times stay the same."""
+    hasher = hashlib.sha256()
     for path, *_ in files:
         with path.open("rb") as file:
             while block := file.read(1 << 20):
-                found.update(block)
-    return found.hexdigest()
+                hasher.update(block)
+    return hasher.hexdigest()
 
 
 def _absolute(path: str) -> str:

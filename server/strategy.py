@@ -1,4 +1,4 @@
-"""From a configuration to a strategy."""
+"""Build a strategy from a configuration."""
 
 import math
 from dataclasses import fields
@@ -20,13 +20,13 @@ from aoi_fl.strategies.strategy import AgeAwareStrategy
 def make_strategy(
     config: RunConfig, run: str, token: str | None = None, rates: Rates | None = None, **settings: Any
 ) -> AgeAwareStrategy:
-    """Return the strategy that a configuration asks for.
+    """Build the strategy of a configuration.
 
     Parameters
     ----------
     config : the run's configuration
-    run, token : our own name of the run, and what tells it from an earlier one of that name
-    rates : those that are given, where they have been read; None: as the configuration says
+    run, token : the run's name, and a token that distinguishes it from earlier runs of that name
+    rates : given rates, if already read; None: as the configuration sets them
     settings : observer, configure and resume of :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
     """
     shared: dict[str, Any] = {f.name: getattr(config, f.name) for f in fields(RoundOptions) if hasattr(config, f.name)}

@@ -1,4 +1,4 @@
-"""What the clients of a simulated budgeted run cost, and how much their ages matter."""
+"""Prices, sensitivities and rates of a simulated run's clients."""
 
 import csv
 import io
@@ -25,37 +25,37 @@ Rates: TypeAlias = dict[str, float] | list[float]
 
 
 def check_tables(config: RunConfig) -> None:
-    """Raise ConfigError unless a simulated run's tables of clients, if it has any, can be used."""
+    """Raise ConfigError if a simulated run's tables of clients are invalid."""
     if config.policy in BUDGETED:
         _client_table(config)
     rates_of(config, simulated=True)
 
 
 def client_table(config: RunConfig) -> ClientTable:
-    """Return the clients of the configured file, or an instance drawn as in Xu et al. 2024, Section 5.
+    """Return the clients of the configured file, or draw them as in Xu et al. 2024, Section 5.
 
-    Data go bad alike unless ``staleness`` ends in ``own``. With ``sensitivities`` set to ``staleness``, φ_i is the
-    client's share of the data times its rate, 1 in the mean of clients that are alike: what an error in its data does
-    to the model. With ``bound`` it is eq. (10) of Xu et al. 2024 but for a factor that all share, 1 in the mean: α_i
-    σ_i², where α_i goes for the most part by the square of the client's share as soon as it makes more than a step, and
-    σ_i², the growth of the squared gradient's bound with age, by the rate at which its labels go wrong. The convexity
-    μ is unknown and is taken as 1: with 10 steps of 0.005 any smaller one changes no φ_i by a part in 10,000.
+    All data become stale at the same rate unless ``staleness`` ends in ``own``. With ``sensitivities=staleness``, φ_i
+    is the client's share of the data times its rate of staleness, scaled to 1 for equal clients. It measures the effect
+    of an error in the client's data on the model.
+
+    With ``sensitivities=bound``, φ_i is α_i σ_i², eq. (10) of Xu et al. 2024, scaled to a mean of 1. With more than one
+    step, α_i is nearly proportional to the square of the client's share. σ_i², the growth of the squared gradient's
+    bound with age, follows the rate of wrong labels. The convexity μ is unknown and set to 1; with 10 steps of 0.005 a
+    smaller μ changes φ_i by less than 1 in 10,000.
 
     Raises
     ------
-    ConfigError
-        The file cannot be read, has another number of clients than ``num-clients``, or names a client that no
-        budgeted run can work with.
+    ConfigError : the file cannot be read, has another number of clients than ``num-clients``, or has invalid values.
     """
     table, warnings = _client_table(config)
-    if config.clients_file:  # by the file's names; the strategy warns too, by those that the clients go by
+    if config.clients_file:  # with the file's names; the strategy repeats the warnings with the clients' names
         for warning in warnings:
             logger.warning("%s: %s", config.clients_file, warning)
     return table
 
 
 def _client_table(config: RunConfig) -> tuple[ClientTable, list[str]]:
-    """Return the table, and warnings about clients that can never be chosen."""
+    """Return the table, and warnings about clients that cannot be selected."""
     own = config.mislabelled is not None and config.mislabelled[2]
     if not config.clients_file:
         table = section5_instance(config.num_clients, config.seed)
@@ -83,16 +83,15 @@ def _client_table(config: RunConfig) -> tuple[ClientTable, list[str]]:
 
 
 def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool = False) -> Rates | None:
-    """Return each client's own rate by the configured file, by name or number; None where rates are not given.
+    """Return each client's own rate from the configured file, by name or number, or None.
 
-    A run that goes on finds them in its ``folder``, as :func:`write_rates` has kept them, whatever has become of the
-    file since. One begun by a version that kept none goes on by the file.
+    A resumed run reads them from its ``folder``, where :func:`write_rates` has saved them, even if the file has
+    changed. A run of an earlier version, without saved rates, reads the file.
 
     Raises
     ------
-    ConfigError
-        The file cannot be read, or its rates are not those of ``num-clients`` clients that add up to a round's; it
-        names others than there are where clients are ``simulated``; or a rate is too small for a Markov table.
+    ConfigError : the file cannot be read; its rates do not match ``num-clients`` or do not add up to the clients of a
+        round; it has names of no ``simulated`` client; or a rate is too small for a Markov table.
     """
     if config.rates != "given":
         return None
@@ -100,10 +99,10 @@ def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool =
     if config.resume and folder is not None and (folder / RATES_FILE).exists():
         path, what = folder / RATES_FILE, "the run's own"
     try:
-        found = read_rates(path, config.num_clients, simulated=simulated)
+        given = read_rates(path, config.num_clients, simulated=simulated)
     except ConfigError as error:
         raise error.within(what) from error
-    rates = found if isinstance(found, dict) else {str(i): rate for i, rate in enumerate(found)}
+    rates = given if isinstance(given, dict) else {str(i): rate for i, rate in enumerate(given)}
     try:
         given_rates(list(rates.values()), config.sent, list(rates))
     except ConfigError as error:
@@ -116,7 +115,7 @@ def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool =
             f"at least {1 / LONGEST:g}, for a table of at most {LONGEST} ages",
             "Raise the rate, or set policy=systematic.",
         )
-    return found
+    return given
 
 
 def write_rates(path: Path, rates: Rates) -> None:
@@ -128,7 +127,7 @@ def write_rates(path: Path, rates: Rates) -> None:
 
 
 def write_table(path: Path, table: ClientTable) -> None:
-    """Write the clients where each of them finds its own row."""
+    """Write the table from which each client reads its row."""
     columns = table.names, table.sizes, table.payments, table.sensitivities, table.ages, table.staleness
     text = io.StringIO(newline="")
     csv.writer(text).writerows([COLUMNS, *zip(*columns, strict=True)])

@@ -1,1 +1,1 @@
-"""What the owner of a device runs: enrolment, the unit, and the examination of what keeps it from being a client."""
+"""Tools for the owner of a device: enrolment, the systemd unit, status and diagnosis."""

@@ -1,4 +1,4 @@
-"""What can be checked on a device itself, each check a finding: interpreter, torch, disk, clock, certificate, key."""
+"""Local checks of a device: interpreter, torch, disk, clock, certificate and key."""
 
 import contextlib
 import os
@@ -37,7 +37,7 @@ Status = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check; ``remedy`` is empty where there is nothing to do."""
+    """The result of one check; ``remedy`` is empty if there is nothing to do."""
 
     check: str
     status: Status
@@ -56,7 +56,7 @@ def python() -> Finding:
 
 
 def torch(interpreter: str = sys.executable) -> Finding:
-    """Import torch in a process of its own, which an illegal instruction or a missing library may end."""
+    """Import torch in a separate process, because an illegal instruction may end the process."""
     try:
         done = subprocess.run([interpreter, "-c", _TORCH], capture_output=True, text=True, timeout=180, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -74,7 +74,7 @@ def torch(interpreter: str = sys.executable) -> Finding:
 
 
 def configuration(node: Path | None) -> Iterator[Finding]:
-    """Check the node configuration, the state folder that it names, the disk under that, and the data file."""
+    """Check the node configuration and its state folder, disk and data file."""
     if node is None:
         yield disk(Path.home())
         return
@@ -107,7 +107,7 @@ def configuration(node: Path | None) -> Iterator[Finding]:
 
 
 def rules(node: Mapping[str, Value]) -> Finding:
-    """Check the owner's rules, and say whether they allow a round now."""
+    """Check the owner's rules, and whether they allow a round now."""
     try:
         rule = Rules.read(node).forbids(datetime.now())
     except ConfigError as error:
@@ -119,7 +119,7 @@ def rules(node: Mapping[str, Value]) -> Finding:
 
 
 def state(folder: Path) -> Finding:
-    """Check that the client's memory can be kept."""
+    """Check that the client can write its state."""
     if not folder.exists():
         return Finding("state", "ok", f"{folder} does not exist yet; the service creates it at its first start")
     try:
@@ -133,10 +133,10 @@ def state(folder: Path) -> Finding:
 
 
 def disk(folder: Path) -> Finding:
-    """Check the room on the disk of a folder that need not exist yet."""
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    free = shutil.disk_usage(there).free
-    found = f"{free / 1e9:.1f} GB free at {there}"
+    """Check the free space on the disk of a folder that may not exist yet."""
+    existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    free = shutil.disk_usage(existing).free
+    found = f"{free / 1e9:.1f} GB free at {existing}"
     if free < _FULL:
         return Finding("disk", "fail", found, "Make room: without its state a client loses its age at each start.")
     if free < _TIGHT:
@@ -145,13 +145,13 @@ def disk(folder: Path) -> Finding:
 
 
 def clock(ca: Path | None, now: float | None = None) -> Finding:
-    """Check that the time is plausible, and that something keeps it so; the SuperLink's is asked when connecting."""
+    """Check that the time is plausible and synchronised; a later check compares the SuperLink's."""
     now = time.time() if now is None else now
     date = f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S} UTC"
     floor = Path(__file__).stat().st_mtime  # this file cannot have been installed in the future
     remedy = "Set it, and switch on its synchronisation: sudo timedatectl set-ntp true"
     if ca is not None:
-        with contextlib.suppress(ConfigError):  # the check of the certificate says so
+        with contextlib.suppress(ConfigError):  # the check of the certificate reports it
             floor = max(floor, *(c.not_valid_before_utc.timestamp() for c in enroll.ca_certificates(ca)))
     if now < floor - 86400:
         return Finding("clock", "fail", f"{date}, which is before this software or the authority was made", remedy)
@@ -196,7 +196,7 @@ def authority(ca: Path | None) -> Finding:
 
 
 def client_key(path: Path | None) -> tuple[ec.EllipticCurvePrivateKey | None, Finding]:
-    """Check the client's private key, and return it if it is one."""
+    """Check the client's private key, and return it if it is valid."""
     if path is None:
         return None, Finding("key", "warn", "not given", "Give it with --key, or a client's folder with --dir.")
     try:

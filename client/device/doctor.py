@@ -1,4 +1,4 @@
-"""Examine a device as a client, from the interpreter to the SuperLink that lets it in or not."""
+"""Diagnose a device as a client, from the interpreter to its registration at the SuperLink."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +12,11 @@ from aoi_fl.science.errors import ConfigError
 
 
 def examine(folder: Path | None, superlink: str | None, ca: Path | None, key: Path | None) -> list[Finding]:
-    """Make every check that what is given, or lies in a folder made by ``aoi enroll``, allows.
+    """Run every check that the arguments, or a folder made by ``aoi enroll``, allow.
 
     Raises
     ------
-    ConfigError : the folder is not one of a client's, or the address is none.
+    ConfigError : the folder is not a client's folder, or the address is invalid.
     """
     node = None
     if folder is not None:
@@ -44,7 +44,7 @@ def _superlink(folder: Path) -> str | None:
 def _connection(
     address: tuple[str, int] | None, ca: bytes | None, key: ec.EllipticCurvePrivateKey | None
 ) -> Iterator[Finding]:
-    """Check the way to the SuperLink, as far as it goes."""
+    """Check the connection to the SuperLink up to the first failure."""
     if address is None:
         yield Finding("network", "warn", "no SuperLink was given", "Give it with --superlink, or a folder with --dir.")
         return
@@ -85,14 +85,14 @@ def _registration(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateK
         found = f"this device's is more than {AHEAD:g} s ahead of the SuperLink's, or {BEHIND:g} s behind it"
         yield Finding("clocks", "fail", found, "Set this device's clock: sudo timedatectl set-ntp true")
     else:
-        said = (
+        skew = (
             f"this device's is {abs(answer.skew):.0f} s {'ahead of' if answer.skew > 0 else 'behind'} the SuperLink's"
         )
         near = answer.skew > AHEAD / 2 or answer.skew < -BEHIND / 2
         remedy = (
             f"Synchronise both: the client is refused from {AHEAD:g} s ahead or {BEHIND:g} s behind." if near else ""
         )
-        yield Finding("clocks", "warn" if near else "ok", said, remedy if near else "")
+        yield Finding("clocks", "warn" if near else "ok", skew, remedy if near else "")
         if answer.registered:
             yield Finding("registration", "ok", "the SuperLink knows this key, and let it in")
         else:

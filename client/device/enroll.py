@@ -1,15 +1,15 @@
-"""Enrol an edge device: a key, what to register of it, a node configuration and a systemd unit.
+"""Enrol an edge device: make its keys, its node configuration and its systemd unit.
 
-The folder of a client
-----------------------
+A client's folder
+-----------------
 client.key      private key of Flower's SuperNode authentication (EC P-256, OpenSSH's PEM), mode 0600, never overwritten
-NAME.pub        its public half, which the operator of the SuperLink registers
-ca.crt          the certificate of the authority that the SuperLink's certificate comes from
+NAME.pub        its public key, which the operator of the SuperLink registers
+ca.crt          the certificate of the authority that signed the SuperLink's certificate
 superlink.env   the SuperLink's address
-node.toml       what the client knows of itself: name, state-dir, and where its data come from
-data/           a place for a data file of its own
+node.toml       the client's configuration: name, state-dir, and the source of its data
+data/           a folder for the client's own data file
 aoi-NAME.service the systemd unit
-aoi-NAME.timer  if it is asked for: what starts the unit, whose process then ends between its rounds
+aoi-NAME.timer  optional timer of the unit; the client's process then ends between its rounds
 """
 
 import getpass
@@ -34,9 +34,9 @@ KEY, CA, SUPERLINK, NODE = "client.key", "ca.crt", "superlink.env", "node.toml"
 
 @dataclass(frozen=True)
 class Enrolment:
-    """A client that was enrolled: name, folder, public key (one line, OpenSSH) and the files that people handle.
+    """An enrolled client: name, folder, public key (one line, OpenSSH) and files to copy.
 
-    The last of ``units`` is what is enabled.
+    The last of ``units`` is the unit to enable.
     """
 
     name: str
@@ -48,19 +48,19 @@ class Enrolment:
 
 
 def enroll(name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = False) -> Enrolment:
-    """Make the folder of a client.
+    """Make a client's folder.
 
     Parameters
     ----------
     name : the client's name; also the service's
     superlink : host and port of the SuperLink's Fleet API
     ca : the authority's certificate, PEM
-    folder : where to; made if it is not there
+    folder : the folder, created if missing
     timed : whether the client's process ends between its rounds
 
     Raises
     ------
-    ConfigError : the name, address or certificate is wrong, the folder cannot be written, or there is a key already.
+    ConfigError : the name, address or certificate is invalid, the folder cannot be written, or it has a key already.
     """
     checked_name("client name", name)
     split_address(superlink)
@@ -96,7 +96,7 @@ def enroll(name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = F
         if timed:
             write_whole(units[-1], timer(name).encode(), 0o644)
         write_whole(public, shown + b"\n", 0o644)
-        _write_new(key, secret)  # last: an enrolment that was cut off is simply repeated
+        _write_new(key, secret)  # last, so that an interrupted enrolment can be repeated
     except OSError as error:
         raise ConfigError(
             "--dir", folder, f"a folder that you can write ({error.strerror})", "Choose another --dir."
@@ -105,7 +105,7 @@ def enroll(name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = F
 
 
 def next_steps(made: Enrolment) -> str:
-    """Return what is left to do, for the operator and on this device."""
+    """Return the next steps, for the operator and on this device."""
     units = " ".join(str(path) for path in made.units)
     steps = f"""\
 {made.name} is enrolled in {made.folder}. Its private key stays on this device.
@@ -154,11 +154,11 @@ def ca_certificates(path: Path) -> list[x509.Certificate]:
 
 
 def _write_new(path: Path, content: bytes) -> None:
-    """Write a file that must not exist, whole or not at all, readable to no one else for even a moment."""
+    """Write a new file atomically, never readable for other accounts; fail if it exists."""
     aside = path.with_name(f".{path.name}.new")
     write_whole(aside, content, 0o600)
     try:
-        os.link(aside, path)  # which fails where a rename would write over it
+        os.link(aside, path)  # unlike a rename, it fails if the file exists
     finally:
         aside.unlink()
     sync(path.parent)

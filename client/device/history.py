@@ -1,7 +1,7 @@
-"""What a device's client has done: a line for each round in which it took part, or did not by a rule of its owner's.
+"""The history of a device's client: its participations and its refusals by rule.
 
-It is for the owner's eyes: no decision depends on it, so nothing waits for the disk, and what a power cut takes of it
-is gone. Kept beside the client's state where that has a folder of its own (``state-dir``), one file a run.
+It is for the owner only. No decision depends on it, so no write waits for the disk, and a power cut may lose lines.
+With ``state-dir`` there is one file for each run beside the client's state.
 """
 
 import json
@@ -20,7 +20,7 @@ logger = logging.getLogger("flwr")
 
 @dataclass(frozen=True)
 class Event:
-    """What a client did in a round, and when (UTC, ISO 8601); for a no by rule also which."""
+    """An event of a client in a round: time (UTC, ISO 8601), kind, and the rule that declined."""
 
     at: str
     round: int
@@ -30,7 +30,7 @@ class Event:
 
 @dataclass(frozen=True)
 class RunHistory:
-    """A client's part in one run: its participation clock, None where it has none yet, and its events in order."""
+    """A client's part in one run: its participation clock (or None) and its events in order."""
 
     run: str
     clock: ClientAge | None
@@ -38,7 +38,7 @@ class RunHistory:
 
 
 def note(folder: Path, name: str, round_: int, what: str, rule: str | None = None) -> None:
-    """Add an event to a client's history of one run; a history that cannot be written costs no round."""
+    """Add an event to a client's history of one run; warn if the file cannot be written."""
     event = Event(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", round_, what, rule)
     path = folder / f"{checked_name('client name', name)}{_SUFFIX}"
     try:
@@ -50,14 +50,14 @@ def note(folder: Path, name: str, round_: int, what: str, rule: str | None = Non
 
 
 def histories(state_dir: Path, name: str) -> list[RunHistory]:
-    """Return a client's histories by run, that of the latest event last."""
-    known = {path.parent for suffix in (_SUFFIX, ".json") for path in state_dir.glob(f"*/{name}{suffix}")}
-    found = [RunHistory(f.name, StateFile(f, name).load(0).age, _events(f / f"{name}{_SUFFIX}")) for f in known]
-    return sorted(found, key=lambda history: (history.events[-1].at if history.events else "", history.run))
+    """Return a client's histories of all runs, the one with the latest event last."""
+    folders = {path.parent for suffix in (_SUFFIX, ".json") for path in state_dir.glob(f"*/{name}{suffix}")}
+    runs = [RunHistory(f.name, StateFile(f, name).load(0).age, _events(f / f"{name}{_SUFFIX}")) for f in folders]
+    return sorted(runs, key=lambda history: (history.events[-1].at if history.events else "", history.run))
 
 
 def _events(path: Path) -> tuple[Event, ...]:
-    """Return the events of a file, once each; messages may repeat, and a line may be cut off."""
+    """Return the events of a file without repetitions and incomplete lines."""
     events: dict[tuple[int, str], Event] = {}
     for line in path.read_text("utf-8", "replace").splitlines() if path.exists() else ():
         try:

@@ -1,4 +1,4 @@
-"""The keys of a device's ``node.toml``; a misspelt key would be a rule without effect."""
+"""Check the keys of a device's ``node.toml``; a misspelt rule would have no effect."""
 
 import math
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ KEYS = (*_OTHER, *_FLOWERS, *_NUMBERS, *rules.KEYS, "sleep")
 
 
 def check(node: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a key that is nearly one of ours or Flower's, or for a value of the wrong kind.
+    """Raise ConfigError for a misspelt key, or for a value of the wrong kind.
 
-    Others are the ClientApp's own. The values of the owner's rules are :meth:`rules.Rules.read`'s to check.
+    Other keys belong to the ClientApp. :meth:`rules.Rules.read` checks the owner's rules.
     """
     refuse_former(node, "node.toml")
     for key in node:

@@ -1,4 +1,4 @@
-"""The way to a SuperLink, step by step: name, port, TLS, each with its own failures."""
+"""Check the connection to a SuperLink step by step: name, port, TLS."""
 
 import socket
 import ssl
@@ -19,7 +19,7 @@ _UNKNOWN = (2, 7, 18, 19, 20, 21)
 
 @dataclass(frozen=True)
 class Step:
-    """How far one came: what was found, what to do if anything, and whether this is where it ends."""
+    """The result of one step: finding, remedy if needed, and whether the checks end here."""
 
     found: str
     remedy: str = ""
@@ -27,11 +27,11 @@ class Step:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Return host and port of ``HOST:PORT``; an IPv6 address stands in brackets.
+    """Return host and port of ``HOST:PORT``; an IPv6 address needs brackets.
 
     Raises
     ------
-    ConfigError : it has another form.
+    ConfigError : the address has another form.
     """
     host, _, port = address.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
@@ -72,12 +72,12 @@ def tcp(host: str, port: int) -> Step:
 
 
 def tls(host: str, port: int, ca: bytes) -> Step:
-    """Shake hands over TLS as Flower does: a certificate for this name from this authority; for gRPC, HTTP/2.
+    """Make a TLS handshake as Flower does, and check the certificate and, for gRPC, HTTP/2.
 
     Parameters
     ----------
-    host, port : where to
-    ca : the certificates to trust, PEM
+    host, port : the address
+    ca : the trusted certificates, PEM
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.hostname_checks_common_name = False
@@ -107,23 +107,23 @@ def tls(host: str, port: int, ca: bytes) -> Step:
 
 
 def check(superlink: str, authority: Path) -> None:
-    """Wait for the SuperLink and see that it is the one that this client trusts; Flower would not say what is wrong.
+    """Wait for the SuperLink and check its certificate; Flower would retry without a reason.
 
     Parameters
     ----------
     superlink : HOST:PORT
-    authority : the file of certificates to trust
+    authority : the file of trusted certificates
 
     Raises
     ------
-    SystemExit : its certificate is not to be trusted; the message says why, and what to do.
+    SystemExit : the certificate is not trusted; the message has the reason and the remedy.
     """
     host, port = split_address(superlink)
-    told = ""
+    printed = ""
     while (step := tcp(host, port)).fatal:
-        if step.found != told:
+        if step.found != printed:
             print(f"waiting for the SuperLink: {step.found}", flush=True)
-            told = step.found
+            printed = step.found
         time.sleep(2)
     step = tls(host, port, authority.read_bytes())
     if step.fatal:

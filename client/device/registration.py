@@ -1,8 +1,8 @@
-"""Ask a SuperLink whether it knows a client's key, and how far apart the clocks are.
+"""Check whether a SuperLink knows a client's key, and measure the difference of the clocks.
 
-A signed request for a node that cannot exist tells, by how it is refused, whether the signature's time was accepted:
-nothing changes by it. Whether the key is registered only an activation tells, so that is done as at a client's start,
-and taken back.
+The SuperLink refuses a signed request for a node that cannot exist. Its error shows whether it accepted the signature's
+time, and the request changes nothing. Only an activation shows whether the key is registered. So the check activates
+the client, as at its start, and deactivates it again.
 """
 
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ _PRECISION = 0.5  # seconds
 
 @dataclass(frozen=True)
 class RegistrationStatus:
-    """The answer of a SuperLink about a key.
+    """The standing of a client's key at a SuperLink.
 
     Attributes
     ----------
-    authenticates : whether the SuperLink asks for keys at all
-    skew : seconds that this device's clock is ahead of the SuperLink's, to half a second; None if it refuses the
-        time of the signature, or asks for none
-    registered : whether the key can connect now; None if that was not found out
-    problem : what the SuperLink, or gRPC, said where nothing more can be found out
+    authenticates : whether the SuperLink requires keys at all
+    skew : seconds by which this device's clock is ahead of the SuperLink's, to half a second; None if the SuperLink
+        refuses the signature's time or requires no signature
+    registered : whether the key can connect now; None if unknown
+    problem : the error of the SuperLink or gRPC that prevented further checks
     """
 
     authenticates: bool
@@ -35,11 +35,11 @@ class RegistrationStatus:
 
 
 def standing(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateKey) -> RegistrationStatus:
-    """Return how a SuperLink's Fleet API takes to a client's key.
+    """Return the standing of a client's key at a SuperLink.
 
     Parameters
     ----------
-    host, port : of the Fleet API
+    host, port : address of the Fleet API
     ca : the authority's certificate, PEM
     key : the client's private key
     """
@@ -58,7 +58,7 @@ def standing(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateKey) -
 
 
 def _refused(fleet: FleetApi, shift: float | None) -> str:
-    """Return with what words a heartbeat whose signature's time is shifted is refused; empty if it is not."""
+    """Return the refusal of a heartbeat with a shifted signature time, or ``""``."""
     try:
         fleet.heartbeat(shift)
     except grpc.RpcError as error:
@@ -73,7 +73,7 @@ def _accepts(fleet: FleetApi, shift: float) -> bool:
 
 
 def _skew(fleet: FleetApi) -> float:
-    """Return by how much this clock is ahead: so much earlier than by its tolerance the SuperLink refuses the time."""
+    """Return the seconds by which this clock is ahead, from the shifts that are refused."""
     accepted, refused = 0.0, AHEAD + BEHIND
     while refused - accepted > _PRECISION:
         middle = (accepted + refused) / 2
@@ -85,7 +85,7 @@ def _skew(fleet: FleetApi) -> float:
 
 
 def _connects(fleet: FleetApi) -> bool:
-    """Connect and leave; False if the SuperLink does not let this key in, or not now."""
+    """Connect and disconnect; return False if the SuperLink refuses this key now."""
     try:
         node = fleet.activate()
     except grpc.RpcError as error:

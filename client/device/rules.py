@@ -1,12 +1,12 @@
-"""A device's owner's rules: when a client may take part at all, whatever its age and the server say.
+"""The rules of a device's owner: when a client may take part, whatever age and server say.
 
 The keys of ``node.toml``
 -------------------------
-hours           times of the local day, "22:00-06:00" or several: "22:00-06:00, 12:30-13:30"; the end is not included
+hours           times of the local day, "22:00-06:00" or several: "22:00-06:00, 12:30-13:30"; the end is excluded
 only-charging   true: not on battery
-only-unmetered  true: not on a network that is paid by volume, nor on one of which that cannot be told
-pause           true: not at all; "2027-01-06" or "2027-01-06 18:00": not before that day or time, local
-min-separation  a whole number of rounds: not sooner after the last participation in a run, whatever the server says
+only-unmetered  true: not on a metered network, nor if it is unknown whether the network is metered
+pause           true: never; "2027-01-06" or "2027-01-06 18:00": not before that local day or time
+min-separation  the least number of rounds between two participations in a run, whatever the server says
 """
 
 import re
@@ -30,14 +30,14 @@ _SPAN = re.compile(r"\s*(\d\d?:\d\d)\s*-\s*(\d\d?:\d\d)\s*")
 
 @dataclass(frozen=True)
 class Rules:
-    """When a client may take part.
+    """The owner's rules for participation.
 
     Attributes
     ----------
-    hours : spans of the local day, begin and end; one whose end comes first goes past midnight. None at all: all day
-    only_charging, only_unmetered : whether it must be
-    pause : until when not, local; True: for good
-    min_separation : rounds between two participations in a run, at least
+    hours : spans of the local day, begin and end; a span with its end first goes past midnight; empty: all day
+    only_charging, only_unmetered : whether the device must charge, and the network must be unmetered
+    pause : local time before which the client does not take part; True: never
+    min_separation : least number of rounds between two participations in a run
     """
 
     hours: tuple[Span, ...] = ()
@@ -52,7 +52,7 @@ class Rules:
 
         Raises
         ------
-        ConfigError : a rule has a value that is none; the message names it and those it may have.
+        ConfigError : a rule has an invalid value.
         """
         return cls(
             hours=_hours(node[HOURS]) if HOURS in node else (),
@@ -68,12 +68,12 @@ class Rules:
         charging: Callable[[], bool] = power.charging,
         metered: Callable[[], bool | None] = power.metered,
     ) -> str | None:
-        """Return the key of the first rule by which a client may not take part now; None if there is none.
+        """Return the key of the first rule that forbids participation now, or None.
 
         Parameters
         ----------
-        now : local, without a zone
-        charging, metered : asked only where a rule is about them
+        now : local time without a zone
+        charging, metered : called only if a rule needs them
         """
         if self.pause is True or (isinstance(self.pause, datetime) and now < self.pause):
             return PAUSE
@@ -90,14 +90,14 @@ class Rules:
 
 
 def forbidden(node: Mapping[str, Value]) -> str | None:
-    """Return the key of the owner's rule by which a client may not take part now; None if there is none."""
+    """Return the key of the owner's rule that forbids participation now, or None."""
     return None if node.keys().isdisjoint(KEYS) else Rules.read(node).forbids(datetime.now())
 
 
 def separation(node: Mapping[str, Value]) -> int:
-    """Return the owner's least number of rounds between two participations; 1 where there is no such rule.
+    """Return the owner's least number of rounds between two participations, by default 1.
 
-    Raises ConfigError for a value that is no whole number from 1 on.
+    Raises ConfigError unless the value is a whole number of at least 1.
     """
     value = node.get(SEPARATION, 1)
     if type(value) is not int or value < 1:
@@ -108,13 +108,13 @@ def separation(node: Mapping[str, Value]) -> int:
 def _hours(value: Value) -> tuple[Span, ...]:
     spans = [_SPAN.fullmatch(part) for part in value.split(",")] if isinstance(value, str) else [None]
     try:
-        found = tuple((_time(span[1]), _time(span[2])) for span in spans if span is not None)
+        hours = tuple((_time(span[1]), _time(span[2])) for span in spans if span is not None)
     except ValueError:
-        found = ()
-    if len(found) < len(spans) or any(begin == end for begin, end in found):
+        hours = ()
+    if len(hours) < len(spans) or any(begin == end for begin, end in hours):
         remedy = 'Write for instance "22:00-06:00" or "22:00-06:00, 12:30-13:30", or leave it out to allow all day.'
         raise ConfigError("hours", value, "times of day from 00:00 to 23:59, each with a different end", remedy)
-    return found
+    return hours
 
 
 def _time(text: str) -> time:

@@ -1,4 +1,4 @@
-"""What a device's owner sees of its client: whether it may take part now, and what it has done in each run."""
+"""A client's status for the device's owner: whether it may take part now, and its history."""
 
 import os
 import tomllib
@@ -22,7 +22,7 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
 
     Raises
     ------
-    ConfigError : the folder is not one of a client's, a key or rule is none, or this account cannot read the client's
+    ConfigError : the folder is not a client's, a key or rule is invalid, or this account cannot read the client's
         state.
     """
     now = now or datetime.now()

@@ -1,4 +1,4 @@
-"""The texts that an edge client runs by: its systemd unit, that unit's timer if it has one, its node configuration."""
+"""Templates of an edge client's systemd unit, timer and node configuration."""
 
 import sys
 from pathlib import Path
@@ -57,9 +57,9 @@ _INSTALL = """
 [Install]
 WantedBy=multi-user.target
 """
-# The client's process ends between its rounds, having written when it is to be back; then the timer's next minute
-# starts it. What is tried each minute is a shell's own commands, and takes no memory worth the name; where the file was
-# torn by a power cut, it is time.
+# The client's process ends between its rounds after it has written the time of its return. The timer starts it in the
+# first minute after that time. The test of each minute uses a shell's own commands and little memory. An incomplete
+# file counts as due.
 _CONDITION = """\
 ExecCondition=/bin/sh -c 'test ! -r {session} || {{ read -r back rest < {session}; \
   ! test "$$(date +%%s)" -lt "$${{back:-0}}"; }}'
@@ -129,9 +129,9 @@ def unit(name: str, folder: Path, state: Path, user: str, *, timed: bool = False
     ----------
     name : the client's name
     folder : the client's folder, absolute
-    state : what systemd makes of ``StateDirectory``
-    user : the account it runs as
-    timed : whether the client's process ends between its rounds, for a timer to start it again
+    state : the folder of systemd's ``StateDirectory``
+    user : the account of the client
+    timed : whether the client's process ends between its rounds, and a timer starts it again
     """
     filled = _UNIT.format(
         name=name,
@@ -155,5 +155,5 @@ def timer(name: str) -> str:
 
 
 def node_toml(name: str, state: Path, data: Path) -> str:
-    """Return the node configuration of a client, in the form of ``flower-supernode --node-config``."""
+    """Return a client's node configuration in the form of ``flower-supernode --node-config``."""
     return _NODE.format(name=name, state=state, data=data)

@@ -1,7 +1,7 @@
-"""Trackers of experiments: TensorBoard, MLflow, Weights & Biases.
+"""Experiment trackers: TensorBoard, MLflow, Weights & Biases.
 
-Each is an observer behind an extra of its name, and writes under the run's folder only; none calls the network. A
-tool's module is imported when it is asked for: each takes seconds::
+Each is an observer and needs the extra of its name. It writes into the run's folder only and does not use the network.
+Each import takes seconds, so a tool is imported when it is used::
 
     observer=together(record("my-run"), tracker("tensorboard", "my-run"))
 """
@@ -21,16 +21,15 @@ from aoi_fl.strategies.records import ClientRecord, Observer, RoundRecord, RunOb
 
 __all__ = ["Tracker", "check_installed", "together", "tracker"]
 
-_CLASSES = {"tensorboard": "TensorBoard", "mlflow": "MLflow", "wandb": "WandB"}  # in the module of that name here
+_CLASSES = {"tensorboard": "TensorBoard", "mlflow": "MLflow", "wandb": "WandB"}  # by the name of their module
 
 
 def check_installed(wanted: Sequence[str]) -> None:
-    """See that trackers are installed.
+    """Check that trackers are installed.
 
     Raises
     ------
-    ConfigError
-        One is not; the message names the extra that brings it.
+    ConfigError : a tracker is not installed; the message names its extra.
     """
     for name in wanted:
         if importlib.util.find_spec(name) is None:
@@ -45,49 +44,48 @@ def check_installed(wanted: Sequence[str]) -> None:
 def tracker(
     name: str, run: str, runs_dir: str | Path = "runs", config: Mapping[str, Any] | None = None, *, resume: bool = False
 ) -> Tracker:
-    """Return the tracker of a name for a run; it writes under ``runs-dir/run``.
+    """Return a tracker for a run; it writes into ``runs-dir/run``.
 
     Raises
     ------
-    ConfigError
-        There is none of that name, or it is not installed.
+    ConfigError : the name is unknown, or the tool is not installed.
     """
     if name not in TRACKERS:
         raise ConfigError("track", name, tuple(TRACKERS), "Choose one of these.")
     check_installed([name])
     module = importlib.import_module(f"aoi_fl.server.tracking.{name}")
-    made: Tracker = getattr(module, _CLASSES[name])(run, Path(runs_dir) / run, config, resume=resume)
-    return made
+    tool: Tracker = getattr(module, _CLASSES[name])(run, Path(runs_dir) / run, config, resume=resume)
+    return tool
 
 
 class CompositeObserver:
-    """Several observers as one; the most important comes first."""
+    """Several observers as one, called in their order."""
 
     def __init__(self, observers: tuple[Observer, ...]) -> None:
         self._observers = observers
-        self._witnesses = [observer for observer in observers if isinstance(observer, RunObserver)]
+        self._run_observers = [observer for observer in observers if isinstance(observer, RunObserver)]
 
     def run_begins(self, policy: dict[str, Any], rounds: int) -> None:
-        """Pass it on to those that want to know."""
-        for observer in self._witnesses:
+        """Notify the observers of runs."""
+        for observer in self._run_observers:
             observer.run_begins(policy, rounds)
 
     def clients_seen(self, clients: list[ClientRecord]) -> None:
-        """Pass it on."""
+        """Notify all observers."""
         for observer in self._observers:
             observer.clients_seen(clients)
 
     def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
-        """Pass it on."""
+        """Notify all observers."""
         for observer in self._observers:
             observer.round_done(record, arrays, memory)
 
     def run_ends(self, stopped: str | None, error: BaseException | None) -> None:
-        """Pass it on to those that want to know."""
-        for observer in self._witnesses:
+        """Notify the observers of runs."""
+        for observer in self._run_observers:
             observer.run_ends(stopped, error)
 
 
 def together(*observers: Observer) -> CompositeObserver:
-    """Return an observer that informs several observers in their order."""
+    """Return an observer that notifies several observers in their order."""
     return CompositeObserver(observers)

@@ -1,4 +1,4 @@
-"""The base of all trackers: each round's numbers once, and no failure costs a round."""
+"""The base of all trackers: it logs each round once, and survives a tool's failure."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ _NO_NUMBERS = ("round", "started", "participations", "nodes")
 
 
 def numbers(row: Mapping[str, Any]) -> dict[str, float]:
-    """Return what is known of a round in numbers, by the names of :class:`aoi_fl.strategies.records.RoundRecord`.
+    """Return a round's numbers by the names of :class:`aoi_fl.strategies.records.RoundRecord`.
 
     Examples
     --------
@@ -27,17 +27,17 @@ def numbers(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 class Tracker(ABC):
-    """An observer that sends a tool the configuration, each round's numbers, and the end of a run.
+    """An observer that logs the configuration, each round's numbers and the run's end to a tool.
 
-    Where a run is resumed it goes on with the tool's own run, after the last round that the tool has. What goes wrong
-    with the tool is a warning: the ledger is what counts, and a resumed run tells the tool what it has missed.
+    A resumed run continues the tool's run after the last logged round. An error of the tool is a warning, because the
+    ledger is the record. A resumed run logs the missed rounds.
 
     Parameters
     ----------
-    name : the run's
-    folder : the run's; the tool writes under it
-    config : the run's keys, or a foreign app's own
-    resume : whether the run goes on, and the tool's with it; else what the tool has of a run of that name is replaced
+    name : the run's name
+    folder : the run's folder, into which the tool writes
+    config : the run's keys, or another app's configuration
+    resume : whether to continue the tool's run; otherwise an old run of that name is replaced
     """
 
     tool: ClassVar[str]
@@ -56,7 +56,7 @@ class Tracker(ABC):
         self._safely("begin", self._ensure_open)
 
     def catch_up(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Tell the tool those of a ledger's rounds that it has not heard of."""
+        """Log the ledger's rounds that the tool lacks."""
         for row in rows:
             self._safely(f"log round {row['round']}", self._log_once, row)
 
@@ -64,7 +64,7 @@ class Tracker(ABC):
         """Do nothing: the clients stay in the ledger."""
 
     def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
-        """Tell the tool a round, once."""
+        """Log a round, once."""
         self._safely(f"log round {record.round}", self._log_once, vars(record))
 
     def run_ends(self, stopped: str | None, error: BaseException | None) -> None:
@@ -92,11 +92,11 @@ class Tracker(ABC):
 
     @abstractmethod
     def _begin(self) -> int:
-        """Open the tool's run and return the last round that it has, 0 for a new one."""
+        """Open the tool's run and return its last round, 0 for a new run."""
 
     @abstractmethod
     def _log(self, round_: int, values: Mapping[str, float]) -> None:
-        """Tell the tool a round."""
+        """Log a round to the tool."""
 
     @abstractmethod
     def _end(self, status: str) -> None:

@@ -1,13 +1,13 @@
-"""MLflow: a database of its own in the run's folder, ``mlflow.db``.
+"""MLflow: a database ``mlflow.db`` in the run's folder.
 
-``mlflow ui --backend-store-uri sqlite:///runs/NAME/mlflow.db`` shows it, with the whole of MLflow installed.
+``mlflow ui --backend-store-uri sqlite:///runs/NAME/mlflow.db`` shows it; this needs the full MLflow package.
 """
 
 import os
 import time
 from collections.abc import Mapping
 
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # before it is imported: nothing calls the network
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # before the import, so that it does not use the network
 
 from mlflow.entities import Metric, Param, ViewType
 from mlflow.tracking import MlflowClient
@@ -20,7 +20,7 @@ _LONGEST = 6000  # characters that MLflow takes of a parameter's value
 
 
 class MLflow(Tracker):
-    """Each number of a round as a metric, its step the round; the configuration as parameters."""
+    """Logs each number of a round as a metric, and the configuration as parameters."""
 
     tool = "MLflow"
 

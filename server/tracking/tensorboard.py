@@ -1,6 +1,6 @@
-"""TensorBoard: an event file for each start of the run in its folder ``tensorboard``.
+"""TensorBoard: an event file for each start of the run, in its folder ``tensorboard``.
 
-``tensorboard --logdir runs`` shows all runs. Needs neither torch nor TensorFlow.
+``tensorboard --logdir runs`` shows all runs. It needs neither torch nor TensorFlow.
 """
 
 import shutil
@@ -18,26 +18,26 @@ from aoi_fl.server.tracking.base import Tracker
 
 
 class TensorBoard(Tracker):
-    """Each number of a round as a scalar, its step the round; the configuration as a text."""
+    """Logs each number of a round as a scalar, and the configuration as a text."""
 
     tool = "TensorBoard"
 
     def _begin(self) -> int:
         place = self.folder / "tensorboard"
-        last, told = 0, False
+        last, configured = 0, False
         if self._resume and place.is_dir():
-            found = EventAccumulator(str(place))
-            found.Reload()
-            last = max((int(event.step) for tag in found.Tags()["scalars"] for event in found.Scalars(tag)), default=0)
-            told = bool(found.Tags()["tensors"])
+            logs = EventAccumulator(str(place))
+            logs.Reload()
+            last = max((int(event.step) for tag in logs.Tags()["scalars"] for event in logs.Scalars(tag)), default=0)
+            configured = bool(logs.Tags()["tensors"])
         else:
             shutil.rmtree(place, ignore_errors=True)
         self._writer = EventFileWriter(str(place))
-        if not told:
-            self._tell_configuration()
+        if not configured:
+            self._log_configuration()
         return last
 
-    def _tell_configuration(self) -> None:
+    def _log_configuration(self) -> None:
         rows = "".join(f"| {key} | {value} |\n" for key, value in sorted(self._config.items()))
         text = f"| key | value |\n|---|---|\n{rows}".encode()
         self._add(
@@ -54,7 +54,7 @@ class TensorBoard(Tracker):
 
     def _add(self, step: int, *values: Summary.Value) -> None:
         self._writer.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
-        self._writer.flush()  # what is not in the file when the process is killed is told again by a resumed run
+        self._writer.flush()  # a resumed run logs rounds again that a killed process has not flushed
 
     def _end(self, status: str) -> None:
         self._writer.close()

@@ -1,6 +1,6 @@
-"""Weights & Biases, offline: files in the run's folder ``wandb``, which ``wandb sync`` sends if you want it to.
+"""Weights & Biases, offline: files in the folder ``wandb``, which ``wandb sync`` can upload.
 
-A resumed run starts a new run of the tool with all rounds of the ledger. Its key ``resumes`` names the former one.
+A resumed run starts a new run of the tool with all rounds of the ledger. Its key ``resumes`` names the former run.
 """
 
 import hashlib
@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Mapping
 
-os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # before it is imported: nothing calls the network
+os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # before the import, so that it does not use the network
 
 import wandb
 
@@ -16,7 +16,7 @@ from aoi_fl.server.tracking.base import Tracker
 
 
 class WandB(Tracker):
-    """Each number of a round in the history, its step the round; the configuration as wandb's own."""
+    """Logs each number of a round in the history, and the configuration as wandb's."""
 
     tool = "Weights & Biases"
 

@@ -67,7 +67,7 @@ def test_selection_is_played_in_simulated_time(aoi):
     assert found("fedcs")["device_hours"] > 0, "whom FedCS takes for in time by the deadline of the clock"
     _, _, err = aoi(*f"{line.replace('30', '2')} random --per-round 40".split())
     said = " ".join(err.split())
-    assert "a round wants 40 clients, and of 100 there are" in said
+    assert "A round selects 40 clients, but only" in said
     assert "the deadline is 2 s, and the fastest of the clients takes" in said and "Raise it" in said
     some = "random --over-selection 1.5 --until 30min --rounds 100000"
     timed = found(some)
@@ -103,7 +103,7 @@ SMALL = ("-cnum-clients=20", "-cuntil=10", "-clocal-work=epochs:1")
 def test_the_arena_prints_what_compare_prints(aoi):
     shared = ("--seeds", "1", *SMALL, "-cclients-per-round=4", "--json")
     status, out, err = aoi("arena", "--quick", "--policies", "random,oldest-age", "--work", "runs", *shared)
-    assert status == 0 and "a round wants 6 clients, and of 20 there are" in err
+    assert status == 0 and "A round selects 6 clients, but only" in err
     _, keys = comparing.arena({"clock": "generated"}, quick=True)
     rest = [f"-c{k}={v}" for k, v in keys.items() if f"-c{k}" not in {w.partition("=")[0] for w in shared}]
     assert json.loads(aoi("compare", "random,oldest-age", *shared, *rest)[1]) == json.loads(out)

@@ -161,7 +161,7 @@ def test_how_much_of_the_rates_is_out_of_reach(aoi, policy):
         shown = json.loads(aoi(f"{line} --there 0.1 --compensate {rule} --json")[1])
         assert shown["out_of_reach"] == pytest.approx(beyond)
     assert shown["round_mean"] == pytest.approx(12 - beyond, abs=0.3)
-    assert "out of reach of clients that are away" in aoi(f"{line} --there 0.1")[1]
+    assert "not achievable by availability" in aoi(f"{line} --there 0.1")[1]
     shown = json.loads(aoi(f"{line} --clock bernoulli:0.1 --deadline 600 --compensate availability --json")[1])
     assert shown["out_of_reach"] == pytest.approx(12 - shown["round_mean"], abs=1.0)
 

@@ -308,7 +308,7 @@ def test_more_clients_a_round_than_are_there_is_said(tmp_path, caplog):
     logging.getLogger("flwr").propagate = True
     play(tmp_path, "few", policy="random", clock="bernoulli:0.2", **{"num-server-rounds": 1})
     assert any(
-        "a round wants 8 clients, and of 30 there are" in record.getMessage() and "on average" in record.getMessage()
+        "A round selects 8 clients" in record.getMessage() and "of 30 are available on average" in record.getMessage()
         for record in caplog.records
     )
 
@@ -320,7 +320,7 @@ def test_how_many_take_part_where_clients_decide_is_said(how, told, tmp_path, ca
     logging.getLogger("flwr").propagate = True
     how = {"policy": "systematic", "clock": "bernoulli:0.5"} | how
     play(tmp_path, "decide", **how, **{"num-server-rounds": 1})
-    assert told == ("clients decide as if they were always there" in caplog.text)
+    assert told == ("Clients decide as if they were always available" in caplog.text)
 
 
 def test_a_run_that_nobody_finishes_in_time_says_what_to_raise(tmp_path):
