@@ -58,11 +58,9 @@ def packing() -> Row:
     content = RecordDict({"arrays": record("resnet18")})
     whole = b"".join(array.data for array in content["arrays"].values())
     return ratio_row(
-        f"packing and unpacking a ResNet-18, 122 arrays, {len(whole) / 1e6:.0f} MB",
-        "one copy of as many bytes",
-        3,
+        f"packing and unpacking a ResNet-18, 122 arrays, {len(whole) / 1e6:.0f} MB", "one copy of as many bytes", 3,
         *alternate(lambda: unpack(pack(content)), lambda: bytearray(whole), repeats=SUMS),
-    )
+    )  # fmt: skip
 
 
 def play(by_flower: bool) -> None:

@@ -73,13 +73,9 @@ def _memory(cluster: Cluster) -> Row:
         watcher.join()
     rest = max(_use(cluster))
     return Row(
-        "memory of a client container in training (SuperNode and ClientApp, digits, CPU torch)",
-        "the same at rest",
-        768.0,
-        max(seen) / 2**20,
-        "MiB",
-        f"{rest / 2**20:.0f} MiB at rest; the container's limit is 768 MiB",
-    )
+        "memory of a client container in training (SuperNode and ClientApp, digits, CPU torch)", "the same at rest",
+        768.0, max(seen) / 2**20, "MiB", f"{rest / 2**20:.0f} MiB at rest; the container's limit is 768 MiB",
+    )  # fmt: skip
 
 
 def _use(cluster: Cluster) -> list[float]:
@@ -102,12 +98,10 @@ def _bytes(cluster: Cluster, wire: str) -> Row:
     seconds = sum(row["seconds"] for row in rounds) / ROUNDS
     return Row(
         f"bytes on the wire a round, CNN, {CLIENTS} clients, wire={wire}",
-        "the model to and from the clients that trained",
-        None,
-        sent / (2 * _MODEL * trained),
+        "the model to and from the clients that trained", None, sent / (2 * _MODEL * trained),
         note=f"{sent / 1e6:.1f} MB, {trained:.2g} clients trained, {seconds:.1f} s a round",
         details={"bytes": sent, "trained": trained, "seconds": seconds},
-    )
+    )  # fmt: skip
 
 
 def _traffic(cluster: Cluster) -> float:
@@ -130,11 +124,9 @@ def _slow(cluster: Cluster) -> Row:
         raise Skipped(f"behind 2 Mbit/s {trained} of 2 clients trained")
     return Row(
         "a round of the CNN behind a link of 2 Mbit/s a client (tbf, each way)",
-        "the model's bytes over the link, both ways",
-        None,
-        rounds[-1]["seconds"] / (2 * 8 * _MODEL / 2e6),
+        "the model's bytes over the link, both ways", None, rounds[-1]["seconds"] / (2 * 8 * _MODEL / 2e6),
         note=f"{rounds[-1]['seconds']:.0f} s, both clients in time",
-    )
+    )  # fmt: skip
 
 
 @contextmanager

@@ -54,20 +54,14 @@ def run(data: Path) -> Iterator[Row]:
     ours, pfl = (statistics.median(took[side]) for side in ("ours", "pfl"))
     yield Row(
         "MNIST-2NN training, 15 clients of 600 images, local engine, a round",
-        "a round of pfl 0.6's simulator: same model, clients, batches and steps",
-        0.5,
-        ours / pfl,
+        "a round of pfl 0.6's simulator: same model, clients, batches and steps", 0.5, ours / pfl,
         note=f"{1000 * ours:.0f} against {1000 * pfl:.0f} ms; accuracies {ends['ours']:.3f} and {ends['pfl']:.3f} "
-        f"after {ROUNDS} rounds",
-        details={"ours": round(ours, 6), "reference": round(pfl, 6)},
-    )
+        f"after {ROUNDS} rounds", details={"ours": round(ours, 6), "reference": round(pfl, 6)},
+    )  # fmt: skip
     yield Row(
-        "peak memory of the same",
-        "pfl's, data and PyTorch included",
-        None,
-        peaks["ours"] / peaks["pfl"],
+        "peak memory of the same", "pfl's, data and PyTorch included", None, peaks["ours"] / peaks["pfl"],
         note=f"{peaks['ours']:.0f} against {peaks['pfl']:.0f} MiB",
-    )
+    )  # fmt: skip
 
 
 def config(data: Path) -> RunConfig:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from aoi_fl.cli.keys import Number, parse, refuse, typed
+from aoi_fl.cli.keys import parse, refuse, typed
 from aoi_fl.cli.options import Json, rates_by
 from aoi_fl.cli.output import bar, print_facts, print_json, print_table
 from aoi_fl.config.policies import OWN, ROWS, is_policy, row_of
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from aoi_fl.science.markov import MarkovPolicy
     from aoi_fl.science.systematic import SystematicPolicy
 
-UNIFORM = "markov-uniform"  # a Markov policy for comparison: each age has the same probability
-POLICIES = ("markov-optimal", "markov-increasing", UNIFORM, "systematic")
+POLICIES = ("markov-optimal", "markov-increasing", "systematic")
 KEYS = (
     "policy", "num-clients", "clients-per-round", "max-age", "exponent", "rates", "sizes", "clients-file", "phases",
     "num-server-rounds", "seed",
@@ -30,55 +29,35 @@ _MOST_MIXED = 300  # largest age for which eigenvalues are computed, at O(m³)
 
 def policy(
     context: typer.Context,
-    dropout: Annotated[
-        float | None,
-        typer.Option(click_type=Number(0.0, 1.0), help="Probability that a willing client is lost, of markov-optimal."),
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show a policy of client decisions, and its load.
 
     It shows the policy, the distribution of X (rounds between two participations), and its moments. A Markov policy is
     a table with a probability for each age. A systematic policy has a rate and a phase for each client.
-
-    The policy markov-uniform is for comparison.
     """
     config = _configured(context)
-    name = UNIFORM if typed(context).get("policy") == UNIFORM else config.policy
-    n, k, rounds = config.num_clients, config.clients_per_round, config.num_server_rounds
-    if name != "markov-optimal":
-        refuse(context, ["dropout"], f"policy {name} does not use it", "Leave it out, or choose markov-optimal.")
+    name, n, k, rounds = config.policy, config.num_clients, config.clients_per_round, config.num_server_rounds
     if config.rates != "size":
         refuse(context, ["sizes"], f"rates={config.rates} does not use it", "Leave it out, or give --rates size.")
     title, keys = f"{n} clients, {k} a round", config.flat()
-    if name == UNIFORM:
-        from aoi_fl.science.markov import MarkovPolicy
-
-        uniform = MarkovPolicy.uniform(n, k, config.max_age)
-        _show_markov(uniform, f"{name}: {title}, maximum age {config.max_age}", rounds, as_json)
-    elif config.rates == "equal" and name != "systematic":
-        chosen = row_of(name).build(keys, dropout=dropout or 0.0)
-        _show_markov(chosen, f"{name}: {title}, maximum age {config.max_age}", rounds, as_json)
+    if config.rates == "equal" and name != "systematic":
+        _show_markov(row_of(name).build(keys), f"{name}: {title}, maximum age {config.max_age}", rounds, as_json)
     elif config.rates == "equal":
         heading = f"Systematic participation: {title}, {config.phases} phases"
         exactly = k if config.phases == "spread" else None
         _show_stride(row_of(name).build(keys), heading, exactly, rounds, as_json)
     else:
-        from aoi_fl.science.rates import largest_rate
-
-        own, capped = rates_by(config, 1.0 if name == "systematic" else largest_rate(dropout or 0.0))
+        own, capped = rates_by(config)
         heading = f"Markov policy, optimal for each rate: {title}"
         if name == "systematic":
             heading = f"Systematic participation: {title}, {config.phases} phases"
-        _show_rated(row_of(name).build(keys, own, dropout=dropout or 0.0), heading, capped, rounds, as_json)
+        _show_rated(row_of(name).build(keys, own), heading, capped, rounds, as_json)
 
 
 def _configured(context: typer.Context) -> RunConfig:
-    """Return the configuration; the policy for comparison uses the keys of markov-increasing."""
+    """Return the configuration of a policy under which clients decide."""
     name = typed(context).get("policy", "markov-optimal")
-    if name == UNIFORM:
-        refuse(context, ["exponent"], f"policy {name} does not use it")
-        return parse(context, policy="markov-increasing")
     if name not in POLICIES and is_policy(name):
         remedy = f"Choose a policy under which clients decide, or use aoi simulate --policy {name}."
         raise ConfigError("policy", name, POLICIES, remedy)

@@ -30,26 +30,15 @@ _TOLD = {
 
 
 def parts(data: Path) -> dict[str, Callable[[], Iterator[Row]]]:
-    """Return what is played: reserve with all that can be killed, and poll."""
-    return {"some": _some, "reserve": _reserve, "poll": _poll}
-
-
-def _some() -> Iterator[Row]:
-    """Play reserve with as many as one SuperLink on two cores serves well."""
-    played = found(clients=SOME, per_round=PER_ROUND, killing=True, rounds=4, seconds=420.0, timeout=30.0)
-    yield from rows(played, first=60.0)
-
-
-def _reserve() -> Iterator[Row]:
-    """Play reserve with more than that, each awake and told how often to look."""
-    played = found(clients=MANY, per_round=PER_ROUND, killing=True, rounds=5, seconds=700.0, timeout=30.0)
-    yield from rows(played, first=60.0, round=3.0)
-
-
-def _poll() -> Iterator[Row]:
-    """Play poll with as many."""
-    poll = found(clients=MANY, per_round=PER_ROUND, coordination="poll", timeout=300.0, rounds=2, seconds=600.0)
-    yield from rows(poll, first=60.0)
+    """Return what is played: reserve with all that can be killed, with few and with many, and poll."""
+    few = {"clients": SOME, "per_round": PER_ROUND, "killing": True, "rounds": 4, "seconds": 420.0, "timeout": 30.0}
+    many = few | {"clients": MANY, "rounds": 5, "seconds": 700.0}
+    poll = {"clients": MANY, "per_round": PER_ROUND, "coordination": "poll", "timeout": 300.0, "rounds": 2}
+    return {
+        "some": lambda: rows(found(**few), first=60.0),
+        "reserve": lambda: rows(found(**many), first=60.0, round=3.0),
+        "poll": lambda: rows(found(**poll, seconds=600.0), first=60.0),
+    }
 
 
 def found(**settings: Any) -> dict[str, Any]:

@@ -138,13 +138,9 @@ def rounds(data: Path) -> Iterator[Row]:
             alone = alone or rate
             how = f"{precision}{', through MPS' if mps else ''}"
             yield Row(
-                f"rounds of CIFAR-10 an hour, {processes} runs at a time, {how}, on {where}",
-                "one run in float32",
-                None,
-                rate / alone,
-                note=f"{3600 * rate:.0f} an hour",
-                details={"rounds-a-second": rate},
-            )
+                f"rounds of CIFAR-10 an hour, {processes} runs at a time, {how}, on {where}", "one run in float32",
+                None, rate / alone, note=f"{3600 * rate:.0f} an hour", details={"rounds-a-second": rate},
+            )  # fmt: skip
 
 
 @contextmanager

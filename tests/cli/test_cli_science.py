@@ -38,10 +38,8 @@ def test_policy_options_reach_the_policy(aoi):
     def table(options):
         return json.loads(aoi(f"policy --clients 20 --per-round 5 --max-age 2 --json {options}")[1])["probabilities"]
 
-    assert table("--policy markov-uniform") == [0.25] * 3
     sharp, usual = table("--policy markov-increasing --exponent 3"), table("--policy markov-increasing")
     assert sharp[0] < usual[0] < usual[1] < usual[2] < sharp[2]
-    assert table("--dropout 0.5")[2] == pytest.approx(1 / ((4 - 2) * 0.5))
 
 
 def test_a_long_law_is_shown_in_ranges_and_told_in_full(aoi):
@@ -234,7 +232,7 @@ def test_run_keys_are_taken_for_the_options_of_their_meaning(aoi):
 
 
 def test_a_policy_has_one_name_in_every_command(aoi):
-    assert set(POLICIES_SHOWN) - set(POLICIES) == {"markov-uniform"}
+    assert set(POLICIES_SHOWN) <= set(POLICIES)
     line = "--policy markov-increasing --clients 20 --per-round 5 --max-age 4 --json -c exponent"
     shown, flat = (json.loads(aoi(f"policy {line}={alpha}")[1])["interval_variance"] for alpha in (9, 0.5))
     played, evenly = (
@@ -290,8 +288,6 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ("policy --policy markov-increasing --exponent -1.5", "exponent", "-1.5"),
         ("policy --policy markov-increasing --exponent nan", "exponent", "nan"),
         ("policy --exponent 2", "exponent", 2.0),
-        ("policy --dropout 0.9", "dropout", 0.9),
-        ("policy --policy markov-uniform --dropout 0.1", "dropout", 0.1),
         ("simulate --policy best", "policy", "best"),
         ("simulate --policy random --per-round 101", "clients-per-round", 101),
         ("simulate --policy oldest-age --clients -5", "num-clients", "-5"),
@@ -307,9 +303,7 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ("policy --policy systematic --per-round 101", "clients-per-round", 101),
         ("policy --phases spread:0.1", "phases", "spread:0.1"),
         ("policy --rates fair", "rates", "fair"),
-        ("policy --policy markov-uniform --rates size", "rates", "size"),
         ("policy --sizes zipf:2.0", "sizes", "zipf:2.0"),
-        ("policy --rates size --sizes zipf:2.0 --dropout 0.9", "per-round", 15),
         ("simulate --policy systematic --phases spread:nan", "phases", "spread:nan"),
         ("simulate --policy systematic --start zero", "start", "zero"),
         ("simulate --policy markov-optimal --phases spread", "phases", "spread"),
