@@ -38,10 +38,8 @@ _PLACES = ("run-name", "runs-dir", "data-dir", "model-dir", "resume", "seed")
 def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the checked configurations of all runs: policies × values × seeds, each with its name.
 
-    Raises
-    ------
-    ConfigError
-        A policy, key or value is unknown, given twice, or cannot differ between the runs of a comparison.
+    Raises ConfigError: a policy, key or value is unknown, given twice, or cannot differ between the runs of a
+    comparison.
     """
     for key, instead in _OURS.items():
         if key in keys:
@@ -100,10 +98,7 @@ def arena(keys: Mapping[str, str], *, quick: bool = False) -> tuple[str, dict[st
 def check_devices(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a warning for each setting whose rounds want more clients than the devices of its clock.
 
-    Raises
-    ------
-    ConfigError
-        The clock names no trace, or a policy needs what the trace lacks.
+    Raises ConfigError: the clock names no trace, or a policy needs what the trace lacks.
     """
     found: dict[str, None] = {}
     for (clock, n), group in itertools.groupby(configs, lambda config: (config["clock"], config["num-clients"])):

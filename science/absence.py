@@ -1,11 +1,9 @@
-"""Participation of clients that come and go: tables and rates with which what a client achieves is its target.
+"""Tables and rates with which clients of limited availability reach their target rates.
 
-A client that is away takes no part, so that a table or a rate made for one that is always there falls short. Presence
-is taken for a chain of two states (:mod:`aoi_fl.science.presence`): a client is there with probability a, and if it was
-away, it is there a round later with probability b. With λ = 1 − b/a in [0, 1), it is away in the m-th round after one
-in which it was there with probability (1−a)(1−λ^m), and then returns after 1/b rounds in the mean. A coin a round,
-b = a, is the Bernoulli case; b → 0 are spells that last for ever. Nobody can take part more often than it is there: a
-target above a is missed by the difference, whatever is done. Arrays have shape (n,).
+A client is available with probability a. If it was unavailable, it is available a round later with probability b
+(:mod:`aoi_fl.science.presence`). With λ = 1 − b/a in [0, 1), it is unavailable in the m-th round after an available one
+with probability (1−a)(1−λ^m), and returns after 1/b rounds in the mean. b = a is a coin a round; b → 0 are endless
+spells. A target above a is missed by the difference. Arrays have shape (n,).
 """
 
 from collections.abc import Callable
@@ -26,9 +24,7 @@ EVERY = 10  # rounds after which rates may be told anew
 
 
 def mean_waits(rounds: NDArray[np.int64] | int, share: Floats | float, returning: Floats | float) -> Floats:
-    """Return E[X] of who takes part as soon as it is there, from the m-th round after its last participation on.
-
-    E[X_m] = m + (1−a)(1−λ^m)/b, with b cut to a.
+    """Return E[X_m] = m + (1−a)(1−λ^m)/b of clients willing from the m-th round on, with b cut to a.
 
     >>> mean_waits(np.array([1, 4]), 0.5, 0.5).tolist(), float(mean_waits(4, 0.5, 0.05).round(6))
     ([2.0, 5.0], 7.439)
@@ -38,17 +34,11 @@ def mean_waits(rounds: NDArray[np.int64] | int, share: Floats | float, returning
 
 
 def absent_steps(rates: Floats, share: Floats, returning: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Return the tables with which clients achieve their rates: j and p_j; earlier ages have 0, later ones 1.
+    """Return the tables with which clients reach their rates: j and p_j; earlier ages have 0, later ones 1.
 
-    A client flips its coin p_j in the (j+1)-th round after its last participation; from the next on it takes part as
-    soon as it is there. With m = j+1 the largest for which E[X_m] ≤ 1/r, p_j is the share of E[X_m] in 1/r, beside
-    E[X_(m+1)]: (E[X_(m+1)] − 1/r)/(E[X_(m+1)] − E[X_m]).
-    In the Bernoulli case that is the table of :func:`aoi_fl.science.tables.optimal_steps` for the dropout 1−a.
-
-    Parameters
-    ----------
-    rates : target rates r_i in (0, 1]; where one is above a, the client is willing at every age
-    share, returning : a in (0, 1] and b in (0, 1)
+    With m = j+1 the largest for which E[X_m] ≤ 1/r, p_j = (E[X_(m+1)] − 1/r)/(E[X_(m+1)] − E[X_m]). In the Bernoulli
+    case that is the table of :func:`aoi_fl.science.tables.optimal_steps` for the dropout 1−a. Rates are in (0, 1]; a
+    client with a rate above a is willing at every age. ``share`` and ``returning`` are a in (0, 1] and b in (0, 1).
     """
     mean = 1 / rates
     low = _longest(np.floor(mean).astype(np.int64) + 1, lambda m: mean_waits(m, share, returning) <= mean)  # E[X_m] ≥ m
@@ -59,7 +49,7 @@ def absent_steps(rates: Floats, share: Floats, returning: Floats) -> tuple[NDArr
 def _longest(above: NDArray[np.int64], holds: Callable[[NDArray[np.int64]], Mask]) -> NDArray[np.int64]:
     """Return (n,) the largest number from 1 to below ``above`` for which each client's condition holds, or 1.
 
-    The condition holds up to some number and for none above it; all clients are searched at once.
+    The condition holds up to some number and for none above it.
     """
     low, high = np.ones_like(above), above
     while (open_ := high - low > 1).any():
@@ -71,9 +61,9 @@ def _longest(above: NDArray[np.int64], holds: Callable[[NDArray[np.int64]], Mask
 
 @lru_cache(maxsize=4096)
 def absent_table(rate: float, share: float, returning: float) -> Probabilities:
-    """Return one client's table p_0 … p_m of :func:`absent_steps`; that of the papers, if it is always there.
+    """Return one client's table p_0 … p_m of :func:`absent_steps`; the papers' if it is always available.
 
-    Raises ConfigError where it would have more than a million ages.
+    Raises ConfigError if it has more than a million ages.
 
     >>> absent_table(0.15, 1.0, 0.5) == own_table(0.15), absent_table(0.15, 0.1, 0.05)
     (True, (1.0,))
@@ -87,11 +77,10 @@ def absent_table(rate: float, share: float, returning: float) -> Probabilities:
 
 
 def stride_rates(rates: Floats, share: Floats, returning: Floats) -> Floats:
-    """Return the rates of systematic participation with which clients achieve theirs.
+    """Return the rates of systematic participation with which clients reach theirs; 1 where r is above a.
 
-    A client that misses its round makes it up within its stride, or not at all if it is away all through it: of strides
-    of L rounds, 1 − (1−a)(1−b)^(L−1) bring a participation. So the rate achieved is known at 1/L, and linear between
-    1/(L+1) and 1/L, where strides of both lengths are mixed; it is inverted here. Where r is above a: 1.
+    A client makes up a missed round within its stride. A stride of L rounds brings a participation with probability
+    1 − (1−a)(1−b)^(L−1), so the rate reached is known at 1/L and linear between 1/(L+1) and 1/L. It is inverted here.
 
     >>> stride_rates(np.array([0.25, 0.25]), np.array([1.0, 0.5]), np.array([0.5, 0.1])).round(6).tolist()
     [0.25, 0.445652]
@@ -111,17 +100,17 @@ def stride_rates(rates: Floats, share: Floats, returning: Floats) -> Floats:
 
 
 def achievable(rates: Floats, share: Floats) -> Floats:
-    """Return what clients can achieve of their target rates: no more than they are there."""
+    """Return the part of the target rates that clients can reach: at most their availability."""
     return np.minimum(rates, share)
 
 
 def retold(asked: Floats, wanted: Floats) -> Mask:
-    """Return whose rate has moved so far from the one last told that it is worth telling anew."""
+    """Return the clients with rates that have moved enough since the last message to send new ones."""
     return np.abs(wanted - asked) > _MOVED * asked
 
 
 def told_rates(rates: Floats, presence: Presence) -> Floats:
-    """Return the :func:`stride_rates` for what is known of the first n clients, with the digits that are told."""
+    """Return the :func:`stride_rates` for the known presence of the first n clients, rounded for the message."""
     n = len(rates)
     wanted = stride_rates(rates, presence.share[:n], presence.returning[:n])
     unit = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(wanted)))

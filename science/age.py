@@ -2,10 +2,7 @@
 
 Age is the number of rounds missed since the last participation, at the start of a round and before its decision
 (Javani & Wang 2024, eq. (4)). A *table* p_0 … p_m holds the probability of taking part at each age; ages above m use
-p_m. The wait X between two participations is the age at which one takes part, plus 1.
-
-Everything is pure: state, round and a uniform number in; state or decision out. :class:`ClientAge` is what one client
-remembers.
+p_m. The wait X between two participations is the age at the second one, plus 1.
 
 References
 ----------
@@ -30,10 +27,7 @@ _RAREST = 1e-15  # a smaller p_m means waits that no longer fit an int64
 def checked(table: Table) -> NDArray[np.float64]:
     """Return a table as an array.
 
-    Raises
-    ------
-    ConfigError
-        If it is empty, an entry is no probability, or the last one is so small that a client might never return.
+    Raises ConfigError if it is empty, an entry is no probability, or the last one is below 1e-15.
     """
     array = np.asarray(table, dtype=np.float64)
     if array.ndim != 1 or not array.size:
@@ -101,9 +95,8 @@ def first_age(table: Table, u: NDArray[np.float64]) -> NDArray[np.int64]: ...
 def first_age(table: Table, u: float | NDArray[np.float64]) -> int | NDArray[np.int64]:
     """Turn uniform numbers in [0, 1) into ages of the stationary law P(A = a) = P(X > a)/E[X].
 
-    All ages 0, 1, 2, … are possible: it is the law of eqs. (12)–(14) with state m taken apart into m, m+1, …, a
-    geometric tail. A population that starts from it has no transient: P(first participation in round r) is
-    P(X ≥ r)/E[X]. At the peak it takes at most 34 bytes a client, the ages included.
+    Ages are unbounded: state m of eqs. (12)–(14) becomes m, m+1, …, a geometric tail. A population that starts from
+    this law has no transient. At the peak it takes at most 34 bytes a client, the ages included.
 
     >>> first_age([0.0, 0.5], 0.2), first_age([0.0, 0.5], 0.9)
     (0, 3)
@@ -131,15 +124,9 @@ def interval_given_age(
 ) -> int | NDArray[np.int64]:
     """Turn uniform numbers in [0, 1) into waits X, given that X exceeds the age.
 
-    The answer is the smallest x > age with 1 − ∏(1 − p_j) > u over age ≤ j < x: the inverse of the conditional law's
-    distribution function, for the very law that a decision with p[min(j, m)] in every round gives. It is solved as
-    Σ −ln(1−p_j) > −ln(1−u), one binary search a client. An age that the table can't reach from 0 is as good as any
-    other. At the peak it takes at most 74 bytes a client, the waits included.
-
-    Parameters
-    ----------
-    table : (m+1,) probabilities
-    ages, u : scalars, or arrays that broadcast
+    The answer is the smallest x > age with 1 − ∏(1 − p_j) > u over age ≤ j < x, solved as Σ −ln(1−p_j) > −ln(1−u) by
+    one binary search a client. So it has the law of decisions with p[min(j, m)] in every round. ``ages`` and ``u``
+    broadcast. At the peak it takes at most 74 bytes a client, the waits included.
 
     >>> interval_given_age([0.0, 0.5, 1.0], 0, 0.2), interval_given_age([0.0, 0.5, 1.0], 0, 0.7)
     (2, 3)
@@ -173,14 +160,14 @@ def interval_given_age(
 
 @dataclass(frozen=True)
 class ClientAge:
-    """What a client remembers: round numbers, from which its age follows, and whether it chose the last of them.
+    """The round numbers from which a client's age follows.
 
     Attributes
     ----------
-    last : the last round it took part in; at first a virtual one, 0 or less for a run's founders
-    before : the one before that, so that a round repeated after a crash gets the same answer; None if not known
-    reserved : the round it has announced to take part in next; None without a reservation
-    forced : whether it took part in the last round because it was told to, not by its own decision
+    last : the last round it took part in; at first a virtual one, 0 or less
+    before : the one before that, for the answer to a repeated round; None if unknown
+    reserved : the announced next round; None without a reservation
+    forced : whether the server forced the last participation
     """
 
     last: int
@@ -191,8 +178,8 @@ class ClientAge:
     def age(self, round_: int) -> int:
         """Return the age at the start of a round, never negative.
 
-        In the round it last took part in, or an earlier one (both are repetitions), the client answers with the age
-        it had then, by ``before``. Where ``before`` doesn't reach back far enough, the age is taken as 0.
+        In a repeated round, up to ``last``, it is the age of that time by ``before``, or 0 where ``before`` is too
+        recent.
         """
         if self.last < round_:
             return age(self.last, round_)
@@ -201,12 +188,9 @@ class ClientAge:
         return 0
 
     def took_part(self, round_: int, forced: bool = False) -> "ClientAge":
-        """Return the state after an update was produced in a round; its reservation is used up.
-
-        A round not later than ``last`` changes nothing: it is a repetition, or a message that comes too late.
-        """
+        """Return the state after an update of a round; a round up to ``last`` is a repetition and changes nothing."""
         return self if round_ <= self.last else ClientAge(last=round_, before=self.last, forced=forced)
 
     def due(self, round_: int) -> bool:
-        """Say whether the client takes part by reservation: it announced this round, or did so and this repeats it."""
+        """Return whether the client takes part by reservation, in a new or a repeated round."""
         return round_ == self.reserved or (round_ == self.last and not self.forced)

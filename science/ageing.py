@@ -1,7 +1,6 @@
-"""What a round of age costs, where that is not the same for every round: ageing costs f, and the index for any of them.
+"""Costs of age other than the age itself, and the index for them.
 
-The objective becomes the average over clients and rounds of φ_i f(Δ_i), ages after the round's refreshes; f(j) = j is
-P2. Data that go bad faster and faster have a convex f, data that soon are as bad as can be a concave one.
+The objective is the average over clients and rounds of φ_i f(Δ_i), ages after the round's refreshes; f(j) = j is P2.
 
 References
 ----------
@@ -45,27 +44,19 @@ def ageing_index(
 ) -> Floats:
     """Return Whittle's index of every client for an ageing cost f, given its age a before the decision.
 
-    W(a) = (Bφ/p)·[(a+1)·f(a+1) − Σ_{j=1..a} f(j)]. A client that is refreshed at age a has cycles of a+1 rounds, in
-    which its ages cost f(1) + … + f(a), and one refresh; W(a) is the charge for it at which cycles of a+1 and of a+2
-    rounds cost the same in a round. f(j) = j gives eq. (26), f(j) = j² (a+1)(a+2)(4a+3)/6. The index rises with age, so
-    that a threshold on it is optimal, where f does not fall.
+    W(a) = (Bφ/p)·[(a+1)·f(a+1) − Σ_{j=1..a} f(j)] is the charge at which cycles of a+1 and of a+2 rounds cost the same
+    in a round. f(j) = j gives eq. (26), f(j) = j² (a+1)(a+2)(4a+3)/6. A threshold on it is optimal where f does not
+    fall.
 
     Parameters
     ----------
     ages, payments, sensitivities : (n,) a_i, p_i and φ_i
     budget : B
-    cost : f, of an array of ages 0, 1, 2, …; f(0) is subtracted. Those of :data:`AGEING` have closed forms; any other
-        is computed up to the largest age, and one more
+    cost : f, of an array of ages 0, 1, 2, …; f(0) is subtracted; those of :data:`AGEING` have closed forms
 
-    Raises
-    ------
-    ConfigError
-        f falls somewhere, or is not finite.
-
+    Raises ConfigError if f falls somewhere or is not finite.
     Source: derived here; Xu et al. 2024, eqs. (19)–(26), is the linear case.
 
-    Examples
-    --------
     >>> ageing_index(np.array([0, 2]), np.array([5.0, 10.0]), np.array([0.5, 1.0]), 40.0, AGEING["quadratic"]).tolist()
     [4.0, 88.0]
     """
@@ -94,7 +85,7 @@ def _summed(ages: NDArray[np.int64], cost: AgeingCost) -> Floats:
 
 
 def _of_roots(ages: NDArray[np.int64]) -> Floats:
-    """Return what :func:`_summed` does for √j; from age 10^5 on by Euler and Maclaurin, as exactly as doubles allow.
+    """Return :func:`_summed` of √j; from age 10^5 on by Euler and Maclaurin, as exactly as doubles allow.
 
     Σ_{j<N} √j = ⅔N^(3/2) − ½√N + ζ(−½) + 1/(24√N) − …
     """

@@ -1,8 +1,4 @@
-"""When devices are there: spells of presence, known for every moment of simulated time.
-
-A device may train while it is there (plugged in, idle, on a network that costs nothing), and is out of reach
-otherwise. Its spells are given for one period, and come again when that is over.
-"""
+"""When devices are available: spells of presence, which recur after a period."""
 
 import math
 from dataclasses import dataclass
@@ -26,21 +22,16 @@ _SLOTS = 1008  # a week of them
 
 @dataclass(frozen=True, eq=False)
 class Availability:
-    """The spells of n clients; client i's are rows ``offsets[i]:offsets[i+1]``.
-
-    It is there from the beginning of a spell up to, but not including, its end.
+    """The spells of n clients; client i's are rows ``offsets[i]:offsets[i+1]``, each without its end.
 
     Attributes
     ----------
     offsets : (n+1,) int64
     begins, ends : (S,) float64, seconds from the start of the period, ascending within a client
-    period : seconds after which all comes again; inf: it does not
+    period : seconds after which all recurs; inf: it does not
 
-    Raises
-    ------
-    ConfigError
-        Naming client and value: a spell that is negative, empty, not a number, out of order, overlaps the one before
-        or ends after the period.
+    Raises ConfigError, with client and value, for a spell that is negative, empty, no number, out of order,
+    overlapping, or after the period.
     """
 
     offsets: Clients
@@ -86,10 +77,7 @@ class Availability:
     def from_changes(cls, offsets: ArrayLike, seconds: ArrayLike, present: ArrayLike, period: float) -> "Availability":
         """Return the availability of changes: client i is ``present[j]`` from ``seconds[j]`` on, j in its rows.
 
-        Raises
-        ------
-        ConfigError
-            A client's seconds are not finite, not strictly ascending, negative, or after the period.
+        Raises ConfigError for seconds that are not finite, not ascending, negative, or after the period.
         """
         starts = np.asarray(offsets, dtype=np.int64)
         when, on = np.asarray(seconds, dtype=np.float64), np.asarray(present, dtype=np.bool_)
@@ -135,13 +123,7 @@ class Availability:
         return len(self.offsets) - 1
 
     def first(self, clients: int) -> "Availability":
-        """Return the first ones of these clients.
-
-        Raises
-        ------
-        ConfigError
-            There are fewer.
-        """
+        """Return the availability of the first clients; raises ConfigError if there are fewer."""
         if clients > self.clients:
             raise ConfigError(
                 "num-clients",
@@ -153,7 +135,7 @@ class Availability:
         return Availability(self.offsets[: clients + 1], self.begins[:rows], self.ends[:rows], self.period)
 
     def starting(self, seconds: float) -> "Availability":
-        """Return the same as somebody sees it who begins to count at this second."""
+        """Return the same spells, counted from this second on."""
         client = np.repeat(np.arange(self.clients), np.diff(self.offsets))
         if math.isinf(self.period):
             left = self.ends > seconds
@@ -176,12 +158,12 @@ class Availability:
         return Availability(offsets_of(who[apart], self.clients), begins[apart], ends[last], self.period)
 
     def here(self, when: float | Seconds, clients: Clients | None = None) -> NDArray[np.bool_]:
-        """Return (s,) which clients, by default all, are there at a time, or at a time of each one's own."""
+        """Return (s,) which clients, by default all, are available at a time, or each at its own time."""
         spell, phase, who = self._spell(when, clients)
         return self._inside(spell, phase, who)
 
     def until(self, when: float | Seconds, clients: Clients | None = None) -> Seconds:
-        """Return (s,) the times at which clients leave next; ``when`` for those who are away, inf for never."""
+        """Return (s,) the times at which clients leave next; ``when`` for unavailable clients, inf for never."""
         spell, phase, who = self._spell(when, clients)
         inside = self._inside(spell, phase, who)
         first = self.offsets[who]
@@ -192,7 +174,7 @@ class Availability:
         return np.where(inside, (when - phase) + ends, when)
 
     def returns(self, when: float | Seconds, clients: Clients | None = None) -> Seconds:
-        """Return (s,) the times from which clients are there next: ``when`` for those who are, inf for never."""
+        """Return (s,) the times from which clients are available next: ``when`` for available ones, inf for never."""
         spell, phase, who = self._spell(when, clients)
         first, last = self.offsets[who], self.offsets[who + 1]
         again = np.where(last > first, self.period + self._at(self.begins, first), np.inf)
@@ -200,7 +182,7 @@ class Availability:
         return np.where(self._inside(spell, phase, who), when, (when - phase) + begins)
 
     def next_present(self, now: float) -> tuple[float, NDArray[np.bool_]]:
-        """Return the first time from now on at which anybody is there, and (n,) who is there then."""
+        """Return the first time from now on with an available client, and (n,) which clients are available then."""
         here = self.here(now)
         if here.any():
             return now, here
@@ -209,7 +191,7 @@ class Availability:
 
     @cached_property
     def shares(self) -> Seconds:
-        """The share of the period that each client is there, (n,); of an endless one, 1 for who never leaves."""
+        """The share of the period in which each client is available, (n,); in an endless period 1 for never leaving."""
         client = np.repeat(np.arange(self.clients), np.diff(self.offsets))
         if math.isinf(self.period):
             shares = np.zeros(self.clients)
@@ -219,7 +201,7 @@ class Availability:
         return lengths / self.period
 
     def shares_by(self, seconds: float) -> Seconds:
-        """Return (n,) the share of the time from the start up to a second that each client is there.
+        """Return (n,) the share of the time up to a second in which each client is available.
 
         >>> Availability.from_spells([[(0, 5)], [(8, 10)], []], period=10.0).shares_by(20.0).tolist()
         [0.5, 0.2, 0.0]
@@ -232,9 +214,9 @@ class Availability:
         return np.bincount(client, lengths, minlength=self.clients) / seconds
 
     def _spell(self, when: float | Seconds, clients: Clients | None) -> tuple[Clients, Seconds, Clients]:
-        """Return the row of the last spell that has begun (the row before a client's first: none), and the phase.
+        """Return the row of the last spell that has begun, the phase, and the clients.
 
-        A time that was found as a beginning, and rounded, is taken for one.
+        The row before a client's first means none. A time within rounding of a beginning counts as it.
         """
         who = np.arange(self.clients) if clients is None else clients
         phase = np.broadcast_to(np.mod(when, self.period), who.shape)
@@ -251,12 +233,12 @@ class Availability:
         return inside
 
     def _at(self, values: Seconds, rows: Clients) -> Seconds:
-        """Return the values of rows; of rows that are not there, those of others, for the caller to pass over."""
+        """Return the values of rows; rows that do not exist get others' values, which the caller ignores."""
         return values.take(rows, mode="clip") if len(values) else np.zeros(len(rows))
 
 
 def offsets_of(who: Clients, clients: int) -> Clients:
-    """Return (n+1,) where the rows of each of n clients begin and end, from (r,) each row's client, ascending.
+    """Return (n+1,) where each client's rows begin and end, from (r,) each row's client, ascending.
 
     >>> offsets_of(np.array([0, 0, 2]), 3).tolist()
     [0, 2, 2, 3]
@@ -265,17 +247,14 @@ def offsets_of(who: Clients, clients: int) -> Clients:
 
 
 def always(clients: int) -> Availability:
-    """Return the availability of clients that are always there."""
+    """Return the availability of clients that are always available."""
     return Availability(np.arange(clients + 1), np.zeros(clients), np.full(clients, np.inf))
 
 
 def bernoulli(clients: int, share: float, seed: int) -> Availability:
-    """Return clients that toss a coin every ten minutes, for a week, and are there with probability ``share``.
+    """Return clients that are available with probability ``share``, drawn every ten minutes for a week.
 
-    Raises
-    ------
-    ConfigError
-        The share is not above 0, or above 1.
+    Raises ConfigError unless the share is in (0, 1].
     """
     if not 0 < share <= 1:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Choosing under a budget: greedily by an index; what fits is taken, what does not is skipped."""
+"""Selection under a budget: greedily by an index, skipping clients that do not fit."""
 
 import math
 from dataclasses import dataclass
@@ -22,10 +22,9 @@ _LEAST = 64  # the first group is no smaller than such a part of the list, the l
 
 
 def _first(index: Floats, payments: Floats, candidates: NDArray[np.bool_], money: float, share: float) -> Clients:
-    """Return candidates no other candidate's index exceeds, ascending: about as many as money pays for.
+    """Return candidates that no other candidate's index exceeds, ascending: about as many as money pays for.
 
-    So only the head of a long list needs sorting. Where to cut is guessed from a sample; equal indices always fall on
-    the same side. The group holds at least a ``share`` of the sample, and with few candidates it holds all of them.
+    A sample gives the cut, and equal indices fall on the same side. At least a ``share`` of the sample is in the group.
     """
     clients = np.flatnonzero(candidates)
     if clients.size <= _SHORT:
@@ -42,19 +41,17 @@ def _first(index: Floats, payments: Floats, candidates: NDArray[np.bool_], money
 def choose(
     index: Floats, payments: Floats, budget: float, strict: bool = False, stop_at_first: bool = False
 ) -> Clients:
-    """Return the clients, in ascending order, whom a budget pays for when taken in descending order of an index.
+    """Return the clients, ascending, that a budget pays for when taken in descending order of an index.
 
-    A client too dear for what is left is skipped and the next one considered: constraint (8) and the loop of
-    Algorithm 1 in Xu et al. 2024, with ≤ B for its literal <. Ties go to the lower client number.
+    A client that does not fit is skipped: constraint (8) and the loop of Algorithm 1 in Xu et al. 2024, with ≤ B for
+    its literal <. Ties go to the lower client number.
 
     Parameters
     ----------
-    index : (n,) the higher the earlier; NaN leaves a client out
-    payments : (n,) p_i > 0; NaN, not known, leaves a client out
+    index, payments : (n,); a client with NaN in either is left out
     budget : B > 0
-    strict : spend less than B only (the literal <)
-    stop_at_first : stop at the first client too dear, as the prose of Section 4.3 has it; a client with p_i > B then
-        blocks all those behind it
+    strict : spend less than B only, the literal <
+    stop_at_first : stop at the first client that does not fit, as the prose of Section 4.3 has it
     """
     candidates = ~(np.isnan(index) | np.isnan(payments))
     purse = Budget(budget, strict)
@@ -82,17 +79,17 @@ def choose(
 
 @dataclass(frozen=True)
 class BudgetedSelector:
-    """WICS and its rivals: the clients whose payments fit into the budget, in descending order of an index.
+    """WICS and its rivals: the clients that fit into the budget, in descending order of an index.
 
-    An unavailable client is left out, as is one without examples, or whose payment or sensitivity is not known yet
-    (NaN), and its age keeps growing; what it would have cost is there for the others. ``random`` takes as index a
-    uniform draw for each client, :func:`aoi_fl.science.draws.uniforms` with purpose ``"random-budget"``.
+    Unavailable clients, and those without examples or with an unknown payment or sensitivity (NaN), are left out.
+    ``random`` takes as index a uniform draw for each client, :func:`aoi_fl.science.draws.uniforms` with purpose
+    ``"random-budget"``.
 
     Attributes
     ----------
-    budget : B > 0, what a round may spend
+    budget : B > 0, of a round
     index : ``whittle`` (WICS), ``abs``, ``maxpack`` or ``random``
-    seed : the run's seed, which only ``random`` uses
+    seed : the run's, used by ``random`` only
     strict, stop_at_first : the paper's literal variants, see :func:`choose`
     ageing : ``linear``, the paper's, or another ageing cost of :mod:`aoi_fl.science.ageing`; for ``whittle`` only
 
@@ -121,17 +118,9 @@ class BudgetedSelector:
     ) -> Selection:
         """Choose among the available clients, with the aggregation weights d_i/Σ_S d_j of eq. (2) over the chosen.
 
-        At the peak it takes at most 64 bytes a client, the index and the selection included. O(n) time for a budget
-        that pays for few, O(n log n) at worst.
-
-        Parameters
-        ----------
-        round_ : the round, from 1
-        population : the clients, ages before the decision, with payments and, but for ``maxpack``, sensitivities
-        bids : (n,) indices the clients computed themselves, taken in place of the server's; NaN leaves a client out
-        limit : what this round may spend at most, where that is less than B, by which the indices go nevertheless
-
-        Raises ConfigError where payments or sensitivities are needed and not known.
+        At the peak it takes at most 64 bytes a client, the index and the selection included; O(n log n) time at worst.
+        ``bids`` are (n,) the clients' own indices, in place of the server's; NaN leaves a client out. ``limit`` caps
+        this round's spending below B. Raises ConfigError if payments or sensitivities are needed and unknown.
         """
         if population.payments is None:
             raise ConfigError("payments", None, "known for every client under a budget", "Set each client's payment.")
@@ -146,13 +135,13 @@ class BudgetedSelector:
         return Selection(chosen, sizes / sizes.sum() if chosen.size else sizes, np.ones(chosen.size, dtype=np.int64))
 
     def affords(self, payments: Floats, limit: float) -> bool:
-        """Say whether a round that may spend up to a limit can pay any of these payments; NaN are none."""
+        """Return whether a round with this limit can pay any of these payments; NaN counts as none."""
         may, strict = self._bound(limit)
         known = payments[np.isfinite(payments)]
         return may > 0 and bool(Budget(may, strict).affords(known).any())
 
     def _bound(self, limit: float) -> tuple[float, bool]:
-        """Return what a round may spend, and whether it must be less than that, as only B may demand."""
+        """Return the most that a round may spend, and whether it must stay below that."""
         return min(self.budget, limit), self.strict and limit >= self.budget
 
     def _indices(self, round_: int, population: Population, payments: Floats) -> Floats:

@@ -1,8 +1,7 @@
-"""What a server sees of its clients while a run goes on, and the base of the selectors that learn from it.
+"""What a server observes of its clients during a run, and the base of the selectors that learn from it.
 
-A server knows what came with an update: the client's mean training loss, and how long it took. Of a client that never
-took part it knows neither, of one that did so long ago, what was so then, and of one that missed the end of its round,
-how long it was waited for.
+An update brings the client's mean training loss and its duration. A client that missed the end of its round shows how
+long the server waited.
 """
 
 from abc import abstractmethod
@@ -26,15 +25,15 @@ _SLOWEST = 1.0  # of those of drawn seconds: one client in forty takes more than
 
 @dataclass(frozen=True)
 class Report:
-    """What came with the updates of a round.
+    """The outcome of a round.
 
     Attributes
     ----------
-    clients : (s,) int64, those whose updates counted, ascending
-    losses : (s,) float64, each one's mean training loss; NaN where it was not told
-    seconds : (s,) float64, from being sent the model to the update's arrival; NaN where nobody knows
-    late : (l,) int64, those that had not answered when the round was over, or with nothing that could be used
-    waited : (l,) float64, the seconds until then; 0 for who has answered
+    clients : (s,) int64, those with updates that counted, ascending
+    losses : (s,) float64, mean training losses; NaN where unknown
+    seconds : (s,) float64, from sending the model to the update's arrival; NaN where unknown
+    late : (l,) int64, those without a usable reply when the round ended
+    waited : (l,) float64, the seconds until then; 0 after an unusable reply
     """
 
     clients: Clients
@@ -50,15 +49,14 @@ Reports: TypeAlias = Callable[[int, Clients], Report]
 
 @dataclass(eq=False)
 class ClientStats:
-    """What each of n clients last reported; the arrays grow with the clients.
+    """The last reports of n clients; the arrays grow with the clients.
 
     Attributes
     ----------
-    losses, seconds : (n,) float64, NaN for who has not said
+    losses, seconds : (n,) float64, NaN where unknown
     taken : (n,) int64, updates that counted
-    last : (n,) int64, the round of the last of them; 0: none yet
-    tried : (n,) int64, the last round that it was tried in, in vain or not; 0: none yet
-    waited : (n,) float64, the longest that it was waited for in vain since its last update; 0: it was not
+    last, tried : (n,) int64, the round of the last such update, and of the last selection; 0: none
+    waited : (n,) float64, the longest wait in vain since the last update
     """
 
     losses: Floats = field(default_factory=lambda: np.zeros(0))
@@ -70,14 +68,11 @@ class ClientStats:
 
     @property
     def durations(self) -> Floats:
-        """(n,) what is known of how long each takes: as its last update did, or as it was waited for since, if longer.
-
-        NaN where nothing is.
-        """
+        """(n,) each client's known duration: its last update's, or a longer wait since; NaN where unknown."""
         return np.fmax(self.seconds, np.where(self.waited > 0, self.waited, np.nan))
 
     def reach(self, clients: int) -> "ClientStats":
-        """Make room for n clients, of whom the new ones have said nothing, and return this."""
+        """Make room for n clients, the new ones unknown, and return this."""
         for name in (array.name for array in fields(self)):
             known = getattr(self, name)
             if len(known) < clients:
@@ -98,12 +93,12 @@ class ClientStats:
         self.waited[late] = np.maximum(self.waited[late], report.waited)
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays by name, for a run that goes on later."""
+        """Return the arrays by name, for a resumed run."""
         return {f"seen-{f.name}": getattr(self, f.name) for f in fields(self)}
 
     @classmethod
     def recalled(cls, memory: Mapping[str, NDArray[Any]]) -> "ClientStats":
-        """Return what :meth:`state_dict` told."""
+        """Return the statistics of a :meth:`state_dict`."""
         names = {f.name: f"seen-{f.name}" for f in fields(cls)}
         found = cls(**{name: memory[kept].copy() for name, kept in names.items() if kept in memory})
         found.reach(len(found.taken))
@@ -113,13 +108,13 @@ class ClientStats:
 
 @dataclass(eq=False)
 class LearningSelector:
-    """Base of the selectors that learn from reports; what it has learned is part of the run, and resumed with it.
+    """Base of the selectors that learn from reports; the learned state is part of the run.
 
     Attributes
     ----------
     per_round : k
     seed : of the draws
-    seen : what it has been told up to now
+    seen : the clients' statistics
     """
 
     per_round: int
@@ -131,23 +126,23 @@ class LearningSelector:
 
     @abstractmethod
     def select(self, round_: int, population: Population) -> Selection:
-        """Choose for a round, by what was learned in those before."""
+        """Choose for a round."""
 
     def learn(self, round_: int, population: Population, report: Report) -> None:
-        """Take note of what came of a round that was chosen for from this population."""
+        """Take note of the outcome of a round that was chosen for from this population."""
         self.seen.note(round_, report)
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return all that was learned, as arrays by name."""
+        """Return the learned state, as arrays by name."""
         return self.seen.state_dict()
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what :meth:`state_dict` returned."""
+        """Restore :meth:`state_dict`."""
         self.seen = ClientStats.recalled(state)
 
 
 def drawn_reports(clients: int, seed: int) -> Reports:
-    """Return reports for a simulation without learning: each client has one loss and one time, whatever the round.
+    """Return reports for a simulation without learning: each client has one loss and one time.
 
     Both are drawn once, lognormal with median 1: losses with σ = 0.5, seconds with σ = 1.
     """

@@ -1,4 +1,4 @@
-"""Simulated time for selection without learning: rounds that take seconds, on devices that come and go."""
+"""Simulated time for selection without learning: rounds take seconds, on devices of limited availability."""
 
 import math
 from dataclasses import dataclass, field
@@ -18,29 +18,25 @@ FIRST = "first"  # the purpose under which is drawn who is first of those whose 
 class RoundClock:
     """The clock of one simulation, vectorised over the clients.
 
-    A round ends when all have answered, or as many as are enough, or at the deadline; where nobody was chosen, after
-    the time of a question.
-    Clients that are asked whether they are willing are so with the model, as with ``coordination=broadcast``.
+    A round ends with the last update, the ``enough``-th one, or the deadline; an empty one after the time of a
+    question. Clients that are asked for their decision receive the model with it, as with ``coordination=broadcast``.
 
     Attributes
     ----------
     devices : of n clients
-    work : (n,) float64, examples that a local training passes through, epochs counted
+    work : (n,) float64, examples of a local training, epochs counted
     deadline : seconds of a round, at most
-    enough : updates that end a round; whoever comes after them has worked in vain
-    until : seconds after which no further round begins; at most the end of the last spell, where spells do not recur
+    enough : updates that end a round; later ones are in vain
+    until : seconds after which no round begins; at most the last spell's end, where spells do not recur
     model : bytes that a training loads before, and as many after
-    seed : of the lots that say who is first of those whose updates come at one time
+    seed : of the order of simultaneous updates
     now : simulated seconds up to now
     ends : when each round ended
-    worked, wasted : device-seconds, and those of them that were in vain
-    seconds : (n,) float64, how long a training takes, loading included
-    there : (n,) int64, when how many rounds began each client was there
+    worked, wasted : device-seconds, and those of them in vain
+    seconds : (n,) float64, of a training, loading included
+    there : (n,) int64, at the start of how many rounds each client was available
 
-    Raises
-    ------
-    ConfigError
-        Nobody is ever there, or the deadline, or ``enough``, is not above 0.
+    Raises ConfigError if no device is ever available, or the deadline or ``enough`` is not above 0.
     """
 
     devices: Devices
@@ -69,7 +65,7 @@ class RoundClock:
         self._here: tuple[int, NDArray[np.bool_]] = 0, np.zeros(0, np.bool_)
 
     def here(self, round_: int) -> NDArray[np.bool_]:
-        """Return (n,) who is there when a round begins: with nobody there, when somebody comes or time is up."""
+        """Return (n,) which clients are available as a round begins; with none, time moves on to the next one."""
         if self._here[0] != round_:
             when, there = self.devices.availability.next_present(self.now)
             self.now = min(when, max(self.now, self.until))
@@ -78,7 +74,7 @@ class RoundClock:
         return self._here[1]
 
     def play(self, round_: int, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Let those of the chosen who are there train, end the round, and return (n,) whose updates came."""
+        """Let the chosen clients that are available train, end the round, and return (n,) whether updates arrived."""
         clients = np.flatnonzero(chosen & self.here(round_))
         came = np.zeros(len(chosen), dtype=np.bool_)
         end = self.now + self.devices.round_trip

@@ -52,7 +52,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class FedAvgConstants:
-    """What Theorem 2 of Javani & Wang 2025 knows of problem and training.
+    """The constants in Theorem 2 of Javani & Wang 2025.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class FedAvgConstants:
     convexity : μ of Assumption 2, > 0
     gradient_variance : σ² of Assumption 3, ≥ 0
     gradient_square : G² of Assumption 4, ≥ 0
-    local_steps : K, steps of SGD a client makes in a round, ≥ 2 (the bound divides by K−1)
+    local_steps : K, steps of SGD in a round, ≥ 2 (the bound divides by K−1)
     per_round : m, clients selected in a round, ≥ 1
     """
 
@@ -82,7 +82,7 @@ class FedAvgConstants:
 
     @property
     def delay(self) -> float:
-        """γ = 4K(K+1)L/μ, which holds the first learning rates down."""
+        """γ = 4K(K+1)L/μ."""
         return 4 * self.local_steps * (self.local_steps + 1) * self.smoothness / self.convexity
 
 
@@ -93,9 +93,9 @@ class FedAvgBound:
     Attributes
     ----------
     start : (L/2)γ‖θ⁰−θ*‖²/(T+γ)
-    variance : what Σ, G² and σ² add; vanishes as 1/T
+    variance : the part of Σ, G² and σ²; vanishes as 1/T
     heterogeneity : (L/2)·6LΓ/((K−1)μ²)/(T+γ)
-    bias : KLΓ(ρ̄/ρ_−1)/((K−1)μ), which stays however long one trains
+    bias : KLΓ(ρ̄/ρ_−1)/((K−1)μ), which stays
     """
 
     start: float
@@ -121,24 +121,18 @@ def fedavg_bound(
 ) -> FedAvgBound:
     """Return Theorem 2's bound on the error of federated averaging after T rounds.
 
-    The theorem names the learning rate 1/(μ(t+γ)); its proof takes β/(t+γ) with β = 1/(μK), and the printed constants
-    are those of the proof. The proof has the largest of the first two terms (and of the bias) where the theorem has
-    their sum, which is larger.
+    The printed constants are those of the proof's rate β/(t+γ) with β = 1/(μK), though the theorem names 1/(μ(t+γ)).
+    The theorem has the sum of the first terms, where the proof has the largest.
 
     Parameters
     ----------
     constants : L, μ, σ², G², K, m
     rounds : T ≥ 0
     distance : ‖θ⁰−θ*‖², squared
-    weight_variance : Σ
-    gap : Γ
+    weight_variance, gap : Σ and Γ
     least_skew, largest_skew : ρ_ > 0 and ρ̄ ≥ ρ_
 
-    Raises
-    ------
-    ConfigError
-        A value outside these ranges.
-
+    Raises ConfigError for a value outside these ranges.
     Source: [1], Theorem 2, eq. (27).
     """
     for name, value in (("distance", distance), ("weight_variance", weight_variance), ("gap", gap), ("rounds", rounds)):
@@ -185,13 +179,9 @@ def aged_bound(
     ages : (T, N) Δ_i(t) after the refreshes of round t
     distance : ‖ω_0−ω*‖², squared
     gradient_square, gradient_growth : (N,) G_i² and σ_i² of Assumption 4
-    smallest_rate : η̄, the smallest learning rate of all rounds; by default the largest, a constant rate
+    smallest_rate : η̄, the smallest learning rate of all rounds; by default the largest
 
-    Raises
-    ------
-    ConfigError
-        η̄ is not in (0, 2/μ), or exceeds η̃.
-
+    Raises ConfigError if η̄ is not in (0, 2/μ), or exceeds η̃.
     Source: [2], Theorem 1, eq. (9), with α_i as the appendix derives it (:func:`aoi_fl.science.sensitivity.alphas`).
     """
     rate = constants.learning_rate if smallest_rate is None else smallest_rate

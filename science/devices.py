@@ -1,8 +1,6 @@
-"""Devices in simulated time: when they are there, how fast they train and load, and what becomes of work given to them.
+"""Devices in simulated time: availability, speed, and the fate of their work.
 
-All times are seconds from the start of the run, which is where a trace begins unless another second is chosen. An
-estimate of a client's seconds that the server could have made itself comes with its updates; :class:`Foresight` is what
-no server can know.
+All times are seconds from the start of the run.
 """
 
 from dataclasses import dataclass, replace
@@ -22,10 +20,10 @@ class Devices:
 
     Attributes
     ----------
-    availability : when each is there
-    seconds_per_example : (n,) float64, training on one example, once
+    availability : of each
+    seconds_per_example : (n,) float64, of one pass over one example
     download, upload : (n,) float64, bytes a second; inf: loading takes no time
-    round_trip : seconds that a message and its reply take besides
+    round_trip : seconds of a message and its reply
     """
 
     availability: Availability
@@ -37,7 +35,7 @@ class Devices:
     def seconds(
         self, clients: Clients, examples: Seconds, down: float | Seconds = 0.0, up: float | Seconds = 0.0
     ) -> Seconds:
-        """Return (s,) how long clients take to load ``down`` bytes, pass through examples, and send ``up`` bytes back.
+        """Return (s,) how long clients take to load ``down`` bytes, train on examples, and send ``up`` bytes back.
 
         ``examples`` (s,) counts an example once for each local epoch.
         """
@@ -45,7 +43,7 @@ class Devices:
         return self.round_trip + loading + self.seconds_per_example[clients] * examples
 
     def fates(self, clients: Clients, start: float, seconds: Seconds) -> "Fates":
-        """Return what becomes of work of these lengths that clients are given at a time."""
+        """Return the fates of work of these lengths that clients get at a time."""
         leaves = self.availability.until(start, clients)
         done = start + seconds
         return Fates(np.where(leaves >= done, done, np.inf), np.minimum(done, leaves))
@@ -53,12 +51,12 @@ class Devices:
 
 @dataclass(frozen=True, eq=False)
 class Fates:
-    """What becomes of work given to s clients.
+    """The fates of work given to s clients.
 
     Attributes
     ----------
-    arrives : (s,) float64, when the reply is there; inf where the client is away, or leaves before it is done
-    stops : (s,) float64, until when the client works on it, if nobody stops it: until it is done, or leaves
+    arrives : (s,) float64, of the reply; inf if the client is unavailable, or leaves before the end
+    stops : (s,) float64, when the client is done, or leaves
     """
 
     arrives: Seconds
@@ -67,20 +65,17 @@ class Fates:
 
 @dataclass(frozen=True, eq=False)
 class DeviceTrace:
-    """n devices as a file or a generator describes them, before anything is known of the run's work.
+    """n devices as a file or a generator describes them, before the run's work is known.
 
     Attributes
     ----------
-    availability : when each is there
+    availability : of each
     speed : (n,) float64, seconds
-    unit : what takes that long: an ``example``, or a whole local ``training`` over the mean number of examples
+    unit : of the speed: an ``example``, or a local ``training`` on the mean number of examples
     download, upload : (n,) float64, bytes a second
-    untold : what the source does not tell, ``availability`` or ``speed``, so that all are taken for alike in it
+    untold : the quantity that the source lacks, ``availability`` or ``speed``, so all devices are alike in it
 
-    Raises
-    ------
-    ConfigError
-        Naming client and value: a speed that is negative, infinite or not a number; a bandwidth that is not above 0.
+    Raises ConfigError, with client and value, for a speed that is negative or not finite, or a bandwidth not above 0.
     """
 
     availability: Availability
@@ -108,7 +103,7 @@ class DeviceTrace:
         return self.availability.clients
 
     def first(self, clients: int) -> "DeviceTrace":
-        """Return the first ones of these devices; raises ConfigError if there are fewer."""
+        """Return the first of these devices; raises ConfigError if there are fewer."""
         return replace(
             self,
             availability=self.availability.first(clients),
@@ -122,31 +117,31 @@ class DeviceTrace:
         return replace(self, availability=self.availability.starting(seconds)) if seconds else self
 
     def devices(self, work: float, round_trip: float = ROUND_TRIP) -> Devices:
-        """Return the devices of a run whose mean local training passes through ``work`` examples, epochs counted."""
+        """Return the devices of a run with a mean local training of ``work`` examples, epochs counted."""
         per_example = self.speed if self.unit == "example" else self.speed / work
         return Devices(self.availability, per_example, self.download, self.upload, round_trip)
 
 
 def alike(availability: Availability, seconds: float = 10.0) -> DeviceTrace:
-    """Return devices that are equally fast, whenever they are there; a local training takes ``seconds``."""
+    """Return equally fast devices with this availability; a local training takes ``seconds``."""
     free = np.full(availability.clients, np.inf)
     return DeviceTrace(availability, np.full(availability.clients, seconds), "training", free, free)
 
 
 def steady(clients: int, seconds: float = 10.0) -> DeviceTrace:
-    """Return devices that are always there and equally fast."""
+    """Return devices that are always available and equally fast."""
     return alike(always(clients), seconds)
 
 
 @dataclass(frozen=True, eq=False)
 class Foresight:
-    """What no server can know, for policies whose paper gives it to them.
+    """Knowledge that no server has, for policies with papers that assume it.
 
     Attributes
     ----------
-    availability : when each client is there, the future included
-    seconds : (n,) float64, how long each client's training will take; loading is in it once a model has been sent
-    uploads : (n,) float64, how much of that goes into sending the update
+    availability : of each client, the future included
+    seconds : (n,) float64, of each client's training; with the loading once a model has been sent
+    uploads : (n,) float64, the part of that for sending the update
     """
 
     availability: Availability

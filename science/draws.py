@@ -1,8 +1,7 @@
 """Randomness as a function: every draw follows from (seed, round, purpose) and the client's number.
 
 The key of a Philox generator (Salmon, Moraes, Dror & Shaw 2011) is a digest of seed, round and purpose; the client is
-its counter. A whole round is therefore one vectorised draw, a single client can make its own draw alone, and asking
-twice gives the same answer.
+its counter. So a round is one vectorised draw, a client can draw alone, and a repeated question gets the same answer.
 """
 
 import hashlib
@@ -18,7 +17,7 @@ _BLOCK = 256  # numbers drawn when one is asked for; a multiple of the lanes
 
 
 class _Key(ISeedSequence):
-    """A key of Philox as NumPy's seed: the same bits as ``Philox(key=…)``, which reads entropy that it does not use."""
+    """A key of Philox as NumPy's seed: the same bits as ``Philox(key=…)``, without reading entropy."""
 
     def __init__(self, digest: bytes) -> None:
         self._words = np.frombuffer(digest, dtype="<u8")
@@ -41,8 +40,6 @@ def generator(seed: int, round_: int, purpose: str) -> np.random.Generator:
 def uniforms(seed: int, round_: int, purpose: str, clients: int) -> NDArray[np.float64]:
     """Draw one uniform number in [0, 1) for each of clients 0 … clients-1.
 
-    Examples
-    --------
     >>> bool(uniforms(7, 3, "participate", 10)[4] == uniform(7, 3, "participate", 4))
     True
     """
@@ -56,12 +53,12 @@ def uniform(seed: int, round_: int, purpose: str, client: int) -> float:
 
 @lru_cache(maxsize=16)
 def _block(seed: int, round_: int, purpose: str, block: int) -> NDArray[np.float64]:
-    """Draw for a block of clients at once: where many share a process, most of the cost is in the generator's start."""
+    """Draw for a block of clients at once, as most of the cost is in the generator's start."""
     bits = _philox(seed, round_, purpose)
     bits.advance(block * _BLOCK // _LANES)
     return np.random.Generator(bits).random(_BLOCK)
 
 
 def number_of(name: str) -> int:
-    """Return the counter of a client that has a name and no number: 63 bits of the name's digest."""
+    """Return the counter of a client with a name and no number: 63 bits of the name's digest."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little") >> 1

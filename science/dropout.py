@@ -1,9 +1,7 @@
-"""Estimating how many willing clients are lost, and the table that makes up for it.
+"""Estimates the share d of willing clients that are lost, and reissues the table for it.
 
-With a probability d that a willing client's work never arrives, a table made for d = 0 makes clients wait longer than
-n/k rounds: by about d/(1−d) where they are certain to try again in the next round, and n/(k(1−d)) in all where the
-table does not depend on age. The optimal table for d brings E[X] back to n/k; d itself can be estimated while a run
-goes on.
+A table made for d = 0 makes clients wait longer than n/k rounds: by about d/(1−d) where they retry at once, and
+n/(k(1−d)) in all where the table does not depend on age. The optimal table for d restores E[X] = n/k.
 """
 
 from dataclasses import dataclass
@@ -21,23 +19,17 @@ _GRAIN = 1000  # d is told in thousandths, so that the table changes when d does
 
 @dataclass(frozen=True)
 class DropoutEstimate:
-    """An estimate of d from the clients that were willing and those of them that were lost.
+    """An estimate of d from the counts of willing and of lost clients, (``lost`` ≤ ``willing``).
 
-    Both counts forget exponentially, with :data:`WINDOW` rounds' memory, so that d may drift. They begin with k clients
-    that were willing and not lost (a Beta(0, k) prior that fades like any round): a first round's bad luck cannot
-    change the table by much, and without losses the estimate is exactly 0. With k = 15 its standard error settles at
-    √(d(1−d)²/(100·k)), 0.01 at d = 0.3.
-
-    Attributes
-    ----------
-    willing, lost : the counts; ``lost`` ≤ ``willing``
+    Both counts forget exponentially, with :data:`WINDOW` rounds' memory. They begin with k willing clients, a Beta(0,
+    k) prior that fades. With k = 15 the standard error settles at √(d(1−d)²/(100·k)), 0.01 at d = 0.3.
     """
 
     willing: float
     lost: float = 0.0
 
     def after(self, willing: float, lost: float) -> "DropoutEstimate":
-        """Return the estimate after one more round; a round without willing clients says nothing, and is no round.
+        """Return the estimate after one more round; a round without willing clients does not count.
 
         >>> DropoutEstimate(15.0).after(20, 5).value
         0.144
@@ -62,10 +54,9 @@ def largest_dropout(clients: int, per_round: int) -> float:
 
 
 def achieved(rates: Floats, dropout: float) -> Floats:
-    """Return (n,) what clients of these rates achieve where a share d of what they do is lost, min(r_i, 1−d).
+    """Return (n,) the rates that clients reach where a share d of their work is lost, min(r_i, 1−d).
 
-    Whoever is to achieve more takes part in every round. 1−d counts for at least a thousandth, the grain of an
-    estimate, so that a rate is never 0.
+    1−d counts for at least a thousandth, the grain of an estimate, so a rate is never 0.
 
     >>> achieved(np.array([1.0, 0.25]), 0.3).tolist()
     [0.7, 0.25]
@@ -75,6 +66,6 @@ def achieved(rates: Floats, dropout: float) -> Floats:
 
 @lru_cache(maxsize=256)
 def reissued(policy: MarkovPolicy, dropout: float) -> MarkovPolicy:
-    """Return the optimal policy of the same n, k and m for another d, which is cut to :func:`largest_dropout`."""
+    """Return the optimal policy of the same n, k and m for another d, cut to :func:`largest_dropout`."""
     clients, per_round = policy.clients, policy.per_round
     return MarkovPolicy.optimal(clients, per_round, policy.max_age, min(dropout, largest_dropout(clients, per_round)))

@@ -31,8 +31,6 @@ class ConfigError(AoiError, ValueError):
     allowed : what the value must be, as the end of a sentence that begins with "must be"; or the values to choose from
     remedy : a sentence that says what to do
 
-    Examples
-    --------
     >>> print(ConfigError("clients-per-round", 200, "at most num-clients, 100", "Lower it."))
     clients-per-round is 200, but must be at most num-clients, 100. Lower it.
     >>> print(ConfigError("coordination", "pol", ("poll", "broadcast"), "Choose one of these."))
@@ -124,8 +122,6 @@ def _shown(value: object) -> str:
 def install(extra: str) -> str:
     """Return how an extra is installed: in a clone, since this project is on no package index.
 
-    Examples
-    --------
     >>> install("sim")
     "in a clone of AoI-FL, pip install -e '.[sim]'"
     """
@@ -135,8 +131,6 @@ def install(extra: str) -> str:
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """Return a question for what was probably meant, with a space before it; empty if nothing known is near.
 
-    Examples
-    --------
     >>> did_you_mean("polcy", ["policy", "seed"])
     " Did you mean 'policy'?"
     """

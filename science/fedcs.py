@@ -30,8 +30,6 @@ def schedule(updates: Floats, uploads: Floats, deadline: float, most: int) -> Cl
     deadline : seconds from the round's start
     most : how many at most; the paper has no such bound
 
-    Examples
-    --------
     >>> schedule(np.array([3.0, 1.0, 2.0]), np.array([1.0, 2.0, 4.0]), 7.0, 3).tolist()
     [1, 0]
     """

@@ -46,13 +46,9 @@ class MarkovPolicy(AgeRule):
         which the properties below tell
     own_max_age : the largest age that such tables tell apart; None: as large as each needs
 
-    Raises
-    ------
-    ConfigError
-        From every constructor, for values outside 1 ≤ k ≤ n, m ≥ 0, α > 0, 0 ≤ d ≤ 1−k/n, or no integers.
+    Raises ConfigError, from every constructor, for values outside 1 ≤ k ≤ n, m ≥ 0, α > 0, 0 ≤ d ≤ 1−k/n, or no
+    integers.
 
-    Examples
-    --------
     >>> policy = MarkovPolicy.optimal(100, 15, 10)
     >>> [round(p, 3) for p in policy.probabilities]
     [0.0, 0.0, 0.0, 0.0, 0.0, 0.333, 1.0, 1.0, 1.0, 1.0, 1.0]
@@ -88,10 +84,8 @@ class MarkovPolicy(AgeRule):
 
         Var[X] is (n−mk)(n−(m+1)k)/k² where m < ⌊n/k⌋, else r(k−r)/k² with r = n mod k.
 
-        Raises
-        ------
-        ConfigError
-            Also if d > 1−k/n: then not even a client that always agrees takes part in every (n/k)-th round.
+        Raises ConfigError, also if d > 1−k/n: then not even a client that always agrees takes part in every (n/k)-th
+        round.
         """
         check_sizes(clients, per_round, max_age)
         tables.check_dropout(dropout)
@@ -128,10 +122,7 @@ class MarkovPolicy(AgeRule):
         A client of rate r has the table of least Var[X] for E[X] = 1/r: f(1−f) with f = frac(1/r), where its largest
         age is not in the way.
 
-        Raises
-        ------
-        ConfigError
-            A rate is out of range, or above 1−d, naming the client.
+        Raises ConfigError: a rate is out of range, or above 1−d, naming the client.
 
         >>> policy = MarkovPolicy.rated(np.array([0.4, 0.15]))
         >>> policy.table(0), policy.interval_variances().round(6).tolist()

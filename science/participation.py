@@ -47,10 +47,7 @@ class MarkovRule(AgeRule):
     def learning(cls, rates: Floats) -> Self:
         """Return the rule of clients of these target rates, for whose availability it makes up.
 
-        Raises
-        ------
-        ConfigError
-            A rate is out of range.
+        Raises ConfigError: a rate is out of range.
         """
         check_rates(rates)
         return cls(None, own=True, rates=rates, presence=Presence().reach(len(rates)))
@@ -99,10 +96,7 @@ class MarkovRule(AgeRule):
     def to_message(self, client: int | None) -> Terms | None:
         """Return a client's terms; with None those of all clients, or None where they differ.
 
-        Raises
-        ------
-        ConfigError
-            The client's table would have more than a million ages.
+        Raises ConfigError: the client's table would have more than a million ages.
         """
         if not self.own:
             return Terms(self.shared.probabilities)
@@ -118,10 +112,7 @@ class MarkovRule(AgeRule):
     def reissue(self, rates: Floats, round_: int, here: Mask) -> Self:
         """Return the rule for other rates of each client's own.
 
-        Raises
-        ------
-        ConfigError
-            A rate is out of range, or above what the declared dropout leaves.
+        Raises ConfigError: a rate is out of range, or above what the declared dropout leaves.
         """
         MarkovPolicy.rated(rates, dropout=self.declared)
         return replace(self, rates=rates)
@@ -165,10 +156,7 @@ class SystematicRule(ParticipationRule):
     def learning(cls, rates: Floats, seed: int = 0) -> Self:
         """Return the rule of clients of these target rates, for whose availability it makes up.
 
-        Raises
-        ------
-        ConfigError
-            A rate is out of range.
+        Raises ConfigError: a rate is out of range.
         """
         check_rates(rates)
         rule = cls(len(rates), round(rates.sum()), seed=seed, presence=Presence().reach(len(rates)))

@@ -61,13 +61,8 @@ def size_rates(sizes: NDArray[np.int64], per_round: int, most: float = 1.0) -> t
     per_round : k, at most n·most
     most : the cap, in (0, 1]; 1−d for Markov policies that make up for a dropout d
 
-    Raises
-    ------
-    ConfigError
-        k is out of range, or a client has no examples: its rate would be 0.
+    Raises ConfigError: k is out of range, or a client has no examples: its rate would be 0.
 
-    Examples
-    --------
     >>> size_rates(np.array([1, 1, 2, 6]), 2)
     (array([0.25, 0.25, 0.5 , 1.  ]), 1)
     """
@@ -104,14 +99,9 @@ def size_rates(sizes: NDArray[np.int64], per_round: int, most: float = 1.0) -> t
 def given_rates(values: Sequence[float | None], per_round: int, names: Sequence[str]) -> Floats:
     """Return rates that somebody chose, once they are found to be rates.
 
-    Raises
-    ------
-    ConfigError
-        Naming the client and its rate: for one that is missing (None or NaN), not above 0, or above 1. For a sum that
-        is not k, to within 10^-6.
+    Raises ConfigError, naming the client and its rate: for one that is missing (None or NaN), not above 0, or above 1.
+    For a sum that is not k, to within 10^-6.
 
-    Examples
-    --------
     >>> given_rates([0.5, 0.25, 0.25], 1, ["a", "b", "c"]).tolist()
     [0.5, 0.25, 0.25]
     """

@@ -73,11 +73,8 @@ def simulate(
         16 bytes a participation: 0.24 GB for 100 rounds of 150,000 participants, twice that while it is put together,
         beside about 50 bytes a client. With :func:`aoi_fl.science.load.measure` after it, that run peaks at 1.3 GB.
 
-    Raises
-    ------
-    ConfigError
-        if ``rounds`` < 1, if ``start`` is unknown, if the policy was made for another number of clients, or if weights
-        shall be unbiased and the policy has no rates.
+    Raises ConfigError if ``rounds`` < 1, if ``start`` is unknown, if the policy was made for another number of
+    clients, or if weights shall be unbiased and the policy has no rates.
     """
     if rounds < 1:
         raise ConfigError("rounds", rounds, "at least 1", "Raise it.")

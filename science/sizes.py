@@ -26,13 +26,8 @@ def make_sizes(spec: str, clients: int, seed: int, total: int | None = None) -> 
     -------
     (n,) int64
 
-    Raises
-    ------
-    ConfigError
-        if the specification cannot be read, or if ``total`` is smaller than n.
+    Raises ConfigError if the specification cannot be read, or if ``total`` is smaller than n.
 
-    Examples
-    --------
     >>> make_sizes("equal", 3, seed=1, total=10).tolist()
     [4, 3, 3]
     """

@@ -30,8 +30,6 @@ def objective_gap(losses: Floats, minima: Floats, importances: Floats) -> float:
 
     Source: [1], Definition 1, eq. (23).
 
-    Examples
-    --------
     >>> objective_gap(np.array([2.0, 3.0]), np.array([1.0, 1.0]), np.array([0.5, 0.5]))
     1.5
     """
@@ -51,15 +49,10 @@ def skew(weights: Floats, losses: Floats, minima: Floats, importances: Floats) -
     weights : (n,) ω_k, 0 for those who are not selected
     losses, minima, importances : as for :func:`objective_gap`
 
-    Raises
-    ------
-    ConfigError
-        The denominator is not positive: the "minima" are not the minima of these objectives.
+    Raises ConfigError: the denominator is not positive: the "minima" are not the minima of these objectives.
 
     Source: [1], Definition 1, eq. (24).
 
-    Examples
-    --------
     >>> skew(np.array([1.0, 0.0]), np.array([2.0, 4.0]), np.array([1.0, 1.0]), np.array([0.5, 0.5]))
     0.5
     """
@@ -113,10 +106,7 @@ def selection_skew(
     optimum_losses : (n,) F_k(θ*)
     minima, importances : as for :func:`objective_gap`
 
-    Raises
-    ------
-    ConfigError
-        No round had participants, or as :func:`skew`.
+    Raises ConfigError: no round had participants, or as :func:`skew`.
     """
     played = np.flatnonzero(weights.any(axis=1))
     if not played.size:

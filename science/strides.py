@@ -29,10 +29,7 @@ class Strides:
     jitter : J in [0, 1], the largest share of a stride by which a participation is put off
     shift : what clients whose rates have changed had accrued by their former ones beyond what these tell
 
-    Raises
-    ------
-    ConfigError
-        A rate, phase or the jitter is out of range.
+    Raises ConfigError: a rate, phase or the jitter is out of range.
     """
 
     def __init__(self, rates: Floats, phases: Floats, jitter: float = 0.0, shift: float | Floats = 0.0) -> None:

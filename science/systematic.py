@@ -52,8 +52,6 @@ class SystematicPolicy(ParticipationRule):
     Participations are counted, so a client knows which one it has taken. It makes up a missed one in the first round
     that it can; several missed ones count as one.
 
-    Examples
-    --------
     >>> policy = SystematicPolicy.equal(5, 2)
     >>> [int((policy.count(t) > policy.count(t - 1)).sum()) for t in range(1, 11)]
     [2, 2, 2, 2, 2, 2, 2, 2, 2, 2]

@@ -41,10 +41,8 @@ def optimal_steps(mean: Fraction, max_age: int | None = None, dropout: float = 0
     max_age : m ≥ 0; None for as large as it needs to be, j+1
     dropout : d, probability that a willing client can't be reached
 
-    Raises
-    ------
-    ConfigError
-        If d > 1−1/μ, by more than rounding: then not even a client that always agrees takes part in every μ-th round.
+    Raises ConfigError if d > 1−1/μ, by more than rounding: then not even a client that always agrees takes part in
+    every μ-th round.
 
     Source: [1], Theorems 1 and 2 in one; [2], Theorem 1.
 

@@ -23,10 +23,7 @@ class BoundedSelector:
     total : what all rounds together may spend, in the payments' unit; infinite: no bound but B
     account : what they have spent up to now
 
-    Raises
-    ------
-    ConfigError
-        The total is not positive.
+    Raises ConfigError: the total is not positive.
     """
 
     selector: BudgetedSelector
@@ -39,8 +36,6 @@ class BoundedSelector:
     def select(self, round_: int, population: Population, bids: Floats | None = None) -> Selection:
         """Choose as :meth:`BudgetedSelector.select` does, within what is left, and pay the chosen.
 
-        Examples
-        --------
         >>> clients = Population(np.zeros(2, int), np.ones(2), np.ones(2, bool), np.array([4.0, 3.0]), np.ones(2))
         >>> bounded = BoundedSelector(BudgetedSelector(10.0), total=9.0)
         >>> [bounded.select(t, clients).clients.tolist() for t in (1, 2)], bounded.account.left

@@ -36,11 +36,8 @@ def random_weight_moments(sizes: NDArray[np.int64], per_round: int) -> tuple[flo
     by dynamic programming over (how many, their total), once for each distinct size: O(n·k·D) each, D = Σ d_i in units
     of the sizes' common divisor. Equal sizes give 1/k and 1/n.
 
-    Raises
-    ------
-    ConfigError
-        Sizes or k are out of range, or the programme would take more than 10^10 steps: use
-        :func:`estimate_random_weight_variance`.
+    Raises ConfigError: sizes or k are out of range, or the programme would take more than 10^10 steps: use
+    :func:`estimate_random_weight_variance`.
 
     Source: Theorem 3, eqs. (28)–(31).
     """
@@ -73,8 +70,6 @@ def random_weight_variance(sizes: NDArray[np.int64], per_round: int) -> float:
 
     Equal sizes give 1/k − 1/n. Computed from, and limited as, :func:`random_weight_moments` (Theorem 3).
 
-    Examples
-    --------
     >>> round(random_weight_variance(np.array([7, 7, 7, 7]), 2), 12)
     0.25
     """

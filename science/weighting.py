@@ -34,13 +34,9 @@ def weigh(
     rates : (n,) r_i, how often a client takes part (or is drawn) in a round, in the mean; only ``unbiased`` needs it
     draws : (s,) how often each was drawn, where that is with replacement, for ``unbiased``; by default once
 
-    Raises
-    ------
-    ConfigError
-        An unknown weighting; sizes of which none is positive; or, naming the client, a rate that is not known.
+    Raises ConfigError: an unknown weighting; sizes of which none is positive; or, naming the client, a rate that is not
+    known.
 
-    Examples
-    --------
     >>> who, sizes, rates = np.array([0, 2]), np.array([10, 20, 30]), np.array([0.5, 0.25, 1.0])
     >>> weigh("equal", who, sizes).tolist(), weigh("size", who, sizes).tolist()
     ([0.5, 0.5], [0.25, 0.75])

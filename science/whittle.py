@@ -26,8 +26,6 @@ def whittle_index(ages: NDArray[np.int64], payments: Floats, sensitivities: Floa
 
     Source: Xu et al. 2024, eq. (26).
 
-    Examples
-    --------
     >>> whittle_index(np.array([0, 2]), np.array([5.0, 10.0]), np.array([0.5, 1.0]), 40.0).tolist()
     [4.0, 24.0]
     """
@@ -44,8 +42,6 @@ def threshold(charge: float, payments: Floats, sensitivities: Floats, budget: fl
 
     Raises ConfigError for a charge that is negative or not finite.
 
-    Examples
-    --------
     >>> threshold(24.0, np.array([10.0]), np.array([1.0]), 40.0).tolist()
     [3]
     """

@@ -109,10 +109,7 @@ def compare(runs: Sequence[Run], target: float | None = None) -> Comparison:
     runs : in the order of the settings; the later of a pair is judged against the earlier
     target : level of the accuracy, or of the RMSE; by default the best level that every run reaches
 
-    Raises
-    ------
-    ConfigError
-        Runs are incomplete, of different data sets or lengths, without a seed, or of one setting only.
+    Raises ConfigError: runs are incomplete, of different data sets or lengths, without a seed, or of one setting only.
     """
     check(runs)
     groups = named(runs)

@@ -39,10 +39,7 @@ def played(experiment: str, values: Mapping[str, Any], options: Options) -> Path
     values : run keys; those of where the data and the run lie are added here
     options : data folder, work folder and the experiment's version
 
-    Raises
-    ------
-    ConfigError
-        The run ended other than completed.
+    Raises ConfigError: the run ended other than completed.
     """
     kept = {key: value for key, value in values.items() if key not in ("policy", "seed")}
     kept |= {"version": options.version} if options.version > 1 else {}
@@ -57,10 +54,7 @@ def played(experiment: str, values: Mapping[str, Any], options: Options) -> Path
 def complete_run(values: Mapping[str, Any]) -> Path:
     """Play a named run, or what is missing of it, and return its ledger; a complete run is only read.
 
-    Raises
-    ------
-    ConfigError
-        The run ended other than completed.
+    Raises ConfigError: the run ended other than completed.
     """
     from aoi_fl.client.app import app as client_app
     from aoi_fl.config.former import present  # the digests of runs are those of the former keys

@@ -65,10 +65,7 @@ class Table:
 def read_csv(folder: Path, source: Source) -> Table:
     """Read a gzipped CSV file.
 
-    Raises
-    ------
-    ConfigError
-        The file is missing or cannot be read, a column is missing, or a cell cannot be converted.
+    Raises ConfigError: the file is missing or cannot be read, a column is missing, or a cell cannot be converted.
     """
     path = folder / source.file
     wanted = (source.client, source.label, *source.features)
@@ -132,10 +129,8 @@ def split_rows(table: Table, least: int, most: int, seed: int, what: str) -> tup
     tuple
         For each chosen client its training rows; the test rows of all; the clients' names.
 
-    Raises
-    ------
-    ConfigError
-        With ``least`` rows a client would have no training or no test row, or no client has enough rows.
+    Raises ConfigError: with ``least`` rows a client would have no training or no test row, or no client has enough
+    rows.
     """
     counts = np.bincount(table.clients, minlength=len(table.names))
     chosen = np.flatnonzero(counts >= least)
@@ -169,10 +164,7 @@ def split_rows(table: Table, least: int, most: int, seed: int, what: str) -> tup
 def read_speakers(path: Path, context: int) -> tuple[Table, Table]:
     """Read the training and the test windows of the speakers, each with its last characters as features.
 
-    Raises
-    ------
-    ConfigError
-        The file is missing or damaged, lacks an array, or a speaker has no test example.
+    Raises ConfigError: the file is missing or damaged, lacks an array, or a speaker has no test example.
     """
     names = ("train_x", "train_y", "train_client", "test_x", "test_y", "test_client", "client_names", "characters")
     try:

@@ -34,10 +34,7 @@ class Store:
     seconds : of one core that they took
     machine : where; as JSON, a unit has a machine of its own if another than the first unit's played it
 
-    Raises
-    ------
-    ConfigError
-        The folder holds results of this experiment under other settings, or files that cannot be read.
+    Raises ConfigError: the folder holds results of this experiment under other settings, or files that cannot be read.
     """
 
     def __init__(self, folder: Path, name: str, settings: Mapping[str, Any], machine: str) -> None:

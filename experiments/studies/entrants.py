@@ -28,10 +28,7 @@ def own_keys(entrant: str, shared: Collection[str]) -> dict[str, str]:
     entrant : as written
     shared : the keys that hold for all, or are not an entrant's to set
 
-    Raises
-    ------
-    ConfigError
-        There is no such policy, or a key has another form, is shared, or is given twice.
+    Raises ConfigError: there is no such policy, or a key has another form, is shared, or is given twice.
     """
     policy, *own = re.split(r":(?=[a-z-]+=)", entrant)
     if policy not in POLICIES and not is_well_formed(policy):

@@ -41,13 +41,8 @@ class Account:
     bands : β, at most b
     momentum : of the server's optimiser
 
-    Raises
-    ------
-    ConfigError
-        The noise multiplier is not above 0, or ``bands`` is above b.
+    Raises ConfigError: the noise multiplier is not above 0, or ``bands`` is above b.
 
-    Examples
-    --------
     >>> account = Account(ParticipationBounds(6, 17), rounds=100, noise_multiplier=0.5, bands=6)
     >>> round(account.epsilon(1e-3), 3), round(account.error, 3)
     (7.581, 7.336)

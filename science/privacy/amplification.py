@@ -46,10 +46,7 @@ def coin_epsilon(rate: float, deviation: float, rounds: int, delta: float) -> fl
 
     Exactly k of n chosen at random are no such coins: this is the usual approximation with q = k/n, and no bound.
 
-    Raises
-    ------
-    ConfigError
-        The extra ``privacy`` is not installed.
+    Raises ConfigError: the extra ``privacy`` is not installed.
     """
     if not has_library():
         raise ConfigError(
@@ -198,10 +195,7 @@ def calibrate(epsilon_at: Callable[[float], float], epsilon: float, start: float
     start : a noise multiplier to begin with
     within : relative error of ε
 
-    Raises
-    ------
-    ConfigError
-        No noise multiplier gives this ε.
+    Raises ConfigError: no noise multiplier gives this ε.
     """
     check_positive("epsilon", epsilon)
     multiplier, slope, spent = start, -1.0, epsilon_at(start)

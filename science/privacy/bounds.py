@@ -42,8 +42,6 @@ class ParticipationBounds:
     max_participations : K ≤ T
     exact : whether some clients attain both; otherwise they are safe, and perhaps too large or small
 
-    Examples
-    --------
     >>> bounds(MarkovPolicy.optimal(100, 15, 10), rounds=100)
     ParticipationBounds(min_separation=6, max_participations=17, exact=True)
     """
@@ -75,10 +73,7 @@ def bounds(
     forgotten : whether clients lose their state, and with it the round of their last participation
     promise : the least separation that each client itself enforces, in rounds; 1 for none
 
-    Raises
-    ------
-    ConfigError
-        ``rounds``, ``clients`` or ``promise`` is below 1.
+    Raises ConfigError: ``rounds``, ``clients`` or ``promise`` is below 1.
     """
     for name, value in (("rounds", rounds), ("clients", 1 if clients is None else clients), ("promise", promise)):
         if value < 1:

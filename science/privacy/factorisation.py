@@ -82,8 +82,6 @@ class CorrelatedNoise:
     deviation : s > 0, of each z_t
     size : d, numbers a round
 
-    Examples
-    --------
     >>> noise = CorrelatedNoise(bytes(32), coefficients(2), 1.0, 3)
     >>> bool((noise.of(2) == noise.of(2)).all())
     True
