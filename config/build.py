@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.config.values import budgets, phases_of
-from aoi_fl.science.budget import BudgetedSelector
+from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
 from aoi_fl.science.f3ast import F3ast
 from aoi_fl.science.fedcs import FedCS
 from aoi_fl.science.markov import MarkovPolicy
@@ -22,7 +22,6 @@ from aoi_fl.science.rates import equal_rates
 from aoi_fl.science.refl import Refl
 from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy
-from aoi_fl.science.total_budget import BoundedSelector
 
 Keys: TypeAlias = Mapping[str, Any]
 Rates: TypeAlias = NDArray[np.float64]

@@ -1,14 +1,7 @@
-"""Two bounds on the error after T rounds, with every constant named; and what they are made of.
+"""Two bounds on the error after T rounds, and the sensitivities φ_i that the second one gives.
 
-F is the global objective, θ* (or ω*) its minimiser. What else Theorem 2 needs can be had from here too:
-
-=========  ===================================================================================================
-Γ          :func:`objective_gap`, of :mod:`aoi_fl.science.skew`
-ρ_ and ρ̄   :func:`skew` of a round, :func:`selection_skew` of a run (its ``minimum`` and ``maximum``)
-Σ          Theorem 3: :func:`random_weight_variance`, exact, and :func:`estimate_random_weight_variance`, both of
-           :mod:`aoi_fl.science.weight_variance`; Theorem 4: :func:`proportional_weight_variance`; Theorem 5:
-           :attr:`aoi_fl.science.markov.MarkovPolicy.weight_variance`; of a history: :mod:`aoi_fl.science.load`
-=========  ===================================================================================================
+F is the global objective, θ* (or ω*) its minimiser. Γ and ρ are in :mod:`aoi_fl.science.skew`, Σ in
+:mod:`aoi_fl.science.weight_variance`.
 
 References
 ----------
@@ -16,38 +9,75 @@ References
 [2] Xu, Xiao, Wu, Wu, Zhou & Sun 2024, Age-of-Information-Aware Federated Learning, J. Comput. Sci. Technol.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.sensitivity import ConvergenceConstants, alphas
-from aoi_fl.science.skew import SelectionSkew, objective_gap, selection_skew, skew
-from aoi_fl.science.weight_variance import (
-    Estimate,
-    estimate_random_weight_variance,
-    proportional_weight_variance,
-    random_weight_variance,
-)
-
-__all__ = [
-    "ConvergenceConstants",
-    "Estimate",
-    "FedAvgBound",
-    "FedAvgConstants",
-    "SelectionSkew",
-    "aged_bound",
-    "estimate_random_weight_variance",
-    "fedavg_bound",
-    "objective_gap",
-    "proportional_weight_variance",
-    "random_weight_variance",
-    "selection_skew",
-    "skew",
-]
 
 Floats = NDArray[np.float64]
+
+
+def _check(constants: "FedAvgConstants | ConvergenceConstants", least: Mapping[str, float]) -> None:
+    """Raise ConfigError unless every constant is finite, and positive or at least its own minimum."""
+    for field in fields(constants):
+        value, low = getattr(constants, field.name), least.get(field.name)
+        if not (np.isfinite(value) and (value > 0 if low is None else value >= low)):
+            allowed = f"finite and {'> 0' if low is None else f'≥ {low:g}'}"
+            raise ConfigError(field.name, value, allowed, "Correct the value.")
+
+
+@dataclass(frozen=True)
+class ConvergenceConstants:
+    """What Theorem 1 of Xu et al. 2024 knows of the learning problem.
+
+    Attributes
+    ----------
+    smoothness : β of Assumption 1, > 0
+    convexity : μ of Assumption 2, > 0
+    learning_rate : η̃, the largest of all rounds, > 0
+    local_steps : τ, steps of SGD a client makes in a round, ≥ 1
+    """
+
+    smoothness: float
+    convexity: float
+    learning_rate: float
+    local_steps: int
+
+    def __post_init__(self) -> None:
+        _check(self, {})
+
+
+def alphas(sizes: NDArray[np.int64], constants: ConvergenceConstants) -> Floats:
+    """Return Theorem 1's α_i, what one unit of client i's squared gradient adds to the bound in a round.
+
+    α_i = η̃ s_i/μ + N η̃ (τ²η̃ + 2(τ−1)²/μ) s_i², with s_i = n_i/n the client's share of all examples.
+
+    Source: [2], the last lines of Appendix A.1. The theorem as printed puts s_i² inside the bracket, upon
+    its second term alone; (A.3) and (A.6), which the bracket sums, both carry it.
+    """
+    shares: Floats = sizes / sizes.sum()
+    rate, mu, steps = constants.learning_rate, constants.convexity, constants.local_steps
+    return rate * shares / mu + sizes.size * rate * (steps**2 * rate + 2 * (steps - 1) ** 2 / mu) * shares**2
+
+
+def sensitivities(
+    sizes: NDArray[np.int64], gradient_growth: Floats, constants: ConvergenceConstants, rounds: int
+) -> Floats:
+    """Return the sensitivities φ_i = α_i σ_i² β N T/2 that make P2 the age-dependent part of Theorem 1's bound.
+
+    Parameters
+    ----------
+    sizes : (n,) examples n_i
+    gradient_growth : (n,) σ_i² of Assumption 4, the growth of the squared gradient's bound per round of age
+    constants : the problem's constants
+    rounds : T
+
+    Source: [2], eq. (10).
+    """
+    return alphas(sizes, constants) * gradient_growth * constants.smoothness * sizes.size * rounds / 2
 
 
 @dataclass(frozen=True)
@@ -72,13 +102,7 @@ class FedAvgConstants:
     per_round: int
 
     def __post_init__(self) -> None:
-        least = {"gradient_variance": 0.0, "gradient_square": 0.0, "local_steps": 2, "per_round": 1}
-        for field in fields(self):
-            value, low = getattr(self, field.name), least.get(field.name)
-            if not (np.isfinite(value) and (value > 0 if low is None else value >= low)):
-                raise ConfigError(
-                    field.name, value, f"finite and {'> 0' if low is None else f'≥ {low:g}'}", "Correct the value."
-                )
+        _check(self, {"gradient_variance": 0.0, "gradient_square": 0.0, "local_steps": 2, "per_round": 1})
 
     @property
     def delay(self) -> float:
@@ -182,7 +206,7 @@ def aged_bound(
     smallest_rate : η̄, the smallest learning rate of all rounds; by default the largest
 
     Raises ConfigError if η̄ is not in (0, 2/μ), or exceeds η̃.
-    Source: [2], Theorem 1, eq. (9), with α_i as the appendix derives it (:func:`aoi_fl.science.sensitivity.alphas`).
+    Source: [2], Theorem 1, eq. (9), with α_i as the appendix derives it (:func:`alphas`).
     """
     rate = constants.learning_rate if smallest_rate is None else smallest_rate
     if not 0 < rate <= constants.learning_rate or rate >= 2 / constants.convexity:

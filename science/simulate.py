@@ -51,7 +51,7 @@ def simulate(
     ----------
     policy : a Markov policy; or a systematic one or a selector, which carry their own seed
     population : n clients; its ages are where a selector starts. Clients that are not available never take part
-    rounds : R ≥ 1; fewer are played where a total budget (:class:`aoi_fl.science.total_budget.BoundedSelector`) pays
+    rounds : R ≥ 1; fewer are played where a total budget (:class:`aoi_fl.science.budget.BoundedSelector`) pays
         nobody more before, or the clock's time is over, or nobody will be there again by it
     seed : of the Markov clients' decisions
     start : of the Markov policies: each first age drawn from the stationary law, or all zero. From age zero the

@@ -8,25 +8,12 @@ References
 A. Javani, Z. Wang, "Balancing Client Participation in Federated Learning Using AoI", 2025.
 """
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 
 _MOST_STEPS = 10**10  # of the dynamic programme: some tens of seconds
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A Monte Carlo mean and its standard error."""
-
-    value: float
-    error: float
 
 
 def random_weight_moments(sizes: NDArray[np.int64], per_round: int) -> tuple[float, float]:
@@ -36,9 +23,7 @@ def random_weight_moments(sizes: NDArray[np.int64], per_round: int) -> tuple[flo
     by dynamic programming over (how many, their total), once for each distinct size: O(n·k·D) each, D = Σ d_i in units
     of the sizes' common divisor. Equal sizes give 1/k and 1/n.
 
-    Raises ConfigError: sizes or k are out of range, or the programme would take more than 10^10 steps: use
-    :func:`estimate_random_weight_variance`.
-
+    Raises ConfigError if sizes or k are out of range, or the programme would take more than 10^10 steps.
     Source: Theorem 3, eqs. (28)–(31).
     """
     _check(sizes, per_round)
@@ -53,7 +38,7 @@ def random_weight_moments(sizes: NDArray[np.int64], per_round: int) -> tuple[flo
             "sizes",
             f"{len(distinct)} different for {clients} clients",
             f"fewer: Σ would take {steps:.0e} steps, and at most {_MOST_STEPS:.0e} are possible",
-            "Use estimate_random_weight_variance.",
+            "Use fewer or smaller sizes.",
         )
     square = means_square = 0.0
     for size, number in zip(distinct.tolist(), copies.tolist(), strict=True):
@@ -94,38 +79,6 @@ def subset_sums(sizes: NDArray[np.int64], count: int) -> NDArray[np.float64]:
             chance[1:, size:] += taken[:-1, : most + 1 - size]
     law: NDArray[np.float64] = chance[count]
     return law
-
-
-def estimate_random_weight_variance(sizes: NDArray[np.int64], per_round: int, samples: int, seed: int) -> Estimate:
-    """Estimate Σ of :func:`random_weight_variance` from independent rounds; unbiased, O(n) memory.
-
-    The estimate is the sample variance. Its error is that of the U-statistic with kernel ‖ω−ω'‖²/2 (Hoeffding 1948),
-    √(Var ‖ω−E[ω]‖²/R). Where ‖ω‖ never changes, as with equal sizes, only a term of order 1/R is left, which comes in
-    by putting the mean for E[ω], up to 1.4 times too large.
-
-    Parameters
-    ----------
-    sizes, per_round : d_i and k
-    samples : R ≥ 2 rounds to draw
-    seed : key of the draws
-    """
-    _check(sizes, per_round)
-    if samples < 2:
-        raise ConfigError("samples", samples, "at least 2, for a variance and its error", "Raise it.")
-
-    def rounds() -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-        generator = draws.generator(seed, 0, "weights")
-        for _ in range(samples):
-            chosen = generator.choice(len(sizes), per_round, replace=False, shuffle=False)
-            yield chosen, sizes[chosen] / sizes[chosen].sum()
-
-    mean = np.zeros(len(sizes))
-    for chosen, weights in rounds():
-        mean[chosen] += weights / samples
-    square = float(mean @ mean)
-    # ‖ω − mean‖² of the same rounds again: cheaper than keeping them all.
-    off = np.array([float(w @ w) - 2 * float(w @ mean[chosen]) + square for chosen, w in rounds()])
-    return Estimate(float(off.sum()) / (samples - 1), float(off.std(ddof=1)) / math.sqrt(samples))
 
 
 def proportional_weight_variance(sizes: NDArray[np.int64], per_round: int) -> float:

@@ -13,9 +13,9 @@ from aoi_fl.config.policies import BUDGETED
 from aoi_fl.config.run import RunConfig
 from aoi_fl.protocol.clients import COLUMNS, ClientTable, check_clients, read_clients_file, section5_instance
 from aoi_fl.protocol.given_rates import read_rates
+from aoi_fl.science.convergence import ConvergenceConstants, sensitivities
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rates import LONGEST, given_rates
-from aoi_fl.science.sensitivity import ConvergenceConstants, sensitivities
 from aoi_fl.server.folder import RATES_FILE, keep
 
 logger = logging.getLogger("flwr")

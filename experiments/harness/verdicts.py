@@ -1,18 +1,6 @@
 """From intervals to verdicts: undecided is no refutation, and one rival ahead beyond chance refutes a superlative.
 
-========================  ==============================================================================================
-``holds``                 every comparison that the claim makes comes out its way, each beyond chance
-``holds weakly``          one does beyond what chance makes of so many, none comes out the other way
-``holds, vacuous``        a bound that holds and says nothing, see :func:`bounded`
-``equivalent``            no more than a margin apart, see :func:`equivalent`
-``undecided``             chance may explain whatever was seen
-``refuted``               a comparison comes out the other way beyond what chance makes of so many, or a counterexample
-                          is exact
-``direction reproduced``  in another model or setting than the paper's, what would be ``holds`` or ``holds weakly``
-``not reproduced``        in another model or setting than the paper's, what would be ``refuted``
-``not testable``          no outcome of the test could confirm it
-``not run``               nothing was measured
-========================  ==============================================================================================
+The meaning of each verdict is in :data:`aoi_fl.experiments.harness.findings.REASONS`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -12,11 +12,10 @@ from aoi_fl.config.policies import BUDGETED
 from aoi_fl.experiments.harness.base import Row
 from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.budget import BudgetedSelector
-from aoi_fl.science.convergence import FedAvgConstants, aged_bound, fedavg_bound
+from aoi_fl.science.convergence import ConvergenceConstants, FedAvgConstants, aged_bound, fedavg_bound
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population, ProportionalSelector, RandomSelector
-from aoi_fl.science.sensitivity import ConvergenceConstants
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.weight_variance import proportional_weight_variance, random_weight_variance
 

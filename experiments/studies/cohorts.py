@@ -11,7 +11,7 @@ from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.replay import Dealt, dealt_as
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
-from aoi_fl.science.meetings import pairs_met
+from aoi_fl.science.load import pairs_met
 from aoi_fl.science.rates import equal_rates
 from aoi_fl.science.selection import RandomSelector, Selector
 from aoi_fl.science.systematic import SystematicPolicy

@@ -17,11 +17,10 @@ from aoi_fl.report.metrics import exposition
 from aoi_fl.report.runs import load
 from aoi_fl.report.state import look
 from aoi_fl.report.summary import key_numbers
-from aoi_fl.science.budget import BudgetedSelector
+from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.staleness import measure_freshness
-from aoi_fl.science.total_budget import BoundedSelector
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.app import play as play_run
 from aoi_fl.server.ledger import read, read_run

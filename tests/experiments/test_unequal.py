@@ -11,8 +11,8 @@ from aoi_fl.experiments.harness.replay import dealt
 from aoi_fl.experiments.harness.stats import interval
 from aoi_fl.experiments.harness.times import levels, reached
 from aoi_fl.experiments.studies.unequal import _SPLITS, POLICIES, Unequal, _loads, law_variance
+from aoi_fl.science.load import pairs_met
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.meetings import pairs_met
 from aoi_fl.science.selection import Population, RandomSelector
 from aoi_fl.science.simulate import simulate
 

@@ -6,16 +6,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from aoi_fl.science.convergence import FedAvgConstants, aged_bound, fedavg_bound
+from aoi_fl.science.convergence import ConvergenceConstants, FedAvgConstants, aged_bound, fedavg_bound
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.load import measure, weight_spread
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population, ProportionalSelector
-from aoi_fl.science.sensitivity import ConvergenceConstants
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.skew import objective_gap, selection_skew, skew
 from aoi_fl.science.weight_variance import (
-    estimate_random_weight_variance,
     proportional_weight_variance,
     random_weight_variance,
     subset_sums,
@@ -51,28 +49,6 @@ def test_subset_sums_are_a_law():
     assert subset_sums(np.array([4, 1]), 0).tolist() == [1.0]
 
 
-@pytest.mark.parametrize(("sizes", "k"), [(SIZES[4], 3), (SIZES[5], 4), ([5] * 8, 3), (SIZES[4], 10)])
-def test_monte_carlo_covers_the_exact_value(sizes, k):
-    sizes = np.array(sizes)
-    exact = random_weight_variance(sizes, k)
-    found = [estimate_random_weight_variance(sizes, k, 200, seed) for seed in range(40)]
-    if k == len(sizes):
-        assert all(f.value == pytest.approx(0, abs=1e-12) for f in found)
-        return
-    scores = np.array([(f.value - exact) / f.error for f in found])
-    assert abs(scores.mean()) < 3.9 / np.sqrt(40) and np.abs(scores).max() < 5  # unbiased
-    assert 0.6 < scores.std() < 1.5  # and the error is neither too large nor too small
-
-
-def test_monte_carlo_of_many_clients():
-    sizes = np.arange(1, 5001)
-    found = estimate_random_weight_variance(sizes, 30, 300, 1)
-    # For n → ∞ the sizes are independent uniforms; Σ → k·E[(U/ΣU)²], here by a simulation of its own.
-    u = np.random.default_rng(5).random((50000, 30))
-    square = ((u / u.sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
-    assert abs(found.value - square.mean()) < 5 * found.error + 1e-4
-
-
 def test_theorem_4_against_simulation():
     sizes, k, rounds = np.array([1, 2, 3, 10, 30]), 4, 1000
     population = Population(np.zeros(5, np.int64), sizes, np.ones(5, bool))
@@ -101,8 +77,6 @@ def test_bad_sizes():
             random_weight_variance(np.array(sizes), k)
     with refused("sizes"):
         random_weight_variance(np.arange(1, 3000), 100)
-    with refused("samples", 1):
-        estimate_random_weight_variance(np.array([1, 2]), 1, 1, 0)
 
 
 class Quadratics:

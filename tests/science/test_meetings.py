@@ -5,11 +5,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from aoi_fl.science import meetings
+from aoi_fl.science import load
 from aoi_fl.science.history import History
-from aoi_fl.science.load import measure
+from aoi_fl.science.load import measure, pairs_met
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.meetings import pairs_met
 from aoi_fl.science.selection import RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
@@ -39,7 +38,7 @@ def test_random_selection_meets_as_expected():
 def test_a_large_population_is_sampled(monkeypatch):
     history = simulate(RandomSelector(60, 1), equals(400), 30, 1)
     everybody = pairs_met(history, [30])[30]
-    monkeypatch.setattr(meetings, "_MOST", 200)
+    monkeypatch.setattr(load, "_MOST_PAIRED", 200)
     sampled = pairs_met(history, [30])[30]
     assert sampled != everybody
     assert sampled == pytest.approx(everybody, abs=0.01)

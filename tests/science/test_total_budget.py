@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoi_fl.science.budget import BudgetedSelector
+from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.spending import BudgetAccount
-from aoi_fl.science.total_budget import BoundedSelector
 from tests.refusals import refused
 
 ROUNDS = 30

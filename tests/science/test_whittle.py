@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from aoi_fl.science.ageing import AGEING, ageing_cost, ageing_index
-from aoi_fl.science.sensitivity import ConvergenceConstants, alphas, sensitivities
+from aoi_fl.science.convergence import ConvergenceConstants, alphas, sensitivities
 from aoi_fl.science.whittle import threshold, whittle_index
 from tests.refusals import refused
 
