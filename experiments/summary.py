@@ -26,24 +26,14 @@ FRONT = (
 _UNMEASURED = "not-run.md"
 _BAR = "verdicts.svg"
 _COLOURS: Mapping[Verdict, str] = {
-    "holds": "#1b7837",
-    "holds weakly": "#5aae61",
-    "holds, vacuous": "#a6dba0",
-    "direction reproduced": "#4393c3",
-    "equivalent": "#92c5de",
-    "undecided": "#b8b8b8",
-    "not reproduced": "#e08214",
-    "refuted": "#b2182b",
-    "not testable": "#dddddd",
-    "not run": "#f3f3f3",
-}
+    "holds": "#1b7837", "holds weakly": "#5aae61", "holds, vacuous": "#a6dba0", "direction reproduced": "#4393c3",
+    "equivalent": "#92c5de", "undecided": "#b8b8b8", "not reproduced": "#e08214", "refuted": "#b2182b",
+    "not testable": "#dddddd", "not run": "#f3f3f3",
+}  # fmt: skip
 _DATA = {
-    "cifar100": "CIFAR-100",
-    "cifar10": "CIFAR-10",
-    "fashion-mnist": "Fashion-MNIST",
-    "mnist": "MNIST",
+    "cifar100": "CIFAR-100", "cifar10": "CIFAR-10", "fashion-mnist": "Fashion-MNIST", "mnist": "MNIST",
     "digits": "digits",
-}
+}  # fmt: skip
 _SYMBOLS = (
     ("n, k", "clients, and how many of them a round is to have; N clients and a budget B in Xu et al."),
     (

@@ -89,15 +89,9 @@ class Federation(ABC):
             return Report(clients, losses[clients], np.full(len(clients), np.nan))
 
         return simulate(
-            policy,
-            self._everyone(),
-            rounds,
-            self.seed,
-            weighting=weighting,
-            availability=availability,
-            reports=reports,
-            observe=observe,
-        )
+            policy, self._everyone(), rounds, self.seed, weighting=weighting, availability=availability,
+            reports=reports, observe=observe,
+        )  # fmt: skip
 
     def _everyone(self) -> Population:
         n = len(self.sizes)
@@ -168,15 +162,9 @@ class Dealt(Federation):
     def fit(self, arrays: Any, examples: Any, client: int, round_: int, **length: int) -> tuple[Any, float]:
         """Return arrays and loss after training on examples; client and round make the order of the batches."""
         return self.task.train(
-            arrays,
-            examples,
-            round_=round_,
-            client=client,
-            learning_rate=self.settings.rate(max(round_, 1)),
-            batch_size=self.settings.batch_size,
-            seed=self.seed,
-            **length,
-        )
+            arrays, examples, round_=round_, client=client, learning_rate=self.settings.rate(max(round_, 1)),
+            batch_size=self.settings.batch_size, seed=self.seed, **length,
+        )  # fmt: skip
 
 
 @lru_cache(maxsize=1)

@@ -121,13 +121,9 @@ def ageing(seeds: Sequence[int], marks: Sequence[int]) -> list[Row]:
                 theta = float(shares @ local)
                 if t + 1 in marks:
                     bound = aged_bound(
-                        constants,
-                        table.sizes,
-                        ages[: t + 1],
-                        distance=best**2,
-                        gradient_square=seen,
+                        constants, table.sizes, ages[: t + 1], distance=best**2, gradient_square=seen,
                         gradient_growth=np.full(10, _GROWTH),
-                    )
+                    )  # fmt: skip
                     found = float(excess(np.array(theta), curves, centres, shares))
                     rows.append(_row(seed, policy, t + 1, found, bound, start))
     return rows

@@ -42,14 +42,10 @@ _BATCH = 50  # random instances a unit
 _TINY = 1e-9
 
 _FIG2 = Claim(
-    "Algorithm 1's example",
-    f"{WICS}, Fig. 2",
-    "three rounds with B = 5",
-    "its ages, payments and indices are in a picture alone, which could not be read",
-    "not run",
-    {"part": ()},
+    "Algorithm 1's example", f"{WICS}, Fig. 2", "three rounds with B = 5",
+    "its ages, payments and indices are in a picture alone, which could not be read", "not run", {"part": ()},
     reasons={"not run": "its numbers are in a picture, not in text"},
-)
+)  # fmt: skip
 
 
 def _exact(
@@ -97,11 +93,8 @@ class Remarks(Experiment):
             by.setdefault(row["what"], []).append(row)
         claims = [
             *(claim for number, what in ((4, "random"), (5, "proportional")) for claim in _remark(by, number, what)),
-            *_lemmas(by),
-            *_ages(by),
-            *_algorithm(by),
-            *_assumptions(by),
-        ]
+            *_lemmas(by), *_ages(by), *_algorithm(by), *_assumptions(by),
+        ]  # fmt: skip
         paragraph = (
             "Enumerated is every round that a policy can bring: of random selection (Policy 1) for Remark 4 and Lemmas "
             "2 to 4, of proportional selection (Policy 2) for Remark 5; the remarks with 3 to 8 clients of equal "

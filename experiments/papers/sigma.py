@@ -28,13 +28,10 @@ class Sigma(Experiment):
     minutes = 8
     claims = (
         Claim(
-            "A smaller Σ makes federated averaging converge faster",
-            f"{JOURNAL}, Remark 1",
-            "minimising Σ results in faster convergence",
-            "not played here yet",
-            "not run",
+            "A smaller Σ makes federated averaging converge faster", f"{JOURNAL}, Remark 1",
+            "minimising Σ results in faster convergence", "not played here yet", "not run",
         ),
-    )
+    )  # fmt: skip
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         return {"rounds": _ROUNDS, "seeds a batch": 25 if options.quick else _BATCH}
@@ -81,26 +78,22 @@ class Sigma(Experiment):
             "none is printed.",
             (
                 Claim(
-                    claim.claim,
-                    claim.source,
-                    claim.theirs,
+                    claim.claim, claim.source, claim.theirs,
                     f"with equal sizes, error after {_ROUNDS} rounds above random's (Σ = {sigma[_BASE]:.4f}) "
                     f"{tally(list(zip(said, judged, strict=True)), 1)}",
-                    side(judged, 1),
-                    reasons={"refuted": "policies with a larger Σ have a smaller error"},
+                    side(judged, 1), reasons={"refuted": "policies with a larger Σ have a smaller error"},
                 ),
             ),
             (
                 Table(
                     f"Error F − F* after {_ROUNDS} rounds",
-                    ("policy", "Σ", "learning rate", "above random's, ratio of sums"),
-                    lines,
+                    ("policy", "Σ", "learning rate", "above random's, ratio of sums"), lines,
                 ),
             ),
             "A smaller Σ does not make federated averaging faster: with a larger one, markov-optimal's error is "
             f"{ratio(_errors(rows, 'markov-optimal', 'theorem'), _errors(rows, _BASE, 'theorem')).percent()} beside "
             "random's.",
-        )
+        )  # fmt: skip
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         panels = figure.subplots(1, len(RATES))

@@ -75,13 +75,10 @@ class Skew(Experiment):
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         return {
-            "dataset": self.datasets(options)[0],
-            "model": options.model or ("2nn" if options.quick else self._model),
-            **setting.PAPER_SIZES,
-            "rounds": options.rounds or (6 if options.quick else self._rounds),
-            "local_steps": 100 if options.quick else 1000,
-            "central_epochs": 3 if options.quick else 20,
-        }
+            "dataset": self.datasets(options)[0], "model": options.model or ("2nn" if options.quick else self._model),
+            **setting.PAPER_SIZES, "rounds": options.rounds or (6 if options.quick else self._rounds),
+            "local_steps": 100 if options.quick else 1000, "central_epochs": 3 if options.quick else 20,
+        }  # fmt: skip
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train with one policy, and return each round's skew at its model and at the last one, and Γ."""

@@ -288,34 +288,25 @@ _CLAIMS: Mapping[str, tuple[str, str, str]] = {  # claim, source, the paper's ow
     ),
 }
 _UNTESTED = Claim(
-    "A larger selection skew ρ_ makes federated averaging converge faster",
-    f"{JOURNAL}, Remark 2",
+    "A larger selection skew ρ_ makes federated averaging converge faster", f"{JOURNAL}, Remark 2",
     "a larger ρ_ contributes to faster convergence",
-    "takes policies that differ in ρ_ alone; under all of these E[ω] = q, and ρ is 1 at any fixed model",
-    "not run",
-    {"part": ()},
-    reasons={"not run": "no two policies differ in ρ_ alone"},
-)
+    "takes policies that differ in ρ_ alone; under all of these E[ω] = q, and ρ is 1 at any fixed model", "not run",
+    {"part": ()}, reasons={"not run": "no two policies differ in ρ_ alone"},
+)  # fmt: skip
 _SCHEME = Claim(
-    "Theorem 2 bounds the error under any client selection scheme",
-    f"{JOURNAL}, Theorem 2",
+    "Theorem 2 bounds the error under any client selection scheme", f"{JOURNAL}, Theorem 2",
     "“any client selection scheme”",
     "given the ages, clients below the first age with p > 0 are sure to stay out; where all others are at their own "
     "optimum the numerator of eq. (24) is 0, so ρ_ is 0 and the bound is infinite",
-    "holds, vacuous",
-    {"part": ()},
-    reasons={"holds, vacuous": "under a Markov policy ρ_ is 0, the bound infinite"},
-)
+    "holds, vacuous", {"part": ()}, reasons={"holds, vacuous": "under a Markov policy ρ_ is 0, the bound infinite"},
+)  # fmt: skip
 _LOSS = Claim(
-    "WICS is at least ρ-optimal for Problem P1, the loss",
-    f"{WICS}, Section 4.3",
+    "WICS is at least ρ-optimal for Problem P1, the loss", f"{WICS}, Section 4.3",
     "“WICS algorithm is at least ρ-optimal for Problem P1”, as P2 derives from Theorem 1's bound",
     "P2 is one term of an upper bound on the loss; a ratio of that term says nothing about a ratio of losses, and "
     "where Theorem 3's denominator is ≤ 0 there is no ρ",
-    "not testable",
-    {"part": ()},
-    reasons={"not testable": "a ratio of bounds implies no ratio of losses"},
-)
+    "not testable", {"part": ()}, reasons={"not testable": "a ratio of bounds implies no ratio of losses"},
+)  # fmt: skip
 _REASONS: Mapping[str, Mapping[Verdict, str]] = {
     "oldest": {"holds": "its Var[X] is the printed minimum, up to simulation"},
     "fedavg": {},

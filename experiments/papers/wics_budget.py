@@ -193,12 +193,8 @@ def _similar(rows: Sequence[Row]) -> Claim:
         f"{len(found)} comparisons with its rivals, higher in {higher}"
     )
     return Claim(
-        f"WICS's lead at B = {_SHOWN} is similar at other budgets (lr, all train)",
-        f"{WICS}, Section 5.2",
-        "“variant budget B , which shows a similar performance”",
-        ours if found else _PANELS["lr"][1],
-        elsewhere(side(found, -1)),
-        {"model": {"lr"}},
-        STALENESS,
+        f"WICS's lead at B = {_SHOWN} is similar at other budgets (lr, all train)", f"{WICS}, Section 5.2",
+        "“variant budget B , which shows a similar performance”", ours if found else _PANELS["lr"][1],
+        elsewhere(side(found, -1)), {"model": {"lr"}}, STALENESS,
         {"not reproduced": "WICS's loss is above a rival's at most budgets"},
-    )
+    )  # fmt: skip

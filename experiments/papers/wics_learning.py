@@ -20,13 +20,9 @@ POLICIES = ("wics", "abs", "maxpack", "random-budget")
 _MODELS = {"lr": 0.005, "svm": 0.005, "cnn": 0.01}  # and their learning rates
 DATASETS = ("mnist", "fashion-mnist")
 FIGURES = {
-    ("lr", "mnist"): "Fig. 3",
-    ("lr", "fashion-mnist"): "Fig. 4",
-    ("svm", "mnist"): "Fig. 5",
-    ("svm", "fashion-mnist"): "Fig. 6",
-    ("cnn", "mnist"): "Fig. 7",
-    ("cnn", "fashion-mnist"): "Fig. 8",
-}
+    ("lr", "mnist"): "Fig. 3", ("lr", "fashion-mnist"): "Fig. 4", ("svm", "mnist"): "Fig. 5",
+    ("svm", "fashion-mnist"): "Fig. 6", ("cnn", "mnist"): "Fig. 7", ("cnn", "fashion-mnist"): "Fig. 8",
+}  # fmt: skip
 _TRAINS = ("all", "selected")
 SEEDS = {"cnn": 3}  # ten of the others
 _CLAIMED = "WICS has a higher accuracy and a lower loss than ABS, MaxPack and Random"
@@ -38,14 +34,10 @@ _REASONS: Mapping[Verdict, str] = {
     "undecided": "three seeds leave it to chance",
 }
 _TRAINING = Claim(
-    "WICS has a lower training loss than its rivals",
-    f"{WICS}, abstract",
-    "“can effectively reduce training loss”, no number",
-    "the runs record the loss on test data alone",
-    "not run",
-    {"model": ()},
-    reasons={"not run": "the runs record the loss on test data alone"},
-)
+    "WICS has a lower training loss than its rivals", f"{WICS}, abstract",
+    "“can effectively reduce training loss”, no number", "the runs record the loss on test data alone", "not run",
+    {"model": ()}, reasons={"not run": "the runs record the loss on test data alone"},
+)  # fmt: skip
 _WHY = {
     "cnn": "the CNN in which all ten clients train would take about 2.5 hours of one core; it plays with `--model cnn`"
 }
@@ -55,22 +47,11 @@ def run_keys(unit: Unit, rounds: int, budget: float) -> dict[str, Any]:
     """Return the run keys of Section 5.1; the CNN starts from the seed, since from ω = 0 its gradient is 0 for ever."""
     model = unit["model"]
     return {
-        "policy": unit["policy"],
-        "seed": unit["seed"],
-        "dataset": unit["dataset"],
-        "model": model,
-        "zeros": model != "cnn",
-        "num-clients": 10,
-        "budget": budget,
-        "trains": unit["trains"],
-        "staleness": "mislabelled",
-        "batch-size": 16,
-        "local-steps": 10,
-        "learning-rate": _MODELS[model],
-        "learning-rate-decay": 1.0,
-        "num-server-rounds": rounds,
-        "evaluate-every": 1 if model != "cnn" else 10,
-    }
+        "policy": unit["policy"], "seed": unit["seed"], "dataset": unit["dataset"], "model": model,
+        "zeros": model != "cnn", "num-clients": 10, "budget": budget, "trains": unit["trains"],
+        "staleness": "mislabelled", "batch-size": 16, "local-steps": 10, "learning-rate": _MODELS[model],
+        "learning-rate-decay": 1.0, "num-server-rounds": rounds, "evaluate-every": 1 if model != "cnn" else 10,
+    }  # fmt: skip
 
 
 class WicsLearning(Experiment):
@@ -171,13 +152,9 @@ class WicsLearning(Experiment):
             f"{_counted(rows)}"
         )
         head = (
-            "task",
-            "policy",
-            "accuracy at the end",
-            "loss at the end",
-            "WICS's mean accuracy above",
+            "task", "policy", "accuracy at the end", "loss at the end", "WICS's mean accuracy above",
             "WICS's mean loss above",
-        )
+        )  # fmt: skip
         table = Table("At the end; and WICS's mean over all rounds above its rivals', in pairs", head, lines)
         return Conclusion(paragraph, (*claims, _TRAINING), (table,) if lines else ())
 

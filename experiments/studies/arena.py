@@ -442,18 +442,13 @@ class Arena(Experiment):
         shares = trace.availability.shares_by(end)
         cost = {
             **{key: found.reaches(level, end) for key, level in zip(_REACHED, levels, strict=True)},
-            "final": found.accuracy_at(end),
-            "seconds_a_round": found.seconds_a_round,
-            "updates": found.used / found.rounds,
-            "worked": found.worked,
-            "wasted": found.wasted,
-            "never": found.never_share,
-            "interval": found.load.interval_mean,
-            "variance": found.load.interval_variance,
-            "jain": found.load.participation.jain,
+            "final": found.accuracy_at(end), "seconds_a_round": found.seconds_a_round,
+            "updates": found.used / found.rounds, "worked": found.worked, "wasted": found.wasted,
+            "never": found.never_share, "interval": found.load.interval_mean,
+            "variance": found.load.interval_variance, "jain": found.load.participation.jain,
             "present": int((shares > 0).sum()),
             "reach": float(achievable(np.full(clients, _sent(settings) / clients), shares).sum()),
-        }
+        }  # fmt: skip
         marks = [end * (i + 1) / _POINTS for i in range(_POINTS)]
         return [{"time": mark, "accuracy": found.accuracy_at(mark), **cost} for mark in marks]
 

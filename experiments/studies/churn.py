@@ -135,13 +135,9 @@ class Churn(Experiment):
                 axes.plot(fine, [expected_rate(policy, kind, float(x)) for x in fine], color=colour, linewidth=1.4)
                 found = [interval(pick(rows, "rate", policy=policy, kind=kind, leaving=x)) for x in _LEAVING]
                 shown[kind] = axes.errorbar(
-                    _LEAVING,
-                    [f.mean for f in found],
-                    [f.half for f in found],
-                    color=colour,
-                    marker=marker,
+                    _LEAVING, [f.mean for f in found], [f.half for f in found], color=colour, marker=marker,
                     linestyle="",
-                )
+                )  # fmt: skip
             axes.set(xscale="log", title=policy, xlabel="share leaving after a round")
             axes.set_xticks(_LEAVING, [f"{x:g}" for x in _LEAVING])
             axes.set_xticks([], minor=True)

@@ -19,15 +19,10 @@ _AGE = "systematic:weights=size:absence=learned"
 _RANDOM, _OURS = "random, k = 4, both", "systematic, both"
 _PLAIN, _OURS_PLAIN = "random, k = 4", "systematic"
 _ENTRANTS: Mapping[str, str] = {
-    _RANDOM: _FEW.format(4) + BOTH,
-    _OURS: _AGE + BOTH,
-    _PLAIN: _FEW.format(4),
-    _OURS_PLAIN: _AGE,
-    "random, k = 3, both": _FEW.format(3) + BOTH,
-    "random, k = 2, both": _FEW.format(2) + BOTH,
-    "random, k = 3": _FEW.format(3),
-    "random, k = 2": _FEW.format(2),
-}
+    _RANDOM: _FEW.format(4) + BOTH, _OURS: _AGE + BOTH, _PLAIN: _FEW.format(4), _OURS_PLAIN: _AGE,
+    "random, k = 3, both": _FEW.format(3) + BOTH, "random, k = 2, both": _FEW.format(2) + BOTH,
+    "random, k = 3": _FEW.format(3), "random, k = 2": _FEW.format(2),
+}  # fmt: skip
 
 
 class EqualWork(Study):
@@ -115,14 +110,11 @@ def costs(ledger: Path, keys: Mapping[str, Any]) -> Row:
         row[f"reached_{100 * level:.0f}"] = _rounded(found.reaches(level, end))
         row[f"hours_{100 * level:.0f}"] = _rounded(found.work_until(level, end))
     return {
-        **row,
-        "worked": _rounded(found.worked),
-        "final": found.accuracy_at(end),
+        **row, "worked": _rounded(found.worked), "final": found.accuracy_at(end),
         "jain": round(found.load.participation.jain * clients / available, 4),
-        "never": round((found.never - clients + available) / available, 4),
-        "rounds": found.rounds,
+        "never": round((found.never - clients + available) / available, 4), "rounds": found.rounds,
         "updates": round(found.used / found.rounds, 3),
-    }
+    }  # fmt: skip
 
 
 def _rounded(value: float | None) -> float | None:

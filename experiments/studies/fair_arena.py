@@ -21,17 +21,11 @@ _CASE = "trace, Dirichlet 0.3"
 _RANDOM = "random"
 _DECIDE = ("markov, learned", "systematic, learned")  # policies under which clients decide
 _ENTRANTS: Mapping[str, str] = {
-    _RANDOM: "random",
-    _DECIDE[0]: "markov-optimal:weights=size:absence=learned",
-    _DECIDE[1]: "systematic:weights=size:absence=learned",
-    "oldest-age": "oldest-age:weights=size",
-    "oort, speeds": "oort:foresight=true",
-    "fedcs, speeds": "fedcs:foresight=true",
-    "refl, forecast": "refl:foresight=true:late-rounds=5",
-    "f3ast": "f3ast",
-    "pow-d": "pow-d",
-    "rpow-d": "rpow-d",
-}
+    _RANDOM: "random", _DECIDE[0]: "markov-optimal:weights=size:absence=learned",
+    _DECIDE[1]: "systematic:weights=size:absence=learned", "oldest-age": "oldest-age:weights=size",
+    "oort, speeds": "oort:foresight=true", "fedcs, speeds": "fedcs:foresight=true",
+    "refl, forecast": "refl:foresight=true:late-rounds=5", "f3ast": "f3ast", "pow-d": "pow-d", "rpow-d": "rpow-d",
+}  # fmt: skip
 _LEVEL = 1.0  # minutes within which two policies count as level
 
 

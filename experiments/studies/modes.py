@@ -30,12 +30,9 @@ class Modes(Experiment):
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         return {
-            "per_round": _PER_ROUND,
-            "max_age": 10,
-            "rounds": 5 if options.quick else 10,
-            "dataset": "digits",
+            "per_round": _PER_ROUND, "max_age": 10, "rounds": 5 if options.quick else 10, "dataset": "digits",
             "model": "2nn",
-        }
+        }  # fmt: skip
 
     def units(self, options: Options) -> list[Unit]:
         sizes = (25, 50, 100) if options.quick else (25, 50, 100, 200)

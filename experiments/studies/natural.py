@@ -120,13 +120,10 @@ class Natural(Study):
         return {
             "model": "softmax regression on categories",
             "clients": f"{_CLIENTS} drawn by seed with {_LEAST} rows or more; 141 speakers",
-            "clients-per-round": _PER_ROUND,
-            "round": f"{_ROUND:g} s of the trace",
-            "num-server-rounds": options.rounds or (8 if options.quick else 200),
-            "local-epochs": 1,
-            "batch-size": 50,
+            "clients-per-round": _PER_ROUND, "round": f"{_ROUND:g} s of the trace",
+            "num-server-rounds": options.rounds or (8 if options.quick else 200), "local-epochs": 1, "batch-size": 50,
             "learning-rate": 1.0,
-        }
+        }  # fmt: skip
 
     def check(self, options: Options) -> None:
         for name in _SETS:

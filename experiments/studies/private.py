@@ -82,20 +82,11 @@ class Privacy(Study):
         clients, per_round = (90, 9) if options.quick else (CLIENTS, PER_ROUND)
         rounds = options.rounds or (6 if options.quick else ROUNDS)
         return {
-            "dataset": self.datasets(options)[0],
-            "model": "lr",
-            "num-clients": clients,
-            "clients-per-round": per_round,
-            "num-server-rounds": rounds,
-            "local-epochs": LOCAL_EPOCHS,
-            "batch-size": 50,
-            "learning-rate": 0.1,
-            "learning-rate-decay": 0.998,
-            "clip": CLIP,
-            "delta": DELTA,
-            "evaluate-every": max(rounds // 20, 1),
-            "train-together": "always",
-        }
+            "dataset": self.datasets(options)[0], "model": "lr", "num-clients": clients,
+            "clients-per-round": per_round, "num-server-rounds": rounds, "local-epochs": LOCAL_EPOCHS,
+            "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998, "clip": CLIP, "delta": DELTA,
+            "evaluate-every": max(rounds // 20, 1), "train-together": "always",
+        }  # fmt: skip
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train a federation, and return its accuracy and the ε in its ledger."""
@@ -151,12 +142,9 @@ class PrivacyError(Experiment):
         n, rounds, epsilon, delta = known["clients"], known["rounds"], known["epsilon"], known["delta"]
         k = n // unit["ratio"]
         players: Mapping[str, Any] = {
-            "markov-optimal": MarkovPolicy.optimal(n, k, unit["ratio"]),
-            "systematic": SystematicPolicy.equal(n, k),
-            "oldest-age": OldestAgeSelector(k, 1),
-            "random": RandomSelector(k, 1),
-            "any other": None,
-        }
+            "markov-optimal": MarkovPolicy.optimal(n, k, unit["ratio"]), "systematic": SystematicPolicy.equal(n, k),
+            "oldest-age": OldestAgeSelector(k, 1), "random": RandomSelector(k, 1), "any other": None,
+        }  # fmt: skip
         rows: list[Row] = []
         for name, player in players.items():
             found = bounds(RandomSelector(k, 1) if player is None else player, rounds, n)

@@ -28,13 +28,8 @@ _CASE = "availability by label"
 _EVALUATIONS = 6  # in the last quarter of the rounds
 
 _RANDOM, _AGE, _SYSTEMATIC, _MARKOV, _F3AST, _OORT = (
-    "random",
-    "oldest-age",
-    "systematic, learned",
-    "markov, learned",
-    "f3ast",
-    "oort",
-)
+    "random", "oldest-age", "systematic, learned", "markov, learned", "f3ast", "oort",
+)  # fmt: skip
 _Make = Callable[[int], Decentralised | Selector]
 _MAKE: Mapping[str, tuple[_Make, Weighting | None]] = {
     _RANDOM: (lambda seed: RandomSelector(_PER_ROUND, seed), "size"),
@@ -94,15 +89,11 @@ class RareClasses(Study):
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         return {
-            "dataset": self.datasets(options)[0],
-            "model": "2nn",
-            "num-clients": _CLIENTS,
-            "clients-per-round": _PER_ROUND,
-            "partition": f"dirichlet:{_alpha(options)}",
+            "dataset": self.datasets(options)[0], "model": "2nn", "num-clients": _CLIENTS,
+            "clients-per-round": _PER_ROUND, "partition": f"dirichlet:{_alpha(options)}",
             "availability": f"{_LOW} to {_HIGH} by most frequent label, a coin a round",
-            "num-server-rounds": options.rounds or (8 if options.quick else 120),
-            **setting.constant_rate(options),
-        }
+            "num-server-rounds": options.rounds or (8 if options.quick else 120), **setting.constant_rate(options),
+        }  # fmt: skip
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train along the policy's selections, and return the accuracies of the last quarter of the rounds."""

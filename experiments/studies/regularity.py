@@ -60,13 +60,9 @@ class Regularity(Study):
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         return {
-            "dataset": self.datasets(options)[0],
-            "model": "2nn",
-            "num-clients": _CLIENTS,
-            "updates": 90 if options.quick else _UPDATES,
-            "weights": "size",
-            **setting.constant_rate(options),
-        }
+            "dataset": self.datasets(options)[0], "model": "2nn", "num-clients": _CLIENTS,
+            "updates": 90 if options.quick else _UPDATES, "weights": "size", **setting.constant_rate(options),
+        }  # fmt: skip
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train along the policy's selections, and return the accuracy of the second half."""

@@ -95,12 +95,9 @@ def described(trace: DeviceTrace) -> list[Row]:
     client = np.repeat(np.arange(there.clients), np.diff(there.offsets))
     gaps = (there.begins[1:] - there.ends[:-1])[client[1:] == client[:-1]]
     found: dict[str, NDArray[np.float64]] = {
-        "presence": there.ends - there.begins,
-        "absence": gaps,
-        "share": there.shares,
-        "spells": np.diff(there.offsets) * DAY / there.period,
-        "training": trace.speed,
-    }
+        "presence": there.ends - there.begins, "absence": gaps, "share": there.shares,
+        "spells": np.diff(there.offsets) * DAY / there.period, "training": trace.speed,
+    }  # fmt: skip
     rows: list[Row] = [
         {"what": what, "at": q, "value": float(np.percentile(values, q))}
         for what, values in found.items()

@@ -118,17 +118,13 @@ _SAID = MNIST_DIRICHLET_EQUAL
 _THEIRS = Claim(
     f"{_SAID.policy} reaches {_SAID.target:.0%} before {_SAID.base}, both with weights 1/k (mnist, {_SAID.partition}, "
     "2nn)",
-    _SAID.paper,
-    f"{_SAID.theirs}; equal sizes are assumed, and weights are 1/k",
-    "not played",
-    "not run",
-    {"policy": {CONTROL, PAPERS}, "split": {_SAID.partition}},
-    "2NN",
+    _SAID.paper, f"{_SAID.theirs}; equal sizes are assumed, and weights are 1/k", "not played", "not run",
+    {"policy": {CONTROL, PAPERS}, "split": {_SAID.partition}}, "2NN",
     {
         "direction reproduced": "earlier at equal weights, but the 2NN learns faster",
         "undecided": "earlier over the levels; the rounds to 97 % undecided",
     },
-)
+)  # fmt: skip
 CLAIMS = (*_OWN, _THEIRS)
 
 
@@ -228,17 +224,11 @@ _CALLED = {
     RATES: "systematic, rates by size,",
 }
 _HEAD = (
-    "policy and weights",
-    "seeds",
-    "rounds later than random at 94.0 % to 96.9 %",
-    "data a round (1: 15 average clients')",
-    "rounds' data later (1: as before)",
-    "rounds to 97 % beside random's",
-    "accuracy at the end above random",
-    "Var[X], rounds²: median (least to largest seed)",
-    "clients a round, SD",
+    "policy and weights", "seeds", "rounds later than random at 94.0 % to 96.9 %",
+    "data a round (1: 15 average clients')", "rounds' data later (1: as before)", "rounds to 97 % beside random's",
+    "accuracy at the end above random", "Var[X], rounds²: median (least to largest seed)", "clients a round, SD",
     "pairs that trained together",
-)
+)  # fmt: skip
 
 
 def concluded(
@@ -379,17 +369,10 @@ def _line(policy: str, ours: Runs, base: Runs) -> list[str]:
     spread = [float(np.std([row["trained"] for row in run])) for run in ours.values()]
     same = policy == BASE
     return [
-        policy,
-        str(len(ours)),
-        "" if same else shown[0],
-        interval(a_round(ours)).show(2),
-        "" if same else shown[1],
-        "" if same else at,
-        "" if same else end.show(2, " points"),
-        _spread(ends(ours, "variance")),
-        interval(spread).show(1),
-        interval([100 * met for met in ends(ours, "met")]).show(0, " %"),
-    ]
+        policy, str(len(ours)), "" if same else shown[0], interval(a_round(ours)).show(2), "" if same else shown[1],
+        "" if same else at, "" if same else end.show(2, " points"), _spread(ends(ours, "variance")),
+        interval(spread).show(1), interval([100 * met for met in ends(ours, "met")]).show(0, " %"),
+    ]  # fmt: skip
 
 
 def _spread(values: Sequence[float]) -> str:
