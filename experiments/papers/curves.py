@@ -138,12 +138,8 @@ def _mark(axes: Axes, printed: set[_Printed], last: int) -> None:
             continue
         axes.annotate(
             f"{_SIGNS[point.paper]}{point.rounds}" if place else f"→ {_SIGNS[point.paper]}{point.rounds}",
-            (1, 100 * point.target),
-            (3 + _WIDTH * place + _ARROW * (place > 0), 0),
-            xycoords=axes.get_yaxis_transform(),
-            textcoords="offset points",
-            verticalalignment="center",
-            fontsize="small",
-            color=colour,
-        )
+            (1, 100 * point.target), (3 + _WIDTH * place + _ARROW * (place > 0), 0),
+            xycoords=axes.get_yaxis_transform(), textcoords="offset points", verticalalignment="center",
+            fontsize="small", color=colour,
+        )  # fmt: skip
         beyond[point.target] += 1

@@ -161,15 +161,12 @@ def _lemmas(by: Mapping[str, list[Row]]) -> list[Claim]:
     claims.insert(
         1,
         _exact(
-            "Lemma 2",
-            f"{JOURNAL}, appendix, Lemma 2",
-            "eq. (38), the right side summed over S",
+            "Lemma 2", f"{JOURNAL}, appendix, Lemma 2", "eq. (38), the right side summed over S",
             f"under random selection in {held} of {count} instances, the left side up to {most:.2g} times the right "
             f"one's expectation; summed over all clients in {whole[0]} of {whole[1]}",
-            every(held, count),
-            part="instances",
+            every(held, count), part="instances",
         ),
-    )
+    )  # fmt: skip
     return claims
 
 

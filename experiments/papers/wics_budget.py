@@ -114,19 +114,14 @@ class WicsBudget(Experiment):
             )
             claims.append(
                 Claim(
-                    _claimed(model),
-                    f"{WICS}, Fig. 9 ({panels})",
-                    _THEIRS,
-                    ours if found else why,
-                    elsewhere(side(list(found.values()), -1)),
-                    {"model": {model}},
-                    STALENESS,
+                    _claimed(model), f"{WICS}, Fig. 9 ({panels})", _THEIRS, ours if found else why,
+                    elsewhere(side(list(found.values()), -1)), {"model": {model}}, STALENESS,
                     {
                         "not run": "two to ten hours of one core",
                         "direction reproduced": "each larger budget lowers the loss beyond chance",
                     },
-                )
-            )
+                ),
+            )  # fmt: skip
         claims.append(_similar(rows))
         said = "; ".join(
             f"{_ahead(rows, model, dataset, _SHOWN, 'maxpack').show(4)} ({model}, {dataset})"

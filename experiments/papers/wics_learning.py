@@ -132,16 +132,10 @@ class WicsLearning(Experiment):
             behind = {"model": {model}, "dataset": {dataset}}
             claims.append(
                 Claim(
-                    f"{_CLAIMED} ({model}, {dataset})",
-                    f"{WICS}, {figure}",
-                    _THEIRS,
-                    measured,
-                    elsewhere(side([d for _, d in ahead], 1)),
-                    behind,
-                    STALENESS,
-                    _REASONS,
-                )
-            )
+                    f"{_CLAIMED} ({model}, {dataset})", f"{WICS}, {figure}", _THEIRS, measured,
+                    elsewhere(side([d for _, d in ahead], 1)), behind, STALENESS, _REASONS,
+                ),
+            )  # fmt: skip
         paragraph = (
             f"N=10, B=40, {settings['rounds']} rounds, batch 16, 10 local steps, 5 % of the labels wrong for each "
             "round of age, not stated in the paper. Its Section 2 lets all clients train, the selected on fresh "

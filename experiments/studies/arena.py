@@ -63,16 +63,13 @@ def tables_of(rows: Sequence[Row], levels: tuple[float, float], clients: int) ->
         )
         work.append(
             [
-                called(policy),
-                interval([run["updates"] for run in runs]).show(1),
-                _hours(runs),
-                _wasted(runs),
+                called(policy), interval([run["updates"] for run in runs]).show(1), _hours(runs), _wasted(runs),
                 interval([_missed(run, clients, there) for run in runs if run["seed"] in there]).show(1),
                 _waits(runs),
                 interval([run["jain"] * clients / there[run["seed"]] for run in runs if run["seed"] in there]).show(2),
                 interval([run["seconds_a_round"] for run in runs]).show(1),
-            ]
-        )
+            ],
+        )  # fmt: skip
     about = ", means over seeds with 95 % intervals"
     if len({row["seed"] for row in rows}) == 1:
         about = ", one seed, a first look without intervals"
@@ -298,14 +295,9 @@ def _curves(axes: Axes, rows: Sequence[Row], levels: tuple[float, float], styles
     for level in levels:
         axes.axhline(100 * level, color="#999999", linewidth=1)
         axes.annotate(
-            f"{100 * level:g} %",
-            (1, 100 * level),
-            (4, 0),
-            xycoords=axes.get_yaxis_transform(),
-            textcoords="offset points",
-            verticalalignment="center",
-            color="#666666",
-        )
+            f"{100 * level:g} %", (1, 100 * level), (4, 0), xycoords=axes.get_yaxis_transform(),
+            textcoords="offset points", verticalalignment="center", color="#666666",
+        )  # fmt: skip
     axes.set(xlabel="minutes of simulated time", ylabel="test accuracy in %")
     axes.set_ylim(bottom=max(100 * levels[0] - _BELOW, lowest - 0.5))
 

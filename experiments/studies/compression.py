@@ -54,14 +54,11 @@ class Compression(Experiment):
             own = kind == NONE
             lines.append(
                 [
-                    kind,
-                    f"{sizes[kind] / 1e3:.1f} kB",
-                    f"{sizes[kind] / sizes[NONE]:.3f}",
-                    interval((100 * _end(curve)).tolist()).show(2, " %"),
-                    "" if own else end.show(2, " points"),
+                    kind, f"{sizes[kind] / 1e3:.1f} kB", f"{sizes[kind] / sizes[NONE]:.3f}",
+                    interval((100 * _end(curve)).tolist()).show(2, " %"), "" if own else end.show(2, " points"),
                     "" if own else mean.show(3, " points"),
-                ]
-            )
+                ],
+            )  # fmt: skip
         head = ("code", "an update", "of float32's", "accuracy", "above none at the end", "above none, all rounds")
         return Conclusion(
             f"{settings['dataset']}, {settings['model']}, IID, {settings['policy']}, n=100, k=15, m=10, "

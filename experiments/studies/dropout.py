@@ -78,14 +78,10 @@ class Dropout(Experiment):
             exact = policy(table, _SHOWN)
             lines.append(
                 [
-                    title,
-                    found["mean"].show(3),
-                    f"{exact.interval_mean:.3f}",
-                    found["variance"].show(3),
-                    f"{exact.interval_variance:.3f}",
-                    found["counted"].show(2),
-                ]
-            )
+                    title, found["mean"].show(3), f"{exact.interval_mean:.3f}", found["variance"].show(3),
+                    f"{exact.interval_variance:.3f}", found["counted"].show(2),
+                ],
+            )  # fmt: skip
         estimate = interval(pick(rows, "estimate", table="adaptive", dropout=_SHOWN))
         paragraph = (
             f"n/k is {setting.CLIENTS / setting.PER_ROUND:.3f}. The adaptive run's mean estimate of d is "
@@ -106,17 +102,9 @@ class Dropout(Experiment):
                     axes.plot(fine, exact, color=colour, linewidth=1.4)
                 found = [interval(pick(rows, column, table=table, dropout=d)) for d in _LOST]
                 axes.errorbar(
-                    _LOST,
-                    [f.mean for f in found],
-                    [f.half for f in found],
-                    color=colour,
-                    marker=marker,
-                    markersize=size,
-                    markeredgewidth=1.4,
-                    markerfacecolor="none",
-                    linestyle="",
-                    label=_TABLES[table],
-                )
+                    _LOST, [f.mean for f in found], [f.half for f in found], color=colour, marker=marker,
+                    markersize=size, markeredgewidth=1.4, markerfacecolor="none", linestyle="", label=_TABLES[table],
+                )  # fmt: skip
             axes.set(xlabel="d, probability that a willing client is lost", title=title)
         legend_below(figure, figure.axes[0], 3)
 

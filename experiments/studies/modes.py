@@ -63,14 +63,10 @@ class Modes(Experiment):
                 found = {c: interval(_per_seed(rows, n, wire, c)) for c in ("messages", "bytes", "with_arrays")}
                 lines.append(
                     [
-                        wire,
-                        str(n),
-                        found["messages"].show(1),
-                        f"{_expected(n, wire):.0f}",
-                        _with_unit(found["bytes"].mean),
-                        f"{found['with_arrays'].mean:.0f}",
-                    ]
-                )
+                        wire, str(n), found["messages"].show(1), f"{_expected(n, wire):.0f}",
+                        _with_unit(found["bytes"].mean), f"{found['with_arrays'].mean:.0f}",
+                    ],
+                )  # fmt: skip
         head = ("wire", "clients n", "messages a round", "by the protocol", "bytes", "messages with the model")
         paragraph = (
             f"About {_PER_ROUND} clients take part; a message with the model takes {_with_unit(_model_bytes(rows))}. "
