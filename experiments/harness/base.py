@@ -1,4 +1,4 @@
-"""What an experiment is: units that can be played one at a time, a picture, and what the results say of a claim."""
+"""The interface of an experiment: units that run one at a time, a picture, and conclusions."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,65 +12,41 @@ from matplotlib.figure import Figure
 from aoi_fl.experiments.harness.findings import Claim, Conclusion
 
 Row = dict[str, Any]  # numbers, strings and None, as a CSV file holds them
-Unit = dict[str, Any]  # what tells one unit from the others; the first columns of its rows
+Unit = dict[str, Any]  # the columns that identify a unit
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the user of ``aoi reproduce`` chose.
-
-    Attributes
-    ----------
-    seeds, rounds, model : None stands for the experiment's own
-    quick : fewer seeds and rounds, to see that it works
-    data_dir : where the data sets lie
-    work : where runs are kept while results are put together
-    quiet : whether nothing is said while it is played
-    version : of the experiment that is played
-    """
+    """The user's choices; ``None`` stands for the experiment's own."""
 
     seeds: int | None = None
     rounds: int | None = None
     model: str | None = None
-    quick: bool = False
+    quick: bool = False  # fewer seeds and rounds, to see that it works
     data_dir: Path = Path("data")
-    work: Path = Path("runs/reproduce")
+    work: Path = Path("runs/reproduce")  # folder of the runs under way
     quiet: bool = field(default=False, compare=False)
-    version: int = 1
+    version: int = 1  # of the experiment
 
 
 class Experiment(ABC):
-    """One figure or table.
+    """One figure or table."""
 
-    Attributes
-    ----------
-    name : as the command has it, and the stem of the files
-    title : what is measured
-    source : whose figure or table it is
-    minutes : of one core, about, at full size
-    claims : what the papers say, for the table of claims as long as nothing has been run
-    quick : whether a quick look at all experiments takes this one too, or it is hours long however short its runs
-    whole_seeds : whether a seed tells nothing before all its units have been played
-    data : names of the data sets
-    factors, counts : values of a unit's columns beside the seed, and how many seeds at full size and in a quick look
-    version : raised when what it plays changes, so that neither results nor runs of two versions are mixed
-    """
-
-    name: str
+    name: str  # in the command, and the stem of the files
     title: str
-    source: str
-    minutes: float
-    claims: tuple[Claim, ...] = ()
-    quick: bool = True
-    whole_seeds: bool = False
-    version: int = 1
-    data: tuple[str, ...] = ()
-    factors: Mapping[str, Sequence[Any]] = {}
-    counts: tuple[int, int] = (20, 6)
-    first: int = 1
+    source: str  # paper and figure or table
+    minutes: float  # of one core, about, at full size
+    claims: tuple[Claim, ...] = ()  # for the table of claims without a run
+    quick: bool = True  # whether a quick look at all experiments includes it
+    whole_seeds: bool = False  # whether a seed counts only when all its units are complete
+    version: int = 1  # raised when its units change, so that two versions never mix
+    data: tuple[str, ...] = ()  # names of data sets
+    factors: Mapping[str, Sequence[Any]] = {}  # values of a unit's columns beside the seed
+    counts: tuple[int, int] = (20, 6)  # seeds at full size and in a quick look
+    first: int = 1  # seed
 
     def datasets(self, options: Options) -> tuple[str, ...]:
-        """Return the names of all data sets that its units read; a quick look reads the digits."""
+        """Return the data sets of its units; a quick look reads the digits."""
         return ("digits",) if options.quick and self.data else self.data
 
     def check(self, options: Options) -> None:
@@ -79,25 +55,25 @@ class Experiment(ABC):
 
     @abstractmethod
     def settings(self, options: Options) -> Mapping[str, Any]:
-        """Return everything that the rows of a unit depend on; results with other settings are not mixed."""
+        """Return everything that a unit's rows depend on; results of other settings stay apart."""
 
     def kept_under(self, options: Options) -> dict[str, Any]:
-        """Return the settings with the version, above the first: what results on disk must agree in."""
+        """Return the settings and a version above 1: results on disk must agree in these."""
         return {**self.settings(options), **({"version": self.version} if self.version > 1 else {})}
 
     def units(self, options: Options) -> list[Unit]:
-        """Return the units to play, in order; more seeds only add units."""
+        """Return the units, in order; more seeds only add units."""
         numbers = seeds(options, *self.counts, self.first)
         columns = ("seed", *self.factors)
         return [dict(zip(columns, values, strict=True)) for values in product(numbers, *self.factors.values())]
 
     @abstractmethod
     def play(self, unit: Unit, options: Options) -> list[Row]:
-        """Play one unit, in this process, and return its rows without the unit's own columns."""
+        """Run one unit in this process, and return its rows without the unit's own columns."""
 
     @abstractmethod
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        """Say what the rows of all units show."""
+        """Draw the conclusions from the rows of all units."""
 
     @abstractmethod
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
@@ -109,6 +85,21 @@ def pick(rows: Iterable[Row], name: str, **where: Any) -> list[Any]:
     return [row[name] for row in rows if where.items() <= row.items()]
 
 
+def by_seed(rows: Iterable[Row], **where: Any) -> dict[int, list[Row]]:
+    """Return the rows that have these values in their columns, by seed in ascending order."""
+    chosen = grouped((row for row in rows if where.items() <= row.items()), "seed")
+    return dict(sorted(chosen.items()))
+
+
+def grouped(rows: Iterable[Row], *columns: str) -> dict[Any, list[Row]]:
+    """Return the rows by the values of a column, or by tuples of the values of several."""
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        key = row[columns[0]] if len(columns) == 1 else tuple(row[c] for c in columns)
+        groups.setdefault(key, []).append(row)
+    return groups
+
+
 def seeds(options: Options, full: int, quick: int, first: int = 1) -> range:
-    """Return the seeds to play: as many as the user asked for, from 1, or from the first after a pilot's."""
+    """Return the seeds: as many as the user asked for, from the first after a pilot's."""
     return range(first, first + (options.seeds or (quick if options.quick else full)))

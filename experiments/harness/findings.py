@@ -1,4 +1,4 @@
-"""What an experiment says: a verdict on each claim, tables, and the sentences that they need."""
+"""The conclusions of an experiment: verdicts on claims, tables, and sentences."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ REASONS: Mapping[Verdict, str] = {  # at most ten words each
     "not testable": "no outcome of this test could confirm it",
     "not run": "nothing has been measured yet",
 }
-OURS = "Ours"  # how the source of a claim of this project begins
+OURS = "Ours"  # the source of this project's claims begins so
 
 JOURNAL = "Javani & Wang 2025"
 GLOBECOM = "Javani & Wang 2024"
@@ -37,28 +37,16 @@ WICS = "Xu et al. 2024"
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper beside what was measured.
-
-    Attributes
-    ----------
-    claim : what is said
-    source : paper and figure, table or section
-    theirs : the paper's figure
-    ours : the measured one, with its interval; where it was not run, why
-    verdict : as :mod:`aoi_fl.experiments.harness.verdicts` has it
-    units : the values of a unit's columns that it rests on; columns that are not named may have any
-    setting : the model or setting of the measurement, where it is not the paper's
-    reasons : the reason for a verdict in at most ten words, where the verdict's usual one says too little
-    """
+    """A claim of a paper beside the measurement."""
 
     claim: str
-    source: str
-    theirs: str
-    ours: str
+    source: str  # paper and figure, table or section
+    theirs: str  # the paper's figure
+    ours: str  # the measured one with its interval; without a run, the reason
     verdict: Verdict
-    units: Mapping[str, Collection[Any]] = field(default_factory=dict)
-    setting: str = ""
-    reasons: Mapping[Verdict, str] = field(default_factory=dict)
+    units: Mapping[str, Collection[Any]] = field(default_factory=dict)  # values of columns that it rests on
+    setting: str = ""  # model or setting of the measurement, if not the paper's
+    reasons: Mapping[Verdict, str] = field(default_factory=dict)  # in place of the verdict's usual reason
 
     @property
     def reason(self) -> str:
@@ -67,19 +55,19 @@ class Claim:
 
     @property
     def judgement(self) -> str:
-        """The verdict, with the setting where that is another than the paper's."""
+        """The verdict, with the setting if it is not the paper's."""
         shown = self.setting and self.verdict in ("direction reproduced", "not reproduced", "undecided")
         return f"{self.verdict} ({self.setting})" if shown else self.verdict
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is a claim of this project, beside the papers'."""
+        """Whether it is a claim of this project."""
         return self.source.startswith(OURS)
 
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers of a page: what they are, the heads of the columns, and the cells, as they are written."""
+    """Numbers of a page: caption, heads of columns, and cells as text."""
 
     caption: str
     head: Sequence[str]
@@ -88,10 +76,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What came out: a few sentences, the numbers in tables, and a row for each claim of a paper.
+    """Sentences, verdicts and tables of a page, and the front page's sentence.
 
-    The sentences say where a page deviates from the paper, and what a number means that does not explain itself. The
-    headline is what the front page says of it, if anything.
+    The sentences state deviations from the paper, and the meaning of numbers that do not explain themselves.
     """
 
     paragraph: str

@@ -4,6 +4,7 @@ A run is a single row. Runs of one seed form a pair. The hypotheses are part of 
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -11,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, by_seed, seeds
 from aoi_fl.experiments.harness.drawing import COLOURS, SIZE
 from aoi_fl.experiments.harness.findings import OURS, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, interval
@@ -26,80 +27,44 @@ Runs: TypeAlias = Mapping[int, Row]  # by seed
 
 @dataclass(frozen=True)
 class Measure:
-    """A number that every run has.
-
-    Attributes
-    ----------
-    column : of the row; the value is missing where the run never gets there
-    label : head of the table's column, with the unit
-    digits : after the decimal point
-    scale : factor from the row's unit to the page's
-    compared : whether the table shows the difference from the base as well
-    drawn : whether the picture shows the difference
-    """
+    """A number of every run; the value is missing where a run never reaches it."""
 
     column: str
-    label: str
-    digits: int = 1
-    scale: float = 1.0
-    compared: bool = True
-    drawn: bool = False
+    label: str  # head of the table's column, with the unit
+    digits: int = 1  # after the decimal point
+    scale: float = 1.0  # factor from the row's unit to the page's
+    compared: bool = True  # whether the table shows the difference from the base
+    drawn: bool = False  # whether the picture shows it
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """A planned comparison: a measure of a policy, or its difference from a base, lies on one side of a bound.
-
-    Attributes
-    ----------
-    case, policy, column : what is measured
-    wanted : 1 for above the bound, −1 for below
-    base : policy of the same case whose run of the same seed is subtracted; None: nothing is
-    bound : in the page's unit
-    """
+    """A planned comparison: a measure, or its difference from a base, lies on one side of a bound."""
 
     case: str
     policy: str
     column: str
-    wanted: int
-    base: str | None = None
-    bound: float = 0.0
+    wanted: int  # 1 for above the bound, −1 for below
+    base: str | None = None  # policy of the same case; runs of equal seed are subtracted
+    bound: float = 0.0  # in the page's unit
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A claim and the contrasts that decide it.
-
-    Attributes
-    ----------
-    text, contrasts : the claim, and what decides it
-    source, theirs : a paper and its figure; by default the claim is this project's
-    setting : the model of the measurement, where it is not the paper's
-    """
+    """A claim and the contrasts that decide it; by default the claim is this project's."""
 
     text: str
     contrasts: tuple[Contrast, ...]
     source: str = OURS
     theirs: str = "–"
-    setting: str = ""
+    setting: str = ""  # model of the measurement, if not the paper's
 
 
 class Study(Experiment):
-    """An experiment of paired runs, one row a run, with hypotheses that are older than the data.
+    """An experiment of paired runs, one row a run, with hypotheses that are older than the data."""
 
-    Attributes
-    ----------
-    cases : what is compared within; each has all policies
-    policies : the first is the base of the table and the picture
-    measures : columns of the table
-    hypotheses : in the order of the page
-    blocks : cases and policies that complete for all seeds before the next block begins; by default one of all
-    planned, first : number of seeds, and the first of them
-    quick_seeds : number of seeds of a quick look
-    """
-
-    cases: Sequence[str]
-    policies: Sequence[str]
+    cases: Sequence[str]  # each has all policies
+    policies: Sequence[str]  # the first is the base of the table and the picture
     measures: Sequence[Measure]
     hypotheses: Sequence[Hypothesis]
     planned = 10
@@ -108,7 +73,7 @@ class Study(Experiment):
 
     @property
     def claims(self) -> tuple[Claim, ...]:  # type: ignore[override]
-        """The hypotheses as claims that are not judged yet."""
+        """The hypotheses as claims without a verdict."""
         return tuple(
             Claim(h.text, h.source, h.theirs, "no seed is complete", "not run", _behind(h), h.setting)
             for h in self.hypotheses
@@ -116,7 +81,7 @@ class Study(Experiment):
 
     @property
     def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
-        """All cases and policies."""
+        """Cases and policies that complete for all seeds before the next block begins; by default one of all."""
         return [[(case, policy) for case in self.cases for policy in self.policies]]
 
     def units(self, options: Options) -> list[Unit]:
@@ -142,15 +107,11 @@ class Study(Experiment):
         caption = f"Means over seeds with 95 % intervals; the base is {self.policies[0]}, in pairs of equal seed"
         claims = tuple(self._judged(claim, h, rows) for claim, h in zip(self.claims, self.hypotheses, strict=True))
         text = f"{self.summary(rows, settings)} {self._progress(rows)}".rstrip()
-        return Conclusion(text, claims, (Table(caption, head, lines),), self.headline(rows, settings))
+        return Conclusion(text, claims, (Table(caption, head, lines),))
 
+    @abstractmethod
     def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
-        """Return the page's sentences: the setting, and what the reader should know of it."""
-        raise NotImplementedError
-
-    def headline(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
-        """Return the front page's sentence, if any."""
-        return ""
+        """Return the page's sentences on the setting."""
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         """Draw each policy's difference from the base, with its interval, and each seed as a dot."""
@@ -219,7 +180,7 @@ class Study(Experiment):
         return replace(claim, ours="; ".join(shown), verdict=elsewhere(verdict) if claim.setting else verdict)
 
     def _progress(self, rows: Sequence[Row]) -> str:
-        """Say how far an unfinished experiment is."""
+        """Return the progress of an unfinished experiment."""
         counts = [len(runs_of(rows, case, policy)) for case in self.cases for policy in self.policies]
         if min(counts) >= self.planned:
             return ""
@@ -230,8 +191,7 @@ class Study(Experiment):
 
 def runs_of(rows: Iterable[Row], case: str, policy: str) -> dict[int, Row]:
     """Return the runs of a policy in a case, by seed in ascending order."""
-    found = {row["seed"]: row for row in rows if (row["case"], row["policy"]) == (case, policy)}
-    return dict(sorted(found.items()))
+    return {seed: run[-1] for seed, run in by_seed(rows, case=case, policy=policy).items()}
 
 
 def differences(runs: Runs, base: Runs, measure: Measure) -> list[float]:
