@@ -43,6 +43,11 @@ class Population:
     foresight: Foresight | None = None
 
 
+def everyone(sizes: NDArray[np.int64]) -> Population:
+    """Return clients of these (n,) sizes, all available and of age 0."""
+    return Population(np.zeros(len(sizes), np.int64), sizes, np.ones(len(sizes), np.bool_))
+
+
 @dataclass(frozen=True)
 class Selection:
     """The clients of one round.

@@ -1,4 +1,4 @@
-"""How the pictures look: legible in a README of either colour, and without telling red from green."""
+"""The look of the pictures: legible on any page, and without red against green."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ STYLES: Mapping[str, dict[str, Any]] = {
     "abs": {"color": "#E69F00", "marker": "^"}, "maxpack": {"color": "#D55E00", "marker": "v"},
     "random-budget": {"color": "#404040", "marker": "s"},
 }  # fmt: skip
-# What a paper prints, among what was measured.
+# Printed numbers among measured ones.
 CROSS: Mapping[str, Any] = {"marker": "x", "linestyle": "", "markersize": 9, "markeredgewidth": 2.2}
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#404040")
 
@@ -53,19 +53,17 @@ def draw(path: Path, plot: Any, width: float = 9.0, height: float = 4.6) -> None
 
 
 def error_bars(axes: Axes, x: Sequence[float], values: Sequence[Sequence[float]], **style: Any) -> None:
-    """Draw means with their 95 % intervals, no bar where there is but one value.
+    """Draw means over seeds with their 95 % intervals: at each of (p,) places one value a seed."""
+    means(axes, x, [interval(v) for v in values], capsize=2, elinewidth=1.2, **style)
 
-    Parameters
-    ----------
-    x : (p,)
-    values : for each x, one value a seed
-    """
-    found = [interval(v) for v in values]
-    axes.errorbar(x, [f.mean for f in found], [f.bar for f in found], capsize=2, elinewidth=1.2, **style)
+
+def means(axes: Axes, x: Sequence[float], found: Sequence[Interval], **style: Any) -> Any:
+    """Draw means with their intervals at (p,) places; a single seed has no bar."""
+    return axes.errorbar(x, [f.mean for f in found], [f.bar for f in found], **style)
 
 
 def goes_on(axes: Axes, along: Literal["x", "y"], place: float, found: Interval, colour: str) -> bool:
-    """Draw an arrow at each edge of the axes beyond which a mean or its interval goes on, and say if there is any."""
+    """Draw an arrow at each edge that an interval crosses, and return whether there is one."""
     (low, high), arrows = (axes.get_xlim(), ("left", "right")) if along == "x" else (axes.get_ylim(), ("down", "up"))
     beyond = (found.mean - found.bar < low, found.mean + found.bar > high)
     for edge, arrow, there in zip((low, high), arrows, beyond, strict=True):

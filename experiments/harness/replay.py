@@ -19,7 +19,7 @@ from aoi_fl.experiments.harness.federation import DIGITS
 from aoi_fl.experiments.harness.setting import TRAINING
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.history import History
-from aoi_fl.science.selection import Population, Selection, Selector
+from aoi_fl.science.selection import Selection, Selector, everyone
 from aoi_fl.science.simulate import Decentralised, simulate
 from aoi_fl.science.weighting import Weighting
 
@@ -60,7 +60,7 @@ class Federation(ABC):
 
     def history(self, policy: Decentralised | Selector, rounds: int, weighting: Weighting | None = None) -> History:
         """Return the selections of a policy on these clients, all of which are always available."""
-        return simulate(policy, self._everyone(), rounds, self.seed, weighting=weighting)
+        return simulate(policy, everyone(self.sizes), rounds, self.seed, weighting=weighting)
 
     def play(
         self,
@@ -89,13 +89,9 @@ class Federation(ABC):
             return Report(clients, losses[clients], np.full(len(clients), np.nan))
 
         return simulate(
-            policy, self._everyone(), rounds, self.seed, weighting=weighting, availability=availability,
+            policy, everyone(self.sizes), rounds, self.seed, weighting=weighting, availability=availability,
             reports=reports, observe=observe,
         )  # fmt: skip
-
-    def _everyone(self) -> Population:
-        n = len(self.sizes)
-        return Population(np.zeros(n, np.int64), self.sizes, np.ones(n, np.bool_))
 
     def _aggregated(self, arrays: Arrays, selection: Selection, round_: int) -> tuple[Arrays, NDArray[np.float64]]:
         """Return the model after a round, and the mean training loss of each client that took part."""

@@ -11,7 +11,7 @@ from aoi_fl.config.policies import row_of
 from aoi_fl.experiments.harness.base import Experiment, Options
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.selection import Population
+from aoi_fl.science.selection import everyone
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.sizes import make_sizes
 
@@ -68,9 +68,7 @@ def play(name: str, rounds: int, seed: int, dealt: NDArray[np.int64] | None = No
 
     The simulator makes the selections of a real federation with this seed.
     """
-    owned = sizes() if dealt is None else dealt
-    everyone = Population(np.zeros(CLIENTS, np.int64), owned, np.ones(CLIENTS, np.bool_))
-    return simulate(policy(name, seed), everyone, rounds, seed)
+    return simulate(policy(name, seed), everyone(sizes() if dealt is None else dealt), rounds, seed)
 
 
 class PolicyFigure(Experiment):

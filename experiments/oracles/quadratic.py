@@ -15,7 +15,7 @@ from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.convergence import ConvergenceConstants, FedAvgConstants, aged_bound, fedavg_bound
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.selection import Population, ProportionalSelector, RandomSelector
+from aoi_fl.science.selection import Population, ProportionalSelector, RandomSelector, everyone
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.weight_variance import proportional_weight_variance, random_weight_variance
 
@@ -139,12 +139,9 @@ def _table(policy: str) -> MarkovPolicy:
 
 
 def _history(policy: str, rounds: int, seed: int) -> History:
-    population = Population(np.zeros(CLIENTS, dtype=np.int64), _SIZES, np.ones(CLIENTS, dtype=np.bool_))
-    if policy == "random":
-        return simulate(RandomSelector(PER_ROUND, seed), population, rounds, seed)
-    if policy == "proportional":
-        return simulate(ProportionalSelector(PER_ROUND, seed), population, rounds, seed)
-    return simulate(_table(policy), population, rounds, seed)
+    central = {"random": RandomSelector, "proportional": ProportionalSelector}
+    rule = central[policy](PER_ROUND, seed) if policy in central else _table(policy)
+    return simulate(rule, everyone(_SIZES), rounds, seed)
 
 
 def _weights(history: History) -> Floats:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit, pick
-from aoi_fl.experiments.harness.drawing import CROSS, STYLES, legend_below
+from aoi_fl.experiments.harness.drawing import CROSS, STYLES, legend_below, means
 from aoi_fl.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, agreement, interval, share
 from aoi_fl.experiments.harness.verdicts import side
@@ -154,9 +154,7 @@ class LoadVariance(setting.PolicyFigure):
                 style = STYLES[policy]
                 axes.plot(marks, exact, color=style["color"], linestyle="-" if policy != "markov-increasing" else "--")
                 found = [interval(pick(rows, column, policy=policy, rounds=t)) for t in marks]
-                axes.errorbar(
-                    marks, [f.mean for f in found], [f.half for f in found], linestyle="", label=policy, **style
-                )
+                means(axes, marks, found, linestyle="", label=policy, **style)
             axes.set(xscale="log", xlabel="rounds", title=_TITLES[column])
         theorems = (("random", 3, "bottom"), ("proportional", 4, "bottom"), ("markov-optimal", 5, "top"))
         for policy, number, edge in theorems:

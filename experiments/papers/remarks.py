@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, grouped
 from aoi_fl.experiments.harness.drawing import COLOURS
 from aoi_fl.experiments.harness.findings import GLOBECOM, JOURNAL, OURS, WICS, Claim, Conclusion, Verdict
 from aoi_fl.experiments.harness.verdicts import EXACT, every
@@ -88,9 +88,7 @@ class Remarks(Experiment):
         return rows
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        by: dict[str, list[Row]] = {}
-        for row in rows:
-            by.setdefault(row["what"], []).append(row)
+        by = grouped(rows, "what")
         claims = [
             *(claim for number, what in ((4, "random"), (5, "proportional")) for claim in _remark(by, number, what)),
             *_lemmas(by), *_ages(by), *_algorithm(by), *_assumptions(by),

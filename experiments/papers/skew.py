@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, by_seed
 from aoi_fl.experiments.harness.drawing import STYLES
 from aoi_fl.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.replay import dealt_as
@@ -178,16 +178,13 @@ class Skew(Experiment):
 
 def _by_seed(rows: Sequence[Row], split: str, policy: str, column: str, how: Any) -> list[float]:
     """Return a statistic of each seed's rounds."""
-    found: dict[int, list[float]] = {}
-    for row in rows:
-        if (row["split"], row["policy"]) == (split, policy):
-            found.setdefault(row["seed"], []).append(row[column])
-    return [float(how(found[seed])) for seed in sorted(found)]
+    runs = by_seed(rows, split=split, policy=policy).values()
+    return [float(how([row[column] for row in run])) for run in runs]
 
 
 def _above(rows: Sequence[Row], split: str, policy: str, how: Any) -> Interval:
     """Return by how much a policy's least or mean skew is above random selection's, of the seeds that both finished."""
-    found = [{row["seed"] for row in rows if (row["split"], row["policy"]) == (split, p)} for p in (policy, "random")]
+    found = [by_seed(rows, split=split, policy=p).keys() for p in (policy, "random")]
     both = [row for row in rows if row["seed"] in found[0] & found[1]]
     pairs = zip(*(_by_seed(both, split, p, "along", how) for p in (policy, "random")), strict=True)
     return interval([a - b for a, b in pairs])

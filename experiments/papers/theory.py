@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, by_seed, grouped
 from aoi_fl.experiments.harness.drawing import COLOURS, STYLES
 from aoi_fl.experiments.harness.findings import GLOBECOM, JOURNAL, WICS, Claim, Conclusion, Verdict
 from aoi_fl.experiments.harness.stats import interval
@@ -23,7 +23,7 @@ from aoi_fl.science.budget import choose
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.objective import p2
-from aoi_fl.science.selection import OldestAgeSelector, Population
+from aoi_fl.science.selection import OldestAgeSelector, everyone
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.whittle import threshold, whittle_index
 
@@ -51,8 +51,7 @@ def load_variances() -> list[Row]:
 
 def _oldest_age_variance(clients: int, per_round: int) -> float:
     """Return Var[X] of oldest-age selection over 2000 rounds."""
-    ages, sizes = np.zeros(clients, dtype=np.int64), np.ones(clients, dtype=np.int64)
-    population = Population(ages, sizes, np.ones(clients, dtype=np.bool_))
+    population = everyone(np.ones(clients, dtype=np.int64))
     return measure(simulate(OldestAgeSelector(per_round, 1), population, 2000, 1)).interval_variance or 0.0
 
 
@@ -173,13 +172,13 @@ def _judge_bound(rows: Sequence[Row], groups: Sequence[Sequence[Row]]) -> tuple[
 
 def judge_averaging(rows: Sequence[Row]) -> Found:
     """Judge the journal's Theorem 2."""
-    ours, verdict = _judge_bound(rows, grouped(rows, ("policy", "rate", "round")))
+    ours, verdict = _judge_bound(rows, [*grouped(rows, "policy", "rate", "round").values()])
     return {"fedavg": (f"with the theorem's learning rate and its proof's, {ours}", verdict)}
 
 
 def judge_ageing(rows: Sequence[Row]) -> Found:
     """Judge Theorem 1 of Xu et al."""
-    return {"aged": _judge_bound(rows, grouped(rows, ("policy", "round")))}
+    return {"aged": _judge_bound(rows, [*grouped(rows, "policy", "round").values()])}
 
 
 def judge_index(rows: Sequence[Row]) -> Found:
@@ -202,9 +201,8 @@ def judge_index(rows: Sequence[Row]) -> Found:
 def judge_ratio(rows: Sequence[Row]) -> Found:
     """Judge their Theorem 3."""
     count = len(rows)
-    by_seed = grouped(rows, ("seed",))
     vacuous = {
-        m: [100 * float(np.mean([r[f"denominator {m}"] <= 0 for r in of_one])) for of_one in by_seed]
+        m: [100 * float(np.mean([r[f"denominator {m}"] <= 0 for r in of_one])) for of_one in by_seed(rows).values()]
         for m in ("printed", "affordable")
     }
     bounds = sorted(r["ratio printed"] for r in rows if r["ratio printed"] is not None)
@@ -225,14 +223,6 @@ def judge_ratio(rows: Sequence[Row]) -> Found:
             every(usable, count),
         )
     }
-
-
-def grouped(rows: Sequence[Row], columns: Sequence[str]) -> list[list[Row]]:
-    """Return the rows with the same values in some columns together."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row[c] for c in columns), []).append(row)
-    return list(groups.values())
 
 
 def mean(rows: Sequence[Row], column: str) -> float:
@@ -368,9 +358,7 @@ class Theory(Experiment):
                 return ageing(numbers, _MARKS)
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        parts: dict[str, list[Row]] = {}
-        for row in rows:
-            parts.setdefault(row["part"], []).append(row)
+        parts = grouped(rows, "part")
         claims = [
             Claim(*_CLAIMS[key], ours, verdict, {"part": {part}}, reasons=_REASONS.get(key, EXACT))
             for part, judge in _JUDGES.items()
@@ -453,9 +441,9 @@ def _draw_bounds(axes: Axes, rows: Sequence[Row]) -> None:
     ):
         found = [r for r in rows if r["part"] == part and r["policy"] == policy]
         chosen = [r for r in found if r.get("rate") in (None, "theorem")]  # WICS's rate is constant
-        groups = grouped(chosen, ("round",))
-        rounds = [group[0]["round"] for group in groups]
-        axes.plot(rounds, [mean(g, "bound") for g in groups], f"{marker}--", color=colour, label=f"{title}: bound")
-        axes.plot(rounds, [mean(g, "excess") for g in groups], f"{marker}-", color=colour, label=f"error, {policy}")
+        groups = grouped(chosen, "round")
+        for column, line, label in (("bound", "--", f"{title}: bound"), ("excess", "-", f"error, {policy}")):
+            values = [mean(group, column) for group in groups.values()]
+            axes.plot([*groups], values, f"{marker}{line}", color=colour, label=label)
     axes.set(xscale="log", yscale="log", xlabel="round", ylabel="F − F*", title="Quadratic problems")
     axes.legend(fontsize="small")

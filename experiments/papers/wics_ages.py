@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
-from aoi_fl.experiments.harness.drawing import STYLES, legend_below
+from aoi_fl.experiments.harness.drawing import STYLES, legend_below, means
 from aoi_fl.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table
 from aoi_fl.experiments.harness.stats import Interval, Ratio, interval, ratio
 from aoi_fl.experiments.harness.verdicts import side
@@ -289,9 +289,7 @@ class WicsAges(Experiment):
             for axes, budget in zip(line, BUDGETS, strict=True):
                 for policy in BUDGETED:
                     found = [interval([r[f"{measure} {policy}"] for r in chosen(rows, n, budget)]) for n in CLIENTS]
-                    axes.errorbar(
-                        CLIENTS, [f.mean for f in found], [f.half for f in found], label=policy, **STYLES[policy]
-                    )
+                    means(axes, CLIENTS, found, label=policy, **STYLES[policy])
                 if measure == "p2":
                     floors = [interval([r["floor"] for r in chosen(rows, n, budget)]).mean for n in CLIENTS]
                     axes.plot(CLIENTS, floors, "k:", label="Lagrangian floor")

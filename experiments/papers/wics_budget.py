@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, by_seed, seeds
 from aoi_fl.experiments.harness.drawing import STYLES, error_bars, legend_below
 from aoi_fl.experiments.harness.federation import play_run
 from aoi_fl.experiments.harness.findings import WICS, Claim, Conclusion, Table
@@ -157,12 +157,8 @@ def _there(rows: Sequence[Row]) -> list[tuple[str, str]]:
 
 def _paired(rows: Sequence[Row], model: str, dataset: str, budget: int, policy: str) -> dict[int, float]:
     """Return the loss by seed."""
-    wanted = (model, dataset, budget, policy)
-    return {
-        row["seed"]: row["loss"]
-        for row in rows
-        if (row["model"], row["dataset"], row["budget"], row["policy"]) == wanted
-    }
+    runs = by_seed(rows, model=model, dataset=dataset, budget=budget, policy=policy)
+    return {seed: run[-1]["loss"] for seed, run in runs.items()}
 
 
 def _ahead(rows: Sequence[Row], model: str, dataset: str, budget: int, rival: str) -> Interval:

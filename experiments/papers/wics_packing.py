@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
-from aoi_fl.experiments.harness.drawing import STYLES, legend_below
+from aoi_fl.experiments.harness.drawing import STYLES, legend_below, means
 from aoi_fl.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, interval, ratio
 from aoi_fl.experiments.harness.verdicts import side
@@ -116,7 +116,7 @@ class WicsPacking(Experiment):
         for i, (policy, style) in enumerate(styles.items()):
             found = [_above(rows, policy, b) for b in BUDGETS]
             apart = [b + i - 2.5 for b in BUDGETS]
-            axes.errorbar(apart, [f.mean for f in found], [f.bar for f in found], label=policy, **style)
+            means(axes, apart, found, label=policy, **style)
         axes.axhline(100 * _NEAR, color="black", linestyle=":", label=f"near-optimal: below {100 * _NEAR:.0f} %")
         axes.set(xlabel="budget B (95 % intervals over instances)", ylabel="P2 above the packing bound, %")
         axes.set(yscale="log", xticks=BUDGETS)

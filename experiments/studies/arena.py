@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from aoi_fl.config.keys import over_selected
 from aoi_fl.engine.traces import drawn_start, in_files, make_trace
-from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, by_seed, seeds
 from aoi_fl.experiments.harness.drawing import COLOURS, STYLES, goes_on, legend_below
 from aoi_fl.experiments.harness.federation import played
 from aoi_fl.experiments.harness.findings import Conclusion, Table
@@ -237,8 +237,7 @@ def _told(runs: Runs, column: str) -> list[float]:
 
 def runs_of(rows: Sequence[Row], policy: str) -> Runs:
     """Return a row for each run of a policy."""
-    found = {row["seed"]: row for row in rows if row["policy"] == policy}
-    return [found[seed] for seed in sorted(found)]
+    return [run[-1] for run in by_seed(rows, policy=policy).values()]
 
 
 _WIDTH, _TOP, _LINE, _AXIS = 9.0, 4.2, 0.3, 0.8  # inches: the picture, the curves, a policy below them, its axis

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, pick, seeds
-from aoi_fl.experiments.harness.drawing import COLOURS
+from aoi_fl.experiments.harness.drawing import COLOURS, means
 from aoi_fl.experiments.harness.findings import Conclusion, Table
 from aoi_fl.experiments.harness.stats import agreement, interval
 from aoi_fl.science import age, draws
@@ -134,10 +134,7 @@ class Churn(Experiment):
                 fine = np.geomspace(_LEAVING[0], _LEAVING[-1], 25)
                 axes.plot(fine, [expected_rate(policy, kind, float(x)) for x in fine], color=colour, linewidth=1.4)
                 found = [interval(pick(rows, "rate", policy=policy, kind=kind, leaving=x)) for x in _LEAVING]
-                shown[kind] = axes.errorbar(
-                    _LEAVING, [f.mean for f in found], [f.half for f in found], color=colour, marker=marker,
-                    linestyle="",
-                )  # fmt: skip
+                shown[kind] = means(axes, _LEAVING, found, color=colour, marker=marker, linestyle="")
             axes.set(xscale="log", title=policy, xlabel="share leaving after a round")
             axes.set_xticks(_LEAVING, [f"{x:g}" for x in _LEAVING])
             axes.set_xticks([], minor=True)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, by_seed
 from aoi_fl.experiments.harness.counting import counted
 from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.experiments.harness.federation import play_run
@@ -118,11 +118,8 @@ def _sizes(rows: Sequence[Row]) -> dict[str, int]:
 
 def _sent(rows: Sequence[Row], kind: str) -> NDArray[np.float64]:
     """Return (rounds,) how many updates had come by each round, the mean over seeds."""
-    by_seed: dict[int, list[int]] = {}
-    for row in rows:
-        if row["compression"] == kind:
-            by_seed.setdefault(row["seed"], []).append(row["trained"])
-    return np.asarray(np.cumsum(list(by_seed.values()), axis=1).mean(axis=0))
+    trained = [[row["trained"] for row in run] for run in by_seed(rows, compression=kind).values()]
+    return np.asarray(np.cumsum(trained, axis=1).mean(axis=0))
 
 
 COMPRESSION = (

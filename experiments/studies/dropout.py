@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, pick
-from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
+from aoi_fl.experiments.harness.drawing import COLOURS, legend_below, means
 from aoi_fl.experiments.harness.findings import Conclusion, Table
 from aoi_fl.experiments.harness.stats import agreement, interval
 from aoi_fl.science import age, draws
 from aoi_fl.science.dropout import DropoutEstimate, reissued
 from aoi_fl.science.history import History, Recorder
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.selection import Population, evenly
+from aoi_fl.science.selection import evenly, everyone
 from aoi_fl.science.simulate import simulate
 
 _LOST = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
@@ -54,9 +54,8 @@ class Dropout(Experiment):
             history, estimates = _adaptive(unit["dropout"], rounds, unit["seed"])
             told = float(np.mean(estimates[_WARM_UP:]))
         else:
-            ages = np.zeros(setting.CLIENTS, dtype=np.int64)
-            everyone = Population(ages, np.ones_like(ages), np.ones(setting.CLIENTS, dtype=np.bool_))
-            history = simulate(policy(unit["table"], unit["dropout"]), everyone, rounds, unit["seed"])
+            population = everyone(np.ones(setting.CLIENTS, dtype=np.int64))
+            history = simulate(policy(unit["table"], unit["dropout"]), population, rounds, unit["seed"])
             told = unit["dropout"]
         waits = _waits(history)
         counted = np.diff(history.offsets)[_WARM_UP:].mean()
@@ -101,10 +100,8 @@ class Dropout(Experiment):
                     exact = [getattr(policy(table, float(d)), f"interval_{column}") for d in fine]
                     axes.plot(fine, exact, color=colour, linewidth=1.4)
                 found = [interval(pick(rows, column, table=table, dropout=d)) for d in _LOST]
-                axes.errorbar(
-                    _LOST, [f.mean for f in found], [f.half for f in found], color=colour, marker=marker,
-                    markersize=size, markeredgewidth=1.4, markerfacecolor="none", linestyle="", label=_TABLES[table],
-                )  # fmt: skip
+                look = {"color": colour, "marker": marker, "markersize": size, "markeredgewidth": 1.4}
+                means(axes, _LOST, found, **look, markerfacecolor="none", linestyle="", label=_TABLES[table])
             axes.set(xlabel="d, probability that a willing client is lost", title=title)
         legend_below(figure, figure.axes[0], 3)
 

@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from aoi_fl import protocol
-from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, by_seed, seeds
 from aoi_fl.experiments.harness.counting import counted
 from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.experiments.harness.findings import GLOBECOM, OURS, Claim, Conclusion, Table, Verdict
@@ -161,12 +161,8 @@ def _expected_models(clients: int, wire: str) -> float:
 
 def _per_seed(rows: Sequence[Row], clients: int, wire: str, column: str) -> list[float]:
     """Return each seed's mean over the rounds after the first ones."""
-    chosen = [r for r in rows if r["clients"] == clients and r["wire"] == wire and r["round"] > _FIRST]
-    result = []
-    for seed in sorted({row["seed"] for row in chosen}):
-        values = [row[column] for row in chosen if row["seed"] == seed]
-        result.append(sum(values) / len(values))
-    return result
+    runs = by_seed((row for row in rows if row["round"] > _FIRST), clients=clients, wire=wire)
+    return [sum(row[column] for row in run) / len(run) for run in runs.values()]
 
 
 def _model_bytes(rows: Sequence[Row]) -> float:

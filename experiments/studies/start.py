@@ -13,7 +13,7 @@ from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.experiments.harness.findings import Conclusion, Table
 from aoi_fl.experiments.harness.stats import FAMILYWISE, interval
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.selection import Population
+from aoi_fl.science.selection import everyone
 from aoi_fl.science.simulate import simulate
 
 _CASES = {"optimal, k=15": ("optimal", 15), "optimal, k=20": ("optimal", 20), "increasing, k=15": ("increasing", 15)}
@@ -48,8 +48,7 @@ class Start(Experiment):
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Return how many clients took part in each round."""
-        ages = np.zeros(_CLIENTS, dtype=np.int64)
-        population = Population(ages, np.ones_like(ages), np.ones(_CLIENTS, dtype=np.bool_))
+        population = everyone(np.ones(_CLIENTS, dtype=np.int64))
         history = simulate(_policy(unit["case"]), population, 200, unit["seed"], unit["start"])
         return [{"round": t, "clients": int(c)} for t, c in enumerate(np.diff(history.offsets), 1)]
 

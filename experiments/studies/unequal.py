@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seeds
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, by_seed, seeds
 from aoi_fl.experiments.harness.drawing import COLOURS, SIZE, goes_on
 from aoi_fl.experiments.harness.findings import OURS, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.pages import listed
@@ -34,15 +34,6 @@ Runs: TypeAlias = Mapping[int, Sequence[Row]]
 BASE = "random"
 TARGET = 0.97  # the levels below it, 94 to 96.9 %, were fixed after a pilot on other seeds
 EQUAL = "iid"  # the partition whose data are equal
-
-
-def runs(rows: Sequence[Row], split: str, policy: str) -> dict[int, list[Row]]:
-    """Return the runs of a policy under a partition, by seed in ascending order."""
-    found: dict[int, list[Row]] = {}
-    for row in rows:
-        if (row["split"], row["policy"]) == (split, policy):
-            found.setdefault(row["seed"], []).append(row)
-    return dict(sorted(found.items()))
 
 
 def later(ours: Runs, base: Runs, *, at_equal_data: bool = False) -> Interval | None:
@@ -178,7 +169,7 @@ _LEAST, _MOST = -6.0, 10.0  # rounds; what is further off is told in words
 
 def drawn(rows: Sequence[Row], figure: Figure, policies: Sequence[str], splits: Sequence[str]) -> None:
     """Draw each policy's time shift with its interval, and each seed's as a dot, a panel for each partition."""
-    found = {split: {p: of for p in policies if (of := runs(rows, split, p))} for split in splits}
+    found = {split: {p: of for p in policies if (of := by_seed(rows, split=split, policy=p))} for split in splits}
     there = [split for split in splits if BASE in found[split]]
     names = [p for p in policies if p != BASE and any(p in found[split] for split in there)]
     lines = max(1, -(-len(there) // 2))
@@ -241,7 +232,11 @@ def concluded(
     tables = []
     moved: dict[str, dict[str, Interval]] = {}
     played = {
-        split: {policy: runs(rows, split, policy) for policy in policies if policy != CONTROL or split in CONTROLLED}
+        split: {
+            policy: by_seed(rows, split=split, policy=policy)
+            for policy in policies
+            if policy != CONTROL or split in CONTROLLED
+        }
         for split in splits
     }
     for split, found in played.items():
