@@ -1,1 +1,1 @@
-"""The papers' figures and tables, one file each, and what plays, keeps and shows them (``aoi reproduce``)."""
+"""The papers' figures and tables, one file each, and the harness that runs and shows them (``aoi reproduce``)."""

@@ -1,4 +1,4 @@
-"""The runs of a comparison: their settings, their names, and playing those that are missing."""
+"""The runs of a comparison: settings, names, and the runs that are missing."""
 
 import hashlib
 import itertools
@@ -38,8 +38,7 @@ _PLACES = ("run-name", "runs-dir", "data-dir", "model-dir", "resume", "seed")
 def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the checked configurations of all runs: policies × values × seeds, each with its name.
 
-    Raises ConfigError: a policy, key or value is unknown, given twice, or cannot differ between the runs of a
-    comparison.
+    Raises ConfigError for a policy, key or value that is unknown, given twice, or fixed within a comparison.
     """
     for key, instead in _OURS.items():
         if key in keys:
@@ -88,7 +87,7 @@ def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, A
 def arena(keys: Mapping[str, str], *, quick: bool = False) -> tuple[str, dict[str, str]]:
     """Return the policies of the arena, and its run keys with these in their place: a comparison in simulated time.
 
-    On devices from a file, each seed starts at an hour of its own.
+    On devices from a file, each seed starts at its own hour.
     """
     drawn = {"clock-start": -1} if in_files(keys["clock"]) else {}
     preset = {k: str(v) for k, v in present({**federation(quick), **drawn}, warn=False).items()} | dict(keys)
@@ -96,9 +95,9 @@ def arena(keys: Mapping[str, str], *, quick: bool = False) -> tuple[str, dict[st
 
 
 def check_devices(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a warning for each setting whose rounds want more clients than the devices of its clock.
+    """Return a warning for each setting that wants more clients than the devices of its clock.
 
-    Raises ConfigError: the clock names no trace, or a policy needs what the trace lacks.
+    Raises ConfigError if the clock names no trace, or a policy needs data that the trace lacks.
     """
     found: dict[str, None] = {}
     for (clock, n), group in itertools.groupby(configs, lambda config: (config["clock"], config["num-clients"])):
@@ -112,7 +111,7 @@ def check_devices(configs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def digest(config: Mapping[str, Any]) -> str:
-    """Return eight letters for everything that a run depends on but its seed."""
+    """Return eight letters for a run's settings, without its seed."""
     kept = {key: value for key, value in config.items() if key not in _PLACES}
     return hashlib.blake2b(json.dumps(kept, sort_keys=True).encode(), digest_size=4).hexdigest()
 
@@ -123,7 +122,7 @@ def folder(config: Mapping[str, Any]) -> Path:
 
 
 def missing(configs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the runs that are not complete; complete ones must have begun with the files that are there now."""
+    """Return the incomplete runs; complete ones must have begun with the present files."""
     left = []
     for config in configs:
         ledger = folder(config) / LEDGER
@@ -136,7 +135,7 @@ def missing(configs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def play(configs: Sequence[Mapping[str, Any]], workers: int) -> Iterator[Path]:
-    """Play runs, or what is missing of them, in so many processes; yield the folder of each as it completes."""
+    """Run or resume runs in worker processes; yield the folder of each as it completes."""
     return unordered(_play, configs, workers)
 
 

@@ -1,4 +1,4 @@
-"""Every experiment by its name, in the order in which ``all`` plays them."""
+"""Every experiment by its name, in the order of ``all``."""
 
 from functools import cache
 from importlib import import_module
@@ -39,7 +39,7 @@ def experiments() -> dict[str, Experiment]:
 
 @cache
 def others() -> dict[str, Experiment]:
-    """Return what is no figure of the papers', and is not played with ``all``."""
+    """Return the experiments that are no figures of the papers, and not part of ``all``."""
     return _imported(_OTHERS)
 
 

@@ -1,4 +1,4 @@
-"""Playing an experiment: the units that are missing, one after another or in processes of their own, then its pages."""
+"""Runs an experiment: the missing units, in sequence or in worker processes, then its pages."""
 
 import contextlib
 import logging
@@ -26,24 +26,14 @@ from aoi_fl.science.errors import ConfigError
 
 
 class MissingDataError(ConfigError):
-    """A data set is not there: which one, where it was looked for, and how to get it."""
+    """A data set is missing: its name, the folder, and the remedy."""
 
 
 def reproduce(experiment: Experiment, options: Options, out: Path, workers: int) -> Path:
-    """Play what is missing of an experiment's units, write its picture and its page, and return the page.
+    """Run an experiment's missing units, write its picture and page into folder ``out``, and return the page.
 
-    Parameters
-    ----------
-    experiment, options : what to play
-    out : folder of the results
-    workers : processes to play units in
-
-    Raises
-    ------
-    ConfigError
-        ``out`` holds results under other settings, or cannot be written.
-    MissingDataError
-        A data set is not in the data folder; nothing has been played then.
+    Raises ConfigError if ``out`` has results under other settings, or is not writable; MissingDataError, before any
+    unit runs, if a data set is missing.
     """
     command = typed(experiment.name, options)
     store = Store(out, experiment.name, experiment.kept_under(options), machine())
@@ -83,16 +73,16 @@ def _say(line: str) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Write seconds for people: ``12 s``, ``3 min``, ``2.5 h``."""
+    """Return seconds for people: ``12 s``, ``3 min``, ``2.5 h``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def write_pages(experiment: Experiment, store: Store, out: Path, command: str) -> Path:
-    """Write an experiment's picture and page from its results, if they tell anything yet, and return the page.
+    """Write an experiment's picture and page from its results, if they allow conclusions, and return the page.
 
-    The page has the commands that play what is in the store, however it came about; ``command`` if none does.
+    The page has the commands that reproduce the store; ``command`` if none does.
     """
 
     def plot(figure: Figure) -> None:
@@ -112,7 +102,7 @@ def write_pages(experiment: Experiment, store: Store, out: Path, command: str) -
 
 
 def rewrite(out: Path) -> None:
-    """Write the pictures and pages of all results in a folder anew; nothing is played."""
+    """Write the pictures and pages of all results in a folder anew."""
     for name, experiment in known().items():
         store = Store.recorded(out, name)
         if store is not None:
@@ -120,7 +110,7 @@ def rewrite(out: Path) -> None:
 
 
 def check_data(datasets: Sequence[str], folder: Path) -> None:
-    """Raise MissingDataError if any is not there; another process looks, so that this one does not hold them."""
+    """Raise MissingDataError if a data set is missing; another process looks, so this one keeps no data."""
     downloaded = [dataset for dataset in datasets if dataset != "digits"]
     if downloaded:
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), leave_with_parent) as pool:
@@ -143,7 +133,7 @@ def _load(datasets: Sequence[str], folder: Path) -> None:
 
 
 def expected_seconds(experiment: Experiment, options: Options, workers: int) -> float | None:
-    """Return the seconds a unit will take by the experiment's own account; None for sizes or models not in it."""
+    """Return the seconds of a unit by the experiment's own account; None for other sizes or models."""
     full = Options(data_dir=options.data_dir)
     planned = experiment.units(full)
     known = {but_seed(unit) for unit in planned}
@@ -154,7 +144,7 @@ def expected_seconds(experiment: Experiment, options: Options, workers: int) -> 
 
 
 def _play(name: str, options: Options, unit: Unit) -> tuple[Unit, list[Row], float]:
-    """Play one unit, and return it with its rows and the seconds of a core that it took in this process."""
+    """Run one unit, and return it with its rows and its seconds of a core."""
     import aoi_fl.flower.messages  # noqa: F401  # Flower sets its log's level when it is first imported
 
     logging.getLogger("flwr").setLevel(logging.ERROR)
@@ -166,7 +156,7 @@ def _play(name: str, options: Options, unit: Unit) -> tuple[Unit, list[Row], flo
 
 
 def machine() -> str:
-    """Name the processor and the versions that speed and rounding depend on."""
+    """Return the processor and the versions that affect speed and rounding."""
     model = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

@@ -18,9 +18,9 @@ from aoi_fl.science.presence import Presence
 from aoi_fl.science.rates import LONGEST, Floats, own_table
 from aoi_fl.science.tables import Probabilities
 
-_MOVED = 0.05  # by which a rate is to change before it is told anew: each telling disturbs a client's stride
-_DIGITS = 3  # of a rate that is told
-EVERY = 10  # rounds after which rates may be told anew
+_MOVED = 0.05  # least relative change of a rate for a new message, which disturbs a client's stride
+_DIGITS = 3  # of a rate in a message
+EVERY = 10  # rounds between two new rates
 
 
 def mean_waits(rounds: NDArray[np.int64] | int, share: Floats | float, returning: Floats | float) -> Floats:

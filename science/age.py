@@ -148,7 +148,7 @@ def interval_given_age(
     level = reached[start] + goal
     waits = np.searchsorted(reached, level, side="right").astype(np.int64)
     if rates[m] > 0:
-        # Above m the hazard is constant: what is left of the goal says how many more rounds it takes.
+        # Above m the hazard is constant, so the rest of the goal gives the rounds.
         rest = np.where(age_ >= m, goal, level - reached[m])
         tail = np.maximum(age_, m) + 1 + np.floor(np.maximum(rest, 0) / rates[m]).astype(np.int64)
         waits = np.where(waits > m, tail, waits)

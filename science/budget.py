@@ -16,7 +16,7 @@ from aoi_fl.science.spending import Budget, BudgetAccount, Clients, Floats, chec
 from aoi_fl.science.whittle import abs_index, maxpack_index, whittle_index
 
 _SHORT = 1 << 16  # a list no longer than this is sorted whole
-_SAMPLE = 8192  # clients from whom is guessed how far down a long list the money goes
+_SAMPLE = 8192  # clients of a sample that shows how far down a long list the money goes
 _AIM = (0.85, 1.5)  # of the money that the first group of a long list should cost, and that the later ones should
 _LEAST = 64  # the first group is no smaller than such a part of the list, the later ones twice that of the one before
 
@@ -166,18 +166,18 @@ class BudgetedSelector:
 
 @dataclass
 class BoundedSelector:
-    """A budgeted selector whose rounds may spend so much together, and an account of what they spent.
+    """A budgeted selector with a total budget of the run, and its account.
 
-    A round spends up to B, or up to what is left of the total if that is less; indices go by B all the while, so that
-    the order of clients stays the same. Whoever is chosen is paid, whether its work comes or not.
+    A round spends up to B, or up to the rest of the total; indices go by B, so the order of clients stays the same.
+    Every chosen client is paid, even if its work is lost.
 
     Attributes
     ----------
-    selector : who is chosen under a round's budget B
-    total : what all rounds together may spend, in the payments' unit; infinite: no bound but B
-    account : what they have spent up to now
+    selector : of a round, with its budget B
+    total : of all rounds together, in the payments' unit; may be infinite
+    account : of the spending
 
-    Raises ConfigError: the total is not positive.
+    Raises ConfigError if the total is not positive.
     """
 
     selector: BudgetedSelector
@@ -188,7 +188,7 @@ class BoundedSelector:
         self.account = BudgetAccount(self.selector.budget, self.total)
 
     def select(self, round_: int, population: Population, bids: Floats | None = None) -> Selection:
-        """Choose as :meth:`BudgetedSelector.select` does, within what is left, and pay the chosen.
+        """Choose as :meth:`BudgetedSelector.select` does, within the rest, and pay the chosen.
 
         >>> clients = Population(np.zeros(2, int), np.ones(2), np.ones(2, bool), np.array([4.0, 3.0]), np.ones(2))
         >>> bounded = BoundedSelector(BudgetedSelector(10.0), total=9.0)
@@ -201,7 +201,7 @@ class BoundedSelector:
         return selection
 
     def over(self, payments: Floats) -> str | None:
-        """Say why no further round can pay anybody with these (n,) payments, NaN where not known; None if one can."""
+        """Return why no further round can pay any of these (n,) payments, NaN where unknown; None if one can."""
         left = self.account.left
         if math.isinf(left) or self.selector.affords(payments, self.account.limit):
             return None

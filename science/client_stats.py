@@ -43,7 +43,7 @@ class Report:
     waited: Floats = field(default_factory=lambda: np.zeros(0))
 
 
-# What the clients that train in a round would report, where nobody learns: of a round and their numbers.
+# The reports of a round's clients in a simulation without learning, from the round and their numbers.
 Reports: TypeAlias = Callable[[int, Clients], Report]
 
 

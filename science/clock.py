@@ -11,7 +11,7 @@ from aoi_fl.science.availability import Seconds
 from aoi_fl.science.devices import Devices
 from aoi_fl.science.errors import ConfigError
 
-FIRST = "first"  # the purpose under which is drawn who is first of those whose updates come at one time
+FIRST = "first"  # the purpose of the draw that orders simultaneous updates
 
 
 @dataclass(eq=False)

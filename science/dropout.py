@@ -14,7 +14,7 @@ from aoi_fl.science.rates import Floats, largest_rate
 
 WINDOW = 50  # rounds; a round this long ago counts 1/e as much as the last one
 _KEPT = 1 - 1 / WINDOW
-_GRAIN = 1000  # d is told in thousandths, so that the table changes when d does, not with every round
+_GRAIN = 1000  # d counts in thousandths, so the table does not change every round
 
 
 @dataclass(frozen=True)

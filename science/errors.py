@@ -27,9 +27,9 @@ class ConfigError(AoiError, ValueError):
     Parameters
     ----------
     key : name of the run key, option, argument, or place in a file
-    value : the value that it has; None: it has none
-    allowed : what the value must be, as the end of a sentence that begins with "must be"; or the values to choose from
-    remedy : a sentence that says what to do
+    value : its value; None for none
+    allowed : the end of a sentence that begins with "must be", or the values to choose from
+    remedy : a sentence with the next step
 
     >>> print(ConfigError("clients-per-round", 200, "at most num-clients, 100", "Lower it."))
     clients-per-round is 200, but must be at most num-clients, 100. Lower it.
@@ -44,7 +44,7 @@ class ConfigError(AoiError, ValueError):
 
     @property
     def problem(self) -> str:
-        """What is wrong, without the remedy."""
+        """The message without the remedy."""
         allowed, near = self.allowed, ""
         if not isinstance(allowed, str):
             near = did_you_mean(str(self.value), allowed)
@@ -68,7 +68,7 @@ class ConfigError(AoiError, ValueError):
 
 
 def unknown_rates(policy: str) -> ConfigError:
-    """Return the refusal of unbiased weights under a policy whose clients have no known rates."""
+    """Return the refusal of unbiased weights under a policy without known rates."""
     return ConfigError(
         "weights",
         "unbiased",
@@ -78,12 +78,7 @@ def unknown_rates(policy: str) -> ConfigError:
 
 
 class ConfigErrors(ConfigError):
-    """Several values are wrong; the fields are those of the first.
-
-    Attributes
-    ----------
-    errors : all of them, in order
-    """
+    """Several wrong values (``errors``, in order); the fields are those of the first."""
 
     def __init__(self, errors: Sequence[ConfigError]) -> None:
         first = errors[0]
@@ -120,7 +115,7 @@ def _shown(value: object) -> str:
 
 
 def install(extra: str) -> str:
-    """Return how an extra is installed: in a clone, since this project is on no package index.
+    """Return how to install an extra in a clone, since this project is on no package index.
 
     >>> install("sim")
     "in a clone of AoI-FL, pip install -e '.[sim]'"
@@ -129,12 +124,12 @@ def install(extra: str) -> str:
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """Return a question for what was probably meant, with a space before it; empty if nothing known is near.
+    """Return a question for the nearest known name, with a space before it; empty if none is near.
 
     >>> did_you_mean("polcy", ["policy", "seed"])
     " Did you mean 'policy'?"
     """
-    import difflib  # only for who has mistyped
+    import difflib  # a correct name needs no import
 
     near = difflib.get_close_matches(given, list(known), n=1)
     return f" Did you mean {near[0]!r}?" if near else ""

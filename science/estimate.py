@@ -1,9 +1,8 @@
-"""Estimating, while a run goes on, how much each client's age matters: from how its loss moves with its data's age.
+"""Estimates each client's sensitivity to age from the losses that it reports during a run.
 
-A client of data age a reports the loss L = c + b_i + s_i·a + noise: c is the model's level in that round, which all
-clients share, b_i what sets the client apart, and s_i the slope, how fast its data go bad. The objective is sensitive
-to its age by φ_i = q_i·s_i with q_i = d_i/Σ d. As ratios alone decide, φ is told as d_i/d̄·s_i/s̄, 1 where
-clients are alike. Before anything is known all slopes count as equal.
+A client of data age a reports the loss L = c + b_i + s_i·a + noise: c is the round's level, b_i the client's offset,
+and s_i its slope. φ_i = q_i·s_i with q_i = d_i/Σ d. As ratios alone decide, φ is d_i/d̄·s_i/s̄. At first all slopes are
+equal.
 """
 
 import sys
@@ -17,25 +16,22 @@ from aoi_fl.science.errors import ConfigError
 Floats = NDArray[np.float64]
 
 MEMORY = 200  # reports; one this many of a client's reports ago counts 1/e as much as its last one
-_LEAST = 0.05  # of the mean slope: nobody's age counts for nothing, however its loss moved
+_LEAST = 0.05  # of the mean slope, for every client
 _COUNT, _AGE, _LOSS, _AGES, _BOTH, _LOSSES = range(6)  # the rows of the moments
 
 
 @dataclass(frozen=True, eq=False)
 class SlopeEstimate:
-    """Estimates of the slopes s_i of n clients, from what they reported so far.
+    """Estimates of the slopes s_i of n clients.
 
-    For each client a regression of its loss, less the round's level, on its age, in which old reports are forgotten.
-    The slopes are drawn towards their mean s̄, as if they had an exponential law (standard deviation s̄): with residual
-    variance v, ages that vary by less than v/s̄² in all say little. The round's level is what the reports of known
-    clients are above their own predictions, in the mean.
-
-    A client that reports falsely is believed; clients that are always refreshed before they report keep φ_i = d_i/d̄.
+    Each client has a regression of its loss, less the round's level, on its age, with old reports forgotten. Slopes
+    shrink towards their mean s̄, as under an exponential law. The round's level is the mean excess of known clients
+    over their predictions. False reports are believed; clients that are always refreshed before they report keep φ_i =
+    d_i/d̄.
 
     Attributes
     ----------
-    moments : (6, n) of each client's reports: weighted count, mean age, mean loss, and the sums of squares and products
-        about the means: age², age·loss, loss²
+    moments : (6, n) weighted count, mean age, mean loss, and sums about the means of age², age·loss, loss²
     level : c of the last round
     """
 
@@ -44,17 +40,17 @@ class SlopeEstimate:
 
     @classmethod
     def of(cls, clients: int) -> "SlopeEstimate":
-        """Return the estimate of n clients of whom nothing is known."""
+        """Return the estimate of n unknown clients."""
         return cls(np.zeros((6, clients)))
 
     def joined(self, clients: int) -> "SlopeEstimate":
-        """Return the estimate with so many newcomers at the end."""
+        """Return the estimate with more unknown clients at the end."""
         return SlopeEstimate(np.hstack([self.moments, np.zeros((6, clients))]), self.level)
 
     def after(self, clients: NDArray[np.int64], ages: NDArray[np.int64], losses: Floats) -> "SlopeEstimate":
         """Return the estimate after one more round's reports; losses that are not finite are left out.
 
-        ``clients`` are distinct numbers, ``ages`` those of the data that the losses were computed on; all (s,).
+        ``clients`` are distinct, ``ages`` those of the data behind the losses; all (s,).
         """
         sound = np.isfinite(losses)
         clients, ages, losses = clients[sound], ages[sound].astype(np.float64), losses[sound]
@@ -94,7 +90,7 @@ class SlopeEstimate:
         return np.maximum(slopes, _LEAST * mean)
 
     def sensitivities(self, sizes: NDArray[np.int64]) -> Floats:
-        """Return (n,) φ_i = d_i/d̄·s_i/s̄, positive; d_i/d̄ where nothing is known.
+        """Return (n,) φ_i = d_i/d̄·s_i/s̄, positive; d_i/d̄ at first.
 
         Raises ConfigError unless every client has a size.
         """

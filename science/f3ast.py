@@ -1,10 +1,9 @@
-"""F3AST: learns rates that clients can keep up, and takes those whose rate lags most behind what the variance asks for.
+"""F3AST: learns rates that clients can keep up, and selects clients with rates that lag behind their share.
 
-With q_i = d_i/Σd and r_i the rate at which client i takes part, the weights q_i/r_i on updates are unbiased as far as
-r_i is known (it is learned with a step β, just after an update it is too high, and of a client that comes every X
-rounds the weights are (1 − (1−β)^X)/(βX) of q_i: 0.91 for X = 20), and their variance grows with H(r) = Σ q_i²/r_i. Of
-those available, the k with the steepest −∂H/∂r_i = q_i²/r_i² are taken, and the rates move on: r ← (1−β)r + β·1_S. They
-so approach the least H that the clients' availability allows, whatever it is, without knowing it.
+With q_i = d_i/Σd and r_i client i's rate, the weights q_i/r_i on updates are unbiased as far as r_i is known, and their
+variance grows with H(r) = Σ q_i²/r_i. The k available clients with the steepest −∂H/∂r_i = q_i²/r_i² are selected, and
+r ← (1−β)r + β·1_S. A client that comes every X rounds has (1 − (1−β)^X)/(βX) of q_i: 0.91 for X = 20. Rates approach
+the least H under the clients' availability, whatever it is.
 
 References
 ----------
@@ -32,15 +31,13 @@ STEP = 0.01  # β, as in the authors' code
 class F3ast(LearningSelector):
     """The k available clients with the largest q_i/r_i, ties at random, with weights q_i/r_i on their updates.
 
-    It is given nothing: availability shows in who is there. The rates are of updates that counted, so that whoever is
-    chosen and then lost weighs the more when it comes.
+    The rates are of updates that counted, so a client that was selected and lost weighs more when it returns.
 
     Attributes
     ----------
-    step : β in (0, 1): an update's rate remembers some 1/β rounds
-    wanted : how many updates of a round count, where more clients are chosen than that; 0: all of them
-    rates : (n,) r_i; newcomers begin with as much as if all took turns, which is this project's choice (the authors'
-        code takes q_i, or 1/n), and the others make room for them
+    step : β in (0, 1): a rate remembers some 1/β rounds
+    wanted : updates of a round that count, where more clients are selected; 0: all
+    rates : (n,) r_i; newcomers begin at equal turns, this project's choice (the authors' code: q_i, or 1/n)
     """
 
     shares = False  # weights are not shares of a round
@@ -59,7 +56,7 @@ class F3ast(LearningSelector):
         self._reach(n)
         here = np.flatnonzero(population.available & (population.sizes > 0))
         ties = draws.uniforms(self.seed, round_, "select", n)[here]
-        # The root of the steepness, but for what is common to all; a rate that nothing is left of is not divided by.
+        # The root of the steepness, up to a common factor; a vanished rate does not divide.
         steep = population.sizes[here] / np.maximum(self.rates[here], np.finfo(np.float64).tiny)
         chosen = np.sort(here[np.lexsort((ties, -steep))[: self.per_round]])
         weights = population.sizes[chosen] / population.sizes.sum() / self.after(chosen)[chosen]
@@ -72,7 +69,7 @@ class F3ast(LearningSelector):
         return np.asarray((1 - self.step) * self.rates + self.step * counted)
 
     def learn(self, round_: int, population: Population, report: Report) -> None:
-        """Let the rates move on."""
+        """Update the rates."""
         super().learn(round_, population, report)
         self._reach(len(population.ages))
         self.rates = self.after(report.clients)
@@ -82,7 +79,7 @@ class F3ast(LearningSelector):
         return {**super().state_dict(), "f3ast-rates": self.rates}
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what :meth:`state_dict` returned."""
+        """Restore :meth:`state_dict`."""
         super().load_state_dict(state)
         self.rates = state["f3ast-rates"].copy()
 

@@ -1,8 +1,7 @@
-"""FedCS: as many clients as can train and upload by a deadline, the next one always who adds least to the time.
+"""FedCS: as many clients as can train and upload by a deadline, always next the one that finishes first.
 
-Clients train at the same time and upload one after another. With Θ the time at which the last of those chosen has
-uploaded, a client that would train for t_UD and upload for t_UL is done at max(Θ, t_UD) + t_UL; who is done first comes
-next, as long as that is by the deadline.
+Clients train at the same time and upload one after another. With Θ the time of the last chosen upload, a client is done
+at max(Θ, t_UD) + t_UL.
 
 References
 ----------
@@ -22,13 +21,10 @@ from aoi_fl.science.selection import Population, Selection, by_size, smallest
 
 
 def schedule(updates: Floats, uploads: Floats, deadline: float, most: int) -> Clients:
-    """Return the positions of who is chosen, in the order in which they upload; at most ``most``.
+    """Return the positions of the chosen candidates in the order of their uploads, at most ``most``.
 
-    Parameters
-    ----------
-    updates, uploads : (d,) t_UD and t_UL, seconds
-    deadline : seconds from the round's start
-    most : how many at most; the paper has no such bound
+    ``updates`` and ``uploads`` are (d,) t_UD and t_UL, ``deadline`` counts from the round's start; all in seconds. The
+    paper has no ``most``.
 
     >>> schedule(np.array([3.0, 1.0, 2.0]), np.array([1.0, 2.0, 4.0]), 7.0, 3).tolist()
     [1, 0]
@@ -49,16 +45,14 @@ def schedule(updates: Floats, uploads: Floats, deadline: float, most: int) -> Cl
 class FedCS(LearningSelector):
     """Of d candidates drawn at random, those of :func:`schedule`, weighted by data size.
 
-    The paper's server is *given* each candidate's times: so it is where they are foreseen. Else a client is expected to
-    take as long as its last update took; one not tried yet, as long as the median of those that were, so that it is
-    tried too if that is in time. Who missed the end of its round is expected to take as long as it was waited for, and
-    the deadline at most: it comes last, and is not given up. Uploads, which a server cannot tell from training, take no
-    time of their own unless they are foreseen.
+    The paper's server is *given* each candidate's times, as foresight does here. Otherwise a client's duration is its
+    last one, or the median for an untried client. A client that missed the end of its round counts with the time
+    waited, at most the deadline: it comes last. Uploads then take no time of their own.
 
     Attributes
     ----------
     candidates : d
-    deadline : seconds from a round's start, above 0; ``per_round`` is the most that are chosen
+    deadline : seconds from a round's start, above 0; at most ``per_round`` are chosen
     """
 
     candidates: int
@@ -86,7 +80,7 @@ class FedCS(LearningSelector):
         return by_size(np.sort(chosen), population.sizes)
 
     def expected(self, population: Population) -> Floats:
-        """Return (n,) how long the clients take, foreseen or as last seen; 0 as long as nobody has been tried."""
+        """Return (n,) the clients' durations, foreseen or last observed; 0 before any trial."""
         if population.foresight is not None:
             return population.foresight.seconds
         seen = self.seen.reach(len(population.ages))

@@ -1,4 +1,4 @@
-"""A history of selections: who took part in each round, and with what weight."""
+"""A history of selections: the participants of each round, with their weights."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +12,7 @@ from aoi_fl.science.selection import Selection
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Who took part in rounds 1 … R, stored round after round: 16 bytes a participation.
+    """The participants of rounds 1 … R, stored round after round: 16 bytes a participation.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class History:
 
     @property
     def empty_rounds(self) -> int:
-        """How many rounds nobody took part in."""
+        """The number of rounds without a participant."""
         return int(np.count_nonzero(np.diff(self.offsets) == 0))
 
     @property

@@ -1,7 +1,4 @@
-"""What a history of selections shows: how often, how evenly, and with what weight each client took part.
-
-Every statistic comes from the participations alone, sorted once by client, so that none of them loops over clients.
-"""
+"""The load that a history of selections shows: how often, how evenly, and with what weight clients took part."""
 
 import math
 from collections.abc import Iterable
@@ -13,7 +10,7 @@ from numpy.typing import NDArray
 from aoi_fl.science import draws
 from aoi_fl.science.history import History
 
-_MOST_PAIRED = 10_000  # clients whose pairs are all looked at; a table of 12.5 MB
+_MOST_PAIRED = 10_000  # clients, for a table of 12.5 MB
 _ONES = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)
 WINDOWS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
@@ -22,8 +19,7 @@ WINDOWS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 class Counts:
     """How many rounds the clients took part in; a client drawn twice in a round took part once.
 
-    ``jain`` is the index (Σc)²/(n Σc²) of Jain, Chiu & Hawe (1984): 1 if all counts are equal (0 included), 1/n if one
-    client did everything.
+    ``jain`` is the index (Σc)²/(n Σc²) of Jain, Chiu & Hawe (1984): 1 for equal counts, 1/n for a single busy client.
     """
 
     mean: float
@@ -38,21 +34,18 @@ class LoadMetrics:
 
     Attributes
     ----------
-    interval_counts : {x: how many intervals of x rounds}. An interval X lies between two consecutive participations of
-        one client, all clients pooled; what precedes a client's first participation or follows its last is no interval
-    interval_mean, interval_variance : of these intervals, divided by their number (ddof = 0); None without any
-    window_deviation : {T: √Var(Y)/T}, Y being how often a client was drawn in a window of T rounds. The windows do not
-        overlap, those of all clients are pooled (ddof = 0), rounds left over at the end are not counted
-    round_mean, round_deviation : mean and standard deviation over the rounds (ddof = 0) of how many clients took part
+    interval_counts : {x: number of intervals of x rounds} between consecutive participations of a client, all pooled
+    interval_mean, interval_variance : of these intervals (ddof = 0); None without any
+    window_deviation : {T: √Var(Y)/T}, Y the draws of a client in a window of T rounds; disjoint windows, pooled (ddof =
+        0)
+    round_mean, round_deviation : of the participants a round (ddof = 0)
     participation : counts a client
-    pairs_met : {T: share of the pairs of clients that took part in a same round up to round T}, the last one R
+    pairs_met : {T: share of the pairs of clients in a same round up to round T}, the last one R
     weight_variance : Σ_i Var_t[ω_i(t)] (ddof = 0), the Σ of Javani & Wang (2025), eq. (14)
-    weight_dispersion : mean over rounds of Σ_i ω_i² − 1/n; larger by Σ_i (mean_t ω_i)² − 1/n. Both Σ are taken over the
-        rounds that had participants, and are None if there was none; Theorem 5's (33) as printed,
-        :attr:`aoi_fl.science.markov.MarkovPolicy.weight_variance`, counts an empty round as 0, so it is smaller
+    weight_dispersion : mean over rounds of Σ_i ω_i² − 1/n. Both are over rounds with participants, or None; Theorem 5's
+        (33) as printed, :attr:`aoi_fl.science.markov.MarkovPolicy.weight_variance`, counts empty rounds as 0
     empty_rounds : rounds without participants
-    mean_age : mean over clients and rounds of the age at the start of the round, before the decision, in rounds missed
-    peak_age : the largest such age
+    mean_age, peak_age : over clients and rounds, of the age before the decision, in rounds missed
     """
 
     interval_counts: dict[int, int] = field(repr=False)
@@ -71,7 +64,7 @@ class LoadMetrics:
 
     @property
     def met(self) -> float | None:
-        """The share of all pairs of clients that trained together in some round; None where there are no pairs."""
+        """The share of all pairs of clients that trained together; None without pairs."""
         return list(self.pairs_met.values())[-1] if self.pairs_met else None
 
 
@@ -167,8 +160,8 @@ def _ages(history: History, counts: dict[int, int]) -> tuple[float, int]:
 def pairs_met(history: History, rounds: Iterable[int]) -> dict[int, float]:
     """Return {T: share of all pairs of clients that took part in a same round up to round T}, T ≤ R.
 
-    n²/8 bytes of memory, and P·n/8 of them looked at. Of more than 10,000 clients so many are sampled, always the same,
-    whose pairs are a fair sample of all. With a single client there are no pairs, and nothing is returned.
+    n²/8 bytes of memory. Of more than 10,000 clients as many are sampled, always the same. A single client has no
+    pairs, and the result is empty.
     """
     marks = sorted({length for length in rounds if 1 <= length <= history.rounds})
     clients = min(history.clients, _MOST_PAIRED)

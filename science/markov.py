@@ -29,11 +29,10 @@ from aoi_fl.science.rule import AgeRule, Clocks, IntervalLaw, Terms, reserved
 
 @dataclass(frozen=True)
 class MarkovPolicy(AgeRule):
-    """A table of participation probabilities, and what it does to a client.
+    """A table of participation probabilities, and its effect on a client.
 
-    With a ``dropout`` d > 0 the client's own decision follows ``probabilities``, but it only counts when the client
-    can be reached: everything below (stationary law, X, eigenvalue, mixing, Σ) describes the thinned process, whose
-    hazards are (1−d)·p_a.
+    With a ``dropout`` d > 0 a client decides by ``probabilities`` and then counts with probability 1−d. All properties
+    describe the thinned process, with hazards (1−d)·p_a.
 
     Attributes
     ----------
@@ -42,12 +41,10 @@ class MarkovPolicy(AgeRule):
     per_round : k, clients wanted in a round, in the mean
     kind : "optimal", "increasing", "uniform", "rated", or a name for a table of one's own
     dropout : d, probability that a willing client can't be reached
-    rates : (n,) r_i in (0, 1], where each client has the optimal table of its own rate; None: all share one table, of
-        which the properties below tell
-    own_max_age : the largest age that such tables tell apart; None: as large as each needs
+    rates : (n,) r_i in (0, 1], where each client has the optimal table of its own rate; None: all share one table
+    own_max_age : the largest age of such tables; None: as large as each needs
 
-    Raises ConfigError, from every constructor, for values outside 1 ≤ k ≤ n, m ≥ 0, α > 0, 0 ≤ d ≤ 1−k/n, or no
-    integers.
+    Raises ConfigError, from every constructor, unless 1 ≤ k ≤ n, m ≥ 0, α > 0, 0 ≤ d ≤ 1−k/n, all sizes whole numbers.
 
     >>> policy = MarkovPolicy.optimal(100, 15, 10)
     >>> [round(p, 3) for p in policy.probabilities]
@@ -82,10 +79,8 @@ class MarkovPolicy(AgeRule):
     def optimal(cls, clients: int, per_round: int, max_age: int, dropout: float = 0.0) -> "MarkovPolicy":
         """Return the table of least Var[X] for which E[X] = n/k: :func:`aoi_fl.science.tables.optimal`.
 
-        Var[X] is (n−mk)(n−(m+1)k)/k² where m < ⌊n/k⌋, else r(k−r)/k² with r = n mod k.
-
-        Raises ConfigError, also if d > 1−k/n: then not even a client that always agrees takes part in every (n/k)-th
-        round.
+        Var[X] is (n−mk)(n−(m+1)k)/k² where m < ⌊n/k⌋, else r(k−r)/k² with r = n mod k. Raises ConfigError also if d >
+        1−k/n.
         """
         check_sizes(clients, per_round, max_age)
         tables.check_dropout(dropout)
@@ -104,7 +99,7 @@ class MarkovPolicy(AgeRule):
 
     @classmethod
     def increasing(cls, clients: int, per_round: int, max_age: int, exponent: float = 1.0) -> "MarkovPolicy":
-        """Return the policy whose p_a rises with age, E[X] = n/k: :func:`aoi_fl.science.tables.increasing`."""
+        """Return the policy of rising p_a, E[X] = n/k: :func:`aoi_fl.science.tables.increasing`."""
         check_sizes(clients, per_round, max_age)
         table = tables.increasing(Fraction(clients, per_round), max_age, exponent)
         return cls(table, clients, per_round, "increasing")
@@ -119,10 +114,9 @@ class MarkovPolicy(AgeRule):
     def rated(cls, rates: Floats, max_age: int | None = None, dropout: float = 0.0) -> "MarkovPolicy":
         """Return the policy of clients with rates of their own: :func:`aoi_fl.science.rates.own_table`.
 
-        A client of rate r has the table of least Var[X] for E[X] = 1/r: f(1−f) with f = frac(1/r), where its largest
-        age is not in the way.
-
-        Raises ConfigError: a rate is out of range, or above 1−d, naming the client.
+        A client of rate r has the table of least Var[X] for E[X] = 1/r: f(1−f) with f = frac(1/r), if its largest age
+        allows.
+        Raises ConfigError, naming the client, for a rate that is out of range or above 1−d.
 
         >>> policy = MarkovPolicy.rated(np.array([0.4, 0.15]))
         >>> policy.table(0), policy.interval_variances().round(6).tolist()
@@ -144,7 +138,7 @@ class MarkovPolicy(AgeRule):
 
     @property
     def max_age(self) -> int:
-        """Return m, the largest age that the table tells apart."""
+        """Return m, the largest age in the table."""
         return len(self.probabilities) - 1
 
     @property
@@ -269,8 +263,8 @@ class MarkovPolicy(AgeRule):
     def window_variances(self, windows: Sequence[int]) -> list[float]:
         """Return Var(Y) of the participations in T rounds for each T, in the steady state.
 
-        Participations form a stationary renewal process. With rate r = 1/E[X], and u_h the probability of taking part h
-        rounds after doing so, Var(Y) = T r(1-r) + 2 Σ_{h=1}^{T-1} (T-h) r (u_h - r).
+        With r = 1/E[X], and u_h the probability of taking part h rounds after doing so, Var(Y) = T r(1-r) +
+        2 Σ_{h=1}^{T-1} (T-h) r (u_h - r).
         """
         rate, again = 1 / self.interval_mean, self.renewals(max(windows, default=0))
         found = []
@@ -303,11 +297,9 @@ class MarkovPolicy(AgeRule):
     def weight_variance(self) -> float:
         """Return Σ, the sum of Var[ω_i] over the clients with ω_i = 1/|S| for i in S ([2], Theorem 5, eq. (33)).
 
-        |S| is Binomial(n, 1/E[X]), so Σ depends on the mean rate alone and says nothing of the balance of ages. As
-        printed, (33) leaves out the round in which nobody is willing; forcing one client then would add P(|S| = 0).
+        |S| is Binomial(n, 1/E[X]), so Σ depends on the mean rate alone. As printed, (33) counts an empty round as 0.
         Over the rounds with participants, as :class:`aoi_fl.science.load.LoadMetrics` measures it, Σ + 1/n is larger by
-        the factor 1/P(|S| > 0).
-        The sum runs over the bulk of the binomial, relative to its mode: no factorials, no overflow.
+        1/P(|S| > 0).
         """
         n, rate = self.clients, min(1 / self.interval_mean, 1.0)
         if rate == 1:

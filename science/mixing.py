@@ -39,9 +39,7 @@ def period(hazards: Floats) -> int:
 def second_eigenvalue(hazards: Floats) -> float:
     """Return the modulus of the chain's second largest eigenvalue; O(m³) for a free table.
 
-    Beside 1, the eigenvalues are the roots of λ^m + Σ_{a=1..m} P(X > a−1)·(h_m − h_{a−1})·λ^{m−a}: Σ P(X > a)·λ^{−a} =
-    0, with the geometric tail summed up. Ages that can't be reached give zeros only, and so does the uniform table,
-    whose ages mix within m rounds.
+    Beside 1, the eigenvalues are the roots of λ^m + Σ_{a=1..m} P(X > a−1)·(h_m − h_{a−1})·λ^{m−a}.
     """
     if period(hazards) > 1:
         return 1.0
@@ -51,10 +49,10 @@ def second_eigenvalue(hazards: Floats) -> float:
 
 
 def rounds_to_mix(hazards: Floats, tolerance: float = 0.05) -> int | None:
-    """Return the rounds until ages that all start at 0 are within a total variation distance of their final law.
+    """Return the rounds until ages that start at 0 are within a total variation distance of their final law.
 
-    The distance never grows, so the first such round settles it; it is found by repeated squaring, O(m³ log rounds).
-    None if there is none, as for the optimal table when k divides n and m ≥ n/k − 1: everybody moves in step for ever.
+    The distance never grows; repeated squaring finds the round in O(m³ log rounds). None if there is none, as for the
+    optimal table when k divides n and m ≥ n/k − 1: then all clients stay in step.
     """
     if not 0 < tolerance < 1:
         raise ConfigError("tolerance", tolerance, "between 0 and 1", "Choose a distance such as 0.05.")

@@ -1,4 +1,4 @@
-"""The names by which a run's rules are chosen, for whoever must list or check them without loading NumPy."""
+"""The names of a run's rules, without NumPy."""
 
 from typing import Literal, TypeAlias
 
@@ -15,12 +15,12 @@ OWN_PREFIX = "python:"  # of the name of code of one's own
 
 
 def is_own(name: str) -> bool:
-    """Tell whether a value names your own code."""
+    """Return whether a value names your own code."""
     return name.startswith(OWN_PREFIX)
 
 
 def is_well_formed(name: str) -> bool:
-    """Tell whether the name of your own code, ``python:MODULE:NAME``, has all its parts.
+    """Return whether the name of your own code, ``python:MODULE:NAME``, has all its parts.
 
     >>> is_well_formed("python:mine.deeper:make"), is_well_formed("python:mine")
     (True, False)

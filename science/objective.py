@@ -1,8 +1,7 @@
-"""What a budget is spent for: P2, ages by how much they matter, and floors that no policy can bring it under.
+"""The objective P2 of a budget, ages by their importance, and floors under P2 for every policy.
 
-The average over clients and rounds of φ_i Δ_i after the round's refreshes (eqs. 11–14 of Xu et al. 2024; for the
-setting see :mod:`aoi_fl.science.whittle`). Arrays have shape (n,) with client i at position i; payments and budget
-share one unit.
+P2 is the average over clients and rounds of φ_i Δ_i after the round's refreshes (eqs. 11–14 of Xu et al. 2024; setting
+in :mod:`aoi_fl.science.whittle`). Arrays have shape (n,); payments and budget share one unit.
 
 References
 ----------
@@ -32,32 +31,23 @@ def p2(mean_ages: Floats, sensitivities: Floats) -> float:
 def weighted_average_age(mean_ages: Floats, sizes: NDArray[np.int64]) -> float:
     """Return Σ (n_i/n) Δ̄_i / N, the average age in which each client counts by its examples.
 
-    This is what Fig. 10 shows, and not what WICS minimises: with payments proportional to the sizes, the index of
-    this objective is MaxPack's.
-
+    Fig. 10 shows it, and WICS does not minimise it: with payments proportional to the sizes, its index is MaxPack's.
     Source: Xu et al. 2024, Section 5.2.
     """
     return float(np.mean(sizes / sizes.sum() * mean_ages))
 
 
 def lagrangian_floor(payments: Floats, sensitivities: Floats, budget: float, rounds: int | None = None) -> float:
-    """Return a value that P2 cannot go below, whatever the policy.
+    """Return a floor under P2 for any policy, of T rounds that start at ages ≥ 0, or of the long run (``rounds`` None).
 
-    In the long run it is max(0, [(Σ√(φ_i p_i))²/B − Σφ_i]/(2N)). A client refreshed m times in T rounds, ages counted
-    from 0, has its T+1−(m+1) rounds without refresh split over m+1 spells, and so (ages being convex in a spell's
-    length) Δ̄ ≥ ((T+1)/(m+1) − 1)(T+1)/(2T). With Σ(m_i+1)p_i ≤ BT + Σp_i, Cauchy–Schwarz gives
+    In the long run it is max(0, [(Σ√(φ_i p_i))²/B − Σφ_i]/(2N)). A client refreshed m times in T rounds has T+1−(m+1)
+    rounds without refresh, split over m+1 spells. So Δ̄ ≥ ((T+1)/(m+1) − 1)(T+1)/(2T), and with Σ(m_i+1)p_i ≤ BT + Σp_i
+    Cauchy–Schwarz gives
 
-        P2 ≥ (T+1)/(2NT) · [(T+1)(Σ√(φ_i p_i))²/(BT + Σp_i) − Σφ_i],
+        P2 ≥ (T+1)/(2NT) · [(T+1)(Σ√(φ_i p_i))²/(BT + Σp_i) − Σφ_i].
 
-    whose limit is the floor above. Of the constraints only the budget's average over rounds is used: that a client is
-    refreshed at most once a round (which binds where B√(φ_i/p_i) > Σ√(φ_j p_j)) and that payments must fit into each
-    single round raise the optimum further; :func:`packing_bound` counts both.
-
-    Parameters
-    ----------
-    payments, sensitivities : (n,) p_i and φ_i
-    budget : B
-    rounds : T for the floor of T rounds that start at ages ≥ 0; None for the long run, which a short run can undercut
+    Only the budget's average over rounds is used; :func:`packing_bound` also counts each round's limits. A short run
+    can undercut the floor of the long run.
 
     Source: Xu et al. 2024, Theorem 3, with its proof's bound corrected; the form for T rounds is derived here.
     """
@@ -74,7 +64,7 @@ def lagrangian_floor(payments: Floats, sensitivities: Floats, budget: float, rou
 def packings(payments: Floats, budget: float) -> NDArray[np.bool_]:
     """Return every maximal set of clients that the budget pays for in one round, as rows of a boolean matrix.
 
-    Raises ConfigError for more than 16 clients, whose subsets are too many to look at.
+    Raises ConfigError for more than 16 clients.
     """
     clients = payments.size
     if clients > _MOST_PACKED:
@@ -93,22 +83,17 @@ def packings(payments: Floats, budget: float) -> NDArray[np.bool_]:
 
 
 def packing_bound(payments: Floats, sensitivities: Floats, budget: float) -> float:
-    """Return a floor under the long-run P2 that knows which sets of clients fit into one round, for small N.
+    """Return a floor under the long-run P2 that uses the sets of clients that fit into one round, for small N.
 
     The linear programme: over frequencies y_S ≥ 0 of the maximal packings S with Σ y_S = 1, and mean ages a_i,
     minimise Σ φ_i a_i / N subject to a_i ≥ h − h(h+1)/2 · x_i for h = 0, 1, 2, …, where x_i = Σ_{S∋i} y_S.
 
-    It is a floor because, for any policy, (1) the set refreshed in a round is contained in some maximal packing, so
-    its refresh rates are at most those of a mixture of packings, and no x_i exceeds 1; and (2) a spell of X rounds
-    between two refreshes adds X(X−1)/2 to the sum of ages, and (X−h)(X−h−1) ≥ 0 for integers says X(X−1)/2 +
-    h(h+1)/2 ≥ hX: summed over spells and divided by the rounds, a_i + h(h+1)/2 · x_i ≥ h. Any subset of the cuts is
-    still a floor, so they are added only where violated. It is at least the Lagrangian floor: the cuts together are
-    the chords of (1/x−1)/2 between the rates 1/h, and lie above that curve.
+    It is a floor for any policy because (1) a round's set lies in some maximal packing, and (2) a spell of X rounds
+    adds X(X−1)/2 to the sum of ages, and (X−h)(X−h−1) ≥ 0 gives X(X−1)/2 + h(h+1)/2 ≥ hX: a_i + h(h+1)/2 · x_i ≥ h. A
+    subset of the cuts is still a floor, so they are added where violated. It is at least the Lagrangian floor.
 
-    Raises
-    ------
-    ConfigError : SciPy is missing, more than 16 clients, or a client whose payment exceeds the budget (its age grows
-        without end, and with it P2)
+    Raises ConfigError without SciPy, for more than 16 clients, or for a payment above the budget (P2 would be
+    infinite).
     """
     try:
         optimize: Any = import_module("scipy.optimize")

@@ -1,7 +1,7 @@
-"""Oort: clients that have both much to teach and little time to take, found by trying them out.
+"""Oort: clients with much to teach and little time to take, found by trying them.
 
-A bandit: who has been tried is worth what it last reported, and the others are tried little by little. With U_i the
-statistical utility, L_i the round it was last in, t_i its seconds and T the seconds preferred, in round R
+A bandit: a tried client is worth its last report, and untried ones are explored. With U_i the statistical utility, L_i
+the round it was last in, t_i its seconds and T the seconds preferred, in round R
 
     Util(i) = (U_i + √(0.1 ln R / L_i)) · (T/t_i)^(α·1(T < t_i)),    U_i = |B_i| √(Σ_{k∈B_i} loss(k)² / |B_i|).
 
@@ -35,13 +35,12 @@ class OortSettings:
     ----------
     penalty : α ≥ 0 for clients slower than T; 0: seconds do not matter
     exploring, decay, least_exploring : ε starts at the first, is multiplied by the second each round, down to the third
-    cut_off : c in (0, 1]; who comes within this share of the last place's utility may be drawn
-    clip : quantile of the utilities above which they count no more
-    most : updates after which a client is passed over, the busiest first, as long as there are enough others; None: a
-        client may come as often as it is worth it
-    passed_over : the largest share of the clients that may be so
+    cut_off : c in (0, 1], the share of the last place's utility above which a client may be drawn
+    clip : quantile at which utilities are cut
+    most : updates after which a client comes after others; None: never
+    passed_over : the largest share of such clients
     pace, pacing : T is a quantile of the known seconds; it starts at the first, and rises by the second
-    window : W, rounds after which the pacer looks at what the last W brought, beside the W before them
+    window : W, rounds between two comparisons of the last W rounds' utility with the W before
     """
 
     penalty: float = 2.0
@@ -78,16 +77,14 @@ class OortSettings:
 class OortSelector(LearningSelector):
     """Oort's selection of training participants, weighted by data size.
 
-    It is told each update's mean loss and seconds. The mean stands for the root of the mean square of the examples'
-    losses, which is at least that, and equal where all examples are equally hard. Who missed the end of its round has
-    been tried: it takes at least as long as it was waited for. Clients that have not been tried, at least one a round
-    unless ε is 0, are drawn by speed where somebody foresees their seconds, which no server can; else all with the same
-    chance.
+    An update's mean loss stands for the root of its examples' mean square loss, which is at least that. A client that
+    missed the end of its round counts as tried, with the time waited as its least duration. Untried clients, at least
+    one a round unless ε is 0, are drawn by foreseen speed if there is foresight, else uniformly.
 
     Attributes
     ----------
     settings : the constants
-    pace : the quantile of the known seconds that T is now
+    pace : the quantile of the known seconds that is T now
     """
 
     settings: OortSettings = field(default_factory=OortSettings)
@@ -119,10 +116,7 @@ class OortSelector(LearningSelector):
         return by_size(np.flatnonzero(chosen), population.sizes)
 
     def utilities(self, round_: int, tried: Clients, sizes: NDArray[np.int64]) -> Floats:
-        """Return Util(i) of clients that have been tried, (s,), with U brought to (0, 1] between its extremes.
-
-        Without that the bonus, which is at most 1 for clients last seen in the first rounds, would be lost beside U.
-        """
+        """Return Util(i) of tried clients, (s,), with U scaled to (0, 1] beside the bonus of at most 1."""
         worth = self.worth(tried, sizes)
         ceiling = np.sort(worth)[min(int(len(worth) * self.settings.clip), len(worth) - 1)]
         worth = np.minimum(worth, ceiling)
@@ -132,13 +126,13 @@ class OortSelector(LearningSelector):
         return np.asarray((scaled + bonus) * self.slowness(self.seen.durations[tried]))
 
     def worth(self, tried: Clients, sizes: NDArray[np.int64]) -> Floats:
-        """Return the statistical utility |B_i| · |loss_i|; who told no loss has the mean of those told."""
+        """Return the statistical utility |B_i| · |loss_i|; an unknown loss counts as the mean of the known ones."""
         losses = np.abs(self.seen.losses[tried])
         known = ~np.isnan(losses)
         return np.asarray(sizes[tried] * np.where(known, losses, losses[known].mean() if known.any() else 1.0))
 
     def slowness(self, seconds: Floats) -> Floats:
-        """Return (s,) the factors (T/t_i)^(α·1(T < t_i)); 1 where nobody knows t_i."""
+        """Return (s,) the factors (T/t_i)^(α·1(T < t_i)); 1 where t_i is unknown."""
         durations = self.seen.durations
         known = durations[~np.isnan(durations)]
         if not len(known):
@@ -148,7 +142,7 @@ class OortSelector(LearningSelector):
         return np.where(late, preferred / np.where(late, seconds, 1.0), 1.0) ** self.settings.penalty
 
     def _eligible(self, here: Mask) -> Mask:
-        """Return (n,) who of those that are there may be chosen: those passed over only to make up k, busiest last."""
+        """Return (n,) which available clients may be chosen; frequent ones only to make up k, the busiest last."""
         over = here & self.passed_over()
         few = self.per_round - int((here & ~over).sum())
         if few <= 0:
@@ -156,7 +150,7 @@ class OortSelector(LearningSelector):
         return here & ~over | _mask(smallest(self.seen.taken.astype(np.float64), over, few), len(here))
 
     def passed_over(self) -> Mask:
-        """Return (n,) who has trained so often that others come first."""
+        """Return (n,) which clients have trained so often that others come first."""
         taken = self.seen.taken
         if self.settings.most is None:
             return np.zeros(len(taken), np.bool_)
@@ -165,7 +159,7 @@ class OortSelector(LearningSelector):
         return often if often.sum() <= most else _mask(smallest(-taken.astype(np.float64), often, most), len(taken))
 
     def learn(self, round_: int, population: Population, report: Report) -> None:
-        """Take note of a round, and every W rounds let the pacer prefer more seconds if utility has fallen."""
+        """Take note of a round; every W rounds the pacer raises T if utility has fallen."""
         super().learn(round_, population, report)
         self.seen.reach(len(population.ages))
         window = self.settings.window
@@ -180,7 +174,7 @@ class OortSelector(LearningSelector):
         return {**super().state_dict(), "oort-pace": np.array([self.pace]), "oort-brought": self._brought}
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what :meth:`state_dict` returned."""
+        """Restore :meth:`state_dict`."""
         super().load_state_dict(state)
         self.pace, self._brought = float(state["oort-pace"][0]), state["oort-brought"].copy()
 

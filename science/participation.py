@@ -1,7 +1,7 @@
-"""Rules as the server issues them: the terms of n clients, and what is learned of their availability.
+"""Rules as the server issues them: the terms of n clients, and their learned availability.
 
-A rule knows the terms of n clients. It is reissued when their rates change: a client keeps what it has accrued. With a
-:class:`aoi_fl.science.presence.Presence` it learns how often each client is available, and makes up for it.
+A rule is reissued when rates change; a client keeps what it has accrued. With a
+:class:`aoi_fl.science.presence.Presence` it learns each client's availability, and makes up for it.
 """
 
 from dataclasses import dataclass, field, replace
@@ -31,8 +31,8 @@ class MarkovRule(AgeRule):
     policy : n, k, and the table that all clients share; None: there is none
     own : whether each client has a table of its own, for its rate
     rates : (n,) those rates; None: not known yet
-    presence : what is known of clients' availability, which own tables make up for; None: all are always available
-    dropout : d, which own tables make up for
+    presence : the clients' known availability, for which own tables make up; None: all are always available
+    dropout : d, for which own tables make up
     declared : the d that rates must allow for
     """
 
@@ -45,10 +45,7 @@ class MarkovRule(AgeRule):
 
     @classmethod
     def learning(cls, rates: Floats) -> Self:
-        """Return the rule of clients of these target rates, for whose availability it makes up.
-
-        Raises ConfigError: a rate is out of range.
-        """
+        """Return the rule of these target rates that makes up for availability; raises ConfigError for a bad rate."""
         check_rates(rates)
         return cls(None, own=True, rates=rates, presence=Presence().reach(len(rates)))
 
@@ -96,7 +93,7 @@ class MarkovRule(AgeRule):
     def to_message(self, client: int | None) -> Terms | None:
         """Return a client's terms; with None those of all clients, or None where they differ.
 
-        Raises ConfigError: the client's table would have more than a million ages.
+        Raises ConfigError if the client's table would have more than a million ages.
         """
         if not self.own:
             return Terms(self.shared.probabilities)
@@ -112,7 +109,7 @@ class MarkovRule(AgeRule):
     def reissue(self, rates: Floats, round_: int, here: Mask) -> Self:
         """Return the rule for other rates of each client's own.
 
-        Raises ConfigError: a rate is out of range, or above what the declared dropout leaves.
+        Raises ConfigError for a rate that is out of range, or above 1 minus the declared dropout.
         """
         MarkovPolicy.rated(rates, dropout=self.declared)
         return replace(self, rates=rates)
@@ -132,9 +129,9 @@ class SystematicRule(ParticipationRule):
     phase_rule : "spread", dealt out by the server, or "random", each client's own draw
     jitter : J in [0, 1], the largest share of a stride by which a participation is put off
     seed : of the phases
-    presence : what is known of clients' availability, which their rates make up for; None: all are always available
+    presence : the clients' known availability, for which rates make up; None: all are always available
     targets : (n,) the rates that clients are to achieve; empty before the first :meth:`reissue`
-    rates, phases, shifts : (n,) what each client is told
+    rates, phases, shifts : (n,) each client's terms
     """
 
     coins = False
@@ -154,10 +151,7 @@ class SystematicRule(ParticipationRule):
 
     @classmethod
     def learning(cls, rates: Floats, seed: int = 0) -> Self:
-        """Return the rule of clients of these target rates, for whose availability it makes up.
-
-        Raises ConfigError: a rate is out of range.
-        """
+        """Return the rule of these target rates that makes up for availability; raises ConfigError for a bad rate."""
         check_rates(rates)
         rule = cls(len(rates), round(rates.sum()), seed=seed, presence=Presence().reach(len(rates)))
         return rule.reissue(rates, 0, np.ones(len(rates), np.bool_))
@@ -167,7 +161,7 @@ class SystematicRule(ParticipationRule):
         return SystematicPolicy(self.rates, self.phases, self.jitter, self.seed, self.shifts)
 
     def first_age(self, round_: int, u: Floats) -> Rounds:
-        """Return (n,) the ages, at the start of a round, of clients that have always been there."""
+        """Return (n,) the ages, at the start of a round, of clients that have always been available."""
         return self._policy.first_age(round_, u)
 
     def counts(self, last: Rounds) -> Rounds:
@@ -205,16 +199,10 @@ class SystematicRule(ParticipationRule):
         return Terms((), float(self.rates[client]), phase, self.jitter or None, shift)
 
     def reissue(self, rates: Floats, round_: int, here: Mask) -> Self:
-        """Return the rule for other rates after a round.
+        """Return the rule for other rates after a round, ``rates`` (m,) with m ≥ n.
 
-        A client keeps what it has accrued, and its count of it. A newcomer gets the widest gap between the phases of
-        the clients that are here.
-
-        Parameters
-        ----------
-        rates : (m,) what clients are to achieve, m ≥ n
-        round_ : the last round by the former rates
-        here : (m,) the clients that newcomers keep apart from
+        A client keeps what it has accrued by the last round, ``round_``, and its count of it. A newcomer gets the
+        widest gap between the phases of the clients that are ``here``, (m,).
         """
         if not len(self.rates):
             phases = make_phases(self.phase_rule, rates, self.seed)
@@ -232,7 +220,7 @@ class SystematicRule(ParticipationRule):
         return self._telling(np.where(moved, wanted, self.rates), round_, np.ones(len(moved), np.bool_))
 
     def _told(self, targets: Floats) -> Floats:
-        """Return the rates to tell clients, so that they achieve these."""
+        """Return the rates to send to clients for these targets."""
         return targets if self.presence is None else told_rates(targets, self.presence.reach(len(targets)))
 
     def _telling(self, rates: Floats, round_: int, here: Mask) -> Self:

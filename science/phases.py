@@ -1,12 +1,10 @@
-"""Phases u_i in [0, 1) of systematic participation: who is in step with whom.
+"""Phases u_i in [0, 1) of systematic participation.
 
-*Random* phases are each client's own draw: nobody need know of anybody else, and the clients of a round are about as
-many as a binomial law says, though never drifting. *Spread* phases are dealt out by the roll call: n clients of one
-rate r get (i+v)/n, and then, as ⌊x⌋ + ⌊x+1/n⌋ + … + ⌊x+(n−1)/n⌋ = ⌊nx⌋ (Hermite's identity), they bring as many
-clients to a round as one client of rate n·r would. So equal rates k/n give exactly k clients in every round; where
-rates differ, each group of one rate brings ⌊·⌋ or ⌈·⌉ of its own mean, groups that so move at one rate are spread in
-turn, and two whose rates add up to 1 take turns. Rates that are all different are beyond help: any phases are then as
-good as random ones in the long run, and of three clients with rates 1/2, 1/3 and 1/6 the first two must meet.
+*Random* phases are each client's own draw; a round's number of clients is then about binomial. *Spread* phases come
+from the roll call: n clients of one rate r get (i+v)/n. As ⌊x⌋ + ⌊x+1/n⌋ + … + ⌊x+(n−1)/n⌋ = ⌊nx⌋ (Hermite's
+identity), they bring as many clients to a round as one client of rate n·r. So equal rates k/n give exactly k clients a
+round. Each group of one rate brings ⌊·⌋ or ⌈·⌉ of its mean, groups of one rate are spread in turn, and two groups with
+rates that add up to 1 alternate. For rates that are all different, random phases are as good as any.
 """
 
 from collections.abc import Sequence
@@ -43,8 +41,8 @@ def make_phases(rule: PhaseRule, rates: Floats, seed: int) -> Floats:
 def spread_phases(rates: Floats, seed: int) -> Floats:
     """Return (n,) phases for which the number of clients a round varies little; see the module's text.
 
-    Clients are shuffled by the seed first: those whose numbers are neighbours, and perhaps their data alike, should not
-    be those who train together. Where a client lies within its tick is its own draw; only jitter makes it matter.
+    Clients are shuffled by the seed first, so that neighbours in number do not train together. A client's place within
+    its tick is its own draw, which only jitter makes matter.
     """
     rng = draws.generator(seed, 0, "order")
     order = rng.permutation(len(rates))
@@ -80,7 +78,7 @@ def _starts(rates: Sequence[Fraction], rng: np.random.Generator) -> Floats:
 
 
 def newcomer_phase(phases: Floats) -> float:
-    """Return the middle of the largest gap between phases, on the circle: where a newcomer disturbs least.
+    """Return the middle of the largest gap between phases, on the circle.
 
     >>> newcomer_phase(np.array([0.0, 0.25, 0.75]))
     0.5

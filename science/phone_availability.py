@@ -1,12 +1,8 @@
-"""Devices that come and go as phones do: a generator fitted to a trace of 300 phones over six days.
+"""Devices with the availability of phones: a generator fitted to a trace of 300 phones over six days.
 
-Each client alternates between presence and absence. Its share of time present is logit-normal. A spell is either a
-flicker (a charger that slips, a screen that lights up) or a real one; both are lognormal, hence heavy-tailed, and how
-often a client flickers is its own trait. Absences pass faster at some hours of the day than at others, which makes the
-daily pattern. Training times are lognormal and cut.
-
-The figures behind :class:`PhoneAvailability` were fitted to the trace. ``aoi reproduce traces`` draws both, one beside
-the other.
+Each client alternates between presence and absence, and its share of time present is logit-normal. A spell is either a
+flicker or a real one; both are lognormal, and each client has its own share of flickers. Absences pass faster at some
+hours, which gives the daily pattern. Training times are lognormal and cut. ``aoi reproduce traces`` compares both.
 """
 
 from dataclasses import dataclass
@@ -19,13 +15,13 @@ from aoi_fl.science.availability import DAY, Availability, Seconds, offsets_of
 from aoi_fl.science.devices import DeviceTrace
 
 _PERIOD = 7 * DAY
-_WARM_UP = 2 * DAY  # the first spells begin all at once, which nobody sees
+_WARM_UP = 2 * DAY  # hides that the first spells begin at once
 _GRID = np.linspace(0.0, DAY, 97)  # of the day's clock
 
 
 @dataclass(frozen=True)
 class PhoneAvailability:
-    """What is common to all clients. Pairs are mean and standard deviation of a logarithm of seconds.
+    """The law that all clients share. Pairs are mean and standard deviation of a logarithm of seconds.
 
     Attributes
     ----------
@@ -34,7 +30,7 @@ class PhoneAvailability:
     flickering : of presence, as a part of that of absence
     blink, gap : lengths of a flicker of presence, of absence
     stay : lengths of a real presence
-    pace : standard deviation of the logarithm of a client's own factor of all its real spells
+    pace : standard deviation of the logarithm of a client's factor of all its real spells
     spread : standard deviation of the logarithm of a real absence; its mean follows from the client's share
     swing, peak : by how much absences pass faster at the peak, 0 to 1, and its hour
     training, shortest, longest : of a local training, cut at both ends
@@ -55,7 +51,7 @@ class PhoneAvailability:
     longest: float = 56.0
 
     def trace(self, clients: int, seed: int) -> DeviceTrace:
-        """Return a week of n clients, which then comes again; loading takes no time, being part of the training's."""
+        """Return a recurring week of n clients; loading is part of the training."""
         rng = draws.generator(seed, 0, "habits")
         training = np.exp(rng.normal(*self.training, clients)).clip(self.shortest, self.longest)
         free = np.full(clients, np.inf)
@@ -94,7 +90,7 @@ class PhoneAvailability:
         return Availability(offsets, np.concatenate(begins)[order], np.concatenate(ends)[order], _PERIOD)
 
     def _clock(self) -> Seconds:
-        """Return (97,) what an absence has got through of its day's length by each point of the grid."""
+        """Return (97,) an absence's progress through the day by each point of the grid."""
         angle = 2 * np.pi * (_GRID / DAY - self.peak / 24)
         ahead: NDArray[np.float64] = self.swing * DAY / (2 * np.pi) * (np.sin(angle) - np.sin(angle[0]))
         return _GRID + ahead

@@ -1,7 +1,7 @@
 """Power-of-Choice: of d candidates drawn by data size, the k with the highest losses.
 
-It leans towards clients on whose data the model does badly: faster at first, and biased, the more so the larger d/k is;
-d = k is sampling by size, d = n takes the highest losses of all.
+It is faster at first, and biased, the more so the larger d/k is; d = k is sampling by size, d = n takes the highest
+losses of all.
 
 References
 ----------
@@ -21,7 +21,7 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rates import Floats
 from aoi_fl.science.selection import Population, Selection, evenly, sequential
 
-# From a round and candidates (d,) to the model's mean loss on each one's data, (d,); NaN for who does not say.
+# From a round and (d,) candidates to (d,) the model's mean losses on their data; NaN without an answer.
 AskLosses: TypeAlias = Callable[[int, Clients], Floats]
 
 
@@ -32,17 +32,16 @@ def candidate_count(candidates: int, per_round: int) -> int:
 
 @dataclass(eq=False)
 class PowerOfChoice(LearningSelector):
-    """d candidates drawn one after another in proportion to size, of whom the k with the highest losses weigh the same.
+    """d candidates drawn one after another in proportion to size; the k with the highest losses get equal weights.
 
-    With ``ask`` it is π_pow-d: the candidates evaluate the model of the round, who does not answer is passed over.
-    Without, it is π_rpow-d: their losses are those that came with their last updates; nothing is asked, but the model
-    was older. There a client that never took part has an infinite loss, so that everybody is tried once, and one that
-    did without telling any has the mean of those told.
+    With ``ask`` it is π_pow-d: the candidates evaluate the round's model, and a silent one is skipped. Without, it is
+    π_rpow-d: the losses come from the last updates. An untried client then has an infinite loss, and one with an
+    unknown loss the mean of the known ones.
 
     Attributes
     ----------
     candidates : d, from k to the number of clients
-    ask : what has candidates evaluate the model
+    ask : asks candidates to evaluate the model
     """
 
     candidates: int
@@ -67,7 +66,7 @@ class PowerOfChoice(LearningSelector):
         return evenly(np.sort(who[np.lexsort((ties, -losses))[: self.per_round]]))
 
     def reported(self, clients: int) -> Floats:
-        """Return (n,) the losses of the last updates, with what stands for those that were not told."""
+        """Return (n,) the losses of the last updates, with substitutes for unknown ones."""
         seen = self.seen.reach(clients)
         known = ~np.isnan(seen.losses)
         usual = seen.losses[known].mean() if known.any() else 0.0

@@ -1,7 +1,7 @@
-"""How often each client is there, and how soon it returns, learned from who was there round after round.
+"""Each client's availability, and its return after an absence, learned round by round.
 
-A client that is there leaves, and one that is away returns, each with a probability of its own. So modelled, spells of
-presence and absence are geometric; a coin a round is the case in which returning is as likely as being there.
+An available client leaves, and an unavailable one returns, each with its own probability, so spells are geometric. A
+coin a round is the case in which both states have the same chance of availability next.
 """
 
 from collections.abc import Mapping
@@ -24,17 +24,17 @@ def _counts() -> Floats:
 
 @dataclass(eq=False)
 class Presence:
-    """Counts, for each of n clients, of the rounds that say something; they forget with :data:`WINDOW` rounds' memory.
+    """Counts of informative rounds for each of n clients; they forget with :data:`WINDOW` rounds' memory.
 
-    Before anything is known a client counts as always there (Beta(1, 0)), and one that is away as returning with
-    probability 1/2, and one that is there as staying with certainty.
+    At first a client counts as always available (Beta(1, 0)), as returning from an absence with probability 1/2, and as
+    staying with certainty.
 
     Attributes
     ----------
-    rounds, there : (n,) rounds, and those in which the client was there
-    aways, returns : (n,) rounds after one in which it was away, and those of them in which it was there again
-    stands, stays : (n,) rounds after one in which it was there, and those of them in which it was so still
-    before : (n,) 1 if it was there in the last round, 0 if away, −1 if nobody knows
+    rounds, there : (n,) rounds, and those with the client available
+    aways, returns : (n,) rounds after an absence, and those with the client available again
+    stands, stays : (n,) rounds after a presence, and those with the client still available
+    before : (n,) 1 if available in the last round, 0 if not, −1 if unknown
     """
 
     rounds: Floats = field(default_factory=_counts)
@@ -46,7 +46,7 @@ class Presence:
     before: Floats = field(default_factory=_counts)
 
     def reach(self, clients: int) -> "Presence":
-        """Make room for n clients, of whom nothing is known of the new ones, and return this."""
+        """Make room for n clients, the new ones unknown, and return this."""
         more = clients - len(self.before)
         if more > 0:
             for f in fields(self):
@@ -55,7 +55,7 @@ class Presence:
         return self
 
     def note(self, here: Mask, known: Mask | None = None) -> None:
-        """Take note of (n,) who was there in a round, the one after the last; of who is not known, nothing."""
+        """Take note of (n,) the clients available in the next round; ``known`` is False where that is unknown."""
         self.reach(len(here))
         known = np.ones(len(here), np.bool_) if known is None else known
         away, stood = self.before[: len(here)] == 0, self.before[: len(here)] == 1
@@ -74,17 +74,17 @@ class Presence:
 
     @property
     def share(self) -> Floats:
-        """Return (n,) a, the probability of being there, in (0, 1]."""
+        """Return (n,) a, the probability of availability, in (0, 1]."""
         return np.asarray((self.there + 1) / (self.rounds + 1))
 
     @property
     def returning(self) -> Floats:
-        """Return (n,) b, the probability of being there a round after being away, in (0, 1)."""
+        """Return (n,) b, the probability of availability a round after an absence, in (0, 1)."""
         return np.asarray((self.returns + 1) / (self.aways + 2))
 
     @property
     def staying(self) -> Floats:
-        """Return (n,) the probability of being there a round after being there, in (0, 1]."""
+        """Return (n,) the probability of availability a round after availability, in (0, 1]."""
         return np.asarray((self.stays + 1) / (self.stands + 1))
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
@@ -93,5 +93,5 @@ class Presence:
 
     @classmethod
     def recalled(cls, memory: Mapping[str, NDArray[Any]]) -> "Presence":
-        """Return what :meth:`state_dict` told."""
+        """Return the counts of a :meth:`state_dict`."""
         return cls(**{f.name: memory[f"presence-{f.name}"].copy() for f in fields(cls)})

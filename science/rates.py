@@ -28,7 +28,7 @@ _OFF = 1e-6  # how far decimals may be off their sum k, in participations a roun
 def exact(rate: float) -> Fraction:
     """Return the fraction a/b that a rate stands for: the nearest with ab ≤ 2^52 or so, as exact as a double is.
 
-    Every k/n with n ≤ 2^26 is found again in its double, so that nothing drifts however many rounds are played.
+    Every k/n with n ≤ 2^26 is recovered from its double, so nothing drifts.
 
     >>> exact(15 / 100), exact(1 / 3)
     (Fraction(3, 20), Fraction(1, 3))
@@ -50,10 +50,10 @@ def equal_rates(clients: int, per_round: int) -> Floats:
 
 
 def size_rates(sizes: NDArray[np.int64], per_round: int, most: float = 1.0) -> tuple[Floats, int]:
-    """Return rates in proportion to the data sizes, min(most, c·d_i) with Σ r_i = k, and how many are capped at most.
+    """Return rates in proportion to the data sizes, min(most, c·d_i) with Σ r_i = k, and the number of capped ones.
 
-    Water-filling: the largest clients are capped, one after another, until what is left of k, shared among the others
-    in proportion, caps nobody else. c is found from sums of whole numbers, without iteration.
+    Water-filling: the largest clients are capped until the rest of k, in proportion to size, caps no other client. c
+    comes from sums of whole numbers, without iteration.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def size_rates(sizes: NDArray[np.int64], per_round: int, most: float = 1.0) -> t
     per_round : k, at most n·most
     most : the cap, in (0, 1]; 1−d for Markov policies that make up for a dropout d
 
-    Raises ConfigError: k is out of range, or a client has no examples: its rate would be 0.
+    Raises ConfigError if k is out of range, or a client has no examples.
 
     >>> size_rates(np.array([1, 1, 2, 6]), 2)
     (array([0.25, 0.25, 0.5 , 1.  ]), 1)
@@ -89,7 +89,7 @@ def size_rates(sizes: NDArray[np.int64], per_round: int, most: float = 1.0) -> t
     left = per_round - most * np.arange(clients)
     # The first number of capped clients for which the largest of the others stays within the cap.
     fits = left * falling <= most * rest
-    fits[-1] = True  # as k ≤ n·most, whatever rounding says
+    fits[-1] = True  # as k ≤ n·most, despite rounding
     capped = int(np.argmax(fits))
     rates: Floats = np.minimum(left[capped] * sizes / rest[capped], most)
     rates[np.argsort(-sizes, kind="stable")[:capped]] = most
@@ -97,10 +97,10 @@ def size_rates(sizes: NDArray[np.int64], per_round: int, most: float = 1.0) -> t
 
 
 def given_rates(values: Sequence[float | None], per_round: int, names: Sequence[str]) -> Floats:
-    """Return rates that somebody chose, once they are found to be rates.
+    """Return the user's rates after a check.
 
-    Raises ConfigError, naming the client and its rate: for one that is missing (None or NaN), not above 0, or above 1.
-    For a sum that is not k, to within 10^-6.
+    Raises ConfigError, with client and rate, for a missing one (None or NaN) or one outside (0, 1], and for a sum that
+    is not k, to within 10^-6.
 
     >>> given_rates([0.5, 0.25, 0.25], 1, ["a", "b", "c"]).tolist()
     [0.5, 0.25, 0.25]
@@ -136,10 +136,9 @@ def check_rates(rates: Floats, names: Sequence[str] | None = None) -> None:
 
 
 def pooled_variance(rates: Floats, variances: Floats) -> float:
-    """Return Var[X] of all clients' intervals put together, as a history shows it, from each client's own Var[X_i].
+    """Return Var[X] of all clients' intervals together from each client's own Var[X_i].
 
-    Client i contributes intervals in proportion to r_i. Σ r_i (Var[X_i] + 1/r_i²)/k − (n/k)²: even clients who never
-    waver differ from each other where their rates do.
+    Client i contributes intervals in proportion to r_i: Σ r_i (Var[X_i] + 1/r_i²)/k − (n/k)².
 
     >>> round(pooled_variance(np.array([0.5, 0.25]), np.zeros(2)), 12)
     0.888888888889
@@ -150,13 +149,13 @@ def pooled_variance(rates: Floats, variances: Floats) -> float:
 
 
 def make_rates(rule: RateRule, sizes: NDArray[np.int64], per_round: int, most: float = 1.0) -> tuple[Floats, int]:
-    """Return the rates of a rule that needs nothing but sizes, ``equal`` or ``size``, and how many are capped."""
+    """Return the rates of a rule by sizes alone, ``equal`` or ``size``, and the number of capped ones."""
     check_rule(rule)
     return size_rates(sizes, per_round, most) if rule == "size" else (equal_rates(len(sizes), per_round), 0)
 
 
 def check_rule(rule: str) -> None:
-    """Raise ConfigError unless a rule needs nothing but sizes."""
+    """Raise ConfigError unless a rule needs sizes alone."""
     known = get_args(RateRule)[:2]
     if rule not in known:
         raise ConfigError("rates", rule, (*known, "the rates themselves"), "Choose one of these.")
@@ -164,11 +163,10 @@ def check_rule(rule: str) -> None:
 
 @lru_cache(maxsize=1024)
 def own_table(rate: float, max_age: int | None = None, dropout: float = 0.0) -> Probabilities:
-    """Return the table p_0 … p_m by which a client of a rate decides on its own.
+    """Return the table p_0 … p_m by which a client of a rate decides alone.
 
-    A dropout estimated while a run goes on can exceed 1−r, all that a table can make up for; more is cut to that.
-
-    Raises ConfigError where it would have more than a million ages: of a rate below 10⁻⁶, or with so large a max_age.
+    A dropout above 1−r, all that a table can make up for, is cut to that. Raises ConfigError for more than a million
+    ages, as for a rate below 10⁻⁶.
 
     >>> own_table(0.4), own_table(0.4, 1), own_table(0.4, 1, 0.7)
     ((0.0, 0.5, 1.0), (0.0, 0.6666666666666666), (1.0, 1.0))
@@ -191,7 +189,7 @@ def own_table(rate: float, max_age: int | None = None, dropout: float = 0.0) -> 
 
 
 def largest_rate(dropout: float) -> float:
-    """Return 1−d, the largest rate at which clients take part of whom a share d gets lost.
+    """Return 1−d, the largest rate that clients reach where a share d of their work is lost.
 
     >>> largest_rate(0.7)
     0.3

@@ -1,11 +1,10 @@
-"""REFL: of the clients that are there now, those least likely to be there next; and updates that come late count too.
+"""REFL: of the available clients those least likely to be available next; late updates count too.
 
 References
 ----------
 A. M. Abdelmoniem, A. N. Sahu, M. Canini, S. A. Fahmy, "REFL: Resource-Efficient Federated Learning", EuroSys 2023:
-Section 4.1, intelligent participant selection, and Section 4.2, staleness-aware aggregation, which the strategies play
-for any policy (:mod:`aoi_fl.strategies.round.late_updates`). Its adaptive target is not here: fewer new clients where
-many updates are under way.
+Section 4.1, intelligent participant selection, and Section 4.2, staleness-aware aggregation, in
+:mod:`aoi_fl.strategies.round.late_updates` for any policy. Its adaptive target is left out.
 """
 
 from collections.abc import Mapping
@@ -29,16 +28,16 @@ _OLD = 0.25  # what the mean round's length keeps of itself
 
 @dataclass(eq=False)
 class Refl(LearningSelector):
-    """The k available clients with the smallest chance of being there in the slot after this round, ties at random.
+    """The k available clients with the smallest chance of availability in the slot after this round, ties at random.
 
-    The paper's clients *give* a forecast for the slot from one mean round's length μ to two from now: so it is where
-    availability is foreseen, and is then 0 or 1. Else it is learned: how often each, there in one round, was so in the
-    next. Who has trained within the last rounds comes after all others. Updates weigh the same.
+    The paper's clients *give* a forecast for the slot from one mean round's length μ to two from now, as foresight does
+    here: 0 or 1. Otherwise it is learned from round to round. Clients that trained in the last rounds come last.
+    Updates have equal weights.
 
     Attributes
     ----------
-    rest : rounds for which who has trained comes last
-    presence : who was there
+    rest : rounds after training in which a client comes last
+    presence : the clients' availability
     """
 
     rest: int = REST
@@ -62,7 +61,7 @@ class Refl(LearningSelector):
         return evenly(np.sort(here[order[: self.per_round]]))
 
     def forecast(self, population: Population) -> Floats:
-        """Return (n,) the chance that each client will be there in the slot after this round."""
+        """Return (n,) each client's chance of availability in the slot after this round."""
         if population.foresight is None or population.now is None:
             return self.presence.reach(len(population.ages)).staying
         length = self._mean_length(population)
@@ -71,14 +70,14 @@ class Refl(LearningSelector):
         return lasting
 
     def learn(self, round_: int, population: Population, report: Report) -> None:
-        """Take note of who was there, and how long rounds take."""
+        """Take note of the availability and of the round's length."""
         super().learn(round_, population, report)
         self.presence.note(population.available if population.connected is None else population.connected)
         if population.now is not None:
             self._length, self._begun = self._mean_length(population), population.now
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Add who was there, and how long rounds take."""
+        """Add availability and round lengths."""
         return {
             **super().state_dict(),
             **self.presence.state_dict(),
@@ -86,7 +85,7 @@ class Refl(LearningSelector):
         }
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what :meth:`state_dict` returned."""
+        """Restore :meth:`state_dict`."""
         super().load_state_dict(state)
         self.presence = Presence.recalled(state)
         self._length, self._begun = state["refl-times"].tolist()
@@ -101,11 +100,10 @@ class Refl(LearningSelector):
 
 
 def late_weights(rounds_late: NDArray[np.int64], distances: Floats, novelty: float = NOVELTY) -> Floats:
-    """Return (s,) what updates that come late count, where one in time counts 1.
+    """Return (s,) the weights of late updates, where one in time counts 1.
 
-    (1−β)/(τ+1) + β(1 − exp(−Λ/Λ_max)), Abdelmoniem et al. 2023, Section 4.2: the later, the less, but more for one that
-    says something new. Their Λ, how far the mean update in time would move if this one were added, over the mean's own
-    length, both squared, enters by Λ/Λ_max alone: that is the same ratio of squared distances from the mean update.
+    (1−β)/(τ+1) + β(1 − exp(−Λ/Λ_max)), Abdelmoniem et al. 2023, Section 4.2: less for a later one, more for a new
+    direction. Λ/Λ_max is the ratio of squared distances from the mean update.
 
     Parameters
     ----------

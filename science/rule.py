@@ -15,12 +15,12 @@ Rounds = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Clocks:
-    """What n clients remember of their participations; (n,) arrays, n is 1 on a client.
+    """The memory of n clients of their participations; (n,) arrays, n is 1 on a client.
 
     Attributes
     ----------
     last : the last round that each took part in; at first a virtual one, 0 or less
-    counts : the number of that participation, under a rule that counts them; None: it does not
+    counts : the number of that participation; None under a rule that does not count
     """
 
     last: Rounds
@@ -33,7 +33,7 @@ class Clocks:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a client needs to decide.
+    """The terms by which a client decides.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Terms:
     rate : participations a round, for systematic participation; None: a table decides
     phase : u in [0, 1); None: the client draws its own
     jitter : J in [0, 1]; None: 0
-    shift : what a former rate has left over; None: 0
+    shift : the rest from a former rate; None: 0
     """
 
     table: tuple[float, ...] = ()
@@ -74,7 +74,7 @@ class IntervalLaw(Protocol):
 
 
 class ParticipationRule:
-    """A rule that tells n clients when to take part; a subclass needs :meth:`first_age` and :meth:`participates`.
+    """A rule for the participation of n clients; a subclass needs :meth:`first_age` and :meth:`participates`.
 
     Every answer is a function of its arguments, so a repeated question gets the same answer.
 
@@ -125,7 +125,7 @@ class ParticipationRule:
 
 
 def is_decentralised(policy: object) -> TypeGuard[ParticipationRule]:
-    """Tell a rule by which clients decide from a selector."""
+    """Return whether clients decide by this policy, and not a selector."""
     return callable(getattr(policy, "participates", None))
 
 

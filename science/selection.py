@@ -1,7 +1,6 @@
-"""Who takes part in a round, and with what weight: the central selectors.
+"""The central selectors: pure functions of the round and of the server's knowledge of the clients.
 
-A selector is a pure function of the round and of what the server knows of the clients; its randomness comes from
-:mod:`aoi_fl.science.draws`, so that the same seed gives the same selections whatever the transport.
+Their randomness comes from :mod:`aoi_fl.science.draws`, so a seed gives the same selections on any transport.
 """
 
 from dataclasses import dataclass
@@ -19,18 +18,18 @@ _PURPOSE = "select"  # the purpose under which every central choice draws
 
 @dataclass(frozen=True)
 class Population:
-    """What is known of n clients at the start of a round; position i of every array is client i.
+    """The server's knowledge of n clients at the start of a round; position i of every array is client i.
 
     Attributes
     ----------
     ages : (n,) int64, rounds missed since the last selection
     sizes : (n,) int64, examples d_i
-    available : (n,) bool, who can be reached now
+    available : (n,) bool
     payments : (n,) float64 or None, p_i in budget units
     sensitivities : (n,) float64 or None, φ_i, the sensitivity of the objective to the client's age
-    connected : (n,) bool, who is there, those included that are busy or rest; None: as ``available``
-    now : simulated seconds since the run began, where there is a clock; None where there is none
-    foresight : what no server can know, for policies whose paper gives it to them; None where nobody does
+    connected : (n,) bool, the available clients and those that are busy or rest; None: as ``available``
+    now : simulated seconds since the run began; None without a clock
+    foresight : knowledge that no server has, for policies with papers that assume it; None without it
     """
 
     ages: NDArray[np.int64]
@@ -55,7 +54,7 @@ class Selection:
     Attributes
     ----------
     clients : (s,) int64, distinct client numbers in ascending order
-    weights : (s,) float64, aggregation weights ω, summing to 1 (empty if nobody was selected)
+    weights : (s,) float64, aggregation weights ω, summing to 1; empty without clients
     draws : (s,) int64, how often each was drawn: ones, but for selection with replacement
     """
 
@@ -75,8 +74,8 @@ class Selector(Protocol):
 class RandomSelector:
     """Exactly k of the available clients, uniformly at random, weighted by data size (all of them, if fewer than k).
 
-    ω_i = d_i / Σ_{j∈S} d_j (Javani & Wang 2025, Policy 1). Client i draws u_i from (seed, round) and the k smallest
-    are chosen, so a client's number is the same whoever else is available. Clients without examples are passed over.
+    ω_i = d_i / Σ_{j∈S} d_j (Javani & Wang 2025, Policy 1). Client i draws u_i from (seed, round) and the k smallest are
+    chosen, whatever the others' availability. Clients without examples are skipped.
     """
 
     per_round: int
@@ -105,9 +104,8 @@ class RandomSelector:
 class ProportionalSelector:
     """k draws **with replacement**, each falling on an available client with probability q_i = d_i / Σ d.
 
-    A client drawn l times trains once, with weight l/k (Javani & Wang 2025, Policy 2); without replacement the weights
-    of their Theorem 4 would not follow. k draws are made however few clients are available. Clients without examples
-    are never drawn.
+    A client drawn l times trains once, with weight l/k (Javani & Wang 2025, Policy 2, the weights of their Theorem 4).
+    There are always k draws. Clients without examples are never drawn.
     """
 
     per_round: int
@@ -136,9 +134,8 @@ class ProportionalSelector:
 class OldestAgeSelector:
     """The k available clients with the largest ages, ties broken at random (all of them, if fewer than k).
 
-    The central ideal that the optimal Markov policy approaches without a centre (Javani & Wang 2025), hence with that
-    policy's weights 1/|S|. Without random ties, clients that start at equal ages would be served in the order of
-    their numbers, and always with the same companions.
+    The central ideal of the optimal Markov policy (Javani & Wang 2025), hence with that policy's weights 1/|S|. Random
+    ties keep clients of equal ages from training always together.
     """
 
     per_round: int
@@ -176,7 +173,7 @@ class OldestAgeSelector:
 
 
 def shared_rates(per_round: int, population: Population) -> NDArray[np.float64]:
-    """Return (n,) k/m for everybody, where m clients are available."""
+    """Return (n,) k/m for each client, where m clients are available."""
     available = max(1, int(np.count_nonzero(population.available)))
     return np.full(len(population.available), min(1.0, per_round / available))
 
@@ -188,7 +185,7 @@ def evenly(clients: NDArray[np.int64]) -> Selection:
 
 
 def by_size(clients: NDArray[np.int64], sizes: NDArray[np.int64]) -> Selection:
-    """Return the selection of these clients (distinct, ascending) with weights d_i/Σ_S d_j; sizes are everybody's."""
+    """Return the selection of these clients (distinct, ascending) with weights d_i/Σ_S d_j; sizes are (n,)."""
     chosen = sizes[clients]
     return Selection(clients, chosen / max(chosen.sum(), 1), np.ones(len(clients), dtype=np.int64))
 

@@ -23,7 +23,7 @@ from aoi_fl.science.selection import (
 from aoi_fl.science.weighting import weigh
 
 Mask: TypeAlias = NDArray[np.bool_]
-Arrived: TypeAlias = Callable[[int, Mask], Mask]  # of the chosen of a round, whose work counts
+Arrived: TypeAlias = Callable[[int, Mask], Mask]  # from a round's chosen clients to those with work that counts
 Decentralised: TypeAlias = ParticipationRule
 
 
@@ -39,42 +39,35 @@ def simulate(
     clock: RoundClock | None = None,
     observe: Callable[[int, Selection], None] | None = None,
 ) -> History:
-    """Play a policy over rounds 1 … R and return who took part.
+    """Run a policy over rounds 1 … R and return the history.
 
-    Ages follow eq. (4) of Javani & Wang (2025): taking part resets an age to 0, missing a round adds 1. The policies
-    that clients decide by, Markov and systematic, are played by the very draws that real clients make, so that the
-    history is that of a real run with this seed and these client numbers, but that here nobody fails, and that in a
-    round without a willing client nobody is forced to take part; it stays empty. Where a Markov policy has a dropout,
-    willing clients are lost with that probability.
+    Ages follow eq. (4) of Javani & Wang (2025). Decentralised policies make the very draws of real clients, so the
+    history is that of a real run with this seed and these client numbers. Here no client fails, and a round without a
+    willing client stays empty. A Markov policy's dropout loses willing clients with that probability.
 
     Parameters
     ----------
-    policy : a Markov policy; or a systematic one or a selector, which carry their own seed
-    population : n clients; its ages are where a selector starts. Clients that are not available never take part
-    rounds : R ≥ 1; fewer are played where a total budget (:class:`aoi_fl.science.budget.BoundedSelector`) pays
-        nobody more before, or the clock's time is over, or nobody will be there again by it
-    seed : of the Markov clients' decisions
-    start : of the Markov policies: each first age drawn from the stationary law, or all zero. From age zero the
-        clients move in step for a long time, for ever where k divides n. Selectors have no stationary law to draw from
-    weighting : the weights ω, see :mod:`aoi_fl.science.weighting`; by default the papers': a selector's own, and 1/|S|
-        where clients decide (Policy 3)
-    availability : gives (n,) who can be reached in a round, for clients that come and go; by default those available in
-        the population. Who has not joined yet or has left grows older like anybody who is missed; a systematic client
-        makes up what it missed in the first round that it can be reached
-    reports : what selectors that learn are told of those who took part; by default :func:`drawn_reports` of the seed. A
-        selector goes on with what it has learned before
-    clock : simulated time, which decides who is there and whose work counts, in place of ``availability``, and reports
-        the seconds; whoever is lost or late has not taken part
+    policy : a rule, or a selector with its own seed
+    population : n clients, with a selector's first ages; unavailable clients never take part
+    rounds : R ≥ 1; fewer where a total budget (:class:`aoi_fl.science.budget.BoundedSelector`) or the clock ends the
+        run
+    seed : of the clients' decisions
+    start : first ages under a rule, from the stationary law or all zero. From age zero clients move in step for long,
+        for ever where k divides n
+    weighting : ω, see :mod:`aoi_fl.science.weighting`; by default a selector's own, and 1/|S| under a rule (Policy 3)
+    availability : gives (n,) the available clients of a round; by default the population's. An absent client grows
+        older; a systematic one makes up a missed round in the first one it can
+    reports : the reports to selectors that learn; by default :func:`drawn_reports` of the seed
+    clock : simulated time, in place of ``availability``; it decides availability, arrivals and the reported seconds
     observe : called with each round and its selection, before the selector learns from the round
 
     Returns
     -------
     History
-        16 bytes a participation: 0.24 GB for 100 rounds of 150,000 participants, twice that while it is put together,
-        beside about 50 bytes a client. With :func:`aoi_fl.science.load.measure` after it, that run peaks at 1.3 GB.
+        16 bytes a participation, twice that while it is put together, beside about 50 bytes a client
 
-    Raises ConfigError if ``rounds`` < 1, if ``start`` is unknown, if the policy was made for another number of
-    clients, or if weights shall be unbiased and the policy has no rates.
+    Raises ConfigError if ``rounds`` < 1, ``start`` is unknown, the policy has another number of clients, or unbiased
+    weights meet a policy without rates.
     """
     if rounds < 1:
         raise ConfigError("rounds", rounds, "at least 1", "Raise it.")
@@ -115,7 +108,7 @@ def simulate(
 
 
 def _kept(selection: Selection, arrived: Arrived, round_: int, clients: int, shares: bool) -> Selection:
-    """Return what is left of a selection when the others' work has not come; shares of a round sum to 1 again."""
+    """Return a selection without the lost clients; shares of a round sum to 1 again."""
     chosen = np.zeros(clients, dtype=np.bool_)
     chosen[selection.clients] = True
     keep = arrived(round_, chosen)[selection.clients]
@@ -126,10 +119,7 @@ def _kept(selection: Selection, arrived: Arrived, round_: int, clients: int, sha
 
 
 def long_run_rates(policy: Decentralised | Selector, population: Population) -> NDArray[np.float64] | None:
-    """Return (n,) the participations of each client per round in the long run, if all are available.
-
-    None stands for unknown rates: they follow from payments and ages rather than from a rule.
-    """
+    """Return (n,) each client's participations a round in the long run, if all are available; None: unknown."""
     if is_decentralised(policy):
         return policy.long_run_rates()
     known = getattr(policy, "long_run_rates", None)

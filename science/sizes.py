@@ -13,20 +13,16 @@ LARGEST_SIZE = 10**9  # cuts the Zipf tail, so that sums over clients stay far f
 
 
 def make_sizes(spec: str, clients: int, seed: int, total: int | None = None) -> NDArray[np.int64]:
-    """Draw the sizes d_i ≥ 1 of n clients' data sets.
+    """Draw the (n,) int64 sizes d_i ≥ 1 of n clients' data sets.
 
     Parameters
     ----------
     spec : ``equal`` (600 each), ``zipf:A`` (P(d) ∝ d^−A, A > 1) or ``uniform:LO:HI`` (integers LO … HI, both included)
     clients : n ≥ 1
-    seed : the run's seed; sizes are drawn once a run
-    total : if given, the sizes are scaled to add up to exactly this many examples, each client keeping at least one
+    seed : the run's; sizes are drawn once a run
+    total : if given, the sum of the sizes, each client keeping at least one
 
-    Returns
-    -------
-    (n,) int64
-
-    Raises ConfigError if the specification cannot be read, or if ``total`` is smaller than n.
+    Raises ConfigError if the specification cannot be read, or ``total`` is smaller than n.
 
     >>> make_sizes("equal", 3, seed=1, total=10).tolist()
     [4, 3, 3]

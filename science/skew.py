@@ -1,8 +1,7 @@
-"""How far the clients' objectives are apart (Γ), and how selection leans (ρ): the Definition 1 of Javani & Wang 2025.
+"""The objective gap Γ between clients, and the selection skew ρ: Definition 1 of Javani & Wang 2025.
 
-F = Σ q_k F_k is the global objective, θ* its minimiser, and F_k* the minimum of client k's own objective. Everything
-here is a function of losses: estimating them is the experiments' business. Arrays are (n,), client k at position k, or
-(T, n) with a row for each of T rounds.
+F = Σ q_k F_k is the global objective, θ* its minimiser, and F_k* the minimum of client k's own objective. All functions
+take losses. Arrays are (n,), client k at position k, or (T, n) with a row for each of T rounds.
 
 References
 ----------
@@ -22,12 +21,7 @@ Floats = NDArray[np.float64]
 def objective_gap(losses: Floats, minima: Floats, importances: Floats) -> float:
     """Return Σ q_k (F_k(θ) − F_k*), which at θ = θ* is Γ, the local-global objective gap.
 
-    Parameters
-    ----------
-    losses : (n,) F_k(θ)
-    minima : (n,) F_k*
-    importances : (n,) q_k, not negative, with sum 1
-
+    ``losses``, ``minima`` and ``importances`` are (n,) F_k(θ), F_k* and q_k ≥ 0 of sum 1.
     Source: [1], Definition 1, eq. (23).
 
     >>> objective_gap(np.array([2.0, 3.0]), np.array([1.0, 1.0]), np.array([0.5, 0.5]))
@@ -38,20 +32,11 @@ def objective_gap(losses: Floats, minima: Floats, importances: Floats) -> float:
 
 
 def skew(weights: Floats, losses: Floats, minima: Floats, importances: Floats) -> float:
-    """Return the selection skew Σ ω_k (F_k(θ) − F_k*) / Σ q_k (F_k(θ) − F_k*) at a model θ.
+    """Return the selection skew Σ ω_k (F_k(θ) − F_k*) / Σ q_k (F_k(θ) − F_k*) at a model θ, for (n,) weights ω_k.
 
-    With ω a round's weights it is that round's skew, as [1] estimates it for its Table II; with their expectation
-    E[ω_k], given the state, it is ρ of the definition, which is linear in them. A skew of 1 is no skew: E[ω] = q gives
-    exactly that at every θ. Above 1, the round has drawn those who still have most to gain.
-
-    Parameters
-    ----------
-    weights : (n,) ω_k, 0 for those who are not selected
-    losses, minima, importances : as for :func:`objective_gap`
-
-    Raises ConfigError: the denominator is not positive: the "minima" are not the minima of these objectives.
-
-    Source: [1], Definition 1, eq. (24).
+    With a round's weights it is that round's skew, as in Table II of [1]; with E[ω_k] it is ρ. E[ω] = q gives 1 at
+    every θ. The others are as for :func:`objective_gap`. Raises ConfigError if the denominator is not positive: then
+    the "minima" are not the minima of these objectives. Source: [1], Definition 1, eq. (24).
 
     >>> skew(np.array([1.0, 0.0]), np.array([2.0, 4.0]), np.array([1.0, 1.0]), np.array([0.5, 0.5]))
     0.5
@@ -69,7 +54,7 @@ def skew(weights: Floats, losses: Floats, minima: Floats, importances: Floats) -
 
 @dataclass(frozen=True, eq=False)
 class SelectionSkew:
-    """The skew over a run: its rounds with participants, in order.
+    """The skew over a run's rounds with participants.
 
     Attributes
     ----------
@@ -96,17 +81,16 @@ def selection_skew(
 ) -> SelectionSkew:
     """Return the skew of each round of a run.
 
-    Eqs. (25) and (26) go over expectations, given the state; the estimate of [1] goes over single rounds' draws, so its
-    minimum falls, and its maximum rises, with the number of rounds played, whatever the policy.
+    Eqs. (25) and (26) go over expectations; the estimate of [1] goes over single rounds, so its minimum falls, and its
+    maximum rises, with the number of rounds.
 
     Parameters
     ----------
-    weights : (T, n) ω_k in each round; a round in which all are 0 had no participants and is left out
-    losses : (T, n) F_k(θ^t)
+    weights, losses : (T, n) ω_k and F_k(θ^t); a round with all weights 0 is left out
     optimum_losses : (n,) F_k(θ*)
     minima, importances : as for :func:`objective_gap`
 
-    Raises ConfigError: no round had participants, or as :func:`skew`.
+    Raises ConfigError if no round had participants, or as :func:`skew`.
     """
     played = np.flatnonzero(weights.any(axis=1))
     if not played.size:

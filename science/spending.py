@@ -1,8 +1,7 @@
-"""Money: what is left of a round's budget, and what the rounds of a run spent.
+"""Money: the rest of a round's budget, and the account of a run.
 
-It is counted to within the rounding of binary numbers: a sum above the budget by no more than 4·10^-15 of it counts as
-equal to it. So a budget of 1.0 pays for ten clients at 0.1, 0.3 for 0.1 and 0.2, and 40 for three at 40/3, whatever the
-order in which somebody adds them up.
+A sum above the budget by no more than 4·10^-15 of it counts as equal to it. So a budget of 1.0 pays for ten clients at
+0.1, 0.3 for 0.1 and 0.2, and 40 for three at 40/3, in any order.
 """
 
 import math
@@ -23,9 +22,9 @@ _PASSES = 16  # vectorised passes over a chunk before a plain loop takes over, w
 
 
 class Budget:
-    """What is left of a round's budget B > 0, in whole units; with ``strict``, less than B can be spent, not B.
+    """The rest of a round's budget B > 0, in whole units; with ``strict``, less than B can be spent, not B.
 
-    Payments are rounded to units in favour of what the comparison with B, ≤ or <, should decide at equality.
+    Payments are rounded to units in favour of the comparison with B, ≤ or <, at equality.
     """
 
     def __init__(self, budget: float, strict: bool = False) -> None:
@@ -40,23 +39,23 @@ class Budget:
 
     @property
     def left(self) -> float:
-        """What is left, in the unit of the budget: no payment above it can be paid, one just below it perhaps."""
+        """The rest, in the budget's unit: no payment above it can be paid, one just below it perhaps."""
         return math.ldexp(self._left + 1, -self._scale) * (1 + 1e-9)
 
     def affords(self, payments: Floats) -> NDArray[np.bool_]:
-        """Return which payments, each on its own, what is left can pay."""
+        """Return which payments, each alone, the rest can pay."""
         return self._units(payments) <= self._left
 
     def surely_affords_all(self, payments: Floats) -> bool:
-        """Return True only if what is left pays for all of these together; it may say False where it just does."""
+        """Return True only if the rest pays for all of these together; it may be False at equality."""
         total = float(np.minimum(payments, self._dearest).sum()) * (1 + 1e-9)
         return math.ldexp(total, self._scale) + payments.size <= self._left
 
     def take(self, clients: Clients, payments: Floats, stop_at_first: bool = False) -> tuple[Clients, bool]:
         """Pay for clients in the order given; return those paid for, and whether ``stop_at_first`` stopped there.
 
-        ``clients`` and ``payments`` have shape (m,), first choice first; with ``stop_at_first`` the first client that
-        what is left cannot pay for ends the round, otherwise it is skipped.
+        ``clients`` and ``payments`` are (m,), first choice first. A client that the rest cannot pay for is skipped, or
+        ends the round with ``stop_at_first``.
         """
         paid, stopped = [clients[:0]], False
         for start in range(0, clients.size, _CHUNK):
@@ -73,7 +72,7 @@ class Budget:
         return np.concatenate(paid), stopped
 
     def _prefix(self, units: NDArray[np.int64]) -> int:
-        # Integer sums would overflow far behind the last affordable client, so a float sum says how far to look.
+        # Integer sums would overflow far behind the last affordable client, so a float sum limits the search.
         far = np.searchsorted(np.cumsum(units, dtype=np.float64), self._left * (1 + 1e-9)) + 1
         totals = np.cumsum(units[:far])
         bought = int(np.searchsorted(totals, self._left, side="right"))
@@ -90,7 +89,7 @@ class Budget:
             bought = self._prefix(units)
             paid.append(clients[:bought])
             clients, units = clients[bought + 1 :], units[bought + 1 :]
-        # Payments that shrink as slowly as what is left need a pass for every client; then a loop is faster.
+        # Payments that shrink as slowly as the rest need a pass for every client; then a loop is faster.
         rest = []
         for client, unit in zip(clients.tolist(), units.tolist(), strict=True):
             if unit <= self._left:
@@ -101,14 +100,14 @@ class Budget:
 
 @dataclass
 class BudgetAccount:
-    """What the rounds of a run spent of their budget.
+    """The spending of a run's rounds.
 
     Attributes
     ----------
     budget : B, a round's
-    total : what all rounds together may spend; infinite: as much as they like
+    total : of all rounds together; may be infinite
     spent : a figure for each round booked so far, never above the budget
-    paid, rounding : what the run has spent, before a break too, and what the exact sum adds to that number
+    paid, rounding : the run's spending, before a break too, and the rest of the exact sum
     """
 
     budget: float
@@ -123,7 +122,7 @@ class BudgetAccount:
 
     @property
     def left(self) -> float:
-        """What the rounds to come may spend together; 0 where it is no more than rounding."""
+        """The rest for the rounds to come; 0 where it is no more than rounding."""
         if math.isinf(self.total):
             return self.total
         left = math.fsum((self.total, -self.paid, -self.rounding))
@@ -131,7 +130,7 @@ class BudgetAccount:
 
     @property
     def limit(self) -> float:
-        """What the next round may spend: B, or what is left, to within the rounding of the total."""
+        """The limit of the next round: B, or the rest, to within the rounding of the total."""
         return min(self.budget, self.left + self._slack) if self.left else 0.0
 
     @property
@@ -139,7 +138,7 @@ class BudgetAccount:
         return math.ldexp(self.total, -_BITS) * _ROUNDING
 
     def book(self, payments: Floats) -> float:
-        """Enter a round's payments and return what it leaves over; ValueError if they exceed what it may spend."""
+        """Enter a round's payments and return the rest of its limit; ValueError if they exceed it."""
         total, limit = math.fsum(payments), self.limit
         paid = Budget(limit).take(np.arange(payments.size), payments)[0].size if limit else 0
         if paid < payments.size:

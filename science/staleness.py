@@ -1,4 +1,4 @@
-"""What a budgeted history shows: how fresh the clients' data were, and what that cost."""
+"""The freshness of the clients' data in a budgeted history, and its cost."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Sizes = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Spending:
-    """What the rounds of a run spent, in the budget's unit: the mean, and the most in one round."""
+    """The spending of a run's rounds, in the budget's unit: mean and maximum."""
 
     mean: float
     max: float
@@ -26,15 +26,15 @@ class Spending:
 
 @dataclass(frozen=True)
 class Freshness:
-    """How fresh a budget kept the clients' data.
+    """The freshness of the clients' data under a budget.
 
     Attributes
     ----------
-    p2 : the objective P2, eq. (11) of Xu et al. 2024, over the rounds played
+    p2 : the objective P2, eq. (11) of Xu et al. 2024
     weighted_age : the n_i/n-weighted average age of their Fig. 10
-    spent : what the rounds spent
-    floor : the Lagrangian floor under P2 in the long run; a short run that starts at low ages can stay below it
-    ageing : Σ φ_i f(Δ_i)/N, averaged over rounds, which WICS minimises where ages cost f; P2 for f(j) = j
+    spent : by the rounds
+    floor : the Lagrangian floor under P2 in the long run; a short run from low ages can stay below it
+    ageing : Σ φ_i f(Δ_i)/N, averaged over rounds, which WICS minimises for an ageing cost f; P2 for f(j) = j
     """
 
     p2: float
@@ -67,10 +67,10 @@ def measure_freshness(
     ageing: Ageing = "linear",
     spent: Sequence[float] | None = None,
 ) -> Freshness:
-    """Measure a history, of R ≥ 1 rounds, whose selected clients refreshed their data for their payments.
+    """Measure a history of R ≥ 1 rounds with selected clients that refreshed their data for their payments.
 
-    ``spent`` is what each round paid, where some were paid whose work is not in the history, as under a clock; else it
-    is added up here, and ValueError raised if a round spent more than the budget.
+    ``spent`` is each round's spending, where clients were paid that are not in the history, as under a clock. By
+    default it is added up, with a ValueError if a round spent more than the budget.
     """
     if spent is None:
         account = BudgetAccount(budget)

@@ -1,4 +1,4 @@
-"""What systematic participation promises, in closed form: the law of X, and how much the load of T rounds varies.
+"""The laws of systematic participation in closed form: X, and the load of T rounds.
 
 A stride is 1/r rounds. Jitter J, cut to 1−r, puts participation j off to s_j = j − u + J·w_j strides; its round is the
 first one to end after that. The phase u and the w_j are uniform on [0, 1), as both rules of phases make them.
@@ -92,7 +92,7 @@ def window_variance(rate: float, rounds: int, jitter: float = 0.0) -> float:
         ahead = (v + shift) % 1
         return v + max(0.0, 1 - v / late) - ahead - max(0.0, 1 - ahead / late)
 
-    # Straight between these marks, so that the middle of each stretch, and its slope, say all of it.
+    # Straight between these marks, so middle and slope of each stretch suffice.
     marks = sorted({0.0, late, 1 - shift, (late - shift) % 1, 1.0})
     mean = square = 0.0
     for low, high in pairwise(marks):

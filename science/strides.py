@@ -1,7 +1,7 @@
-"""Strides: when a client with a rate and a phase takes part, as a function of the round.
+"""Strides: a client's participations as a function of the round, from a rate and a phase.
 
-Rates are fractions a/b (:func:`aoi_fl.science.rates.exact`) and phases count in ticks of 1/b, so that rounds are told
-by whole numbers and nothing drifts. What it is good for says :mod:`aoi_fl.science.systematic`.
+Rates are fractions a/b (:func:`aoi_fl.science.rates.exact`) and phases count in ticks of 1/b, so rounds are whole
+numbers and nothing drifts. :mod:`aoi_fl.science.systematic` describes the purpose.
 """
 
 import math
@@ -27,9 +27,9 @@ class Strides:
     ----------
     rates, phases : (n,) r in (0, 1] and u in [0, 1)
     jitter : J in [0, 1], the largest share of a stride by which a participation is put off
-    shift : what clients whose rates have changed had accrued by their former ones beyond what these tell
+    shift : the rest that clients had accrued by former rates
 
-    Raises ConfigError: a rate, phase or the jitter is out of range.
+    Raises ConfigError if a rate, a phase or the jitter is out of range.
     """
 
     def __init__(self, rates: Floats, phases: Floats, jitter: float = 0.0, shift: float | Floats = 0.0) -> None:
@@ -52,22 +52,22 @@ class Strides:
         self._put_off: Floats = np.minimum(jitter * self._b, self._b - self._a)  # in ticks
 
     def accrued(self, round_: int | Rounds, who: slice | Rounds = slice(None)) -> Rounds:
-        """Return what clients, by default all, have accrued by a round beyond a whole number, in ticks 0 … b−1."""
+        """Return the amounts that clients, by default all, have accrued beyond a whole number, in ticks 0 … b−1."""
         b = self._b[who]
         return (np.mod(round_, b) * self._a[who] + self._tick[who]) % b
 
     def after(self, accrued: Rounds) -> tuple[Rounds, NDArray[np.bool_]]:
-        """Return (n,) what has been accrued one round later, without a division, and whose strides begin then."""
+        """Return (n,) the accrued amounts one round later, without a division, and which strides begin then."""
         later = accrued + self._a
         begins: NDArray[np.bool_] = later >= self._b
         return np.subtract(later, self._b, out=later, where=begins), begins
 
     def begin(self, round_: int) -> NDArray[np.bool_]:
-        """Return (n,) whose strides begin in a round: who takes part, but for jitter."""
+        """Return (n,) which strides begin in a round: the participants, but for jitter."""
         return self.accrued(round_) < self._a
 
     def begun(self, round_: int | Rounds) -> Rounds:
-        """Return (n,) how many strides have begun by a round, of which 0 are at round 0, but for phase and shift."""
+        """Return (n,) the number of strides begun by a round; 0 at round 0, but for phase and shift."""
         return self._before + (round_ * self._a + self._tick) // self._b
 
     def start_of(self, stride: int | Rounds) -> Rounds:

@@ -1,17 +1,16 @@
-"""Systematic participation: a rate and a phase tell a client, without coin or poll, every round it takes part in.
+"""Systematic participation: a rate and a phase give a client all its rounds, without coin or poll.
 
-With rate r in (0, 1] and phase u in [0, 1), a client takes part in round t iff ⌊t·r + u⌋ > ⌊(t−1)·r + u⌋: each round
-adds r to what it has accrued, and when that passes a whole number, a *stride* of 1/r rounds begins with its
-participation. X is ⌊1/r⌋ or ⌈1/r⌉, so that Var[X] is the least that whole numbers of mean 1/r can have; and in any T
-rounds a client takes part ⌊rT⌋ or ⌈rT⌉ times, however large T is.
+With rate r in (0, 1] and phase u in [0, 1), a client takes part in round t iff ⌊t·r + u⌋ > ⌊(t−1)·r + u⌋. At each whole
+number a *stride* of 1/r rounds begins with a participation. X is ⌊1/r⌋ or ⌈1/r⌉, so Var[X] is the least for whole
+numbers of mean 1/r; in any T rounds a client takes part ⌊rT⌋ or ⌈rT⌉ times.
 
-A client that was out of reach when its round came takes part in the first one that it can, and several missed ones
-count as one: so it keeps its rate, with a probability d of being out of reach too, where a table of probabilities would
-have to be made for that d. Var[X] then grows by 2d/(1−d)², as long as a stride is seldom missed as a whole.
+An unavailable client makes up its round in the first one that it can, and several missed ones count as one. So it keeps
+its rate under a dropout d, where a table would have to be made for d. Var[X] grows by 2d/(1−d)², as long as a stride is
+seldom missed as a whole.
 
-Clients whose phases are neighbours always train together. *Jitter* J in [0, 1] breaks such cohorts up: each
-participation is put off by J·w strides, w uniform and new for every stride, J cut to 1−r so that two never fall into
-one round. The rate stays what it is, to the last participation; what it costs says :mod:`aoi_fl.science.stride_laws`.
+Clients with neighbouring phases always train together. *Jitter* J in [0, 1] breaks such cohorts up: each participation
+is put off by J·w strides, w uniform and new for every stride, J cut to 1−r so that two never fall into one round. The
+rate stays the same; :mod:`aoi_fl.science.stride_laws` has the price.
 
 References
 ----------
@@ -39,18 +38,17 @@ from aoi_fl.science.strides import JITTER, Rounds, Strides
 
 @dataclass(frozen=True, eq=False)
 class SystematicPolicy(ParticipationRule):
-    """Systematic participation of n clients, the draws made as each client makes them alone.
+    """Systematic participation of n clients, with the draws that each client makes alone.
+
+    A client counts its participations. It makes up a missed one in the first round that it can; several count as one.
 
     Attributes
     ----------
     rates, phases : (n,) r_i and u_i; see :mod:`aoi_fl.science.rates` and :mod:`aoi_fl.science.phases`
     jitter : J in [0, 1]
     seed : of the jitter
-    shifts : what clients with changed rates had accrued by their former ones
-    number : the client's, where this is the policy of a single one; None: they are numbered from 0
-
-    Participations are counted, so a client knows which one it has taken. It makes up a missed one in the first round
-    that it can; several missed ones count as one.
+    shifts : the rest that clients had accrued by former rates
+    number : of a single client; None: clients are numbered from 0
 
     >>> policy = SystematicPolicy.equal(5, 2)
     >>> [int((policy.count(t) > policy.count(t - 1)).sum()) for t in range(1, 11)]
@@ -74,7 +72,7 @@ class SystematicPolicy(ParticipationRule):
                 f"{len(self.rates)} numbers, as many as rates",
                 "Give each client one of both.",
             )
-        self.strides  # noqa: B018  refuses what is out of range
+        self.strides  # noqa: B018  refuses values out of range
 
     @classmethod
     def equal(
@@ -147,7 +145,7 @@ class SystematicPolicy(ParticipationRule):
         return self._due(self.strides.start_of(counts))
 
     def first_age(self, round_: int, u: Floats) -> Rounds:
-        """Return (n,) the ages, at the start of a round, of clients that have always been there."""
+        """Return (n,) the ages, at the start of a round, of clients that have always been available."""
         return round_ - 1 - self.round_of(self.count(round_ - 1))
 
     def counts(self, last: Rounds) -> Rounds:
@@ -169,7 +167,7 @@ class SystematicPolicy(ParticipationRule):
         """Return the clocks after a round; a forced participation makes up for none."""
         now, counts, last = self.count(round_), self._counts(clocks), np.where(took_part, round_, clocks.last)
         if forced is None and np.array_equal(now > counts, took_part) and not (now < counts).any():
-            return Clocks(last, now)  # who was due, took part
+            return Clocks(last, now)  # all due clients took part
         step = 1 if forced is None else np.where(forced, 0, 1)
         return Clocks(last, np.where(took_part, np.maximum(now, counts + step), counts))
 

@@ -1,7 +1,4 @@
-"""Tables p_0 … p_m of participation probabilities that give a client a mean wait E[X] of its own.
-
-They are made for any rational mean, so that they serve a whole population with its n/k as well as a client with a rate
-of its own, 1/r.
+"""Tables p_0 … p_m of participation probabilities for any rational mean wait E[X].
 
 References
 ----------
@@ -23,7 +20,7 @@ _ROUNDING = Fraction(1, 10**12)  # what a rate that was rounded to a double may 
 
 
 def decimal(value: float) -> Fraction:
-    """Return a number as it is written in decimals: 0.85 is 17/20, not the binary number next to it."""
+    """Return a number as its decimals have it: 0.85 is 17/20, not the binary number next to it."""
     return Fraction(repr(float(value)))
 
 
@@ -32,8 +29,7 @@ def optimal_steps(mean: Fraction, max_age: int | None = None, dropout: float = 0
 
     Earlier ages have 0. With μ the mean, s = 1−d and j = ⌊μ − 1/s⌋: if j ≥ m, p_m = 1/((μ−m)s) is the only one, at age
     m and later; otherwise p_j = (1−(μ−j−1)s)/s, and 1 later. Without dropout j is ⌊μ⌋−1, the papers' case, and Var[X]
-    is (μ−m)(μ−m−1) if m ≤ j, else f(1−f) with f the fraction of μ: the least that whole numbers of this mean can have.
-    Rational arithmetic throughout: in floating point ⌊μ⌋ goes wrong (μ = 93/1).
+    is (μ−m)(μ−m−1) if m ≤ j, else f(1−f) with f the fraction of μ. In floating point ⌊μ⌋ goes wrong (μ = 93/1).
 
     Parameters
     ----------
@@ -41,9 +37,7 @@ def optimal_steps(mean: Fraction, max_age: int | None = None, dropout: float = 0
     max_age : m ≥ 0; None for as large as it needs to be, j+1
     dropout : d, probability that a willing client can't be reached
 
-    Raises ConfigError if d > 1−1/μ, by more than rounding: then not even a client that always agrees takes part in
-    every μ-th round.
-
+    Raises ConfigError if d > 1−1/μ, by more than rounding: not even an always willing client then reaches the mean.
     Source: [1], Theorems 1 and 2 in one; [2], Theorem 1.
 
     >>> optimal_steps(Fraction(5, 2))
@@ -79,8 +73,8 @@ def optimal(mean: Fraction, max_age: int, dropout: float = 0.0) -> Probabilities
 def increasing(mean: Fraction, max_age: int, exponent: float = 1.0) -> Probabilities:
     """Return p_a = 1 − exp(−s(a+1)^α), with s such that E[X] is the mean: [2]'s non-optimal policy, p_0 < p_1 < ….
 
-    [2] gives no formula for its table; this one needs no clipping for any mean above 1. α → 0 is the uniform table, and
-    the larger α, the sharper the rise. A mean of 1 is the limit s → ∞, with p = 1 at every age.
+    [2] gives no formula for its table. α → 0 is the uniform table, and a larger α a sharper rise. A mean of 1 is the
+    limit s → ∞, with p = 1 at every age.
     """
     if not (math.isfinite(exponent) and exponent > 0):
         raise ConfigError("exponent", exponent, "positive", "Choose 1 for the usual table.")

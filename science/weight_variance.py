@@ -51,9 +51,9 @@ def random_weight_moments(sizes: NDArray[np.int64], per_round: int) -> tuple[flo
 
 
 def random_weight_variance(sizes: NDArray[np.int64], per_round: int) -> float:
-    """Return Σ of exactly k clients chosen uniformly at random, with weights d_i/Σ_{j∈S} d_j; exact.
+    """Return Σ of exactly k clients chosen uniformly at random, with weights d_i/Σ_{j∈S} d_j; exact (Theorem 3).
 
-    Equal sizes give 1/k − 1/n. Computed from, and limited as, :func:`random_weight_moments` (Theorem 3).
+    Equal sizes give 1/k − 1/n. Limited as :func:`random_weight_moments`.
 
     >>> round(random_weight_variance(np.array([7, 7, 7, 7]), 2), 12)
     0.25

@@ -1,9 +1,8 @@
-"""The aggregation weights ω of those who take part: equal, by data size, or unbiased whatever the rates.
+"""The aggregation weights ω: equal, by data size, or unbiased for any rates.
 
-With r_i the rate at which client i takes part and q_i = d_i/Σ d its share of all examples, *unbiased* weights are
-ω_i = q_i/r_i: then E[ω_i] = q_i exactly, in every round, whichever policy chose. They act on updates, θ + Σ ω_i(θ_i−θ),
-and need not add up to 1; the same model is (1−Σ ω_i)θ + Σ ω_i θ_i, in which the old model has the weight that is left,
-below 0 if more than usual take part. Equal and size weights add up to 1, and leave the old model none.
+With r_i client i's rate and q_i = d_i/Σ d its share of all examples, *unbiased* weights are ω_i = q_i/r_i: E[ω_i] = q_i
+in every round. They act on updates, θ + Σ ω_i(θ_i−θ) = (1−Σ ω_i)θ + Σ ω_i θ_i, so the old model has the remaining
+weight, possibly negative. Equal and size weights add up to 1.
 """
 
 from typing import get_args
@@ -24,18 +23,17 @@ def weigh(
     rates: Floats | None = None,
     draws: NDArray[np.int64] | None = None,
 ) -> Floats:
-    """Return (s,) the weights ω of the clients that take part in a round; empty if nobody does.
+    """Return (s,) the weights ω of a round's clients; empty for none.
 
     Parameters
     ----------
     weighting : ``equal`` (1/|S|), ``size`` (d_i/Σ_S d_j) or ``unbiased`` (q_i/r_i)
     clients : (s,) their numbers
     sizes : (n,) examples d_i of all clients
-    rates : (n,) r_i, how often a client takes part (or is drawn) in a round, in the mean; only ``unbiased`` needs it
-    draws : (s,) how often each was drawn, where that is with replacement, for ``unbiased``; by default once
+    rates : (n,) r_i, the mean participations (or draws) a round; for ``unbiased`` only
+    draws : (s,) how often each was drawn with replacement, for ``unbiased``; by default once
 
-    Raises ConfigError: an unknown weighting; sizes of which none is positive; or, naming the client, a rate that is not
-    known.
+    Raises ConfigError for an unknown weighting, sizes without a positive one, or, naming the client, an unknown rate.
 
     >>> who, sizes, rates = np.array([0, 2]), np.array([10, 20, 30]), np.array([0.5, 0.25, 1.0])
     >>> weigh("equal", who, sizes).tolist(), weigh("size", who, sizes).tolist()

@@ -1,9 +1,9 @@
-"""Whose data to refresh: Whittle's index and its rivals.
+"""Whittle's index and its rivals, for the choice of clients that refresh their data.
 
-The setting is that of Xu et al. 2024: client i's data set has an age Δ_i, the rounds since its last refresh; a refresh
-costs p_i out of a budget of B a round; and the objective P2 (:mod:`aoi_fl.science.objective`) counts φ_i Δ_i *after*
-the round's refreshes. An index instead uses the age *before* the decision. Throughout, arrays have shape (n,) with
-client i at position i; payments and budget share one unit, and φ_i is objective per round of age.
+The setting of Xu et al. 2024: client i's data have an age Δ_i, the rounds since the last refresh; a refresh costs p_i
+out of a budget of B a round; the objective P2 (:mod:`aoi_fl.science.objective`) counts φ_i Δ_i *after* the round's
+refreshes. An index uses the age *before* the decision. Arrays have shape (n,); payments and budget share one unit, and
+φ_i is objective per round of age.
 
 References
 ----------
@@ -22,8 +22,7 @@ Floats = NDArray[np.float64]
 def whittle_index(ages: NDArray[np.int64], payments: Floats, sensitivities: Floats, budget: float) -> Floats:
     """Return Whittle's index (Δ+1)(Δ+2)Bφ/(2p) of every client, given its age before the decision.
 
-    It is the service charge λ at which refreshing and waiting cost the client's own problem P4 the same.
-
+    It is the service charge λ at which refreshing and waiting cost the same in the client's own problem P4.
     Source: Xu et al. 2024, eq. (26).
 
     >>> whittle_index(np.array([0, 2]), np.array([5.0, 10.0]), np.array([0.5, 1.0]), 40.0).tolist()
@@ -35,12 +34,8 @@ def whittle_index(ages: NDArray[np.int64], payments: Floats, sensitivities: Floa
 def threshold(charge: float, payments: Floats, sensitivities: Floats, budget: float) -> NDArray[np.int64]:
     """Return the age H_i from which on a refresh is worth the service charge λ: select iff Δ_i ≥ H_i.
 
-    H = ⌊−½ + √(¼ + 2λp/(Bφ))⌋, the largest integer with H(H+1) ≤ 2λp/(Bφ). Where λ equals the index of an age,
-    both actions are optimal there, and H is the next age.
-
-    Source: Xu et al. 2024, eq. (25), whose brackets lost the floor in print.
-
-    Raises ConfigError for a charge that is negative or not finite.
+    H = ⌊−½ + √(¼ + 2λp/(Bφ))⌋, the largest integer with H(H+1) ≤ 2λp/(Bφ). Where λ equals the index of an age, H is the
+    next age. Source: Xu et al. 2024, eq. (25); print lost the floor. Raises ConfigError for a bad charge.
 
     >>> threshold(24.0, np.array([10.0]), np.array([1.0]), 40.0).tolist()
     [3]

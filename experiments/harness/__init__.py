@@ -1,1 +1,1 @@
-"""What plays, keeps and judges experiments, whatever they are about."""
+"""The machinery of all experiments: it runs, keeps and judges them."""

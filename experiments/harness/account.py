@@ -1,4 +1,4 @@
-"""What stands behind results: which units, how many seeds, the hours of one core, and the commands that play them."""
+"""The account of results: their units, seeds, core hours, and the commands that reproduce them."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -14,7 +14,7 @@ def seeds(rows: Sequence[Row]) -> list[int]:
 
 
 def telling(experiment: Experiment, store: Store) -> list[Row]:
-    """Return the rows that conclusions rest on: all, or those of the seeds of which every unit has been played."""
+    """Return the rows for conclusions: all, or those of seeds with all units complete."""
     if not experiment.whole_seeds:
         return store.rows
     fits = [o for o in (Options(), Options(quick=True)) if plain(experiment.kept_under(o)) == store.settings]
@@ -26,12 +26,12 @@ def telling(experiment: Experiment, store: Store) -> list[Row]:
 
 
 def but_seed(unit: Unit) -> frozenset[tuple[str, Any]]:
-    """Return what tells a unit from others than those of other seeds."""
+    """Return the identity of a unit without its seed."""
     return key_of({key: value for key, value in unit.items() if key != "seed"})
 
 
 def count(store: Store, rows: Sequence[Row]) -> int:
-    """Return how many seeds rows of a store rest on; a row may be the mean of a batch of them."""
+    """Return the number of seeds behind rows of a store; a row may be the mean of a batch."""
     return len(seeds(rows)) * _batch(store)
 
 
@@ -40,10 +40,10 @@ def _batch(store: Store) -> int:
 
 
 def behind(experiment: Experiment, store: Store, command: str) -> str:
-    """Say in a line what plays the units of a store, with seeds, time and machine; ``command`` if nothing known does.
+    """Return a line with a store's commands, seeds, time and machine; ``command`` if no command is known.
 
-    Where the experiment's own plan, or these commands, play more than is there, the share that is there is named; where
-    an earlier version has played it under other settings, what is new.
+    It gives the complete share if the plan or these commands have more units, and the settings that an earlier version
+    lacks.
     """
     known = commands(experiment, store)
     shown = " and ".join(f"`{c}`" for c in known or [command])
@@ -67,18 +67,16 @@ def hours(seconds: float) -> str:
 
 
 def typed(name: str, options: Options) -> str:
-    """Return the command that plays an experiment with these options."""
+    """Return the command that runs an experiment with these options."""
     given = {"--seeds": options.seeds, "--rounds": options.rounds, "--model": options.model}
     words = ["aoi reproduce", name, *(f"{key} {value}" for key, value in given.items() if value is not None)]
     return " ".join([*words, "--quick"] if options.quick else words)
 
 
 def commands(experiment: Experiment, store: Store) -> dict[str, list[Unit]]:
-    """Return the commands that play the complete units of a store, each with all units that it plays.
+    """Return the commands that reproduce a store's complete units, each with its units; empty if none fits.
 
-    Found by trying what can be typed: of the commands that play under the store's settings, first those that play
-    nothing that is not there, then those that play most of what is not accounted for yet, and least besides. Empty if
-    none plays under these settings.
+    Of the commands with the store's settings, those without missing units come first, then those that cover most.
     """
     there = {key_of(unit) for unit in store.units}
     missing = set(there)
@@ -94,7 +92,7 @@ def commands(experiment: Experiment, store: Store) -> dict[str, list[Unit]]:
 
 
 def _options(store: Store) -> list[Options]:
-    """Return what the user may have chosen."""
+    """Return the options that a user may have chosen."""
     models = {unit["model"] for unit in store.units if "model" in unit} | {store.settings.get("model")}
     rounds = store.settings.get("num-server-rounds", store.settings.get("rounds"))
     found = seeds(store.rows)

@@ -35,12 +35,11 @@ class Finding:
 
     Attributes
     ----------
-    quantity : its name
     difference : the second setting minus the first, over paired seeds; None where runs are censored or not measured
-    margin : the differences within ± this count as equal
+    margin : differences within ± this count as equal
     word : the conclusion on the second setting
-    note : what a reader must know besides
-    points : whether people read the difference in hundredths, as that of two accuracies
+    note : a remark for the reader
+    points : whether the page shows the difference in hundredths, as of two accuracies
     """
 
     quantity: str
@@ -67,7 +66,7 @@ class Finding:
 
     @property
     def conclusion(self) -> str:
-        """The word, with the margin where it says equal."""
+        """The word, with the margin if it is equal."""
         if self.word != "equal":
             return self.word
         return f"equal within ±{100 * self.margin:.3g} points" if self.points else f"equal within ±{self.margin:.3g}"
@@ -91,7 +90,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What runs show: a row a run, and the conclusions on pairs of settings that differ in one thing."""
+    """The result of runs: a row a run, and conclusions on pairs of settings that differ in one thing."""
 
     target: float
     rows: tuple[dict[str, Any], ...]
@@ -99,17 +98,14 @@ class Comparison:
 
 
 def compare(runs: Sequence[Run], target: float | None = None) -> Comparison:
-    """Compare the settings of complete runs in pairs of equal seeds.
+    """Compare the settings of complete runs in pairs of equal seeds; the later of a pair is judged against the earlier.
 
     Two settings form a pair if they differ in one thing. If that leaves a setting out, all form pairs. Of more than
-    six settings, each forms a pair with the first.
+    six settings, each forms a pair with the first. ``target`` is a level of the accuracy, or of the RMSE; by default
+    the best one that every run reaches.
 
-    Parameters
-    ----------
-    runs : in the order of the settings; the later of a pair is judged against the earlier
-    target : level of the accuracy, or of the RMSE; by default the best level that every run reaches
-
-    Raises ConfigError: runs are incomplete, of different data sets or lengths, without a seed, or of one setting only.
+    Raises ConfigError for runs that are incomplete, of different data sets or lengths, without a seed, or of one
+    setting.
     """
     check(runs)
     groups = named(runs)
@@ -126,7 +122,7 @@ def compare(runs: Sequence[Run], target: float | None = None) -> Comparison:
 
 
 def check(runs: Sequence[Run]) -> None:
-    """Refuse runs that do not go together, before anything is computed."""
+    """Raise ConfigError for runs that do not go together."""
     for run in runs:
         if run.status != "completed":
             raise ConfigError(
@@ -148,14 +144,14 @@ def check(runs: Sequence[Run]) -> None:
 
 
 def named(runs: Sequence[Run]) -> list[Setting]:
-    """Return the settings, each named by the policy and what else differs."""
+    """Return the settings, each named by its policy and its differing keys."""
     groups = settings(runs)
     keys = factors([group.first.config for group in groups])
     return [replace(group, label=labelled(group.first.config, keys)) for group in groups]
 
 
 def common_level(runs: Sequence[Run]) -> float:
-    """Return the best level that every run reaches, in whole per cent for an accuracy; NaN where none is evaluated."""
+    """Return the best level that every run reaches, in whole per cent for an accuracy; NaN without evaluations."""
     sign, curves = _sign(runs[0]), [_curve(run) for run in runs]
     if any(not np.isfinite(curve).any() for curve in curves):
         return math.nan

@@ -1,4 +1,4 @@
-"""A federation on one machine whose messages are counted, both ways."""
+"""A federation on one machine with its messages counted, both ways."""
 
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -47,7 +47,7 @@ class _CountingGrid(LocalGrid):
 
 
 def counted(keys: Mapping[str, Any]) -> list[Passed]:
-    """Run a federation with these run keys, and return what passed."""
+    """Run a federation with these run keys, and return its messages."""
     from aoi_fl.client.app import app as client_app
     from aoi_fl.config.run import RunConfig
     from aoi_fl.server.app import app as server_app

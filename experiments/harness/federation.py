@@ -1,4 +1,4 @@
-"""Playing one federation for an experiment, and going on with one that was interrupted."""
+"""Runs one federation for an experiment, and resumes an interrupted one."""
 
 import hashlib
 import json
@@ -17,29 +17,22 @@ _MARKS = 20  # rows that are kept of a run where only the end and the means coun
 
 
 def play_run(experiment: str, values: Mapping[str, Any], options: Options) -> list[Row]:
-    """Play a run as :func:`played` does, and return a row for each round that was evaluated.
-
-    Returns
-    -------
-    list of Row
-        round, accuracy, loss, clients that trained, and spent by the budgeted policies
-    """
+    """Run a federation as :func:`played` does, and return a row for each evaluated round."""
     return evaluated(played(experiment, values, options))
 
 
 def played(experiment: str, values: Mapping[str, Any], options: Options) -> Path:
-    """Play a run, or what is missing of it, and return its ledger.
+    """Run or resume a federation, and return its ledger.
 
-    Runs lie in ``work/experiment/settings' digest``, so that runs under other settings are never taken for these. A
-    run that is complete is only read.
+    Runs lie in ``work/experiment/settings' digest``, so runs of other settings stay apart. A complete run is only read.
 
     Parameters
     ----------
     experiment : its name
-    values : run keys; those of where the data and the run lie are added here
+    values : run keys, without the places of data and runs
     options : data folder, work folder and the experiment's version
 
-    Raises ConfigError: the run ended other than completed.
+    Raises ConfigError if the run did not complete.
     """
     kept = {key: value for key, value in values.items() if key not in ("policy", "seed")}
     kept |= {"version": options.version} if options.version > 1 else {}
@@ -52,9 +45,9 @@ def played(experiment: str, values: Mapping[str, Any], options: Options) -> Path
 
 
 def complete_run(values: Mapping[str, Any]) -> Path:
-    """Play a named run, or what is missing of it, and return its ledger; a complete run is only read.
+    """Run or resume a named run, and return its ledger; a complete run is only read.
 
-    Raises ConfigError: the run ended other than completed.
+    Raises ConfigError if the run did not complete.
     """
     from aoi_fl.client.app import app as client_app
     from aoi_fl.config.former import present  # the digests of runs are those of the former keys
@@ -80,7 +73,7 @@ def complete_run(values: Mapping[str, Any]) -> Path:
 
 
 def marked(rows: Sequence[Row]) -> list[Row]:
-    """Return twenty of a run's rows, the last among them, each with the means of all rows beside its own values."""
+    """Return twenty of a run's rows, with the last, each with the means of all rows beside its own values."""
     count = min(len(rows), _MARKS)
     means = {f"mean {key}": math.fsum(row[key] for row in rows) / len(rows) for key in rows[0] if key != "round"}
     chosen = [rows[len(rows) * (i + 1) // count - 1] for i in range(count)]
@@ -88,7 +81,7 @@ def marked(rows: Sequence[Row]) -> list[Row]:
 
 
 def evaluated(ledger: Path) -> list[Row]:
-    """Return a row for each round of a ledger that was evaluated."""
+    """Return a row for each evaluated round of a ledger."""
     from aoi_fl.server.ledger import read
 
     return [
@@ -111,7 +104,7 @@ def _complete(ledger: Path) -> bool:
 
 
 def _begun(ledger: Path) -> bool:
-    """Say whether a run can be taken up: its configuration was written down, and a round or more was played."""
+    """Return whether a run can be resumed: it has a configuration, and a round or more."""
     from aoi_fl.server.ledger import read, read_run
 
     try:

@@ -24,15 +24,7 @@ _TEST_SHARE = 0.2
 
 @dataclass(frozen=True)
 class Source:
-    """A file with a client in every row.
-
-    Attributes
-    ----------
-    file : name in the folder ``natural`` of the data folder
-    client, label : columns
-    features : columns, each with a function from the cell to its category
-    what : the clients, for people
-    """
+    """A file of rows, each of a client (``what``); a feature has a function from the cell to its category."""
 
     file: str
     client: str
@@ -65,7 +57,7 @@ class Table:
 def read_csv(folder: Path, source: Source) -> Table:
     """Read a gzipped CSV file.
 
-    Raises ConfigError: the file is missing or cannot be read, a column is missing, or a cell cannot be converted.
+    Raises ConfigError if the file or a column is missing, or the file or a cell cannot be read.
     """
     path = folder / source.file
     wanted = (source.client, source.label, *source.features)
@@ -100,7 +92,7 @@ def _unreadable(path: Path, error: Exception) -> ConfigError:
 
 
 def check_columns(path: Path, wanted: Sequence[str], there: Sequence[str]) -> None:
-    """Raise ConfigError naming the first column that a file does not have."""
+    """Raise ConfigError with the first column that a file lacks."""
     for column in wanted:
         if column not in there:
             raise ConfigError(
@@ -112,9 +104,7 @@ def check_columns(path: Path, wanted: Sequence[str], there: Sequence[str]) -> No
 
 
 def split_rows(table: Table, least: int, most: int, seed: int, what: str) -> tuple[list[Ints], Ints, list[str]]:
-    """Choose clients, and split the rows of each into training and test rows.
-
-    A fifth of a client's rows, at least one, are test rows.
+    """Choose clients, and split the rows of each into training and test rows: a fifth, at least one, are test rows.
 
     Parameters
     ----------
@@ -129,8 +119,7 @@ def split_rows(table: Table, least: int, most: int, seed: int, what: str) -> tup
     tuple
         For each chosen client its training rows; the test rows of all; the clients' names.
 
-    Raises ConfigError: with ``least`` rows a client would have no training or no test row, or no client has enough
-    rows.
+    Raises ConfigError if ``least`` leaves a client without a training or test row, or no client has enough rows.
     """
     counts = np.bincount(table.clients, minlength=len(table.names))
     chosen = np.flatnonzero(counts >= least)
@@ -164,7 +153,7 @@ def split_rows(table: Table, least: int, most: int, seed: int, what: str) -> tup
 def read_speakers(path: Path, context: int) -> tuple[Table, Table]:
     """Read the training and the test windows of the speakers, each with its last characters as features.
 
-    Raises ConfigError: the file is missing or damaged, lacks an array, or a speaker has no test example.
+    Raises ConfigError if the file is missing or damaged, lacks an array, or a speaker has no test example.
     """
     names = ("train_x", "train_y", "train_client", "test_x", "test_y", "test_client", "client_names", "characters")
     try:

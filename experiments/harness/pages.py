@@ -1,4 +1,4 @@
-"""Results as Markdown: a picture, tables, and the few sentences that they need."""
+"""Results as Markdown: a picture, tables, and sentences."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from aoi_fl.experiments.harness.findings import Claim, Conclusion
 
 
 def written(experiment: Experiment, found: Conclusion) -> str:
-    """Write what an experiment shows: its source and picture, the claims' verdicts, its tables, and its sentences."""
+    """Return an experiment's source and picture, verdicts, tables, and sentences."""
     parts = [f"{experiment.source}.", f"![{experiment.title}]({experiment.name}.png)"]
     if found.claims:
         parts.append(table(("verdict", "claim", "paper", "ours"), [_verdict(claim) for claim in found.claims]))
@@ -16,12 +16,12 @@ def written(experiment: Experiment, found: Conclusion) -> str:
 
 
 def listed(sentences: str, points: Sequence[str]) -> str:
-    """Return a paragraph's sentences, and below them a point for each thing that is to be known besides."""
+    """Return a paragraph's sentences, and its points below them."""
     return sentences + "\n" * bool(points) + "".join(f"\n- {point}" for point in points)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Write a table; a cell's line breaks and bars, as in |t|, would end it, and are taken out or escaped."""
+    """Return a table; line breaks and bars, as in |t|, would end a cell, and are removed or escaped."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
 

@@ -1,8 +1,7 @@
-"""A federation played along a history of selections, without server and wire.
+"""A federation that trains along a history of selections, without server and messages.
 
-The simulator makes the selections of a real run with the same seed, and what a client learns is a function of the
-model, its data, its number and the round; so this is the run itself, of any policy and weights that the simulator
-knows.
+The simulator makes the selections of a real run with the same seed, and a client's training is a function of model,
+data, number and round. So this is the run itself, for every policy and weights of the simulator.
 """
 
 import itertools
@@ -27,13 +26,7 @@ Arrays = Mapping[str, NDArray[np.float32]]
 
 
 class Federation(ABC):
-    """Clients with data, and how each of them trains.
-
-    Attributes
-    ----------
-    sizes : (n,) how many examples each client has
-    seed : of the run
-    """
+    """Clients with data: ``sizes`` (n,) examples each, and the run's ``seed``."""
 
     sizes: NDArray[np.int64]
     seed: int
@@ -47,7 +40,7 @@ class Federation(ABC):
         """Return a client's arrays after its local training, and its mean training loss."""
 
     def models(self, history: History) -> Iterator[Arrays]:
-        """Yield the first model, then that after each round: θ + Σ ω_i(θ_i − θ) over those who took part."""
+        """Yield the first model, then that after each round: θ + Σ ω_i(θ_i − θ) over the participants."""
         arrays = self.initial_arrays()
         yield arrays
         for t in range(1, history.rounds + 1):
@@ -59,7 +52,7 @@ class Federation(ABC):
         return itertools.islice(enumerate(self.models(history)), 1, None)
 
     def history(self, policy: Decentralised | Selector, rounds: int, weighting: Weighting | None = None) -> History:
-        """Return the selections of a policy on these clients, all of which are always available."""
+        """Return the selections of a policy on these clients, all always available."""
         return simulate(policy, everyone(self.sizes), rounds, self.seed, weighting=weighting)
 
     def play(
@@ -70,12 +63,10 @@ class Federation(ABC):
         after: Callable[[int, Arrays], None],
         availability: Callable[[int], NDArray[np.bool_]] | None = None,
     ) -> History:
-        """Train while the policy selects, so that a policy that learns from losses sees the real ones.
+        """Train while the policy selects, so a policy that learns from losses gets the real ones.
 
-        Parameters
-        ----------
-        policy, rounds, weighting, availability : as :func:`aoi_fl.science.simulate.simulate` takes them
-        after : called with each round and the model after it
+        ``after`` is called with each round and the model after it; the others are as for
+        :func:`aoi_fl.science.simulate.simulate`.
         """
         arrays = self.initial_arrays()
         losses = np.full(len(self.sizes), np.nan)
@@ -94,7 +85,7 @@ class Federation(ABC):
         )  # fmt: skip
 
     def _aggregated(self, arrays: Arrays, selection: Selection, round_: int) -> tuple[Arrays, NDArray[np.float64]]:
-        """Return the model after a round, and the mean training loss of each client that took part."""
+        """Return the model after a round, and each participant's mean training loss."""
         if not len(selection.clients):
             return arrays, np.empty(0)
         rest = 1.0 - selection.weights.sum()
@@ -114,13 +105,9 @@ class Dealt(Federation):
     Parameters
     ----------
     dataset, data_dir, model, seed : as run keys
-    clients : how many share it
-    split : how, as :func:`aoi_fl.learning.partition.make` takes it: kind, alpha, sizes
-    training : run keys of local training, where they are not the data set's own
-
-    Attributes
-    ----------
-    parts : each client's examples
+    clients : number of shares
+    split : arguments of :func:`aoi_fl.learning.partition.make`: kind, alpha, sizes
+    training : run keys of local training, if not the data set's own
     """
 
     def __init__(
@@ -156,7 +143,7 @@ class Dealt(Federation):
         return self.fit(arrays, self.parts[client], client, round_, epochs=self.settings.local_epochs)
 
     def fit(self, arrays: Any, examples: Any, client: int, round_: int, **length: int) -> tuple[Any, float]:
-        """Return arrays and loss after training on examples; client and round make the order of the batches."""
+        """Return arrays and loss after training on examples; client and round give the order of the batches."""
         return self.task.train(
             arrays, examples, round_=round_, client=client, learning_rate=self.settings.rate(max(round_, 1)),
             batch_size=self.settings.batch_size, seed=self.seed, **length,
@@ -173,7 +160,7 @@ def dealt(
     training: tuple[tuple[str, Any], ...] = (),
     **split: Any,
 ) -> Dealt:
-    """Return a :class:`Dealt`, the last one again for the other policies that share it."""
+    """Return a :class:`Dealt`; the last one is kept for other policies."""
     return Dealt(dataset, data_dir, model, seed, clients, split, dict(training))
 
 

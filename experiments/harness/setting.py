@@ -32,7 +32,7 @@ PAPER_KEYS: Mapping[str, Any] = {"num-clients": CLIENTS, "clients-per-round": PE
 
 
 def learning(options: Options, dataset: str, rounds: tuple[int, int], **keys: Any) -> dict[str, Any]:
-    """Return run keys: of the 2NN, with rounds at full size and in a quick look; the digits have their own training."""
+    """Return run keys of the 2NN, with rounds at full size and in a quick look; the digits have their own training."""
     count = options.rounds or rounds[options.quick]
     shared = {"dataset": dataset, "model": "2nn", **keys, "num-server-rounds": count}
     return shared if dataset == "digits" else shared | TRAINING
@@ -64,20 +64,12 @@ def policy(name: str, seed: int) -> Any:
 
 
 def play(name: str, rounds: int, seed: int, dealt: NDArray[np.int64] | None = None) -> History:
-    """Play a policy, with sizes of one's own if any are ``dealt``; Markov clients start stationary.
-
-    The simulator makes the selections of a real federation with this seed.
-    """
+    """Simulate a policy, with ``dealt`` sizes if given; Markov clients start stationary."""
     return simulate(policy(name, seed), everyone(sizes() if dealt is None else dealt), rounds, seed)
 
 
 class PolicyFigure(Experiment):
-    """A figure of the journal that compares policies without learning.
-
-    Attributes
-    ----------
-    policies : those that are played: the paper's, and systematic participation beside them
-    """
+    """A figure of the journal on policies without learning, with systematic participation beside them."""
 
     minutes = 0.3
     whole_seeds = True

@@ -35,11 +35,11 @@ class Interval:
 
     @property
     def bar(self) -> float:
-        """What to draw to either side of the mean: of a single seed nothing."""
+        """The half width for a picture: 0 for a single seed."""
         return self.half if math.isfinite(self.half) else 0.0
 
     def beyond(self, wanted: int, comparisons: int = 1) -> bool:
-        """Say whether it lies above 0 (``wanted`` 1) or below (−1), for one of so many comparisons (Bonferroni)."""
+        """Return whether it lies above 0 (``wanted`` 1) or below (−1), for one of so many comparisons (Bonferroni)."""
         if not math.isfinite(self.half):
             return False
         wider = stats.t.isf(_ERROR / 2 / comparisons, self.count - 1) / stats.t.isf(_ERROR / 2, self.count - 1)
@@ -119,10 +119,9 @@ def paired_curves(
     column: str,
     reduce: Callable[[list[float]], float] | None = None,
 ) -> dict[str, NDArray[np.float64]]:
-    """Return (seeds, rounds) values of a column for each name that the rows have in column ``by``, in pairs.
+    """Return (seeds, rounds) values of a column for each name in column ``by``, over the seeds that all names have.
 
-    Of the seeds that all names present have finished; nothing if there is none. ``reduce`` makes a number of each run,
-    so that the arrays are (seeds,).
+    ``reduce`` turns each run into a number, for arrays (seeds,). Without a common seed the result is empty.
     """
     found: dict[str, dict[int, list[float]]] = {}
     for row in rows:
@@ -133,7 +132,7 @@ def paired_curves(
 
 
 def run_means(rows: Iterable[Row], by: str, names: Iterable[str], column: str) -> dict[str, NDArray[np.float64]]:
-    """Return (seeds,) means over all rounds for each name, in pairs: those that rows state, or those of the rows."""
+    """Return (seeds,) means over all rounds for each name, in pairs: stated by the rows, or of the rows."""
     stated = ({**row, column: row.get(f"mean {column}", row[column])} for row in rows)
     return paired_curves(stated, by, names, column, _mean)
 
@@ -144,14 +143,14 @@ def _mean(values: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far simulation is from exact theory.
+    """The distance of a simulation from exact theory.
 
     Attributes
     ----------
     points : compared
     largest : t, in absolute value, at the worst of them
-    limit : what it may reach so that, theory being true, all points stay below it with probability 99.9 %
-    tested : whether there were the two seeds that a test needs
+    limit : of t, below which all points stay with probability 99.9 % if theory is true
+    tested : whether there were two seeds for a test
     """
 
     points: int
@@ -161,15 +160,15 @@ class Agreement:
 
     @property
     def holds(self) -> bool:
-        """Whether no point is further from theory than its limit."""
+        """Whether no point exceeds the limit."""
         return self.tested and self.largest <= self.limit
 
     def verdict(self, otherwise: Verdict) -> Verdict:
-        """Return the verdict on a claim that rests on the agreement: ``otherwise``, unless nothing was tested."""
+        """Return the verdict on a claim that rests on the agreement: ``otherwise``, unless it is untested."""
         return otherwise if self.tested else "undecided"
 
     def __str__(self) -> str:
-        """Say it in a clause."""
+        """Return it as a clause."""
         if not self.tested:
             return "could not be compared (one seed: not tested)"
         return (
@@ -181,10 +180,8 @@ class Agreement:
 def agreement(points: Sequence[tuple[Sequence[float], float]]) -> Agreement:
     """Compare means over independent seeds with exact expectations, by t-tests with Bonferroni's correction.
 
-    Parameters
-    ----------
-    points : for each, the seeds' values (as many for every point) and their exact expectation. Values without spread
-        must equal it to 1e-9. With fewer than two seeds, or no points, nothing is tested
+    Each point has the seeds' values, as many for every point, and their exact expectation. Values without spread must
+    equal it to 1e-9. Fewer than two seeds, or no points, allow no test.
     """
     count = len(points[0][0]) if points else 0
     if count < 2:

@@ -29,12 +29,12 @@ class Store:
 
     Attributes
     ----------
-    rows : of all complete units, in the order in which they were finished, or :meth:`arrange` put them
-    settings : what they depend on
-    seconds : of one core that they took
-    machine : where; as JSON, a unit has a machine of its own if another than the first unit's played it
+    rows : of all complete units, in the order of completion or of :meth:`arrange`
+    settings : of the results
+    seconds : of one core
+    machine : of the runs; as JSON, a unit has its own if it is not the first unit's
 
-    Raises ConfigError: the folder holds results of this experiment under other settings, or files that cannot be read.
+    Raises ConfigError if the folder has results of this experiment under other settings, or unreadable files.
     """
 
     def __init__(self, folder: Path, name: str, settings: Mapping[str, Any], machine: str) -> None:
@@ -48,7 +48,7 @@ class Store:
 
     @classmethod
     def recorded(cls, folder: Path, name: str) -> "Store | None":
-        """Open results under whatever settings they have; None if there are none."""
+        """Open results under their own settings; None if there are none."""
         path = folder / f"{name}.json"
         return cls(folder, name, _read(path)["settings"], "") if path.exists() else None
 
@@ -63,7 +63,7 @@ class Store:
         return float(sum(known["seconds"] for known in self._units))
 
     def spent(self, units: Mapping[str, Collection[Any]], seeds: Collection[int]) -> float:
-        """Return the seconds of one core that complete units took: with these values in their columns, of these seeds.
+        """Return the seconds of one core of complete units with these values in their columns, of these seeds.
 
         Units without a seed count in any case.
         """
@@ -72,31 +72,31 @@ class Store:
 
     @property
     def machine(self) -> str:
-        """The machines that played the complete units, each with how many."""
+        """The machines of the complete units, each with its number of units."""
         count = Counter(known.get("machine", self._first) for known in self._units)
         if len(count) < 2:
             return next(iter(count), self._first)
         return "; ".join(f"{number} unit{'s' if number > 1 else ''} on {machine}" for machine, number in count.items())
 
     def has(self, unit: Unit) -> bool:
-        """Say whether a unit is complete."""
+        """Return whether a unit is complete."""
         return any(known["unit"] == unit for known in self._units)
 
     def add(self, unit: Unit, rows: list[Row], seconds: float) -> None:
-        """Add a finished unit, with the seconds of one core that it took."""
+        """Add a finished unit, with its seconds of one core."""
         self.rows += [{**unit, **row} for row in rows]
         own = {} if self._here == self._first else {"machine": self._here}
         self._units.append({"unit": unit, "seconds": round(seconds, 3), **own})
         self._write()
 
     def check_place(self) -> None:
-        """Raise ConfigError if nothing can be written into the folder: before hours are spent on what would be."""
+        """Raise ConfigError if the folder is not writable."""
         with _writing(self.table):
             self.table.parent.mkdir(parents=True, exist_ok=True)
             try_writing(self.table.parent)
 
     def arrange(self, units: Sequence[Unit]) -> None:
-        """Put units, and their rows, in the order given, others after them: processes finish in any order."""
+        """Sort units and their rows in the order given, others after them: processes finish in any order."""
         place = {key_of(unit): i for i, unit in enumerate(units)}
         before = [key_of(unit) for unit in self.units]
         if sorted(before, key=lambda key: place.get(key, len(place))) == before:
@@ -149,12 +149,8 @@ class Store:
 def packed(rows: Iterable[Row], unit: Collection[str]) -> Iterator[Row]:
     """Yield one row for neighbours of a unit, with a series in each column in which they differ.
 
-    Rows that differ in a string stay apart. So do equal rows, because a series tells how many rows there are.
-
-    Parameters
-    ----------
-    rows : of complete units
-    unit : the columns that tell units apart
+    Rows that differ in a string stay apart. So do equal rows, because a series has the number of rows. ``unit`` has the
+    identifying columns.
     """
 
     def apart(row: Row) -> list[tuple[str, Any]]:
@@ -171,7 +167,7 @@ def packed(rows: Iterable[Row], unit: Collection[str]) -> Iterator[Row]:
 
 
 def unpacked(lines: Iterable[Mapping[str, str | None]]) -> Iterator[Row]:
-    """Yield the rows that lines of a CSV file stand for."""
+    """Yield the rows behind the lines of a CSV file."""
     for line in lines:
         series = {column: found for column, cell in line.items() if (found := _series(cell or ""))}
         constant = {column: _value(cell) for column, cell in line.items()}
@@ -180,17 +176,17 @@ def unpacked(lines: Iterable[Mapping[str, str | None]]) -> Iterator[Row]:
 
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings as JSON holds them, to compare them with recorded ones."""
+    """Return settings as JSON holds them."""
     return dict(json.loads(json.dumps(dict(settings))))
 
 
 def rests_on(unit: Mapping[str, Any], units: Mapping[str, Collection[Any]]) -> bool:
-    """Say whether a unit, or a row of it, has one of the given values in each of the columns."""
+    """Return whether a unit or row has one of the given values in each of the columns."""
     return all(unit.get(column) in values for column, values in units.items())
 
 
 def key_of(unit: Unit) -> frozenset[tuple[str, Any]]:
-    """Return what tells a unit from others, whatever the order of its columns."""
+    """Return the identity of a unit, for any order of its columns."""
     return frozenset(unit.items())
 
 
@@ -245,7 +241,7 @@ def _series(cell: str) -> list[Any] | None:
 
 
 def _value(cell: str | None) -> Any:
-    """Return what a cell held: nothing, a whole number, a number, or a string."""
+    """Return a cell's content: nothing, a whole number, a number, or a string."""
     if cell is None or cell == "":
         return None
     for kind in (int, float):

@@ -1,4 +1,4 @@
-"""Studies: planned comparisons in paired runs, reported on a page of one picture, one table and three sentences.
+"""Studies: planned comparisons in paired runs, on a page of one picture, one table and three sentences.
 
 A run is a single row. Runs of one seed form a pair. The hypotheses are part of the code, so a commit dates them.
 """

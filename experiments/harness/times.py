@@ -1,7 +1,7 @@
-"""How many rounds earlier or later: rounds to a level, the shift over a range of levels, and runs that never get there.
+"""Earlier or later: rounds to a level, the shift over a range of levels, and runs that never get there.
 
-A single target is at the mercy of one round's noise. The time shift is the mean, over a range of levels, of how many
-rounds later a policy reaches the same level as another, in pairs of runs that share first model and partition.
+The time shift is the mean, over a range of levels, of how many rounds later a policy reaches the same level as another,
+in pairs of runs that share first model and partition. A single target would depend on one round's noise.
 """
 
 from dataclasses import dataclass
@@ -36,9 +36,9 @@ def levels(target: float) -> Floats:
 
 
 def reached(curves: Floats, level: float, spent: Floats | None = None) -> Floats:
-    """Return (seeds,) the first round in which (seeds, rounds) accuracies are at a level, infinite where never.
+    """Return (seeds,) the first round of (seeds, rounds) accuracies at a level, infinite where never.
 
-    Or, in place of the round's number, what was ``spent`` up to it, (seeds, rounds).
+    With ``spent``, (seeds, rounds), it is the spending up to that round.
     """
     there = curves >= level
     first = there.argmax(axis=1)
@@ -47,10 +47,9 @@ def reached(curves: Floats, level: float, spent: Floats | None = None) -> Floats
 
 
 def shifts(ours: Floats, base: Floats, target: float, spent: tuple[Floats, Floats] | None = None) -> Floats:
-    """Return (seeds,) by how many rounds we are later than the base at the same level, the mean over the levels.
+    """Return (seeds,) by how many rounds ours are later than the base at the same level, the mean over the levels.
 
-    Or, with what both have ``spent`` up to each round, by how much more we spend until we are there. NaN for a seed
-    with which either never reaches some level.
+    With ``spent`` of both it is the difference in spending. NaN for a seed that never reaches some level.
     """
     own, theirs = (None, None) if spent is None else spent
     late = [(reached(ours, level, own), reached(base, level, theirs)) for level in levels(target)]
@@ -69,12 +68,12 @@ def shift(ours: Floats, base: Floats, target: float, spent: tuple[Floats, Floats
 
 @dataclass(frozen=True)
 class Earlier:
-    """Which of two policies reaches a level earlier, where some runs never do.
+    """A comparison of the times to a level, where some runs never reach it.
 
     Attributes
     ----------
     lead : mean difference of ranks, ours minus the base's, of all runs pooled; below 0 if ours is earlier
-    chance : two-sided p-value of so large a lead either way
+    chance : two-sided p-value of so large a lead
     """
 
     lead: float
@@ -89,13 +88,11 @@ class Earlier:
 
 
 def earlier(ours: Floats, base: Floats) -> Earlier:
-    """Test paired times, infinite where a run was ended before it got there.
+    """Test paired times, infinite where a run ended before the level.
 
-    The generalised Wilcoxon scores of Gehan (1965), which for runs of equal length are the pooled ranks with all
-    unfinished runs tied at the top, in the paired form of O'Brien & Fleming (1987): under the null hypothesis the two
-    runs of a pair can be exchanged, so that the sign of each pair's difference is that of a coin. Exact up to 16 pairs,
-    by all 2ⁿ signs; normal approximation beyond. Of n pairs, the smallest possible p-value is 2/2ⁿ: below 5 % from six
-    pairs on.
+    The generalised Wilcoxon scores of Gehan (1965), for runs of equal length the pooled ranks with unfinished runs tied
+    at the top, in the paired form of O'Brien & Fleming (1987): the sign of each pair's difference is a coin. Exact up
+    to 16 pairs, normal approximation beyond. The least p-value of n pairs is 2/2ⁿ: below 5 % from six pairs on.
     """
     ranks = stats.rankdata(np.concatenate([ours, base]))
     differences = ranks[: len(ours)] - ranks[len(ours) :]

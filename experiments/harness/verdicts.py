@@ -17,15 +17,10 @@ _TINY = 1e-12  # of a half width, where all seeds agree
 
 
 def side(differences: Sequence[Interval], wanted: int) -> Verdict:
-    """Judge a claim that every difference lies on one side of 0.
+    """Judge a claim that every difference, one a comparison, lies above 0 (``wanted`` 1) or below (−1).
 
     To hold, each interval must lie there at its own 95 %; to be refuted, or to hold weakly, one must lie on its side at
     a share of 5 % of so many comparisons (Bonferroni). A single seed decides nothing.
-
-    Parameters
-    ----------
-    differences : one for each comparison that the claim makes
-    wanted : 1 where they are said to be above 0, −1 below
     """
     if not differences:
         return "not run"
@@ -37,7 +32,7 @@ def side(differences: Sequence[Interval], wanted: int) -> Verdict:
 
 
 def elsewhere(verdict: Verdict) -> Verdict:
-    """Return what a verdict says of a paper whose model or setting is another than that of the measurement."""
+    """Return a verdict's meaning for a paper with another model or setting."""
     if verdict in ("holds", "holds weakly"):
         return "direction reproduced"
     return "not reproduced" if verdict == "refuted" else verdict
@@ -51,9 +46,7 @@ def equivalent(differences: Sequence[Interval], margin: float) -> Verdict:
 
 
 def tally(differences: Sequence[tuple[str, Interval]], wanted: int) -> str:
-    """Say how many of some differences, each with what is said of it, are on a side beyond chance, and which is worst.
-
-    The worst is furthest on the other side, counted in half widths of its interval.
+    """Count the differences on either side beyond chance, and name the worst, in half widths of its interval.
 
     >>> tally([("a +1", Interval(1.0, 0.5, 9)), ("b -2", Interval(-2.0, 3.0, 9))], 1)
     'beyond chance in 1 of 2 comparisons, the other way in 0; at worst b -2'
@@ -64,7 +57,7 @@ def tally(differences: Sequence[tuple[str, Interval]], wanted: int) -> str:
 
 
 def joint(parts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict on a claim of several parts: the same as theirs if they agree, refuted if any part is."""
+    """Return the verdict on a claim of several parts: theirs if they agree, refuted if any part is."""
     for verdict in ("refuted", "holds", "undecided", "not run"):
         if (parts and all(part == verdict for part in parts)) or (verdict == "refuted" and verdict in parts):
             return verdict
@@ -77,13 +70,10 @@ def every(count: int, total: int) -> Verdict:
 
 
 def bounded(differences: Sequence[Interval], idle: Sequence[bool], times: float) -> Verdict:
-    """Judge an upper bound: it holds vacuously where it is never below what needs no theorem.
+    """Judge an upper bound by its difference from the error, case by case.
 
-    Parameters
-    ----------
-    differences : of the bound from what it bounds, case by case
-    idle : whether it is at least the error that training starts with, case by case
-    times : how many times as large as what it bounds it is, at the least
+    It holds vacuously if all cases are ``idle``, at least the error before training, or it is a million ``times`` too
+    large.
     """
     verdict = side(differences, 1)
     return "holds, vacuous" if verdict == "holds" and (all(idle) or times >= _VACUOUS) else verdict

@@ -1,1 +1,1 @@
-"""What theorems state, computed another way."""
+"""The theorems' statements, computed another way."""

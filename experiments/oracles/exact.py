@@ -1,4 +1,4 @@
-"""What theorems state, computed another way: a linear programme for Var[X], value iteration for one client's ages."""
+"""The theorems, computed another way: a linear programme for Var[X], value iteration for one client's ages."""
 
 from fractions import Fraction
 from math import inf

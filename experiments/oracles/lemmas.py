@@ -1,7 +1,7 @@
 """Lemmas, remarks and asides of the papers, computed another way.
 
-The lemmas and remarks of Javani & Wang 2025 by enumeration of every round that selection can bring; who is heard
-before it leaves, by exact chances; Algorithm 1 of Xu et al. 2024 as it is printed, its comparisons counted.
+Enumeration of every round for Javani & Wang 2025; exact chances of clients that leave; Algorithm 1 of Xu et al. 2024 as
+printed, with its comparisons counted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -166,7 +166,7 @@ def curvatures(seed: int) -> list[Row]:
 
 
 def freshness() -> list[Row]:
-    """Return the mean age of who takes part, E[X] − 1, beside everybody's, (E[X²]/E[X] − 1)/2."""
+    """Return the mean age of participants, E[X] − 1, beside that of all clients, (E[X²]/E[X] − 1)/2."""
     rows: list[Row] = []
     for policy in _POLICIES:
         table = setting.markov(policy)

@@ -61,9 +61,8 @@ def long_run_p2(instance: Instance, index: Callable[[Ints, Instance], Floats]) -
 def exact_optimum(instance: Instance) -> float:
     """Return the least long-run P2 from age 0.
 
-    Ages are capped (a client at the cap stays there), which can only lower the cost; a policy that is optimal under the
-    cap and whose cycle from age 0 never touches it costs the same without, so then the value is exact. Otherwise the
-    cap is doubled. Refreshing more never hurts, so only maximal packings are actions.
+    A cap on ages can only lower the cost. If the optimal cycle from age 0 never touches it, the value is exact;
+    otherwise the cap is doubled. Refreshing more never hurts, so only maximal packings are actions.
     """
     cap = 8
     while True:
@@ -111,7 +110,7 @@ def _solve(instance: Instance, cap: int) -> tuple[float, int]:
 
 
 def _maximal_packings(instance: Instance) -> list[NDArray[np.bool_]]:
-    """Return the affordable sets of clients to which nobody can be added."""
+    """Return the maximal affordable sets of clients."""
 
     def affordable(chosen: NDArray[np.bool_]) -> bool:
         return bool(instance.payments[chosen].sum() <= instance.budget + _TIE)

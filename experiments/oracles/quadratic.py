@@ -36,11 +36,10 @@ def excess(theta: Floats, curves: Floats, centres: Floats, shares: Floats) -> Fl
 
 
 def federated_averaging(seeds: Sequence[int], marks: Sequence[int]) -> list[Row]:
-    """Play federated averaging under the policies of Javani & Wang, equal sizes, and Theorem 2's bound beside it.
+    """Run federated averaging under the policies of Javani & Wang, equal sizes, with Theorem 2's bound beside it.
 
-    Gradients carry a noise of ±½, the same for all policies of a seed. All iterates stay within [−4, 4], so G² = 13²
-    bounds their squares. ρ_ = ρ̄ = 1, since E[ω] = q under all four policies from their stationary start. An empty
-    round leaves the model.
+    Gradients carry a noise of ±½, the same for all policies of a seed. Iterates stay within [−4, 4], so G² = 13² bounds
+    their squares. ρ_ = ρ̄ = 1, since E[ω] = q under all four policies. An empty round leaves the model.
     """
     constants = FedAvgConstants(_SMOOTH, _CONVEX, _NOISE**2, 13.0**2, _STEPS, PER_ROUND)
     shares = np.full(CLIENTS, 1 / CLIENTS)

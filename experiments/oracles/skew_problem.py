@@ -1,4 +1,4 @@
-"""What the skew is measured on: a federation in which every client's loss is known at every model."""
+"""The problem for the skew: a federation with every client's loss at every model."""
 
 from collections.abc import Mapping
 from functools import lru_cache

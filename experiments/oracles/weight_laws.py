@@ -1,4 +1,4 @@
-"""What the aggregation weights of a policy do in expectation: Σ, the dispersion, and the finite-run estimate of Σ.
+"""The aggregation weights of a policy in expectation: Σ, the dispersion, and the finite-run estimate of Σ.
 
 Notation of Javani & Wang 2025: n clients with sizes d_i, k a round (their m), ω_i the weight of client i in a round
 (0 if it is not selected), Σ = Σ_i Var[ω_i]. Over rounds 1 … T the estimate of Σ is

@@ -22,17 +22,15 @@ _ARROW, _WIDTH = 12, 33  # points: of an arrow, and of a number of rounds, writt
 def draw(
     figure: Figure, title: str, curves: Mapping[str, Curves], targets: Mapping[str, float], claims: Sequence[PaperClaim]
 ) -> None:
-    """Draw each policy's mean accuracy with the target, and under it what it is above random selection, in pairs.
+    """Draw each policy's mean accuracy with the target, and below its paired gain over random selection.
 
-    A round's difference is mostly noise: below are means over a tenth of the rounds, policies side by side. The first
-    rounds, where little is learnt yet, set neither scale; arrows show where an interval goes on. Crosses are what the
-    papers print, the rounds to a target; beside the right edge, with the same signs, are those that lie beyond it.
+    The lower panel has means over a tenth of the rounds. The first rounds set neither scale; arrows mark intervals that
+    cross an edge. Crosses are the papers' rounds to a target; later ones stand beside the right edge.
 
     Parameters
     ----------
-    curves : of each partition that was played
-    targets : of each partition; where the axis ends at the least
-    claims : whose printed rounds are drawn in
+    curves, targets : of each partition
+    claims : with the printed rounds to draw
     """
     compared = any(found.keys() != {BASE} for found in curves.values())
     many = any(len(curve) > 1 for found in curves.values() for curve in found.values())
@@ -119,7 +117,7 @@ class _Printed(NamedTuple):
 
 
 def _printed(split: str, claims: Sequence[PaperClaim]) -> set[_Printed]:
-    """Return what the papers print of a partition."""
+    """Return the printed numbers of a partition."""
     return {
         _Printed(said.target, rounds, policy, said.paper.partition(",")[0])
         for said in claims

@@ -27,15 +27,15 @@ class Learning(Experiment):
     ----------
     name, title, source, dataset, rounds, minutes : of the experiment
     splits : α of Dirichlet partitions, None for IID
-    claims : what the papers say
-    model, policies, seeds : what is played unless the user says otherwise
-    first : of the seeds; those below were a pilot's, after which the levels were fixed
-    why : the reason for which it has not been played
-    targets : accuracies that learning is judged by, by a partition's α, where they are not the data set's
-    keys : run keys besides
-    fixed : when the levels were, over which times are shifted
+    claims : of the papers
+    model, policies, seeds : by default
+    first : of the seeds; those below were a pilot's
+    why : the reason for a missing run
+    targets : accuracies of judgement, by a partition's α, if not the data set's
+    keys : more run keys
+    fixed : when the levels were fixed
     pilot : a seed that the levels were fixed after, and that counts all the same
-    note : what else is to be known of the committed results
+    note : on the committed results
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Learning(Experiment):
         return setting.learning(options, dataset, (self._rounds, 4), **setting.PAPER_KEYS, **keys, model=model)
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
-        """Play a federation; the seed alone decides first model, partition and the order of batches."""
+        """Run a federation; the seed alone decides first model, partition and the order of batches."""
         kind, _, alpha = unit["partition"].partition(" ")
         policy = VARIANTS.get(unit["policy"], {"policy": unit["policy"]})
         values = {**self.settings(options), **policy, "seed": unit["seed"], "partition": kind}
@@ -141,12 +141,12 @@ class Learning(Experiment):
             draw(figure, title, curves, self._judged_at(settings), self._claimed if same else ())
 
     def _judged_at(self, settings: Mapping[str, Any]) -> dict[str, float]:
-        """Return the accuracy that learning is judged by, for each partition."""
+        """Return the accuracy of judgement for each partition."""
         own = self._targets if settings["dataset"] == self._dataset else {}
         return {split: own.get(split, TARGETS[str(settings["dataset"])]) for split in self._splits}
 
     def _there(self, rows: Sequence[Row]) -> dict[str, Any]:
-        """Return the curves of each partition that was played, random selection's among them."""
+        """Return the curves of each complete partition, with random selection's among them."""
         found = {split: curves_of(rows, split) for split in self._splits}
         return {split: curves for split, curves in found.items() if BASE in curves}
 
@@ -178,7 +178,7 @@ class Learning(Experiment):
         return Claim(claim, said.paper, said.theirs, ours, elsewhere(verdict), behind, played, self._reasons_for(said))
 
     def _reasons_for(self, said: PaperClaim) -> Mapping[Verdict, str]:
-        """Return why a claim has its verdict, where the usual reason says too little."""
+        """Return the reasons for a claim's verdict, if not the usual ones."""
         unmeasured = (
             "CIFAR-100 was not available" if self._dataset == "cifar100" else "no GPU was available for so long"
         )

@@ -38,7 +38,7 @@ def law(policy: str) -> tuple[WeightLaw, float]:
 
 @cache
 def draws_above() -> int:
-    """Count the draws of Zipf sizes, of 1000, whose Σ under proportional selection exceeds the Markov policies'.
+    """Count the draws of Zipf sizes, of 1000, with a Σ under proportional selection above the Markov policies'.
 
     Both are closed forms, Theorems 4 and 5; the latter does not depend on sizes.
     """
@@ -183,7 +183,7 @@ def _ahead(rows: Sequence[Row], rounds: int, policy: str, rival: str) -> Interva
 
 
 def _order(ahead: Sequence[Interval], often: float) -> Verdict:
-    """Judge the order at the sizes played, where it is that of 95 % of the draws; if of 5 % at most, it is refuted."""
+    """Judge the order at the present sizes if 95 % of the draws share it; if 5 % at most do, it is refuted."""
     if often <= 0.05:
         return "refuted"
     return side(ahead, -1) if often >= 0.95 else "undecided"

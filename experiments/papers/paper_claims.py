@@ -1,6 +1,6 @@
-"""What the papers say of policies that learn: for each claim two policies, a target and the paper's own words.
+"""The papers' claims on learning: for each two policies, a target and the paper's own words.
 
-Where the paper's numbers contradict its words, the words come first, and then what the numbers give.
+Where the paper's numbers contradict its words, the words come first, and then the result of the numbers.
 """
 
 import re

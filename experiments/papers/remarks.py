@@ -61,7 +61,7 @@ def _exact(
 
 
 class Remarks(Experiment):
-    """What the papers say beside their theorems."""
+    """The papers' statements beside their theorems."""
 
     name = "remarks"
     title = "Remarks, lemmas and asides"
@@ -78,7 +78,7 @@ class Remarks(Experiment):
         return [{"part": "exact", "first": 1}] + [{"part": "instances", "first": first} for first in firsts]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
-        """Compute one part: rows of what is compared, its left side and its right side."""
+        """Compute one part: rows of a statement, its left side and its right side."""
         if unit["part"] == "exact":
             exact = [*equal_sizes(), *freshness(), *heard(), *comparisons(), starved()]
             return [*exact, noise(), *smoothness_of_losses()]
@@ -199,7 +199,7 @@ def _ages(by: Mapping[str, list[Row]]) -> list[Claim]:
 
 
 def _assumptions(by: Mapping[str, list[Row]]) -> list[Claim]:
-    """Judge what a proof and an assumption take for granted: an equality, and two inequalities."""
+    """Judge an equality in a proof and two inequalities in an assumption."""
     biased = by.get("noise", [])
     zero = sum(abs(row["left"] - row["right"]) < _TINY for row in biased)
     held = {

@@ -40,7 +40,7 @@ class Sigma(Experiment):
         return [{"seed": batch} for batch in range(1, (options.seeds or (3 if options.quick else 20)) + 1)]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
-        """Play all policies with a batch of seeds, and return the mean error at the end."""
+        """Run all policies with a batch of seeds, and return the mean error at the end."""
         size = self.settings(options)["seeds a batch"]
         first = (unit["seed"] - 1) * size + 1
         found = federated_averaging(range(first, first + size), (_ROUNDS,))

@@ -34,13 +34,7 @@ _MARKOV = ("markov-optimal", "markov-increasing")
 
 
 class Skew(Experiment):
-    """Journal, Table II.
-
-    Parameters
-    ----------
-    name, dataset, model, rounds, minutes : of the experiment
-    why : the reason for which it has not been played
-    """
+    """Journal, Table II; ``why`` is the reason for a missing run."""
 
     source = _SOURCE
     factors: Mapping[str, Sequence[Any]] = {"split": tuple(_SPLITS), "policy": setting.POLICIES}
@@ -151,7 +145,7 @@ class Skew(Experiment):
         return Conclusion(paragraph, tuple(claims), tables)
 
     def _judge_bias(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> tuple[str, Verdict]:
-        """Say why Remark 3 cannot be judged: Γ's estimate is below 0, and the factor KL/((K−1)μ) is unknown."""
+        """Return why Remark 3 is not testable: Γ's estimate is below 0, and the factor KL/((K−1)μ) is unknown."""
         gaps = {(row["seed"], row["split"], row["policy"]): row["gap"] for row in rows}
         if not gaps or settings["dataset"] != self._dataset:
             return self._why, "not run"

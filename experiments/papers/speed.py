@@ -61,11 +61,11 @@ def table_of(split: str, curves: Curves, target: float) -> Table:
 
 
 def measured(said: PaperClaim, rows: Sequence[Row], model: str) -> tuple[str, Verdict] | None:
-    """Judge a claim by the paired seeds of its two policies, and say what was measured; None without any.
+    """Judge a claim by the paired seeds of its two policies; None without any.
 
-    Speed is judged by the time shift over the levels below the claim's target and by the rounds to it; where runs end
-    before they are there, by the paired test of censored times at the target. Steadiness is judged by the changes from
-    round to round, the headline by the ratio of the rounds.
+    Speed is judged by the time shift over the levels below the claim's target and by the rounds to it; for runs that
+    end before, by the paired test of censored times. Steadiness is judged by the changes from round to round, the
+    headline by the ratio of the rounds.
     """
     curves = curves_of(rows, said.partition, (said.policy, said.base))
     if len(curves) < 2:
@@ -131,7 +131,7 @@ def _accuracy(
 def _headline(
     said: PaperClaim, model: str, times: NDArray[np.float64], others: NDArray[np.float64]
 ) -> tuple[str, Verdict]:
-    """Judge by which share of the rounds a target is reached earlier: within what is claimed, or outside of it."""
+    """Judge the share of the rounds by which a target is reached earlier: within the claim, or outside."""
     found = ratio(times, others)
     least, most = (1 - share for share in reversed(HEADLINE))
     verdict: Verdict = "undecided"
@@ -150,7 +150,7 @@ def jumps(curve: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _short_of(said: PaperClaim, ours: NDArray[np.float64], base: NDArray[np.float64]) -> str:
-    """Say how often a target was reached that was not always reached, and how that compares."""
+    """Return how often a target was reached, and the comparison."""
     times, others = reached(ours, said.level), reached(base, said.level)
     counts = [f"{int(np.isfinite(t).sum())} of {len(t)}" for t in (times, others)]
     text = (
@@ -165,7 +165,7 @@ def _short_of(said: PaperClaim, ours: NDArray[np.float64], base: NDArray[np.floa
 
 
 def _at_theirs(said: PaperClaim, ours: NDArray[np.float64], base: NDArray[np.float64]) -> list[str]:
-    """Say when the level that the paper counts to is reached, where we judge by another and all seeds are there."""
+    """Return the rounds to the paper's level, where we judge by another and all seeds reach it."""
     times, others = reached(ours, said.target), reached(base, said.target)
     if not np.isfinite([times, others]).all():
         return []

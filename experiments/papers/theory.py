@@ -56,7 +56,7 @@ def _oldest_age_variance(clients: int, per_round: int) -> float:
 
 
 def thresholds(seeds: Sequence[int]) -> list[Row]:
-    """Return for single clients with random φ, p, B and λ: eq. (25) without bracket, its floor, and what is optimal."""
+    """Return for single clients with random φ, p, B and λ: eq. (25) without bracket, its floor, and the optimum."""
     rngs = [np.random.default_rng([seed, 25]) for seed in seeds]
     sensitivity, payment, budget, wanted = (
         np.array([draw(rng) for rng in rngs])
@@ -300,7 +300,7 @@ _JUDGES = {
 
 
 def _slots() -> Claim:
-    """Judge that Theorem 3 has one M: the theorem and its proof print two, which an instance tells apart."""
+    """Judge that Theorem 3 has one M: the theorem and its proof print two, and an instance separates them."""
     table, budget = section5_instance(_CLIENTS[0], 1), BUDGETS[1]
     text, appendix = int(budget / table.payments.max()), int(budget / table.sensitivities.min())
     return Claim(

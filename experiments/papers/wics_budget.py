@@ -58,7 +58,7 @@ class WicsBudget(Experiment):
         ]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
-        """Play a federation in which all train, and return its loss at the end."""
+        """Run a federation in which all train, and return its loss at the end."""
         rounds = self.settings(options)["rounds"]
         keys = run_keys({**unit, "trains": "all"}, rounds, float(unit["budget"]))
         found = play_run(self.name, keys | {"evaluate-every": max(1, rounds // 20)}, options)

@@ -78,7 +78,7 @@ class WicsLearning(Experiment):
     def units(self, options: Options) -> list[Unit]:
         """Return a unit for each model, way to train (that of Section 5 first), seed, data set and policy.
 
-        The CNN, hours long where all train, plays that way with ``--model cnn`` only.
+        The CNN in which all train is hours long, and needs ``--model cnn``.
         """
         models = (options.model,) if options.model else ("lr",) if options.quick else tuple(_MODELS)
         sets = DATASETS[:1] if options.quick else DATASETS
@@ -92,7 +92,7 @@ class WicsLearning(Experiment):
         ]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
-        """Play a federation."""
+        """Run a federation."""
         return marked(play_run(self.name, run_keys(unit, self.settings(options)["rounds"], 40.0), options))
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
@@ -188,7 +188,7 @@ class WicsLearning(Experiment):
 
 
 def _seeds(rows: Sequence[Row], tasks: Iterable[tuple[str, str]], trains: str) -> str:
-    """Say with how many seeds all policies have played models on data sets: ``10``, ``2 or 3`` where these differ."""
+    """Return the numbers of common seeds of models on data sets: ``10``, or ``2 or 3``."""
     played = (_ends(_runs(rows, *task, trains), "loss") for task in tasks)
     found = {len(ends["wics"]) for ends in played if len(ends) == len(POLICIES)}
     return " or ".join(map(str, sorted(found)))

@@ -48,7 +48,7 @@ class WicsPacking(Experiment):
         return [{"budget": b, "first": first} for first in range(1, instances + 1, _BATCH) for b in BUDGETS]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
-        """Bound the optimum of each instance from below, and play the policies and the literal variants on it."""
+        """Bound the optimum of each instance from below, and simulate the policies and the literal variants on it."""
         rounds, budget, rows = self.settings(options)["rounds"], float(unit["budget"]), []
         for seed in range(unit["first"], unit["first"] + _BATCH):
             table = section5_instance(_CLIENTS, seed)

@@ -46,7 +46,7 @@ _CLAIMED = {
 
 
 class WicsSensitivity(Experiment):
-    """What Figs. 3 to 8 would show, had φ a meaning."""
+    """Figs. 3 to 8 with a meaningful φ."""
 
     name = "wics-sensitivity"
     title = "WICS where φ means something"
@@ -74,7 +74,7 @@ class WicsSensitivity(Experiment):
         ]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
-        """Play a federation in which all train, on data that go bad at each client's own rate."""
+        """Run a federation in which all train, on data that go bad at each client's own rate."""
         settings = self.settings(options)
         policy, sensitivities = _POLICIES[unit["policy"]]
         of = {**unit, "policy": policy, "trains": "all"}
@@ -167,9 +167,9 @@ def _judged(claim: Claim, rival: str, measure: str, apart: Mapping[str, Interval
 
 
 def _headline(beside: Mapping[str, Ratio], level: bool) -> str:
-    """Say what WICS's mean loss is beside MaxPack's, in the task where it is least below it and where it is most.
+    """Return WICS's mean loss beside MaxPack's, in the tasks of the least and the largest lead.
 
-    ``level``: whether it cannot be told from that of ABS, which goes by the same φ, in any task.
+    ``level``: whether ABS, with the same φ, is equal to it within chance in every task.
     """
     if not beside:
         return ""

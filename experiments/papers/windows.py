@@ -23,11 +23,10 @@ from aoi_fl.science.stride_laws import window_variance as stride_variance
 def expected_variance(policy: str, window: int, rounds: int) -> float:
     """Return the exact expectation of the measured Var(Y)/T², pooled over clients and ⌊R/T⌋ windows.
 
-    Under proportional selection Y_i ~ Binomial(kT, q_i), multiplicities counted; the pool holds all clients. Otherwise
-    clients are alike, and Var(Y) is that of a stationary renewal process. What is measured is taken about the mean of
-    the pool; under the Markov policies this mean varies too, by Var(Y over all windows together)/(n W²), which is
-    subtracted. Random and proportional selection have a fixed number of draws, and as many systematic clients take part
-    in every round.
+    Under proportional selection Y_i ~ Binomial(kT, q_i), multiplicities counted. Otherwise clients are alike, and
+    Var(Y) is that of a stationary renewal process. The measurement is about the pool's mean, which varies under the
+    Markov policies by Var(Y over all windows together)/(n W²); that is subtracted. The other policies have a fixed
+    number a round.
     """
     clients, drawn = setting.CLIENTS, setting.PER_ROUND * window
     if policy == "proportional":
@@ -183,8 +182,7 @@ def _compared(
 ) -> Verdict:
     """Judge whether a policy is below (``wanted`` −1) or above (1) all others, beyond chance in pairs and in theory.
 
-    In theory, by a thousandth at least: what is measured has expectations that differ by less even for equal policies,
-    and such a tie decides nothing.
+    In theory by a thousandth at least: smaller differences in expectation arise for equal policies, and decide nothing.
     """
     found: list[Verdict] = []
     for other in others:
@@ -208,13 +206,13 @@ def _falling(steps: Sequence[Interval], rises: bool) -> Verdict:
 
 
 def _rises(policy: str, window: int, rounds: int) -> bool:
-    """Say whether the exact curve rises from T to T+1."""
+    """Return whether the exact curve rises from T to T+1."""
     before, after = (expected_variance(policy, t, rounds) for t in (window, window + 1))
     return after > before * (1 + 1e-9)
 
 
 def _where(windows: Sequence[int], verdicts: Sequence[Verdict]) -> str:
-    """Write at which windows something holds."""
+    """Return the windows at which something holds."""
     fails = [str(t) for t, verdict in zip(windows, verdicts, strict=True) if verdict != "holds"]
     if not fails:
         return f"at all {len(windows)} window sizes"

@@ -38,13 +38,9 @@ Runs = Sequence[Mapping[str, Any]]  # a row for each seed of one policy
 
 
 def tables_of(rows: Sequence[Row], levels: tuple[float, float], clients: int) -> tuple[Table, Table]:
-    """Return how fast each policy learns, beside random selection in pairs of equal seed, and what work and load it is.
+    """Return each policy's learning, in pairs with random selection, and its work and load.
 
-    Parameters
-    ----------
-    rows : of the runs
-    levels : the accuracies to which ``reached_lower`` and ``reached_upper`` count the seconds
-    clients : n, the devices, there or not
+    ``levels`` are the accuracies of ``reached_lower`` and ``reached_upper``; ``clients`` is n, available or not.
     """
     lower, upper = (f"{100 * level:g} %" for level in levels)
     usual, there = runs_of(rows, BASE), _there(rows)
@@ -82,13 +78,13 @@ def tables_of(rows: Sequence[Row], levels: tuple[float, float], clients: int) ->
 
 
 def beside_refl(rows: Sequence[Row]) -> str:
-    """Say how much later REFL is than random selection that has late updates too, which is what its choice is worth."""
+    """Return REFL's delay against random selection with late updates, the worth of its choice."""
     later = _later(*(runs_of(rows, policy) for policy in _LATE), " minutes")
     return "" if later == _NONE else f"Than random selection with late updates too, REFL is later by {later}."
 
 
 def within_reach(rows: Sequence[Row], sent: int) -> str:
-    """Say how many devices are there at all, and how much of each one's share of the rounds it can take."""
+    """Return how many devices are ever available, and the reachable part of each one's share of the rounds."""
     there, reach = _there(rows), {row["seed"]: row["reach"] for row in rows if row.get("reach") is not None}
     if not there:
         return ""
@@ -102,7 +98,7 @@ def within_reach(rows: Sequence[Row], sent: int) -> str:
 
 
 def headline_of(title: str, rows: Sequence[Row], level: float) -> str:
-    """Say what random selection works and how much of it in vain; of those that matter also how much later they are."""
+    """Return the work of random selection and its part in vain; for the main policies also their delay."""
     runs = {policy: found for policy in (BASE, *_TOLD) if (found := runs_of(rows, policy))}
     if BASE not in runs or len(runs) == 1:
         return ""
@@ -118,12 +114,7 @@ def headline_of(title: str, rows: Sequence[Row], level: float) -> str:
 
 
 def side_by_side(arenas: Mapping[str, Sequence[Row]]) -> Table:
-    """Return the policies that tell most in several arenas: how much later than random, and at what work.
-
-    Parameters
-    ----------
-    arenas : the rows of each, by what it is called
-    """
+    """Return the main policies in several arenas, by title: delay against random selection, and work."""
     lines = []
     for policy in sorted({p for rows in arenas.values() for p in policies_of(rows)} & {*TELLING}, key=TELLING.index):
         line = [called(policy)]
@@ -141,12 +132,12 @@ def side_by_side(arenas: Mapping[str, Sequence[Row]]) -> Table:
 
 
 def policies_of(rows: Sequence[Row]) -> list[str]:
-    """Return who played, in order."""
+    """Return the policies, in order."""
     return list(dict.fromkeys(row["policy"] for row in rows))
 
 
 def _minutes(runs: Runs, level: str, usual: Runs = ()) -> str:
-    """Say after how many minutes a level was reached, or by how many, if not by all; tested beside the usual."""
+    """Return the minutes to a level, or the number of runs that reach it; with a test against the usual runs."""
     reached = [seconds / 60 for seconds in _told(runs, level)]
     there = interval(reached).show(1) if len(reached) == len(runs) else f"{len(reached)} of {len(runs)}"
     if len(runs) / 2 < len(reached) < len(runs):
@@ -155,12 +146,12 @@ def _minutes(runs: Runs, level: str, usual: Runs = ()) -> str:
 
 
 def _hours(runs: Runs) -> str:
-    """Say how many device-hours were worked."""
+    """Return the device-hours."""
     return interval(_worked(runs)).show(1)
 
 
 def _wasted(runs: Runs) -> str:
-    """Say what share of the device-hours was wasted, in percent: far from normal, so from the least to the most."""
+    """Return the wasted share of the device-hours, in percent: far from normal, so from the least to the most."""
     shares = _shares_wasted(runs)
     spread = f" ({min(shares):.1f} to {max(shares):.1f})" if len(shares) > 1 else ""
     return _mean(shares) + spread
@@ -175,7 +166,7 @@ def _shares_wasted(runs: Runs) -> list[float]:
 
 
 def _waits(runs: Runs) -> str:
-    """Say how X, the rounds between two updates of a client, varies, also beside its mean, which falls with k."""
+    """Return Var[X] of the rounds between two updates of a client, and its ratio to the mean, which falls with k."""
     spread = [math.sqrt(run["variance"]) / run["interval"] for run in runs if run.get("interval")]
     return f"{interval(_told(runs, 'variance')).show(1)} ({_mean(_told(runs, 'interval'))}; {_mean(spread, 2)})"
 
@@ -185,12 +176,12 @@ def _mean(values: Sequence[float], digits: int = 1) -> str:
 
 
 def _there(rows: Sequence[Row]) -> dict[int, int]:
-    """Return of each seed how many devices are ever there, as far as any of its runs tells."""
+    """Return for each seed the number of devices that are ever available."""
     return {row["seed"]: row["present"] for row in rows if row.get("present") is not None}
 
 
 def _missed(run: Mapping[str, Any], clients: int, there: Mapping[int, int]) -> float:
-    """Return which share of the devices that were there was never reached, in percent."""
+    """Return the share of the available devices that was never reached, in percent."""
     return 100 * (1 - (1 - run["never"]) * clients / there[run["seed"]])
 
 
@@ -201,12 +192,12 @@ def points_above(runs: Runs, usual: Runs) -> list[float]:
 
 
 def _later(runs: Runs, usual: Runs, unit: str = "") -> str:
-    """Say how many minutes later than the usual of the same seed the lower level was reached, and test it."""
+    """Return the delay to the lower level against the usual of the same seed, in minutes, with a test."""
     return _later_by(runs, usual, unit) + _chance(_pairs(runs, usual, "reached_lower"))
 
 
 def _later_by(runs: Runs, usual: Runs, unit: str = "") -> str:
-    """Say how many minutes later than the usual of the same seed the lower level was reached."""
+    """Return the delay to the lower level against the usual of the same seed, in minutes."""
     pairs = _pairs(runs, usual, "reached_lower")
     if not pairs:
         return _NONE
@@ -251,9 +242,9 @@ _Style: TypeAlias = Mapping[str, Any]
 
 
 def draw(rows: Sequence[Row], levels: tuple[float, float], figure: Figure) -> None:
-    """Draw accuracy against time, and by policy how much later than random, how much better, and at what work.
+    """Draw accuracy against time, and each policy's delay, final accuracy and work.
 
-    Of many policies the six that tell most have curves; their markers and colours are those at their names below.
+    Of many policies six have curves; their markers and colours recur at their names below.
     """
     styles = _styles(policies_of(rows))
     low = _AXIS + _LINE * len(styles)
@@ -302,10 +293,7 @@ def _curves(axes: Axes, rows: Sequence[Row], levels: tuple[float, float], styles
 
 
 def _beside(axes: Axes, found: Mapping[str, Interval], styles: Mapping[str, _Style]) -> None:
-    """Draw what policies differ by from random selection, each in its place, with intervals, of one seed without.
-
-    An interval that dwarfs the others does not squeeze them: its mean is in the picture, and its ends are written.
-    """
+    """Draw policies' differences from random selection; a far wider interval than the others' has text."""
     axes.axvline(0.0, color="#404040", linewidth=1.2)
     usual, kept = float(np.median([of.bar for of in found.values()] or [0.0])), [0.0]
     places = list(styles)
@@ -321,7 +309,7 @@ def _beside(axes: Axes, found: Mapping[str, Interval], styles: Mapping[str, _Sty
 
 
 def _styles(policies: Sequence[str]) -> dict[str, _Style]:
-    """Return each policy's colour and marker: its own, or those that are left; plain ones where no curve is drawn."""
+    """Return each policy's colour and marker, plain ones without a curve."""
     drawn = sorted(policies, key=lambda policy: policy not in TELLING)[: len(TELLING)]
     taken = {STYLES[policy]["color"] for policy in drawn if policy in STYLES}
     left = zip((colour for colour in COLOURS if colour not in taken), _MARKERS, strict=False)
@@ -349,7 +337,7 @@ def federation(quick: bool = False, model: str | None = None) -> dict[str, Any]:
 
 
 def distinct_entrants(shared: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the entrants as far as these shared keys leave them apart."""
+    """Return the entrants that remain distinct under these shared keys."""
     apart: dict[frozenset[tuple[str, str]], str] = {}
     for entrant in ENTRANTS:  # by the keys alone: a trace need not be there
         keys = {**shared, **own_keys(entrant, ())}
@@ -367,7 +355,7 @@ class Arena(Experiment):
     name, title : of the results
     clock : the devices: as the run key, or a file in the data folder
     partition : the clients' data: ``iid`` or ``dirichlet:ALPHA``
-    settled : when levels and entrants were
+    settled : when levels and entrants were settled
     """
 
     source = "In no paper: seconds, not rounds, on devices that come and go"
@@ -385,7 +373,7 @@ class Arena(Experiment):
         self.name, self.title, self._clock, self._partition, self._settled = name, title, clock, partition, settled
 
     def clock(self, options: Options) -> str:
-        """Return the run key's value: of a file in the data folder, where it lies."""
+        """Return the run key's value, with the path of a file in the data folder."""
         return str((options.data_dir / self._clock).absolute()) if self._clock.endswith(".npz") else self._clock
 
     def datasets(self, options: Options) -> tuple[str, ...]:
@@ -408,7 +396,7 @@ class Arena(Experiment):
         return [{"seed": s, "policy": policy} for s in seeds(options, 10, 2) for policy in policies]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
-        """Play one run, and return its curve, with what it cost in each row."""
+        """Run one entrant, and return its curve, with its costs in each row."""
         from aoi_fl.report.in_time import in_time
         from aoi_fl.server.ledger import read
 
@@ -444,7 +432,7 @@ class Arena(Experiment):
         return [{"time": mark, "accuracy": found.accuracy_at(mark), **cost} for mark in marks]
 
     def keys(self, entrant: str, seed: int, options: Options) -> dict[str, Any]:
-        """Return the run keys of an entrant, or raise ConfigError for one that is none."""
+        """Return the run keys of an entrant; raises ConfigError for an unknown one."""
         settings = dict(self.settings(options))
         start = drawn_start(self.clock(options), seed) if settings.pop("clock-start", "") else 0.0
         settings["partition"], _, alpha = settings["partition"].partition(":")
@@ -498,7 +486,7 @@ class Arena(Experiment):
 
 
 def _sent(settings: Mapping[str, Any]) -> int:
-    """Return how many clients are sent the model in a round, unless an entrant's own keys say otherwise."""
+    """Return the clients that receive the model in a round, without an entrant's own keys."""
     return over_selected(settings["clients-per-round"], settings["over-selection"])
 
 

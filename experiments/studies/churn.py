@@ -32,14 +32,13 @@ _WARM_UP = 300  # rounds before counting
 def expected_rate(policy: str, kind: str, leaving: float) -> float:
     """Return the exact probability that a client present takes part in a round.
 
-    A newcomer from the stationary law is in the steady state from its first round on, so churn changes nothing. One
-    of age 0 takes part in its j-th round with probability u_j (the renewal sequence), and a client present is in its
-    j-th round with probability λ(1−λ)^(j−1): summed up, λ/z · E[z^X]/(1 − E[z^X]) with z = 1−λ. A
-    client that leaves with probability λ, returns with the same and keeps
-    its age is a Markov chain on (min(age, m), present).
+    A stationary newcomer is in the steady state at once. One of age 0 takes part in its j-th round with probability u_j
+    (the renewal sequence), and a client present is in its j-th round with probability λ(1−λ)^(j−1): λ/z · E[z^X]/(1 −
+    E[z^X]) with z = 1−λ. A client that leaves and returns with probability λ is a Markov chain on (min(age, m),
+    present).
 
-    The phases of systematic newcomers do not depend on the round, so that churn changes nothing. A client that returns
-    makes up for a stride of X rounds unless it was away in all of them, which has probability ½ z^(X−1).
+    The phases of systematic newcomers do not depend on the round. A systematic client that returns makes up for a
+    stride of X rounds unless it was away in all of them, which has probability ½ z^(X−1).
     """
     if policy == setting.SYSTEMATIC:
         mean = setting.CLIENTS / setting.PER_ROUND
@@ -167,7 +166,7 @@ def _play(
 
 
 class _Markov:
-    """Clients with ages, who toss a coin each round."""
+    """Clients with ages and a coin a round."""
 
     def __init__(self, policy: str, kind: str, places: int, seed: int) -> None:
         self._table = np.asarray(setting.markov(policy).probabilities)
@@ -175,7 +174,7 @@ class _Markov:
         self._ages = self._first(0)
 
     def due(self, round_: int) -> NDArray[np.bool_]:
-        """Return (places,) who takes part if it is present."""
+        """Return (places,) the participants, if present."""
         return draws.uniforms(self._seed, round_, "participate", self._places) < age.hazards(self._table, self._ages)
 
     def pass_round(self, took_part: NDArray[np.bool_]) -> None:
@@ -191,7 +190,7 @@ class _Markov:
 
 
 class _Systematic:
-    """Clients with a rate and a phase; who was away when its round came takes part in the first one that it can."""
+    """Clients with a rate and a phase; an absent one makes up its round in the first one that it can."""
 
     def __init__(self, places: int, seed: int) -> None:
         self._rates = np.full(places, setting.PER_ROUND / setting.CLIENTS)
@@ -200,16 +199,16 @@ class _Systematic:
         self._owing = np.zeros(places, dtype=np.bool_)
 
     def due(self, round_: int) -> NDArray[np.bool_]:
-        """Return (places,) who takes part if it is present."""
+        """Return (places,) the participants, if present."""
         self._owing |= self._strides.begin(round_)
         return self._owing
 
     def pass_round(self, took_part: NDArray[np.bool_]) -> None:
-        """Forget what has been done."""
+        """Cross off the participations."""
         self._owing = self._owing & ~took_part
 
     def replace(self, where: NDArray[np.bool_], round_: int) -> None:
-        """Let newcomers take places after a round, one after another, each with its phase in the widest gap."""
+        """Let newcomers take places in sequence, each with its phase in the widest gap."""
         for place in np.flatnonzero(where):
             self._phases[place] = newcomer_phase(np.delete(self._phases, place))
         self._owing &= ~where

@@ -41,7 +41,7 @@ class Compression(Experiment):
         return setting.learning(options, self._dataset, (self._rounds, 4), **keys)
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
-        """Play a federation; seed for seed, the codes see the same first model, partition, clients and batches."""
+        """Run a federation; for a seed all codes share first model, partition, clients and batches."""
         values = {**self.settings(options), **unit}
         size = update_bytes(str(values["dataset"]), str(values["model"]), unit["compression"], options.data_dir)
         return [{**row, "update_bytes": size} for row in play_run(self.name, values, options)]

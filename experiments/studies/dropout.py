@@ -28,7 +28,7 @@ _LONGEST = 100  # no wait is longer, but with a probability below 1e-20
 
 
 def policy(table: str, dropout: float) -> MarkovPolicy:
-    """Return the policy as it is thinned by d; what an adaptive run should come to is the table made for d."""
+    """Return the policy thinned by d; an adaptive run should end at the table made for d."""
     sizes = setting.CLIENTS, setting.PER_ROUND, setting.MAX_AGE
     if table == "plain":
         return MarkovPolicy(MarkovPolicy.optimal(*sizes).probabilities, *sizes[:2], "optimal", dropout)
@@ -107,7 +107,7 @@ class Dropout(Experiment):
 
 
 def _adaptive(dropout: float, rounds: int, seed: int) -> tuple[History, list[float]]:
-    """Play clients whose server counts the lost ones and issues the table anew in each round."""
+    """Simulate a server that counts the lost clients and reissues the table in each round."""
     clients, table = setting.CLIENTS, policy("aware", 0.0)
     ages = age.first_age(table.probabilities, draws.uniforms(seed, 1, "first-age", clients))
     estimate, told = DropoutEstimate(float(setting.PER_ROUND)), []
@@ -126,7 +126,7 @@ def _adaptive(dropout: float, rounds: int, seed: int) -> tuple[History, list[flo
 def _waits(history: History) -> NDArray[np.int32]:
     """Return the waits that begin between the warm-up and the last 100 rounds, within which all of them end.
 
-    Waits that merely fit into a history would be too short in the mean.
+    All waits within a history would be too short in the mean.
     """
     members, when, _ = history.by_client
     same = members[1:] == members[:-1]

@@ -1,4 +1,4 @@
-"""Who enters the arena: a policy, with run keys of its own after it if any, ``NAME:KEY=VALUE:…``."""
+"""The entrants of the arena: a policy, with run keys of its own after it if any, ``NAME:KEY=VALUE:…``."""
 
 import re
 from collections.abc import Collection
@@ -21,14 +21,9 @@ ENTRANTS = (
 
 
 def own_keys(entrant: str, shared: Collection[str]) -> dict[str, str]:
-    """Return an entrant's policy and its own run keys.
+    """Return an entrant's policy and its own run keys; it may not set ``shared`` ones.
 
-    Parameters
-    ----------
-    entrant : as written
-    shared : the keys that hold for all, or are not an entrant's to set
-
-    Raises ConfigError: there is no such policy, or a key has another form, is shared, or is given twice.
+    Raises ConfigError for an unknown policy, and for a key of another form, a shared one, or one given twice.
     """
     policy, *own = re.split(r":(?=[a-z-]+=)", entrant)
     if policy not in POLICIES and not is_well_formed(policy):

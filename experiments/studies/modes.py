@@ -39,7 +39,7 @@ class Modes(Experiment):
         return [{"seed": s, "clients": n, "wire": w} for s in seeds(options, 3, 1) for n in sizes for w in _WIRES]
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
-        """Play a real federation on one machine, and return what each round sent."""
+        """Run a real federation on one machine, and return each round's messages."""
         settings = self.settings(options)
         found: dict[int, list[int]] = {}
         keys = {
@@ -145,7 +145,7 @@ def _growth(rows: Sequence[Row], wire: str, first: int, last: int) -> list[float
 
 
 def _alike(growth: Interval) -> Verdict:
-    """Judge that messages don't grow by even a tenth of a round's 2k; beyond that, the claim is refuted."""
+    """Judge that messages grow by less than a tenth of a round's 2k."""
     if growth.high < _SLACK:
         return "holds"
     return "refuted" if growth.low > _SLACK else "undecided"
@@ -166,7 +166,7 @@ def _per_seed(rows: Sequence[Row], clients: int, wire: str, column: str) -> list
 
 
 def _model_bytes(rows: Sequence[Row]) -> float:
-    """Return the bytes of a message that carries the model, from reserve mode, which sends hardly any others."""
+    """Return the bytes of a message with the model, from reserve mode, where nearly all have it."""
     chosen = [row for row in rows if row["wire"] == "reserve" and row["round"] > _FIRST]
     return float(sum(row["bytes"] for row in chosen) / max(sum(row["with_arrays"] for row in chosen), 1))
 

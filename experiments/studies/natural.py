@@ -86,7 +86,7 @@ def _lower_loss(where: str) -> Hypothesis:
 
 
 class Natural(Study):
-    """Five policies in four federations that nobody partitioned, always available and with the phone trace."""
+    """Five policies in four unpartitioned federations, always available and with the phone trace."""
 
     name = "natural"
     title = "Natural federations: schools, students, aircraft and speakers"
@@ -194,7 +194,7 @@ def _rows(name: str, folder: Path, seed: int) -> tuple[Table, list[Ints], tuple[
 
 @lru_cache(maxsize=2)
 def _availability(folder: Path, clients: int) -> Availability:
-    """Return when the phones of n clients are available, or raise ConfigError where the file has fewer."""
+    """Return the availability of n phones; raises ConfigError if the file has fewer."""
     path = folder / _TRACE
     trace = read_trace(*check_files(str(path)))
     if trace.clients < clients:

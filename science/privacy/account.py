@@ -1,4 +1,4 @@
-"""The account of epsilon: what b, K, the bands and the noise promise, without amplification.
+"""The account of epsilon from b, K, the bands and the noise, without amplification.
 
 Columns of C that are at least β rounds apart are orthogonal. A client that takes part at most K times, at least b ≥ β
 rounds apart, moves the noisy sequence by at most Δ = √(K·Σ_{j<β} c_j²) clips. With noise of s = M·Δ clips the run is
@@ -31,7 +31,7 @@ ASSUMPTIONS = (
 
 @dataclass(frozen=True)
 class Account:
-    """A private run: its participation, its noise, and the ε that they give.
+    """A private run: its participation, its noise, and their ε.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Account:
     bands : β, at most b
     momentum : of the server's optimiser
 
-    Raises ConfigError: the noise multiplier is not above 0, or ``bands`` is above b.
+    Raises ConfigError if the noise multiplier is not above 0, or ``bands`` is above b.
 
     >>> account = Account(ParticipationBounds(6, 17), rounds=100, noise_multiplier=0.5, bands=6)
     >>> round(account.epsilon(1e-3), 3), round(account.error, 3)
@@ -113,7 +113,7 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 
 def multiplier_of(epsilon: float, delta: float) -> float:
-    """Return the least noise multiplier 1/μ whose Gaussian mechanism keeps (ε, δ).
+    """Return the least noise multiplier 1/μ of a Gaussian mechanism that keeps (ε, δ).
 
     >>> round(multiplier_of(8.0, 1e-5), 4)
     0.6002

@@ -1,10 +1,9 @@
-"""Epsilon with amplification: the reader of the models does not know when a client takes part.
+"""Epsilon with amplification: the models do not reveal when a client takes part.
 
-Where every client decides by its own secret coins, the published sequence of one client's data is a mixture over its
-participations, and the account compares this mixture P with the noise alone, Q. Independent coins every round (β = 1)
-have an exact account in ``dp-accounting``. For a Markov client no library has one: δ(ε) is an expectation over P or Q,
-drawn by Monte Carlo, with the likelihood of P summed over all participations by the forward recursion over ages.
-Draws with updates that are scaled up (importance sampling) reach the tails that a small δ asks for.
+Where clients decide by secret coins, the published sequence of one client's data is a mixture over its participations.
+The account compares this mixture P with the noise alone, Q. Independent coins every round (β = 1) have an exact account
+in ``dp-accounting``. For a Markov client δ(ε) is an expectation over P or Q by Monte Carlo, with the likelihood of P
+from the forward recursion over ages. Draws with scaled updates (importance sampling) reach the tails of a small δ.
 
 It holds only while the run's seed is secret, and no client is forced.
 
@@ -44,9 +43,8 @@ _STEPS = 20  # of a calibration; half of them usually suffice
 def coin_epsilon(rate: float, deviation: float, rounds: int, delta: float) -> float:
     """Return ε of white noise where a client takes part by an independent coin of probability q in every round.
 
-    Exactly k of n chosen at random are no such coins: this is the usual approximation with q = k/n, and no bound.
-
-    Raises ConfigError: the extra ``privacy`` is not installed.
+    Exactly k of n at random are no such coins: q = k/n is the usual approximation, and no bound.
+    Raises ConfigError if the extra ``privacy`` is not installed.
     """
     if not has_library():
         raise ConfigError(
@@ -156,7 +154,7 @@ class MarkovAmplification:
             left = law * (1 - hazards[:, None])
             law = np.concatenate((joined[None], left[:-1]))
             law[-1] += left[-1]
-            near = means[: t + 1]  # a client whose last participation came before round 1 shows nothing
+            near = means[: t + 1]  # participations before round 1 show nothing
             power = (observed[:, t] * near - near**2 / 2) / self.deviation**2
             top = np.maximum(power.max(axis=0), 0.0)
             law[: len(near)] *= np.exp(power - top)
@@ -170,10 +168,10 @@ class MarkovAmplification:
 def amplified(
     policy: Decentralised | Selector, clients: int, account: Account, delta: float, samples: int = SAMPLES
 ) -> Estimate | None:
-    """Return ε with amplification, or None where a policy has none that is known.
+    """Return ε with amplification, or None where none is known for the policy.
 
     Markov clients of one rate have it, and with white noise and ``dp-accounting`` the choice of k of n at random.
-    Systematic clients have none: who knows one round of theirs knows all.
+    Systematic clients have none: one known round reveals all.
     """
     match policy:
         case MarkovPolicy():
@@ -188,14 +186,8 @@ def amplified(
 def calibrate(epsilon_at: Callable[[float], float], epsilon: float, start: float, within: float = 1e-3) -> float:
     """Return the noise multiplier at which a falling ε is the one given: secants on logarithms.
 
-    Parameters
-    ----------
-    epsilon_at : ε of a noise multiplier
-    epsilon : to be met, above 0
-    start : a noise multiplier to begin with
-    within : relative error of ε
-
-    Raises ConfigError: no noise multiplier gives this ε.
+    ``epsilon_at`` gives ε of a noise multiplier; ``start`` is the first one, and ``within`` the relative error of ε.
+    Raises ConfigError if no noise multiplier gives this ε.
     """
     check_positive("epsilon", epsilon)
     multiplier, slope, spent = start, -1.0, epsilon_at(start)

@@ -1,15 +1,14 @@
 """Bounds on a client's participations: at least b rounds apart, at most K of them in T rounds.
 
-Privacy with correlated noise rests on these two numbers. They hold for every client, whatever the coins say.
+Privacy with correlated noise rests on these two numbers. They hold for every client with certainty.
 
 A Markov client takes part at the ages with p > 0 only, so b is the first such age plus 1. A systematic client of rate r
-takes part every ⌊1/r⌋ or ⌈1/r⌉ rounds; jitter shortens the gap by the longest delay. The k oldest of n clients are
-never the same before ⌊n/k⌋ rounds have passed. Other selectors guarantee nothing: b = 1 and K = T.
+takes part every ⌊1/r⌋ or ⌈1/r⌉ rounds; jitter shortens the gap by the longest delay. The k oldest of n clients do not
+recur within ⌊n/k⌋ rounds. Other selectors guarantee nothing: b = 1 and K = T.
 
-A lost round breaks the bound of a systematic client, which makes it up, and of the oldest-age selector, which passes
-over absent clients. A forced client breaks it under every policy, and so does a client that has lost its state. A
-resumed run keeps it: the same round gets the same answer. A client that refuses to take part sooner than m rounds
-after its last participation (the *promise*) restores b ≥ m.
+A lost round breaks the bound of a systematic client, which makes it up, and of the oldest-age selector, which skips
+absent clients. A forced client, and a client that has lost its state, break it under every policy. A resumed run keeps
+it. A client that refuses to take part within m rounds of its last participation (the *promise*) restores b ≥ m.
 
 References
 ----------
@@ -34,13 +33,13 @@ _ALMOST_ONE = np.nextafter(1.0, 0.0)
 
 @dataclass(frozen=True)
 class ParticipationBounds:
-    """What a policy guarantees of each client's participations in T rounds.
+    """A policy's guarantee for each client's participations in T rounds.
 
     Attributes
     ----------
     min_separation : b ≥ 1; rounds t and t' of two participations have |t − t'| ≥ b
     max_participations : K ≤ T
-    exact : whether some clients attain both; otherwise they are safe, and perhaps too large or small
+    exact : whether some clients attain both; otherwise they are safe, and perhaps not tight
 
     >>> bounds(MarkovPolicy.optimal(100, 15, 10), rounds=100)
     ParticipationBounds(min_separation=6, max_participations=17, exact=True)
@@ -73,7 +72,7 @@ def bounds(
     forgotten : whether clients lose their state, and with it the round of their last participation
     promise : the least separation that each client itself enforces, in rounds; 1 for none
 
-    Raises ConfigError: ``rounds``, ``clients`` or ``promise`` is below 1.
+    Raises ConfigError if ``rounds``, ``clients`` or ``promise`` is below 1.
     """
     for name, value in (("rounds", rounds), ("clients", 1 if clients is None else clients), ("promise", promise)):
         if value < 1:
@@ -142,7 +141,7 @@ def _most_strides(policy: SystematicPolicy, rounds: int) -> int:
 
 
 def _can_be_empty(policy: Decentralised | Selector, rounds: int, lost: bool) -> bool:
-    """Return whether a round can be without a willing client; a selector finds one wherever there is one."""
+    """Return whether a round can be without a willing client."""
     match policy:
         case MarkovPolicy():
             return all(min(table) < 1 for table in _tables(policy))

@@ -73,7 +73,7 @@ def prefix_error(column: Floats, rounds: int, momentum: float = 0.0) -> float:
 class CorrelatedNoise:
     """The noise of a run, round after round: a function of the secret key.
 
-    A run that goes on takes the key up again and draws the last β−1 vectors anew, so no vector lies on a disk.
+    A resumed run draws the last β−1 vectors anew from the key, so no vector is stored.
 
     Parameters
     ----------
@@ -97,10 +97,7 @@ class CorrelatedNoise:
         self._recent: list[NDArray[np.float32]] = []  # w_t, w_{t−1}, … of the last round
 
     def of(self, round_: int) -> NDArray[np.float32]:
-        """Return (d,) w_t of a round counted from 1: that of the last call, or a later one.
-
-        Raises ValueError for an earlier round, whose noise is gone.
-        """
+        """Return (d,) w_t of a round from 1 on; ValueError for a round before the last call's."""
         if not 1 <= self._round <= round_ and not (self._round == 0 < round_):
             raise ValueError(f"the noise of round {round_} is gone: the last round is {self._round}")
         for t in range(self._round + 1, round_ + 1):
@@ -113,7 +110,7 @@ class CorrelatedNoise:
 
 
 def normals(key: bytes, round_: int, size: int) -> Floats:
-    """Return (d,) standard normal numbers that nobody without the key can tell from others.
+    """Return (d,) standard normal numbers that are unpredictable without the key.
 
     >>> bool((normals(bytes(32), 1, 5) == normals(bytes(32), 1, 5)).all())
     True
