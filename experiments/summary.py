@@ -19,7 +19,7 @@ from aoi_fl.experiments.studies.arena import ARENAS, side_by_side
 ARENA_PAGE = tuple(arena.name for arena in ARENAS)
 _WICS = "WICS: choosing whose data to refresh under a budget"
 WICS_PAGE = ("wics-learning", "wics-sensitivity", "wics-budget", "wics-ages", "wics-packing", "wics-exact")
-# Experiments whose main result the first page repeats.
+# Experiments with a main result on the first page.
 FRONT = (
     "theory", "remarks", "windows", "modes", "unequal", "wics-ages", "wics-sensitivity", "arena-trace-dirichlet",
 )  # fmt: skip
@@ -94,7 +94,8 @@ def write_summary(out: Path) -> Path:
             if claim.verdict == "not run":
                 unmeasured.setdefault((_data(experiment, claim), claim.reason), []).append((name, claim))
             else:
-                lines.setdefault(_paper(claim), []).append(_line(experiment, store, claim, played))
+                paper = "Our own" if claim.is_ours else claim.source.partition(",")[0]  # the first of two
+                lines.setdefault(paper, []).append(_line(experiment, store, claim, played))
         if found.headline and name in FRONT:
             headlines.append(f"- {found.headline} [{name}]({name}.md)")
     pages = [f"- [{e.title}]({name}.md): {e.source}." for name, e in known().items() if (out / f"{name}.md").exists()]
@@ -112,8 +113,8 @@ def write_summary(out: Path) -> Path:
         "# Claims of the papers, measured\n\n"
         f"![Verdicts on {len(judged[False])} claims of three papers: {_counted(judged[False])}; and on "
         f"{len(judged[True])} of our own: {_counted(judged[True])}]({_BAR})\n\n"
-        f"A line unfolds into the paper's figure, our measurement and the command. [{_number(unmeasured)} claims]"
-        f"({_UNMEASURED}) have no measurement.\n\n"
+        f"A line unfolds into the paper's figure, our measurement and the command. "
+        f"[{sum(map(len, unmeasured.values()))} claims]({_UNMEASURED}) have no measurement.\n\n"
         + "".join(f"## {paper}\n\n{_folds(folds)}\n\n" for paper, folds in lines.items())
         + f"## How to read this page\n\n{_folds([_fold(title, text) for title, text in more.items() if text])}\n",
         encoding="utf-8",
@@ -165,10 +166,6 @@ def _data(experiment: Experiment, claim: Claim) -> str:
     return next((title for name, title in _DATA.items() if name in text), experiment.title)
 
 
-def _number(unmeasured: Mapping[tuple[str, str], Sequence[tuple[str, Claim]]]) -> int:
-    return sum(map(len, unmeasured.values()))
-
-
 def _bar(groups: Mapping[str, Sequence[Claim]]) -> str:
     """Return an SVG picture with a bar for each group of claims, one stretch for each verdict, and a legend."""
     left, width, high = 70, 620, 34  # narrow, so that a phone shows legible text
@@ -203,11 +200,6 @@ def _bar(groups: Mapping[str, Sequence[Claim]]) -> str:
     )
 
 
-def _paper(claim: Claim) -> str:
-    """Return the paper that a claim is of, the first where it is of two, or that it is our own."""
-    return "Our own" if claim.is_ours else claim.source.partition(",")[0]
-
-
 def concluded(experiment: Experiment, store: Store | None) -> Conclusion:
     """Return what results show; of none, the claims that are not run yet."""
     rows = [] if store is None else telling(experiment, store)
@@ -215,7 +207,7 @@ def concluded(experiment: Experiment, store: Store | None) -> Conclusion:
 
 
 def _counted(claims: Iterable[Claim]) -> str:
-    """Say how many claims have which verdict."""
+    """Return the number of claims of each verdict."""
     of = Counter(claim.verdict for claim in claims)
     return ", ".join(f"{of[verdict]} {verdict}" for verdict in get_args(Verdict) if of[verdict])
 

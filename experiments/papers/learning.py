@@ -1,6 +1,7 @@
 """Accuracy against rounds: the learning figures of both papers, with paired seeds."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -20,68 +21,47 @@ from aoi_fl.experiments.papers.speed import BASE, OURS, POLICIES, VARIANTS, curv
 TARGETS = {"mnist": 0.97, "fashion-mnist": 0.85, "cifar10": 0.75, "cifar100": 0.30, "digits": 0.90}
 
 
+@dataclass(eq=False)
 class Learning(Experiment):
-    """Accuracy of the paper's policies on one data set.
+    """Accuracy of the paper's policies on one data set."""
 
-    Parameters
-    ----------
-    name, title, source, dataset, rounds, minutes : of the experiment
-    splits : α of Dirichlet partitions, None for IID
-    claims : of the papers
-    model, policies, seeds : by default
-    first : of the seeds; those below were a pilot's
-    why : the reason for a missing run
-    targets : accuracies of judgement, by a partition's α, if not the data set's
-    keys : more run keys
-    fixed : when the levels were fixed
-    pilot : a seed that the levels were fixed after, and that counts all the same
-    note : on the committed results
-    """
+    name: str
+    title: str
+    source: str
+    dataset: str
+    rounds: int
+    minutes: float
+    splits: Sequence[float | None] = (None,)  # α of Dirichlet partitions, None for IID
+    claimed: Sequence[PaperClaim] = ()  # by the papers
+    model: str = "2nn"
+    policies: Sequence[str] = POLICIES
+    seeds: int = 5
+    first: int = 1  # seed; lower ones were a pilot's
+    why: str = "not played here yet"
+    targets: Mapping[float | None, float] = field(default_factory=dict)  # accuracies by α, if not the data set's
+    keys: Mapping[str, str] = field(default_factory=dict)  # more run keys
+    fixed: str = "beforehand"  # when the levels were fixed
+    pilot: int | None = None  # a seed before the levels were fixed that counts all the same
+    note: str = ""  # on the committed results
 
-    def __init__(
-        self,
-        name: str,
-        title: str,
-        source: str,
-        dataset: str,
-        rounds: int,
-        minutes: float,
-        splits: Sequence[float | None] = (None,),
-        claims: Sequence[PaperClaim] = (),
-        model: str = "2nn",
-        policies: Sequence[str] = POLICIES,
-        seeds: int = 5,
-        first: int = 1,
-        why: str = "not played here yet",
-        targets: Mapping[float | None, float] | None = None,
-        keys: Mapping[str, str] | None = None,
-        fixed: str = "beforehand",
-        pilot: int | None = None,
-        note: str = "",
-    ) -> None:
-        self.name, self.title, self.source, self.minutes = name, title, source, minutes
-        self._dataset, self._rounds = dataset, rounds
-        self._model, self._policies = model, policies
-        self.counts, self.first = (seeds, min(seeds, 2)), first
-        self.version = 1 if first == 1 else 2  # the pilot's results are of the first version
-        self.quick = model != "cnn"
-        self._splits = [partition_name(alpha) for alpha in splits]
-        self.factors = {"partition": self._splits, "policy": policies}
-        self._claimed, self._why, self._keys = tuple(claims), why, keys or {}
-        self._fixed, self._pilot, self._note = fixed, pilot, note
-        self._targets = {partition_name(alpha): level for alpha, level in (targets or {}).items()}
-        self.claims = tuple(self._claim(said, model, self._unplayed(said), "not run") for said in claims)
+    def __post_init__(self) -> None:
+        self.counts = (self.seeds, min(self.seeds, 2))
+        self.version = 1 if self.first == 1 else 2  # the pilot's results are of the first version
+        self.quick = self.model != "cnn"
+        self._partitions = [partition_name(alpha) for alpha in self.splits]
+        self.factors = {"partition": self._partitions, "policy": self.policies}
+        self.claims = tuple(self._claim(said, self.model, self._unplayed(said), "not run") for said in self.claimed)
 
     def datasets(self, options: Options) -> tuple[str, ...]:
-        if options.quick and self._dataset == "mnist" and not (options.data_dir / "MNIST").is_dir():
+        if options.quick and self.dataset == "mnist" and not (options.data_dir / "MNIST").is_dir():
             return ("digits",)
-        return (self._dataset,)
+        return (self.dataset,)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         (dataset,) = self.datasets(options)
-        keys = {} if dataset == "digits" else self._keys
-        model = options.model or self._model
-        return setting.learning(options, dataset, (self._rounds, 4), **setting.PAPER_KEYS, **keys, model=model)
+        keys = {} if dataset == "digits" else self.keys
+        model = options.model or self.model
+        return setting.learning(options, dataset, (self.rounds, 4), **setting.PAPER_KEYS, **keys, model=model)
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Run a federation; the seed alone decides first model, partition and the order of batches."""
@@ -93,24 +73,24 @@ class Learning(Experiment):
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         targets, curves = self._judged_at(settings), self._there(rows)
         tables = tuple(table_of(split, found, targets[split]) for split, found in curves.items())
-        missing = [split for split in self._splits if split not in curves]
+        missing = [split for split in self._partitions if split not in curves]
         model = "" if settings["model"] == "cnn" else "the model is the 2NN, "
         paragraph = (
             f"{settings['dataset']}, {settings['model']}, {settings['num-server-rounds']} rounds, n=100, k=15, m=10, "
             "5 local epochs. Pairs share first model, partition and order of batches; *later* is the number of rounds "
-            f"by which a level of test accuracy is late, the mean over levels fixed {self._fixed}. Weights are the "
+            f"by which a level of test accuracy is late, the mean over levels fixed {self.fixed}. Weights are the "
             "papers': by size under random selection, by draws under proportional, equal for the policies by age. "
             "Under IID the sizes are equal, and random selection's weights are 1/k, too. "
             f"Other than in the papers, {model}ages start from the stationary law, and the p_a of markov-increasing, "
             "their non-optimal policy, is ours, since none is printed."
         )
-        beside = [self._note] if self._note else []
-        if self._keys:
-            beside.insert(0, f"Not in the papers: {', '.join(f'{key}={value}' for key, value in self._keys.items())}.")
+        beside = [self.note] if self.note else []
+        if self.keys:
+            beside.insert(0, f"Not in the papers: {', '.join(f'{key}={value}' for key, value in self.keys.items())}.")
         sent = sum(row["policy"] == BASE for row in rows) * settings["clients-per-round"]
         if lost := sent - sum(row["trained"] for row in rows if row["policy"] == BASE):
             beside.append(f"Of random selection's {sent} updates {lost} were refused, as their training had diverged.")
-        others = self._there([row for row in rows if row["seed"] != self._pilot]) if self._pilot else {}
+        others = self._there([row for row in rows if row["seed"] != self.pilot]) if self.pilot else {}
         later = [
             f"{policy} {moved.show(1)} ({split})"
             for split, found in others.items()
@@ -118,7 +98,7 @@ class Learning(Experiment):
             if policy != BASE and (moved := shift(curve, found[BASE], targets[split]))
         ]
         if later:
-            beside.append(f"Without seed {self._pilot}, rounds later than random: {', '.join(later)}.")
+            beside.append(f"Without seed {self.pilot}, rounds later than random: {', '.join(later)}.")
         if missing:
             beside.append(f"Not run: {', '.join(missing)}.")
         if any(row["policy"] == MEMORYLESS for row in rows):
@@ -130,38 +110,39 @@ class Learning(Experiment):
             beside.append(
                 "Markov size and systematic size are Markov optimal and systematic participation, weights by size."
             )
-        claims = tuple(self._judged(said, rows, settings) for said in self._claimed)
+        claims = tuple(self._judged(said, rows, settings) for said in self.claimed)
         return Conclusion(listed(paragraph, beside), claims, tables)
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         curves = self._there(rows)
         if curves:
             title = f"{settings['dataset']}, {settings['model']}"
-            same = settings["dataset"] == self._dataset
-            draw(figure, title, curves, self._judged_at(settings), self._claimed if same else ())
+            same = settings["dataset"] == self.dataset
+            draw(figure, title, curves, self._judged_at(settings), self.claimed if same else ())
 
     def _judged_at(self, settings: Mapping[str, Any]) -> dict[str, float]:
         """Return the accuracy of judgement for each partition."""
-        own = self._targets if settings["dataset"] == self._dataset else {}
-        return {split: own.get(split, TARGETS[str(settings["dataset"])]) for split in self._splits}
+        own = {partition_name(alpha): level for alpha, level in self.targets.items()}
+        own = own if settings["dataset"] == self.dataset else {}
+        return {split: own.get(split, TARGETS[str(settings["dataset"])]) for split in self._partitions}
 
     def _there(self, rows: Sequence[Row]) -> dict[str, Any]:
         """Return the curves of each complete partition, with random selection's among them."""
-        found = {split: curves_of(rows, split) for split in self._splits}
+        found = {split: curves_of(rows, split) for split in self._partitions}
         return {split: curves for split, curves in found.items() if BASE in curves}
 
     def _judged(self, said: PaperClaim, rows: Sequence[Row], settings: Mapping[str, Any]) -> Claim:
         model = str(settings["model"])
-        if settings["dataset"] != self._dataset:
+        if settings["dataset"] != self.dataset:
             return self._claim(said, model, f"played on {settings['dataset']}", "not run")
         return self._claim(said, model, *(measured(said, rows, model) or (self._unplayed(said), "not run")))
 
     def _unplayed(self, said: PaperClaim) -> str:
-        left_out = [policy for policy in (said.policy, said.base) if policy not in self._policies]
-        return f"{' and '.join(left_out)} left out, for the hours" if left_out else self._why
+        left_out = [policy for policy in (said.policy, said.base) if policy not in self.policies]
+        return f"{' and '.join(left_out)} left out, for the hours" if left_out else self.why
 
     def _claim(self, said: PaperClaim, model: str, ours: str, verdict: Verdict) -> Claim:
-        where = f"({self._dataset}, {said.partition}, {model})"
+        where = f"({self.dataset}, {said.partition}, {model})"
         claim = f"{said.policy} reaches {said.target:.0%} before {said.base} {where}"
         if said.kind == "steadiness":
             claim = f"{said.policy} learns more steadily than {said.base} {where}"
@@ -179,9 +160,7 @@ class Learning(Experiment):
 
     def _reasons_for(self, said: PaperClaim) -> Mapping[Verdict, str]:
         """Return the reasons for a claim's verdict, if not the usual ones."""
-        unmeasured = (
-            "CIFAR-100 was not available" if self._dataset == "cifar100" else "no GPU was available for so long"
-        )
+        unmeasured = "CIFAR-100 was not available" if self.dataset == "cifar100" else "no GPU was available for so long"
         reasons: dict[Verdict, str] = {"not run": unmeasured}
         if said.kind == "headline":
             return {

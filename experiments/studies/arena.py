@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
 from typing import Any, TypeAlias
@@ -47,34 +48,27 @@ def tables_of(rows: Sequence[Row], levels: tuple[float, float], clients: int) ->
     learning, work = [], []
     for policy in policies_of(rows):
         runs, against = runs_of(rows, policy), () if policy == BASE else usual
-        learning.append(
-            [
-                called(policy),
-                _minutes(runs, "reached_lower"),
-                _later(runs, against),
-                _minutes(runs, "reached_upper", against),
-                interval([100 * final for final in _told(runs, "final")]).show(2),
-                interval(points_above(runs, against)).show(2),
-            ]
+        seen = [run for run in runs if run["seed"] in there]
+        final, above = interval([100 * final for final in _told(runs, "final")]), interval(points_above(runs, against))
+        updates, hours, missed, jain, seconds = (
+            interval(values).show(digits)
+            for values, digits in (
+                ([run["updates"] for run in runs], 1),
+                (_worked(runs), 1),
+                ([_missed(run, clients, there) for run in seen], 1),
+                ([run["jain"] * clients / there[run["seed"]] for run in seen], 2),
+                ([run["seconds_a_round"] for run in runs], 1),
+            )
         )
-        work.append(
-            [
-                called(policy), interval([run["updates"] for run in runs]).show(1), _hours(runs), _wasted(runs),
-                interval([_missed(run, clients, there) for run in runs if run["seed"] in there]).show(1),
-                _waits(runs),
-                interval([run["jain"] * clients / there[run["seed"]] for run in runs if run["seed"] in there]).show(2),
-                interval([run["seconds_a_round"] for run in runs]).show(1),
-            ],
-        )  # fmt: skip
+        reached = _minutes(runs, "reached_lower"), _later(runs, against), _minutes(runs, "reached_upper", against)
+        learning.append([called(policy), *reached, final.show(2), above.show(2)])
+        work.append([called(policy), updates, hours, _wasted(runs), missed, _waits(runs), jain, seconds])
     about = ", means over seeds with 95 % intervals"
     if len({row["seed"] for row in rows}) == 1:
         about = ", one seed, a first look without intervals"
         learning, work = ([[cell.replace(" (one seed)", "") for cell in line] for line in t] for t in (learning, work))
-    reached = (
-        "policy", f"minutes to {lower}", "minutes later than random", f"minutes to {upper}", "final accuracy, %",
-        _ABOVE,
-    )  # fmt: skip
-    return Table(f"Learning{about}", reached, learning), Table(f"Work and load{about}", _WORK, work)
+    head = (f"minutes to {lower}", "minutes later than random", f"minutes to {upper}", "final accuracy, %", _ABOVE)
+    return Table(f"Learning{about}", ("policy", *head), learning), Table(f"Work and load{about}", _WORK, work)
 
 
 def beside_refl(rows: Sequence[Row]) -> str:
@@ -143,11 +137,6 @@ def _minutes(runs: Runs, level: str, usual: Runs = ()) -> str:
     if len(runs) / 2 < len(reached) < len(runs):
         there += f", median {np.median([*reached, *[math.inf] * (len(runs) - len(reached))]):.1f}"
     return there + _chance(_pairs(runs, usual, level))
-
-
-def _hours(runs: Runs) -> str:
-    """Return the device-hours."""
-    return interval(_worked(runs)).show(1)
 
 
 def _wasted(runs: Runs) -> str:
@@ -347,43 +336,32 @@ def distinct_entrants(shared: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(apart.values())
 
 
+@dataclass(eq=False)
 class Arena(Experiment):
-    """Policies × seeds in simulated time.
+    """Policies × seeds in simulated time."""
 
-    Parameters
-    ----------
-    name, title : of the results
-    clock : the devices: as the run key, or a file in the data folder
-    partition : the clients' data: ``iid`` or ``dirichlet:ALPHA``
-    settled : when levels and entrants were settled
-    """
+    name: str = "arena"
+    title: str = "Selection policies in simulated time"
+    devices: str = "generated"  # as the run key clock, or a file in the data folder
+    partition: str = "iid"  # the clients' data: iid or dirichlet:ALPHA
+    settled: str = ""  # when levels and entrants were settled
 
     source = "In no paper: seconds, not rounds, on devices that come and go"
     minutes = 200
     version = 2
 
-    def __init__(
-        self,
-        name: str = "arena",
-        title: str = "Selection policies in simulated time",
-        clock: str = "generated",
-        partition: str = "iid",
-        settled: str = "",
-    ) -> None:
-        self.name, self.title, self._clock, self._partition, self._settled = name, title, clock, partition, settled
-
     def clock(self, options: Options) -> str:
         """Return the run key's value, with the path of a file in the data folder."""
-        return str((options.data_dir / self._clock).absolute()) if self._clock.endswith(".npz") else self._clock
+        return str((options.data_dir / self.devices).absolute()) if self.devices.endswith(".npz") else self.devices
 
     def datasets(self, options: Options) -> tuple[str, ...]:
         return (self.settings(options)["dataset"],)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         return {
-            "clock": Path(self._clock).name,
-            **({"clock-start": "an hour drawn by seed"} if in_files(self._clock) else {}),
-            "partition": self._partition,
+            "clock": Path(self.devices).name,
+            **({"clock-start": "an hour drawn by seed"} if in_files(self.devices) else {}),
+            "partition": self.partition,
             **federation(options.quick, options.model),
         }
 
@@ -473,7 +451,7 @@ class Arena(Experiment):
             f"the project's {len(ARENAS)} arenas that makes {3 * others * len(ARENAS)} comparisons, and no interval is "
             "widened for so many.",
             "Each seed begins at another hour of the trace." if "clock-start" in settings else "",
-            self._settled,
+            self.settled,
         )
         return Conclusion(
             listed(sentences, [point for point in points if point]),

@@ -48,11 +48,6 @@ def later(ours: Runs, base: Runs, *, at_equal_data: bool = False) -> Interval | 
     return shift(own, theirs, TARGET, (trained, by_base) if at_equal_data else None)
 
 
-def each(ours: Runs, base: Runs) -> Floats:
-    """Return (seeds,) how many rounds later each of our runs is than the base's with its seed."""
-    return shifts(*curves(ours, base), TARGET)
-
-
 def curves(ours: Runs, base: Runs, column: str = "accuracy") -> tuple[Floats, Floats]:
     """Return a column of the runs of the seeds that both have, (seeds, rounds) each."""
     both = [seed for seed in ours if seed in base]
@@ -93,16 +88,9 @@ _REASONS: Mapping[str, Mapping[Verdict, str]] = {
     EVEN: {"holds weakly": "earlier under three; with Zipf sizes chance may explain it"},
     PAPERS: {"holds": "later under all three, where random has size weights"},
 }
+_WHERE = f"{OURS}, in the setting of their MNIST"
 _OWN = tuple(
-    Claim(
-        claimed,
-        f"{OURS}, in the setting of their MNIST",
-        "–",
-        "not played",
-        "not run",
-        {"policy": {BASE, policy}},
-        reasons=_REASONS[policy],
-    )
+    Claim(claimed, _WHERE, "–", "not played", "not run", {"policy": {BASE, policy}}, reasons=_REASONS[policy])
     for claimed, (policy, *_) in _CLAIMED.items()
 )
 _SAID = MNIST_DIRICHLET_EQUAL
@@ -186,7 +174,7 @@ def drawn(rows: Sequence[Row], figure: Figure, policies: Sequence[str], splits: 
             if (mean := later(ours, base)) is None:
                 axes.text(1, place, NOT_BY_ALL if ours else "not played yet", va="center", color="#606060")
                 continue
-            late = each(ours, base)
+            late = shifts(*curves(ours, base), TARGET)
             axes.plot(late, np.full(len(late), place), ".", color=colour, alpha=0.5)
             _draw(axes, place, mean, colour, "o", colour)
             if work := later(ours, base, at_equal_data=True):

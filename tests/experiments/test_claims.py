@@ -335,7 +335,7 @@ def _learned(rounds, seeds=4, dataset="mnist", best=0.98):
 def _claimed(said, rows):
     from aoi_fl.experiments.papers.learning import Learning
 
-    experiment = Learning("x", "x", "x", "cifar10", 40, 1, claims=[said], model="cnn", why="no time")
+    experiment = Learning("x", "x", "x", "cifar10", 40, 1, claimed=[said], model="cnn", why="no time")
     (claim,) = experiment.conclude(rows, experiment.settings(Options())).claims
     return claim
 
