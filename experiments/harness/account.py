@@ -102,5 +102,5 @@ def _options(store: Store) -> list[Options]:
         for quick, s, r, m in product(
             (False, True), (None, most), (None, rounds), (None, *sorted(models - {None}, key=str))
         )
-        if not (quick and r)  # a quick look at all rounds is nothing to tell anybody to play
+        if not (quick and r)  # a quick look at all rounds is no command for users
     ]

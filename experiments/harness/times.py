@@ -18,11 +18,11 @@ from aoi_fl.experiments.harness.verdicts import side
 Floats = NDArray[np.float64]
 
 # Levels: from three points of accuracy below a target up to it, the target left out; near the ceiling, where less than
-# two points are left above it, from half of what is left.
+# two points are left above it, from half of that.
 RANGE, STEP, _CEILING = 0.03, 0.001, 0.02
 _ENUMERATED = 16  # pairs, up to which all changes of signs are tried out
 _ERROR = 0.05
-NOT_BY_ALL = "not reached by all seeds"  # said of a level
+NOT_BY_ALL = "not reached by all seeds"  # text for a level
 
 
 def levels(target: float) -> Floats:

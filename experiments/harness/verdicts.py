@@ -12,7 +12,7 @@ EXACT: Mapping[Verdict, str] = {  # reasons where nothing is left to chance
     "holds": "exact computation agrees in every instance",
     "refuted": "an exact counterexample",
 }
-_VACUOUS = 1e6  # times the error from which on a bound says nothing, wherever training starts
+_VACUOUS = 1e6  # times the error from which on a bound is vacuous
 _TINY = 1e-12  # of a half width, where all seeds agree
 
 

@@ -76,7 +76,7 @@ def _solve(instance: Instance, cap: int) -> tuple[float, int]:
     """Return the least mean cost from age 0 with ages capped, and the oldest age on the cycle that attains it."""
     side = cap + 1
     ages = np.stack(np.unravel_index(np.arange(side**CLIENTS), (side,) * CLIENTS))
-    ages = ages[:, ages.min(axis=0) == 0]  # somebody is refreshed in every round
+    ages = ages[:, ages.min(axis=0) == 0]  # every round refreshes a client
     codes = np.ravel_multi_index(tuple(ages), (side,) * CLIENTS)
     number = np.full(side**CLIENTS, -1)
     number[codes] = np.arange(codes.size)

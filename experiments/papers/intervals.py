@@ -18,7 +18,7 @@ from aoi_fl.science.load import interval_counts
 from aoi_fl.science.stride_laws import interval_law
 
 _SHOWN = 30  # waits that the picture shows one by one
-_TOLD = 0.001  # of the waits: so many longer ones are told
+_TOLD = 0.001  # share of longer waits that the picture mentions
 _CLAIMED_PEAK = 6  # rounds; of rounds missed it is the same peak, a round earlier
 _LEAST = 25.0  # waits expected over all seeds, below which lengths are put together: the t-test needs that many
 
@@ -138,7 +138,7 @@ class Intervals(setting.PolicyFigure):
             total = _table(rows, policy, settings["rounds"]).sum()
             axes.bar(x, found / total, color=STYLES[policy]["color"], alpha=0.55, width=0.85, label="measured, bars")
             axes.plot(x, (exact / exact.sum())[:_SHOWN], "k.", markersize=6, label="exact")
-            if policy == "markov-optimal":  # of which the paper tells the place, and no height
+            if policy == "markov-optimal":  # the paper gives its place, and no height
                 axes.axvline(_CLAIMED_PEAK, color="black", linestyle=":", label=f"paper's peak, around {_CLAIMED_PEAK}")
             beyond = exact[_SHOWN:].sum() / exact.sum()
             axes.set(title=policy + (f" ({100 * beyond:.1f} % > {_SHOWN})" if beyond > _TOLD else ""))

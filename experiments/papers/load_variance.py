@@ -20,7 +20,7 @@ from aoi_fl.science.weight_variance import proportional_weight_variance
 _MARKS = (2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _THEIRS = {"random": 0.204, "proportional": 0.116, "markov-optimal": 0.055, "markov-increasing": 0.061}
 _BESIDE = 1300  # rounds: where the picture has the paper's numbers, beside its own last ones
-_DRAWS = 1000  # populations of Zipf sizes, beside the one that is played
+_DRAWS = 1000  # more populations of Zipf sizes
 _TITLES = {"variance": "ΣVar[ω], as in Theorems 3–5", "dispersion": "dispersion E[Σω²] − 1/n"}
 
 

@@ -17,27 +17,17 @@ def partition_name(alpha: float | None) -> str:
 
 @dataclass(frozen=True)
 class PaperClaim:
-    """What a paper says of two policies on one partition.
+    """A paper's claim on two policies and one partition."""
 
-    Attributes
-    ----------
-    alpha : of the Dirichlet partition, None for IID
-    policy, base : the one said to be better, and than which
-    paper : and figure
-    theirs : its figure in its own words, then what is to be corrected
-    target : the accuracy up to which it counts the rounds
-    judged : the one at which we judge it, where here the printed one is reached too soon to tell policies apart
-    kind : ``rounds`` until the target; ``steadiness``, how much the accuracy jumps from round to round;
-        ``accuracy`` of the last ten rounds; or ``headline``, by what share of the rounds the target is reached earlier
-    """
-
-    alpha: float | None
-    policy: str
-    paper: str
-    theirs: str
-    target: float
-    base: str = "random"
-    judged: float | None = None
+    alpha: float | None  # of the Dirichlet partition, None for IID
+    policy: str  # the better one
+    paper: str  # and figure
+    theirs: str  # its figure in its own words, then a correction
+    target: float  # the accuracy up to which it counts the rounds
+    base: str = "random"  # the other policy
+    judged: float | None = None  # our level, if the printed one comes too soon to separate policies
+    # rounds to the target; steadiness of the accuracy over rounds; accuracy of the last ten rounds; or headline,
+    # the share of the rounds by which the target is earlier
     kind: Literal["rounds", "steadiness", "accuracy", "headline"] = "rounds"
 
     @property

@@ -1,4 +1,4 @@
-"""What learning curves come to: how much earlier or later a policy learns, how steadily, and a claim's verdict."""
+"""Results of learning curves: how much earlier or later a policy learns, how steadily, and a claim's verdict."""
 
 from collections.abc import Mapping, Sequence
 

@@ -139,7 +139,7 @@ def count(found: Sequence[Interval], wanted: int) -> int:
 
 _BATCH = 20  # instances a unit
 _AGEINGS: Mapping[Ageing, str] = {"quadratic": "j²", "root": "√j"}  # costs of age beside the paper's
-_BEATING = ("abs", "maxpack", "wics")  # who is said to beat Random
+_BEATING = ("abs", "maxpack", "wics")  # these should beat Random
 
 
 class WicsAges(Experiment):

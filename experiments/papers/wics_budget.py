@@ -1,4 +1,4 @@
-"""What a larger budget buys: WICS's loss at the end, and its rivals', against B."""
+"""The gain from a larger budget: WICS's loss at the end, and its rivals', against B."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

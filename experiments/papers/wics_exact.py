@@ -1,4 +1,4 @@
-"""How far index policies are from the optimum of P2, where that can be computed: three clients."""
+"""The distance of index policies from the optimum of P2, in a solvable case: three clients."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

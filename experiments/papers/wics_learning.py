@@ -27,7 +27,7 @@ _TRAINS = ("all", "selected")
 SEEDS = {"cnn": 3}  # ten of the others
 _CLAIMED = "WICS has a higher accuracy and a lower loss than ABS, MaxPack and Random"
 _THEIRS = "(a) accuracy and (b) loss better than all three (curves)"
-# What our measurement chose because the paper does not say it: how fast labels go bad with age.
+# Our choice, as the paper has none: the rate at which labels go bad with age.
 STALENESS = "our rate of staleness"
 _REASONS: Mapping[Verdict, str] = {
     "not reproduced": "a rival is ahead; φ from U(0, 1) is noise",

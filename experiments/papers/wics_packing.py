@@ -1,4 +1,4 @@
-"""How far index policies are from the packing bound on P2, at the paper's own size: ten clients."""
+"""The distance of index policies from the packing bound on P2, at the paper's own size: ten clients."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

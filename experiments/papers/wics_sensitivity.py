@@ -85,7 +85,7 @@ class WicsSensitivity(Experiment):
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         lines: list[list[str]] = []
         beside: dict[str, Ratio] = {}
-        level: list[bool] = []  # whether chance may explain what is between WICS and ABS
+        level: list[bool] = []  # whether chance may explain the difference of WICS and ABS
         apart: dict[tuple[str, str], dict[str, Interval]] = {of: {} for of in _CLAIMED}
         for model, dataset in _tasks(rows):
             losses = _means(rows, model, dataset, "loss")

@@ -225,7 +225,7 @@ _NAME = 32  # letters to a line
 _BELOW = 5  # points of accuracy below the lower level: what lies further down is no part of the picture
 _DWARFS = 5  # times the median interval
 _MARKERS = "h<>Pp*"
-_PLAIN = {"color": "#8C8C8C", "marker": "o", "markerfacecolor": "white"}  # of a policy whose curve is not drawn
+_PLAIN = {"color": "#8C8C8C", "marker": "o", "markerfacecolor": "white"}  # of a policy without a curve
 
 _Style: TypeAlias = Mapping[str, Any]
 

@@ -25,7 +25,7 @@ _KINDS = {
 }
 _AGES = ("stationary", "zero", "returning")
 _PLAYED = {"markov-optimal": _AGES, "markov-increasing": _AGES, setting.SYSTEMATIC: ("gap", "returning")}
-_SPREAD_AT = 0.1  # the share leaving for which the spread of the rounds is told
+_SPREAD_AT = 0.1  # the share leaving for the table's spread of the rounds
 _WARM_UP = 300  # rounds before counting
 
 
@@ -68,7 +68,7 @@ def expected_rate(policy: str, kind: str, leaving: float) -> float:
 
 
 class Churn(Experiment):
-    """What the papers leave out: clients that come and go."""
+    """Clients that join and leave, which the papers leave out."""
 
     name = "churn"
     title = "Share of the clients present that take part, with clients joining and leaving"

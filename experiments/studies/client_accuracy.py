@@ -1,4 +1,4 @@
-"""Fairness in accuracy: how far the model's accuracy on each client's own examples spreads over the clients."""
+"""Fairness in accuracy: the spread over clients of the model's accuracy on their own examples."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Fixed cohorts: what it costs that the same clients always train together."""
+"""Fixed cohorts: the price of clients that always train together."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -25,12 +25,7 @@ _RANDOM, _SPREAD, _JITTERED, _SORTED = "random", "spread", "spread, jitter 0.2",
 
 
 def sorted_phases(labels: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
-    """Return (n,) phases in the order of the clients' most frequent labels, so that a cohort has few labels.
-
-    Parameters
-    ----------
-    labels : of each client's examples
-    """
+    """Return (n,) phases in the order of the clients' most frequent ``labels``, so that a cohort has few labels."""
     most = [int(np.bincount(own).argmax()) for own in labels]
     share = [float((own == label).mean()) for own, label in zip(labels, most, strict=True)]
     order = sorted(range(len(labels)), key=lambda i: (most[i], -share[i]))

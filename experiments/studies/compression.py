@@ -1,4 +1,4 @@
-"""What compressed updates cost in accuracy and save in bytes: none, float16 and int8, with paired seeds."""
+"""The price of compressed updates in accuracy, and their saving in bytes: none, float16 and int8, paired seeds."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -22,7 +22,7 @@ _LAST = 5  # rounds at the end over which the accuracy is averaged: one round's 
 
 
 class Compression(Experiment):
-    """What the papers leave out: how large an update has to be."""
+    """The size of an update, which the papers leave out."""
 
     title = "Accuracy and bytes of compressed updates"
     source = "Not in the papers: their updates travel whole"
@@ -117,7 +117,7 @@ def _sizes(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def _sent(rows: Sequence[Row], kind: str) -> NDArray[np.float64]:
-    """Return (rounds,) how many updates had come by each round, the mean over seeds."""
+    """Return (rounds,) the updates sent by each round, the mean over seeds."""
     trained = [[row["trained"] for row in run] for run in by_seed(rows, compression=kind).values()]
     return np.asarray(np.cumsum(trained, axis=1).mean(axis=0))
 

@@ -36,7 +36,7 @@ def policy(table: str, dropout: float) -> MarkovPolicy:
 
 
 class Dropout(Experiment):
-    """What the papers leave out: willing clients that are lost."""
+    """Willing clients that are lost, which the papers leave out."""
 
     name = "dropout"
     title = "Rounds between participations that count, with willing clients lost"

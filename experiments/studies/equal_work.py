@@ -89,13 +89,7 @@ class EqualWork(Study):
 
 
 def costs(ledger: Path, keys: Mapping[str, Any]) -> Row:
-    """Return when a run in simulated time reaches the levels, at what work, and how even its load is.
-
-    Parameters
-    ----------
-    ledger : of a complete run
-    keys : its run keys
-    """
+    """Return when a run in simulated time reaches the levels, with its work and its balance of load."""
     from aoi_fl.report.in_time import in_time
     from aoi_fl.server.ledger import read
 

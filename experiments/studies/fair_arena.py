@@ -116,11 +116,7 @@ class FairArena(Study):
 def write_available(source: Path, path: Path, start: float, seconds: float) -> NDArray[np.float64]:
     """Write the devices of a trace that are available within a time, and return their shares of it.
 
-    Parameters
-    ----------
-    source : a file with changes, see :mod:`aoi_fl.engine.traces`
-    path : of the file to write; the trace's time stays as it is
-    start, seconds : of the time
+    ``source`` is a file with changes, see :mod:`aoi_fl.engine.traces`; ``path`` keeps the trace's time.
     """
     import io
 

@@ -1,4 +1,4 @@
-"""What the decentralised policy costs on the wire: messages and bytes of poll, broadcast and reserve against n."""
+"""The cost of the decentralised policy in messages and bytes: poll, broadcast and reserve against n."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ _FIRST = 1  # the round of the roll call, and of a newcomer's first ask in reser
 
 
 class Modes(Experiment):
-    """What the papers leave out: how a client's own decision reaches the server."""
+    """A decision's way to the server, which the papers leave out."""
 
     name = "modes"
     title = "Messages and bytes a round of the three wire modes against n"

@@ -13,7 +13,7 @@ from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Stud
 
 CLIENTS, PER_ROUND, ROUNDS, DELTA = 3000, 100, 200, 1e-4
 CLIP, LOCAL_EPOCHS = 0.5, 2
-EPSILONS = (8, 2, 4, 16)  # in the order in which they are played
+EPSILONS = (8, 2, 4, 16)  # in the order of the runs
 _CASE = "ε = {}"
 _RANDOM, _SYSTEMATIC, _MARKOV, _FLOWER = (
     "random, white, amplified",

@@ -1,4 +1,4 @@
-"""Availability that goes with the labels: which policy serves the classes of rarely available clients."""
+"""Availability by label: the accuracy of each policy on the classes of rarely available clients."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

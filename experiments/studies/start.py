@@ -1,4 +1,4 @@
-"""How a federation begins: every client at age 0 against ages from the stationary law."""
+"""The start of a federation: every client at age 0 against ages from the stationary law."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,7 +33,7 @@ def _chances(policy: MarkovPolicy, start: str, rounds: int) -> NDArray[np.float6
 
 
 class Start(Experiment):
-    """What the papers leave out: the first rounds."""
+    """The first rounds, which the papers leave out."""
 
     name = "start"
     title = "Clients a round after a start from age 0 and from the stationary law"

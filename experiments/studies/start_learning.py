@@ -1,4 +1,4 @@
-"""What the papers' start costs in learning: all ages 0 and a forced client, against the stationary law."""
+"""The cost of the papers' start in learning: all ages 0 and a forced client, against the stationary law."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,9 +26,9 @@ _CLIENTS = setting.CLIENTS
 
 
 def history_of(start: str, rounds: int, seed: int) -> History:
-    """Return the optimal Markov policy's history; in a round without a willing client one is forced to take part.
+    """Return the optimal Markov policy's history; an empty round forces a client, drawn uniformly.
 
-    The forced client is drawn uniformly, and its age resets as anybody's (Javani & Wang 2025, appendix).
+    Its age resets as that of any participant (Javani & Wang 2025, appendix).
     """
     table = np.asarray(setting.markov("markov-optimal").probabilities)
     ages = np.zeros(_CLIENTS, dtype=np.int64)

@@ -33,13 +33,13 @@ Runs: TypeAlias = Mapping[int, Sequence[Row]]
 
 BASE = "random"
 TARGET = 0.97  # the levels below it, 94 to 96.9 %, were fixed after a pilot on other seeds
-EQUAL = "iid"  # the partition whose data are equal
+EQUAL = "iid"  # the partition of equal data
 
 
 def later(ours: Runs, base: Runs, *, at_equal_data: bool = False) -> Interval | None:
     """Return how many rounds later than the base's runs ours are, in pairs; None if a level is never reached.
 
-    ``at_equal_data`` counts what was trained on in place of rounds, in units of what k average clients have.
+    ``at_equal_data`` counts data in place of rounds, in units of k average clients.
     """
     own, theirs = curves(ours, base)
     if not len(own) or own.shape[1] < len(levels(TARGET)):
@@ -49,14 +49,14 @@ def later(ours: Runs, base: Runs, *, at_equal_data: bool = False) -> Interval | 
 
 
 def curves(ours: Runs, base: Runs, column: str = "accuracy") -> tuple[Floats, Floats]:
-    """Return a column of the runs of the seeds that both have, (seeds, rounds) each."""
+    """Return a column of the runs of common seeds, (seeds, rounds) each."""
     both = [seed for seed in ours if seed in base]
     own, theirs = (np.array([[row[column] for row in of[seed]] for seed in both]) for of in (ours, base))
     return own, theirs
 
 
 def a_round(of: Runs) -> list[float]:
-    """Return on how much a round trained, seed by seed."""
+    """Return the data of a round, seed by seed."""
     return [float(np.mean([row["data"] for row in run])) for run in of.values()]
 
 
@@ -66,10 +66,10 @@ def ends(of: Runs, column: str) -> list[float]:
 
 
 RATES, EVEN, PAPERS = "systematic rates", "systematic size", "markov equal"
-CONTROL = "random equal"  # random selection with the weights 1/k of Javani & Wang 2024, who assume equal sizes
+CONTROL = "random equal"  # random selection with the weights 1/k of Javani & Wang 2024 for equal sizes
 CONTROLLED = ("dirichlet 0.6", "dirichlet 0.3")  # the partitions under which the papers compare learning
 _WHATEVER = "learns in fewer rounds than random selection, under each of the four partitions"
-# What is claimed; of which policy, whether at equal data, whether where data are unequal alone, and on which side of 0.
+# Each claim's policy, whether it is at equal data, whether it is for unequal partitions alone, and its side of 0.
 _CLAIMED: Mapping[str, tuple[str, bool, bool, int]] = {
     f"Systematic participation at rates by size, with unbiased weights, {_WHATEVER}": (RATES, False, False, -1),
     "Systematic participation at rates by size learns from less data than random selection, where data are unequal": (
@@ -108,7 +108,7 @@ CLAIMS = (*_OWN, _THEIRS)
 
 
 def judged(played: Mapping[str, Mapping[str, Runs]]) -> tuple[Claim, ...]:
-    """Judge what is claimed, over the partitions of which there are two seeds or more."""
+    """Judge the claims over the partitions with two seeds or more."""
     claims = []
     for claim, (policy, at_equal_data, unequal, wanted) in zip(_OWN, _CLAIMED.values(), strict=True):
         found = {
@@ -133,7 +133,7 @@ def judged(played: Mapping[str, Mapping[str, Runs]]) -> tuple[Claim, ...]:
 
 
 def _judged_theirs(of: Mapping[str, Runs]) -> Claim:
-    """Judge the paper's claim as the others of learning: by the shift over the levels, and by the rounds to 97 %."""
+    """Judge the paper's claim by the shift over the levels, and by the rounds to 97 %."""
     moved = later(of.get(PAPERS, {}), of.get(CONTROL, {}))
     if moved is None:
         return _THEIRS
@@ -152,7 +152,7 @@ def _judged_theirs(of: Mapping[str, Runs]) -> Claim:
 
 _PANEL = 4.0  # inches that a panel is high
 _BELOW = 0.3  # by so much of a line the one at equal data is lower
-_LEAST, _MOST = -6.0, 10.0  # rounds; what is further off is told in words
+_LEAST, _MOST = -6.0, 10.0  # rounds; further values have text
 
 
 def drawn(rows: Sequence[Row], figure: Figure, policies: Sequence[str], splits: Sequence[str]) -> None:
@@ -213,9 +213,9 @@ _HEAD = (
 def concluded(
     rows: Sequence[Row], settings: Mapping[str, Any], policies: Sequence[str], splits: Sequence[str], seeds: int
 ) -> Conclusion:
-    """Return a table for each partition; each policy is compared over the seeds that it and random have finished.
+    """Return a table for each partition; a policy is compared over the seeds that it and random have.
 
-    The headline is there when all ``seeds`` that are planned have been played under each partition.
+    The headline needs all planned ``seeds`` under each partition.
     """
     tables = []
     moved: dict[str, dict[str, Interval]] = {}
@@ -261,10 +261,7 @@ def concluded(
 
 
 def _headline(played: Mapping[str, Mapping[str, Runs]], seeds: int) -> str:
-    """Say of the policies that claims are about how much later than random they are, under two of the partitions.
-
-    Nothing is said before all of them have been played under all partitions, and reach the levels.
-    """
+    """Return the delays of the claimed policies against random, under two partitions; empty while any is missing."""
     said = []
     for policy, called in _CALLED.items():
         moves = {split: move for split, of in played.items() if (move := later(of[policy], of[BASE]))}
@@ -281,14 +278,11 @@ def _headline(played: Mapping[str, Mapping[str, Runs]], seeds: int) -> str:
 
 
 def _nearest(played: Mapping[str, Mapping[str, Runs]], moved: Mapping[str, Mapping[str, Interval]]) -> str:
-    """Name the policies that come near to the goal: no later than random, earlier on unequal data, an even load.
+    """Name the policies nearest to the goal: no later than random, earlier on unequal data, an even load.
 
-    The first is earlier beyond chance wherever data are unequal, the second is later nowhere beyond chance. Of several
-    that is the one with the least Var[X] as it is written, under the partition where it is largest, then the earliest.
-
-    Parameters
-    ----------
-    moved : by partition and policy, how many rounds later than random it is; nothing is said while one is missing
+    The first is earlier beyond chance wherever data are unequal, the second is later nowhere beyond chance; each with
+    the least Var[X], as printed, of its worst partition, then the earliest. ``moved`` has the delays by partition and
+    policy.
     """
     if moved.keys() != played.keys():
         return ""
@@ -325,7 +319,7 @@ def _nearest(played: Mapping[str, Mapping[str, Runs]], moved: Mapping[str, Mappi
 
 
 def _passed(played: Mapping[str, Mapping[str, Runs]]) -> list[str]:
-    """Say when random selection passes the levels, and why a shift with Zipf sizes is hardly one of learning."""
+    """Return the rounds in which random selection passes the levels, and a caveat on Zipf sizes."""
     there = {split: of[BASE] for split, of in played.items() if of[BASE]}
     if not there:
         return []
@@ -368,7 +362,7 @@ _FIRST_SEED = 6  # a pilot, after which the levels of accuracy were chosen, had 
 _CLIENTS, _PER_ROUND = setting.CLIENTS, setting.PER_ROUND
 _SEEDS = 10
 _JITTER = 0.2
-_MOST_TELLING = 4  # so many of the policies, random among them, are played everywhere before the others are
+_MOST_TELLING = 4  # policies, with random, that complete before the others
 
 
 def split_of(name: str) -> dict[str, Any]:
@@ -417,7 +411,7 @@ POLICIES: Mapping[str, tuple[_Make, Weighting | None]] = {
 
 
 class Unequal(Experiment):
-    """What the papers leave out: weights by size, rates of one's own, systematic participation."""
+    """Options beside the papers': weights by size, rates of one's own, systematic participation."""
 
     name = "unequal"
     title = "Unequal data: weights, rates and phases, MNIST"
@@ -466,7 +460,7 @@ class Unequal(Experiment):
 
 
 def law_variance(policy: Decentralised | Selector, sizes: Sizes) -> float:
-    """Return Var[X] of all clients' intervals together, in rounds², as the policy's law has it over many rounds."""
+    """Return Var[X] of all clients' intervals together, in rounds², by the policy's law."""
     if is_decentralised(policy):
         return policy.law().interval_variance
     drawn_ = isinstance(policy, ProportionalSelector)
@@ -475,12 +469,11 @@ def law_variance(policy: Decentralised | Selector, sizes: Sizes) -> float:
 
 
 def _loads(history: History, sizes: Sizes) -> list[Row]:
-    """Return, for each round, what the load up to it was.
+    """Return, for each round, the load up to it.
 
-    ``trained`` is how many took part, ``data`` on how much they trained, where 1 is what k average clients have, and
-    ``met`` the share of the pairs of clients that have trained in a same round; ``waits``, ``wait_mean`` and
-    ``wait_variance`` are the number and the moments (ddof = 0) of the intervals X that have ended; long ones are rarer
-    among them than among all.
+    ``trained`` counts participants, ``data`` is their data, 1 for k average clients, and ``met`` the share of the pairs
+    of clients that trained in a same round. ``waits``, ``wait_mean`` and ``wait_variance`` are number and moments (ddof
+    = 0) of the completed intervals X; long ones are rarer among them than among all.
     """
     met = np.zeros((history.clients, history.clients), dtype=np.bool_)
     last = np.zeros(history.clients, dtype=np.int64)
