@@ -1,1 +1,1 @@
-"""Pages and pictures, from ledgers only."""
+"""Pages and tables of runs, from their ledgers only."""

@@ -1,4 +1,4 @@
-"""How evenly the load is spread over time: the law of X and √Var(Y)/T, measured and in theory."""
+"""The evenness of the load: the distribution of X and √Var(Y)/T, measured and in theory."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,25 +15,25 @@ from aoi_fl.science.interval_law import window_deviation
 
 _MOST_BINS = 60
 _DOTTED = " The dotted line is the theory."
-_MOST_DECADES = 2.5  # of an axis with a label at 1, 2 and 5 of each; a longer one has them at 1
-_MARGIN = 0.02  # of a power of ten, beyond the outermost ticks
+_MOST_DECADES = 2.5  # of an axis with labels at 1, 2 and 5 of each decade; a longer axis has labels at 1 only
+_MARGIN = 0.02  # decades beyond the outermost ticks
 _DECADES = [float(f"{m}e{e}") for e in range(-6, 1) for m in (1, 2, 5)]
 
 
 def intervals(settings: Sequence[Setting]) -> Chart | None:
-    """Return the shares of the intervals X between two selections of a client, with the pmf of theory over them.
+    """Return the distribution of the intervals X between two selections, with the theory's.
 
-    Where intervals are long, several lengths share a bar, and so do their probabilities.
+    Long intervals are binned: several lengths share a bar.
     """
     counts = {
-        i: found
+        i: seeds
         for i, setting in enumerate(settings)
-        if (found := [count for run in setting.runs if (count := load.interval_counts(run.history))])
+        if (seeds := [count for run in setting.runs if (count := load.interval_counts(run.history))])
     }
     if not counts:
         return None
     alone = len(settings) == 1
-    longest = max(max(count) for found in counts.values() for count in found)
+    longest = max(max(count) for seeds in counts.values() for count in seeds)
     width = -(-longest // _MOST_BINS)
     first = np.arange(1, longest + 1, width)
     middle = first + (width - 1) / 2
@@ -42,15 +42,15 @@ def intervals(settings: Sequence[Setting]) -> Chart | None:
     data: list[dict[str, Any]] = []
     columns, table = ["rounds X"], [bins]
     theories = 0
-    for i, found in counts.items():
+    for i, seeds in counts.items():
         label = settings[i].label
         number = [
             _binned(np.bincount(list(count), list(count.values()))[1:].astype(np.float64), width, len(first))
-            for count in found
+            for count in seeds
         ]
         shares = [(middle, each / each.sum()) for each in number]
         drawn = curve(i, "measured" if alone else label, shares, hover, most=1.0)
-        if alone and len(found) == 1:  # bars of several settings would hide each other, and those of seeds their band
+        if alone and len(seeds) == 1:  # bars of several settings would overlap, and bars of seeds would hide the band
             drawn[-1] |= {"type": "bar", "marker": {"color": colour(i), "opacity": 0.75}}
             del drawn[-1]["mode"], drawn[-1]["line"]
         data += drawn
@@ -87,13 +87,13 @@ def intervals(settings: Sequence[Setting]) -> Chart | None:
 
 
 def _binned(values: NDArray[np.float64], width: int, bins: int) -> NDArray[np.float64]:
-    """Return (bins,) sums over ``width`` values each, from the first; zeros where values end, the rest left out."""
+    """Return (bins,) sums over ``width`` values each, padded with 0 or cut."""
     values = values[: bins * width]
     return np.asarray(np.pad(values, (0, bins * width - len(values))).reshape(bins, width).sum(axis=1))
 
 
 def deviation(settings: Sequence[Setting]) -> Chart | None:
-    """Return √Var(Y)/T against the window T, both axes logarithmic, with theory where there is one."""
+    """Return √Var(Y)/T against the window T on logarithmic axes, with the theory if any."""
     theories, alone = 0, len(settings) == 1
     data: list[dict[str, Any]] = []
     table: dict[str, dict[Any, Any]] = {}
@@ -101,7 +101,7 @@ def deviation(settings: Sequence[Setting]) -> Chart | None:
         measured = [load.window_deviation(run.history) for run in setting.runs if len(run.selected[0])]
         if not measured:
             continue
-        curves = [(list(found), list(found.values())) for found in measured]
+        curves = [(list(spread), list(spread.values())) for spread in measured]
         label = "measured" if alone else setting.label
         data += curve(i, label, curves, "%{x} rounds: %{text}", mode="lines+markers")
         table |= numbers(f"{setting.label}: measured", curves)
@@ -126,7 +126,7 @@ def deviation(settings: Sequence[Setting]) -> Chart | None:
     floor = 10 ** (range_[0] + _MARGIN)
     if zeros := any(value <= _DECADES[0] for value in values):
         note += " The lowest line is a perfectly even load, 0."
-    for trace in data:  # nor for the end of a band at zero
+    for trace in data:  # a logarithmic axis has no 0
         trace["text"] = ["" if v is None else f"{v:.4f}" for v in trace["y"]]
         trace["y"] = [v if v is None else max(v, floor) for v in trace["y"]]
     decades = range_[1] - range_[0]
@@ -142,7 +142,7 @@ def deviation(settings: Sequence[Setting]) -> Chart | None:
 
 
 def _range(values: NDArray[np.float64]) -> list[float]:
-    """Return the powers of ten between which a logarithmic axis runs: from tick to tick, so that two are labelled."""
+    """Return the exponents of a logarithmic axis's ends, which lie beyond two ticks."""
     if not values.size:
         return [-1.0 - _MARGIN, _MARGIN]
     ticks = np.array([*_DECADES, 10.0])

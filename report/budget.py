@@ -1,4 +1,4 @@
-"""What a budget bought: ages of the clients' data, payments by round, P2 over its floor, and φ where it is learned."""
+"""The charts of a budget: ages of data, payments, P2 with its floor, and estimated φ."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from aoi_fl.science.objective import lagrangian_floor
 
 
 def ages(i: int, setting: Setting, several: bool) -> Chart | None:
-    """Return the age of each client's data after each round."""
+    """Return a heat map of the age of each client's data after each round."""
     run = setting.first
     if not run.budgeted or run.empty:
         return None
@@ -44,7 +44,7 @@ def ages(i: int, setting: Setting, several: bool) -> Chart | None:
 
 
 def spending(settings: Sequence[Setting]) -> Chart | None:
-    """Return what each round cost, under the budget."""
+    """Return the payments of each round, with the budget."""
     data: list[dict[str, Any]] = []
     table: dict[str, dict[Any, Any]] = {}
     alone = len(settings) == 1
@@ -67,21 +67,21 @@ def spending(settings: Sequence[Setting]) -> Chart | None:
 
 
 def objective(settings: Sequence[Setting]) -> Chart | None:
-    """Return P2 over the rounds so far, above the floor that no policy can go below in as many rounds."""
+    """Return P2 over the rounds so far, with the lower bound of any policy in as many rounds."""
     data: list[dict[str, Any]] = []
     table: dict[str, dict[Any, Any]] = {}
     alone = len(settings) == 1
     for i, setting in enumerate(settings):
         budgeted = [(run, payments_and_sensitivities(run)) for run in setting.runs if not run.empty]
-        known = [(run, declared) for run, declared in budgeted if declared is not None]
-        if not known:
+        declaring = [(run, declared) for run, declared in budgeted if declared is not None]
+        if not declaring:
             continue
-        curves = [(run.numbers, running_objective(run, declared[1])) for run, declared in known]
+        curves = [(run.numbers, running_objective(run, declared[1])) for run, declared in declaring]
         floors = [
             [lagrangian_floor(*declared, float(run.policy["budget"]), t + 1) for t in range(len(run.rounds))]
-            for run, declared in known
+            for run, declared in declaring
         ]
-        x, floor, _ = average([(run.numbers, each) for (run, _), each in zip(known, floors, strict=True)])
+        x, floor, _ = average([(run.numbers, each) for (run, _), each in zip(declaring, floors, strict=True)])
         data += curve(i, "P2" if alone else setting.label, curves, "P2 to round %{x}: %{y:.4g}")
         name = "floor" if alone else f"{setting.label}, floor"
         data.append(theory_line(i, name, x, floor, "floor to round %{x}: %{y:.4g}", mode="lines"))
@@ -101,10 +101,10 @@ def objective(settings: Sequence[Setting]) -> Chart | None:
 
 
 def payments_and_sensitivities(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Return the payments p and sensitivities φ of all clients, (n,) each; None unless both are known of every client.
+    """Return (n,) payments p and (n,) sensitivities φ, or None if a client lacks one.
 
-    The sensitivities are those that were declared or, where the server estimates them, its last estimates. None too if
-    a client came after round 1: P2 and its floor are about clients that are there in all rounds.
+    The sensitivities are the declared ones or, if the server estimates them, its last estimates. The result is also
+    None if a client joined after round 1: P2 and its floor need the same clients in all rounds.
     """
     if not run.budgeted:
         return None
@@ -122,32 +122,32 @@ def payments_and_sensitivities(run: Run) -> tuple[NDArray[np.float64], NDArray[n
 
 
 def running_objective(run: Run, sensitivities: NDArray[np.float64], ageing: Ageing = "linear") -> NDArray[np.float64]:
-    """Return (R,) P2 over rounds 1 … t for each t, from the ages after its refreshes: aoi_fl.science.objective.
+    """Return (R,) P2 over rounds 1 … t for each t, from the ages after refreshes.
 
-    With another cost of ageing, in place of P2 the objective that it makes.
+    With another cost of ageing it is that cost's objective (:mod:`aoi_fl.science.objective`).
     """
     cost = sensitivities @ ageing_cost(ageing)(np.nan_to_num(run.ages())) / run.size
     return np.asarray(np.cumsum(cost) / np.arange(1, len(cost) + 1))
 
 
 def _over_clients(grid: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean and largest over the clients that were there, (R,) each; NaN in rounds without clients."""
+    """Return (R,) mean and (R,) maximum over the clients so far; NaN in rounds without clients."""
     number = np.isfinite(grid).sum(axis=0)
     mean = np.divide(np.nansum(grid, axis=0), number, out=np.full(len(number), np.nan), where=number > 0)
     return mean, np.nan_to_num(grid, nan=-np.inf).max(axis=0, initial=-np.inf)
 
 
 def sensitivities(i: int, setting: Setting, several: bool) -> Chart | None:
-    """Return each client's φ as the server estimates it now, beside the φ of equal slopes."""
+    """Return each client's estimated φ, beside the φ by data size."""
     run = setting.first
     if not run.estimated:
         return None
-    known = sorted(run.estimated)
-    clients = [known[j] for j in spread(len(known), MOST_POINTS)]
+    estimated = sorted(run.estimated)
+    clients = [estimated[j] for j in spread(len(estimated), MOST_POINTS)]
     names = [text(run.name(client)) for client in clients]
-    told = {row["client"]: row["examples"] for row in run.clients if row["examples"]}
-    mean = sum(told.values()) / len(told) if told else 1.0  # the size of a client that declares none
-    by_size = plain([told.get(client, mean) / mean for client in clients])
+    sizes = {row["client"]: row["examples"] for row in run.clients if row["examples"]}
+    mean = sum(sizes.values()) / len(sizes) if sizes else 1.0  # the size of a client that declares none
+    by_size = plain([sizes.get(client, mean) / mean for client in clients])
     now = plain([run.estimated[client] for client in clients])
     shared = {"type": "scatter", "mode": "markers", "x": clients, "customdata": names, "meta": {"clients": clients}}
     ring = {"color": "--muted", "size": 8, "symbol": "circle-open"}
@@ -165,8 +165,8 @@ def sensitivities(i: int, setting: Setting, several: bool) -> Chart | None:
         )
     ]
     note = "How much the age of a client's data matters, as the server estimates it."
-    if len(clients) < len(known):
-        note += f" {len(clients)} of the {len(known)} clients are drawn, evenly spaced by number."
+    if len(clients) < len(estimated):
+        note += f" {len(clients)} of the {len(estimated)} clients are drawn, evenly spaced by number."
     form = layout("client", "φ", whole(clients), {"rangemode": "tozero"}, showlegend=True)
     return Chart(
         f"sensitivities-{i}",

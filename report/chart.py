@@ -1,7 +1,7 @@
-"""A chart as plain data: a Plotly figure as dicts and lists, the numbers behind it, and words for it.
+"""A chart as plain data: a Plotly figure of dicts and lists, its numbers and its texts.
 
-Colours are names of CSS custom properties (``--run0``, ``--ink``, …); the page has the values of its theme.
-Nothing here needs Plotly, so a live page can send the same figures.
+Colours are names of CSS custom properties (``--run0``, ``--ink``, …), which the page's theme defines. The module does
+not need Plotly, so a live page can send the same figures.
 """
 
 import html
@@ -16,7 +16,7 @@ from aoi_fl.report.seeds import LEAST_SEEDS, Curve, average
 
 RUN_COLOURS = 8
 HEIGHT = 280  # pixels of a chart
-_DASHES = ("solid", "dash", "longdash", "dashdot")  # of runs; a dotted line is a theory's
+_DASHES = ("solid", "dash", "longdash", "dashdot")  # lines of runs; a theory's line is dotted
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class Chart:
 
     Attributes
     ----------
-    name : identifies it within the page, of letters, digits and hyphens
-    title, note : plain text; the note says in a sentence or two what is drawn
-    data, layout : plotly's traces and layout
-    columns, rows : the numbers drawn, as a table
-    overlay : shows every run, each in its colour; otherwise one run, filling the chart
+    name : its identifier in the page, of letters, digits and hyphens
+    title, note : plain text; the note explains the chart in a sentence or two
+    data, layout : Plotly's traces and layout
+    columns, rows : the drawn numbers as a table
+    overlay : whether it shows every run in its colour; otherwise it shows one run
     detail : symbols, sources and limits, shown when unfolded
     """
 
@@ -50,12 +50,12 @@ def colour(run: int) -> str:
 
 
 def text(label: str) -> str:
-    """Return a label with what Plotly would take for markup made harmless."""
+    """Return a label with Plotly's markup escaped."""
     return html.escape(str(label))
 
 
 def plain(values: ArrayLike) -> list[Any]:
-    """Return values as JSON can hold them: six significant digits, None for NaN and infinities.
+    """Return values as JSON values: six significant digits, None for NaN and infinities.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def plain(values: ArrayLike) -> list[Any]:
 
 
 def line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str, **more: Any) -> dict[str, Any]:
-    """Return a run's line; ``hover`` is Plotly's template for a point. Points are marked where there are few."""
+    """Return a run's line, with markers if there are few points; ``hover`` is a point's template."""
     xs = plain(x)
     style = {"color": colour(run), "width": 2, "dash": _DASHES[run % len(_DASHES)]}
     trace = {
@@ -90,9 +90,9 @@ def line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str, **more: A
 def curve(
     run: int, label: str, curves: Sequence[Curve], hover: str, *, most: float = np.inf, **more: Any
 ) -> list[dict[str, Any]]:
-    """Return a setting's line: of several seeds their mean, of three or more with the band of its 95 % interval.
+    """Return a setting's line, the mean of its seeds, and from three seeds on a 95 % band.
 
-    ``most`` is the largest value that is possible; a quantity that is never below 0 has its band end there.
+    ``most`` is the largest possible value. The band of a quantity without negative values ends at 0.
     """
     if len(curves) == 1:
         return [line(run, label, *curves[0], hover, **more)]
@@ -119,7 +119,7 @@ def curve(
 def ends(
     curves: Sequence[Curve], mean: NDArray[np.float64], half: NDArray[np.float64], most: float = np.inf
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return both ends of an interval, within what is possible: (m,) each.
+    """Return both ends of an interval, (m,) each, limited to possible values.
 
     Examples
     --------
@@ -134,32 +134,32 @@ def ends(
 
 
 def numbers(label: str, curves: Sequence[Curve], *, most: float = np.inf) -> dict[str, dict[Any, Any]]:
-    """Return a curve's numbers by column of the table and x; of several seeds the mean, and the interval of three."""
+    """Return a curve's numbers by column and x: the mean of seeds, and from three on the interval."""
     if len(curves) == 1:
         x, y = curves[0]
         return {label: dict(zip(plain(x), plain(y), strict=True))}
     x, mean, half = average(curves)
-    found = {"mean": mean}
+    parts = {"mean": mean}
     if len(curves) >= LEAST_SEEDS:
         low, high = ends(curves, mean, half, most)
-        found |= {"from": low, "to": high}
-    return {f"{label}: {what}": dict(zip(plain(x), plain(values), strict=True)) for what, values in found.items()}
+        parts |= {"from": low, "to": high}
+    return {f"{label}: {part}": dict(zip(plain(x), plain(values), strict=True)) for part, values in parts.items()}
 
 
 def rows(columns: Sequence[dict[Any, Any]]) -> list[list[Any]]:
-    """Return the rows of a table from columns by x: x, and each column's value there or None."""
+    """Return a table's rows from columns by x: x, and each column's value or None."""
     return [[x, *(column.get(x) for column in columns)] for x in sorted(set().union(*columns))]
 
 
 def theory_line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str, **more: Any) -> dict[str, Any]:
-    """Return a theory's line: thin and dotted, in the colour of the run it is about."""
+    """Return a theory's line: thin and dotted, in its run's colour."""
     style = {"color": colour(run), "width": 1.5, "dash": "dot"}
     marker = {"color": colour(run), "size": 6, "symbol": "circle-open"}
     return line(run, label, x, y, hover, **({"line": style, "marker": marker} | more))
 
 
 def whole(values: ArrayLike) -> dict[str, Any]:
-    """Return settings of an axis of whole numbers: ticks at none between them where there are few.
+    """Return settings of an axis of whole numbers: with few of them, no ticks in between.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def whole(values: ArrayLike) -> dict[str, Any]:
 def layout(
     x_title: str, y_title: str, x: dict[str, Any] | None = None, y: dict[str, Any] | None = None, **more: Any
 ) -> dict[str, Any]:
-    """Return a layout of the report's looks, with axis titles, and settings of the axes and the whole added."""
+    """Return the report's layout with axis titles and further settings."""
     axis = {"gridcolor": "--grid", "linecolor": "--axis", "zeroline": False, "automargin": True, "ticks": ""}
     return {
         "height": HEIGHT,
@@ -190,7 +190,7 @@ def layout(
 
 
 def swatch(name: str, colour_: str) -> dict[str, Any]:
-    """Return a trace that draws nothing and puts a coloured square into the legend."""
+    """Return a trace that only adds a coloured square to the legend."""
     return {
         "type": "scatter",
         "mode": "markers",

@@ -1,4 +1,4 @@
-"""Checks for readers of a damaged ledger: SQLite keeps any value in any column, and JSON may be anything."""
+"""Check the values of a possibly damaged ledger: SQLite and JSON allow any type."""
 
 import math
 import sqlite3
@@ -12,7 +12,7 @@ from aoi_fl.server.ledger import DAMAGE
 from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 
 _RECORDS = {"clients": ClientRecord, "rounds": RoundRecord, "participations": Participation}
-_DIVERGE = ("loss", "rmse")  # what may be infinite
+_DIVERGE = ("loss", "rmse")  # columns that may be infinite
 _TEXT = {"name", "outcome", "reason"}
 _OTHER = (str, str | None, list[Participation])
 _NUMBERS = {table: {f.name for f in fields(r) if f.type not in _OTHER} | {"round"} for table, r in _RECORDS.items()}
@@ -25,25 +25,25 @@ _NEEDED = {
 
 @contextmanager
 def shown(*runs: str) -> Iterator[None]:
-    """Raise ConfigError where the block, which works with what ledgers hold, cannot."""
+    """Raise ConfigError if the block fails on a ledger's values."""
     try:
         yield
     except AoiError:
         raise
     except DAMAGE as error:
-        allowed = f"a ledger with values that can be shown ({said(error)})"
+        allowed = f"a ledger with values that can be shown ({error_line(error)})"
         remedy = "It is damaged or of another version. Restore it from a copy, or leave this run out."
         raise ConfigError("ledger", ", ".join(runs), allowed, remedy) from error
 
 
-def said(error: BaseException) -> str:
-    """Return an error in one line, with its kind if its text is short."""
+def error_line(error: BaseException) -> str:
+    """Return an error on one line, with its type unless the text is enough."""
     text = " ".join(str(error).split())[:300]
     return text if isinstance(error, (ValueError, sqlite3.Error)) and text else f"{type(error).__name__} {text}".strip()
 
 
 def check(table: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Raise ValueError where a column holds a value of another kind, or nothing where there must be one."""
+    """Raise ValueError if a column has a value of a wrong type, or a required value is missing."""
     for column in sorted((_NUMBERS[table] | _TEXT) & (rows[0].keys() if rows else set())):
         kinds: set[type] = {str} if column in _TEXT else {int} if column in ("round", "client") else {int, float}
         if column not in _NEEDED[table]:
@@ -56,7 +56,7 @@ def check(table: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def check_run(about: Mapping[str, Any]) -> None:
-    """Raise ValueError where the table ``run`` has no object for configuration or policy, no number for a measure."""
+    """Raise ValueError if the table ``run`` has a value of a wrong type."""
     for key in ("config", "policy"):
         if not isinstance(about.get(key) or {}, dict):
             raise ValueError(f"run has {about[key]!r:.40} as its {key}")

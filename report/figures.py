@@ -1,6 +1,6 @@
 """The figures of a report: load, participation, learning, time or money.
 
-``figures`` is a pure function of what ledgers hold; :mod:`aoi_fl.report.page` makes a page of what it returns.
+``figures`` is a pure function of ledgers' values; :mod:`aoi_fl.report.page` makes a page of its charts.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ from aoi_fl.report.seeds import LEAST_SEEDS, Curve, Setting, settings
 
 
 def figures(runs: Sequence[Run]) -> list[Chart]:
-    """Return the charts of one or more runs, in reading order; those that have nothing to show are left out.
+    """Return the charts of one or more runs in reading order, without empty ones.
 
-    Line charts overlay the settings, each the mean of its seeds. A heat map is of one seed of a setting. The setting at
-    position i has the colour ``--run{i % 8}`` everywhere. An overlay of several has no legend of its own: the page
-    lists the settings and their colours beside it.
+    Line charts overlay the settings, each as the mean of its seeds. A heat map shows one seed of a setting. The setting
+    at position i has the colour ``--run{i % 8}`` everywhere. Overlays have no legend, because the page lists the
+    settings with their colours.
     """
     overlaid = settings(runs)
     several = len(overlaid) > 1
@@ -47,7 +47,7 @@ _BAND = "The line is the mean of the seeds. The band is its 95 % interval."
 
 
 def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
-    """Return what the model has learned against rounds, round 0 being the model before the first."""
+    """Return the model's measure against rounds; round 0 is the initial model."""
     data: list[dict[str, Any]] = []
     table: dict[str, dict[Any, Any]] = {}
     for i, setting in enumerate(overlaid):
@@ -71,7 +71,7 @@ def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
 
 
 def _known(run: Run, measure: Measure) -> Curve | None:
-    """Return the rounds in which a run was evaluated, and what came of it."""
+    """Return the rounds in which a run was evaluated, and the values."""
     start = run.about.get(f"initial_{measure.field}")
     x = np.concatenate([[0], run.numbers])
     y = measure.scaled(np.concatenate([[np.nan if start is None else start], run.column(f"test_{measure.field}")]))

@@ -1,8 +1,8 @@
-"""Which requests the page answers: under a name of this machine, with headers of a bounded size.
+"""Refuse requests under foreign host names, or with too large headers.
 
-A browser can be led to this server under any name that an attacker's DNS server resolves to it (DNS rebinding); the
-page of the attacker then reads what this server answers. Only the ``Host`` header shows it. An address cannot be
-resolved to another, so addresses are always answered.
+An attacker's DNS server can resolve a name to this server (DNS rebinding). A browser's page of that name can then read
+this server's answers. Only the ``Host`` header shows the attack. Addresses are not resolved, so they are always
+allowed.
 """
 
 import ipaddress
@@ -14,16 +14,16 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 _HOST = re.compile(r"(?:\[([^\]]*)\]|([^:]*))(?::\d*)?")  # an address in brackets or a name, and a port
-MOST_HEADERS, MOST_BYTES = 100, 16_384  # of one request, its path included
+MOST_HEADERS, MOST_BYTES = 100, 16_384  # of one request, with its path
 
 
 class Guard:
-    """An ASGI application in front of another, which passes on what may be answered.
+    """ASGI middleware that passes on only allowed requests.
 
     Parameters
     ----------
     app : the application behind it
-    names : host names to be answered beside localhost, this machine's own name, and addresses
+    names : allowed host names beside localhost, this machine's name, and addresses
     """
 
     def __init__(self, app: ASGIApp, names: Iterable[str] = ()) -> None:

@@ -1,4 +1,4 @@
-"""The answer of a page: a headline with a yardstick, and a table with one row a policy."""
+"""The main result of a page: a headline and a table with a row per policy."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,11 +14,11 @@ from aoi_fl.server.observe import duration
 
 Table = tuple[list[str], list[list[str]]]
 _RANDOM = ("random", "RandomSelection")
-_EQUAL = 0.005  # accuracies that differ by less, a shift of half a point, count as the same
+_EQUAL = 0.005  # accuracies with a smaller difference, half a point, count as equal
 
 
 def headline(settings: Sequence[Setting]) -> str:
-    """Return the answer of a page in one or two sentences; empty before the first round."""
+    """Return a page's main result in one or two sentences; empty before the first round."""
     begun = [setting for setting in settings if any(not run.empty for run in setting.runs)]
     if not begun:
         return ""
@@ -30,7 +30,7 @@ def headline(settings: Sequence[Setting]) -> str:
 
 
 def policies(settings: Sequence[Setting]) -> Table:
-    """Return a table with a row for each setting; columns without values, or that repeat the names, are left out."""
+    """Return a table with a row per setting, without empty or redundant columns."""
     named = all(_kind(setting.first) in setting.name for setting in settings)
     columns = {
         **({} if named else {"policy": lambda one: _kind(one.first)}),
@@ -45,9 +45,9 @@ def policies(settings: Sequence[Setting]) -> Table:
 
 
 def random_range(clients: int, per_round: float, rounds: int) -> tuple[int, int]:
-    """Return the least and the largest count of a client that random selection typically gives: medians over runs.
+    """Return the typical smallest and largest count of a client under random selection.
 
-    The counts are taken as independent and binomial.
+    They are medians over runs, for independent binomial counts.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def _mean(setting: Setting, value: Callable[[Run], float | None]) -> float | Non
 
 
 def _ends(setting: Setting) -> tuple[Measure, dict[object, float]]:
-    """Return how a setting is judged, and the last value of each seed, as it is shown."""
+    """Return a setting's measure, and the last value of each seed in its displayed form."""
     judge = measure.judge(setting.first.rounds)
     ends = {run.config.get("seed", i): judge.end(run) for i, run in enumerate(setting.runs)}
     return judge, {seed: float(judge.scaled(np.array([end]))[0]) for seed, end in ends.items() if end is not None}
@@ -150,7 +150,7 @@ def _learned(setting: Setting) -> str:
 
 
 def _difference(best: Setting, rival: Setting) -> str:
-    """Return in words how the accuracies at the end differ, over paired seeds where there are enough."""
+    """Return the final difference of two settings in words, by paired seeds if enough."""
     judge, mine = _ends(best)
     _, theirs = _ends(rival)
     seeds = sorted(mine.keys() & theirs.keys(), key=str)
@@ -182,7 +182,7 @@ def _data_age(run: Run) -> float | None:
 
 
 def _above(setting: Setting) -> str:
-    """Return by how much P2 is above its floor, in percent; of several seeds the mean."""
+    """Return the excess of P2 over its floor in percent, as the mean over seeds."""
 
     def share(run: Run) -> float | None:
         known = budget.payments_and_sensitivities(run)
@@ -219,7 +219,7 @@ def _rounds(setting: Setting) -> str:
 
 
 def _timed(value: Callable[[InTime], float], show: Callable[[InTime, float], str]) -> Callable[[Setting], str]:
-    """Return what shows the mean of a value over the seeds of a setting in simulated time."""
+    """Return a function that shows the mean of a value over a setting's seeds in simulated time."""
 
     def cell(setting: Setting) -> str:
         first = setting.first.in_time

@@ -1,4 +1,4 @@
-"""The cost of a run in simulated time: seconds, device-seconds, wasted work, and clients never reached."""
+"""The cost of a run in simulated time: seconds, device-seconds and wasted work."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,16 +19,16 @@ class InTime:
 
     Attributes
     ----------
-    seconds : from the start of the run to the end of its last round
-    rounds : how many it took
-    worked : device-seconds, those in vain included, which is what a battery feels
-    wasted : those of updates that were lost, late, refused or not waited for
-    never : clients whose update was never used
+    seconds : duration from the start of the run to the end of its last round
+    rounds : number of rounds
+    worked : device-seconds of all work, used or not
+    wasted : device-seconds of updates that were lost, late, refused or not awaited
+    never : clients without any used update
     clients : n
-    used : updates that counted
-    history : of the participations that counted
-    curve : (simulated seconds, accuracy) of each round that was evaluated
-    work : device-seconds of all clients that were sent the model up to that round, in vain or not
+    used : number of used updates
+    history : history of the used participations
+    curve : (simulated seconds, accuracy) of each evaluated round
+    work : device-seconds of all clients with a model up to that round, used or not
     """
 
     seconds: float
@@ -44,12 +44,12 @@ class InTime:
 
     @cached_property
     def load(self) -> LoadMetrics:
-        """The load of the participations that counted."""
+        """The load of the used participations."""
         return measure(self.history)
 
     @property
     def seconds_a_round(self) -> float:
-        """Seconds of a round, in the mean."""
+        """Mean seconds per round."""
         return self.seconds / self.rounds
 
     @property
@@ -63,23 +63,23 @@ class InTime:
         return self.never / self.clients
 
     def reaches(self, accuracy: float, by: float = math.inf) -> float | None:
-        """Return the simulated seconds at which an accuracy was reached first; None: it was not, by a time."""
-        return next((when for when, found in self.curve if found >= accuracy and when <= by), None)
+        """Return the simulated seconds until an accuracy, or None if not reached by a time."""
+        return next((when for when, value in self.curve if value >= accuracy and when <= by), None)
 
     def work_until(self, accuracy: float, by: float = math.inf) -> float | None:
-        """Return the device-seconds until an accuracy was reached first; None: it was not, by a time."""
+        """Return the device-seconds until an accuracy, or None if not reached by a time."""
         reached = (
-            w for (when, found), w in zip(self.curve, self.work, strict=True) if found >= accuracy and when <= by
+            w for (when, value), w in zip(self.curve, self.work, strict=True) if value >= accuracy and when <= by
         )
         return next(reached, None)
 
     def accuracy_at(self, seconds: float) -> float | None:
         """Return the last accuracy measured by a time."""
-        return max(((when, found) for when, found in self.curve if when <= seconds), default=(0.0, None))[1]
+        return max(((when, value) for when, value in self.curve if when <= seconds), default=(0.0, None))[1]
 
 
 def in_time(rounds: Rows, participations: Rows, clients: int) -> InTime | None:
-    """Return what a ledger's rows say of a run's time; None where time was not simulated, or no round is over."""
+    """Return a run's cost from a ledger's rows; None without simulated time or a complete round."""
     if not rounds or rounds[-1].get("clock") is None:
         return None
     used = [part for part in participations if part["outcome"] == "trained"]

@@ -1,7 +1,7 @@
-"""The live report of a run: read from the ledger, and sent again only after a new round.
+"""The live report of a run, made from the ledger after each new round.
 
-The page asks every second with the version that it shows, and is mostly answered with nothing. What has changed is put
-into the page in place, so that scroll position, opened tables and zoomed charts stay as they are.
+The page polls every second with its version, and mostly gets an empty answer. Changes are applied in place, so scroll
+position, open tables and zoomed charts stay.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from aoi_fl.report import metrics, page
-from aoi_fl.report.corruption import said, shown
+from aoi_fl.report.corruption import error_line, shown
 from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import find, load
 from aoi_fl.report.state import status
@@ -22,18 +22,18 @@ from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import DAMAGE, progress, read_run
 
-# A new version may be made when the last one is this many times as old as it took to make: a sixth of a core at most.
+# The ratio of a version's lifetime to the time to make it, at least; so the page needs at most a sixth of a core.
 _REST = 5.0
 
 Mark = tuple[Any, ...]
 
 
 class Live:
-    """The page's content, made again when the ledger has something new and only then.
+    """The page's content, made again only when the ledger has changed.
 
     Parameters
     ----------
-    run : a run's folder, or its name under ``runs``; it may not be there yet, and may be a link that moves on
+    run : a run's folder, or its name under ``runs``; it may not exist yet, and may be a link that changes
     """
 
     def __init__(self, run: str) -> None:
@@ -44,7 +44,7 @@ class Live:
         self._rested = 0.0
 
     def content(self, seen: str) -> tuple[str, bytes] | None:
-        """Return the version and the JSON of what to show, or None if that is what has been ``seen``."""
+        """Return the version and the content as JSON, or None if the version is ``seen``."""
         with self._lock:
             mark = self._look()
             if mark != self._mark and (not self._body or time.monotonic() >= self._rested):
@@ -56,11 +56,11 @@ class Live:
             return None if seen == self._version else (self._version, self._body)
 
     def glance(self) -> Glance:
-        """Return what is to be seen of it from afar."""
+        """Return the run's summary for the wall."""
         return glance(self._folder)
 
     def metrics(self) -> bytes:
-        """Return its numbers in Prometheus' text format."""
+        """Return the run's numbers in Prometheus' text format."""
         return metrics.exposition(self._run)
 
     @property
@@ -76,28 +76,28 @@ class Live:
         except (FileNotFoundError, ConfigError):
             return (str(path),)
         except (OSError, *DAMAGE) as error:
-            return (str(path), f"{said(error)}.")
+            return (str(path), f"{error_line(error)}.")
 
     def _make(self, mark: Mark) -> bytes:
         folder = self._folder
         if len(mark) == 1 or (len(mark) == 2 and "no such table" in mark[1]):
-            return _said(folder.name, f"Waiting for the run {self._run}: it has no ledger yet.")
+            return _message(folder.name, f"Waiting for the run {self._run}: it has no ledger yet.")
         if len(mark) == 2:
-            return _said(folder.name, f"The ledger in {folder} cannot be read: {mark[1]}")
+            return _message(folder.name, f"The ledger in {folder} cannot be read: {mark[1]}")
         try:
             with shown(folder.name):
                 runs = [load(folder, folder.name)]
                 if not runs[0].rounds and not runs[0].config and not runs[0].policy:
-                    return _said(folder.name, f"Waiting for the run {folder.name}: it has not begun yet.")
+                    return _message(folder.name, f"Waiting for the run {folder.name}: it has not begun yet.")
                 charts = figures(runs)
                 for chart in charts:
-                    chart.layout["uirevision"] = "live"  # a reader's zoom stays
+                    chart.layout["uirevision"] = "live"  # it keeps the reader's zoom
                 return _packed(page.title(runs), page.main(runs, charts), page.drawings(charts))
-        except AoiError as error:  # it is damaged, went away, or is being made anew, since it was looked at
-            return _said(folder.name, str(error))
+        except AoiError as error:  # the ledger was damaged, removed or replaced meanwhile
+            return _message(folder.name, str(error))
 
 
-def _said(name: str, text: str) -> bytes:
+def _message(name: str, text: str) -> bytes:
     return _packed(name, f"<h1>{html.escape(name)}</h1><p>{html.escape(text)}</p>", [])
 
 

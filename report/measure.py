@@ -20,9 +20,9 @@ class Measure:
     Attributes
     ----------
     field : ``test_{field}`` is its column of ``rounds``, ``initial_{field}`` the first model's
-    name : as in a sentence
-    scale, unit : it is shown as ``scale`` times its value, and the unit
-    least : whether the best value is the least
+    name : its name within a sentence
+    scale, unit : factor and unit of the displayed value
+    least : whether the smallest value is the best
     """
 
     field: str
@@ -42,30 +42,30 @@ class Measure:
         return f"{self.title} in{self.unit}" if self.unit else self.title
 
     def show(self, value: float | None, digits: int = 2) -> str:
-        """Write a value as recorded; nothing where there is none."""
+        """Return a recorded value as text; "" without a value."""
         if value is None or not np.isfinite(value):
             return ""
         number = f"{float(self.scaled(np.array([value]))[0]):.{digits}f}" if self.unit else f"{value:.4g}"
         return f"{number}{self.unit}"
 
     def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return values (n,) as they are shown; a ledger of an earlier version may hold shares in per cent."""
+        """Return displayed values (n,); an earlier version's ledger may have shares in per cent."""
         shares = self.unit and not np.nanmax(values, initial=0.0, where=np.isfinite(values)) > 1
         return self.scale * values if shares else values
 
     @property
     def most(self) -> float:
-        """The largest value that is possible, as it is shown."""
+        """The largest possible displayed value."""
         return 100.0 if self.unit else np.inf
 
     def end(self, run: Run) -> float | None:
-        """Return the last value that a run has; None where it has none."""
+        """Return a run's last value, or None."""
         values = run.column(f"test_{self.field}")
         known = values[np.isfinite(values)]
         return float(known[-1]) if known.size else None
 
     def best(self, run: Run) -> str:
-        """Write a run's best value and its round; nothing where it has none."""
+        """Return a run's best value and its round as text, or ""."""
         values = run.column(f"test_{self.field}")
         if not np.isfinite(values).any():
             return ""
@@ -76,9 +76,9 @@ class Measure:
 ACCURACY = Measure("accuracy", "test accuracy", 100.0, " %")
 RMSE = Measure("rmse", "test RMSE", least=True)
 LOSS = Measure("loss", "test loss", least=True)
-JUDGES = (ACCURACY, RMSE)  # by which runs are judged: one that learns classes, and a regression
+JUDGES = (ACCURACY, RMSE)  # the main measures of classification and regression
 
 
 def judge(rows: Sequence[Mapping[str, Any]]) -> Measure:
-    """Return what a run is judged by, from rows of ``rounds``."""
+    """Return a run's main measure, from rows of ``rounds``."""
     return RMSE if any(row.get("test_rmse") is not None for row in rows) else ACCURACY

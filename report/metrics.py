@@ -1,6 +1,6 @@
 """A run's numbers in Prometheus' text format, for dashboards and alerts.
 
-Read from the ledger at each scrape, at the cost of a few sums; names end in their units, as Prometheus asks.
+Each scrape reads a few sums from the ledger. Names end with their units, as Prometheus requires.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,29 +22,29 @@ from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import DAMAGE
 from aoi_fl.strategies.records import PHASES
 
-FORMAT = CONTENT_TYPE_LATEST  # the media type of what :func:`exposition` returns
+FORMAT = CONTENT_TYPE_LATEST  # the media type of :func:`exposition`
 
-# Of the last round: the column of the ledger, and what it is.
+# The last round's metrics: the ledger's column, the name and the help.
 _LAST = {
-    "round": ("aoi_round", "The last round that has ended."),
-    "seconds": ("aoi_round_seconds", "How long the last round took."),
+    "round": ("aoi_round", "The last complete round."),
+    "seconds": ("aoi_round_seconds", "Duration of the last round."),
     "train_loss": ("aoi_train_loss", "The mean training loss that clients reported in the last round."),
-    "test_loss": ("aoi_test_loss", "The model's loss on the test data after the last round that was evaluated."),
+    "test_loss": ("aoi_test_loss", "The model's loss on the test data after the last evaluated round."),
     "test_accuracy": ("aoi_test_accuracy", "The model's accuracy on the test data after that round, from 0 to 1."),
     "test_rmse": ("aoi_test_rmse", "In a regression, the root of its mean squared error on the test data."),
-    "epsilon": ("aoi_epsilon", "What a private run has spent by the end of the last round, without amplification."),
-    "dropout": ("aoi_dropout", "The probability of losing a willing client that the last table was made for."),
+    "epsilon": ("aoi_epsilon", "A private run's ε at the end of the last round, without amplification."),
+    "dropout": ("aoi_dropout", "The probability that a willing client is lost, in the last table."),
 }
 _PHASES = {phase: f"{phase}_seconds" for phase in PHASES}
 _PARTS = ("asked", "willing", "trained", "declined", "dropped")
 _EVALUATED = ("test_loss", "test_accuracy", "test_rmse")
-_BACK = 100  # rounds back that an evaluation is looked for
+_BACK = 100  # rounds that are searched for the last evaluation
 
 
 def exposition(run: str) -> bytes:
     """Return the metrics of a run, given by its folder or its name under ``runs``.
 
-    A run that has no ledger yet, or one that cannot be read, has its state (``waiting``, ``unreadable``) and no more.
+    A run without a readable ledger has only its state (``waiting``, ``unreadable``).
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Run(find(run).resolve()))
@@ -57,10 +57,10 @@ class _Run(Collector):
 
     def collect(self) -> Iterator[Metric]:
         try:
-            found = list(self._read())  # whole, or nothing but the state
+            metrics = list(self._read())  # all metrics, or only the state
         except (AoiError, *DAMAGE) as error:
-            found = [_state(unread(error).name)]
-        yield from found
+            metrics = [_state(unread(error).name)]
+        yield from metrics
 
     def _read(self) -> Iterator[Metric]:
         path = self._folder / LEDGER
@@ -73,14 +73,14 @@ class _Run(Collector):
             "run": self._folder.name,
             "policy": str(config.get("policy") or (about.get("policy") or {}).get("kind")),
         }
-        yield InfoMetricFamily("aoi_run", "Which run it is.", value=what)
+        yield InfoMetricFamily("aoi_run", "The run's name and settings.", value=what)
         if (rounds_planned := ledger.planned(config)) is not None:
-            yield _gauge("aoi_rounds_planned", "How many rounds the run has.", rounds_planned)
+            yield _gauge("aoi_rounds_planned", "Number of rounds of the run.", rounds_planned)
         if isinstance(nodes := about.get("nodes"), dict):
             yield from _of_nodes(nodes, ledger.refused_clients(about), config)
         met, reached = sums["clients"], sums["reached"]
-        yield _gauge("aoi_clients", "Clients that the run has met.", met)
-        yield _gauge("aoi_clients_never_reached", "Of these, the ones that have trained in no round.", met - reached)
+        yield _gauge("aoi_clients", "Clients of the run so far.", met)
+        yield _gauge("aoi_clients_never_reached", "Clients of the run that have never trained.", met - reached)
         yield from _of_rounds(rounds)
         yield from _sums(sums)
         yield from _money(sums.get("spent", 0.0), about.get("policy") or {})
@@ -88,7 +88,7 @@ class _Run(Collector):
 
 def _state(name: str) -> Metric:
     family = GaugeMetricFamily(
-        "aoi_run_state", "1 for what the run is doing, 0 for what else it could.", labels=["state"]
+        "aoi_run_state", "1 for the run's present state, 0 for the other states.", labels=["state"]
     )
     for state in STATES:
         family.add_metric([state], state == name)
@@ -98,7 +98,7 @@ def _state(name: str) -> Metric:
 def _of_nodes(nodes: Mapping[str, Any], refused: list[str], config: Mapping[str, Any]) -> Iterator[Metric]:
     yield _gauge("aoi_clients_connected", "Nodes connected at the last roll call.", nodes.get("connected") or 0)
     yield _gauge("aoi_clients_expected", "Clients that the run waits for at its start.", config.get("num-clients") or 0)
-    yield _gauge("aoi_clients_refused", "Of the connected, the ones that cannot join.", len(refused))
+    yield _gauge("aoi_clients_refused", "Connected clients that cannot join.", len(refused))
     reasons = GaugeMetricFamily("aoi_client_refused", "1 for each client that cannot join.", labels=["reason"])
     for why in refused:
         reasons.add_metric([why], 1.0)
@@ -114,17 +114,15 @@ def _of_rounds(rounds: list[dict[str, Any]]) -> Iterator[Metric]:
         known = [value for value in values if value is not None]
         if known:
             yield _gauge(name, text, known[-1])
-    ended = "aoi_round_ended_timestamp_seconds", "When the last round ended; its age is time() less this."
+    ended = "aoi_round_ended_timestamp_seconds", "End of the last round; its age is time() minus this."
     yield _gauge(*ended, last["started"] + last["seconds"])
-    parts = GaugeMetricFamily(
-        "aoi_round_clients", "Clients of the last round, by what they did in it.", labels=["part"]
-    )
+    parts = GaugeMetricFamily("aoi_round_clients", "Clients of the last round, by their part in it.", labels=["part"])
     for part in _PARTS:
         parts.add_metric([part], float(last[part]))
     yield parts
-    phases = GaugeMetricFamily("aoi_round_phase_seconds", "How long the last round's phases took.", labels=["phase"])
+    phases = GaugeMetricFamily("aoi_round_phase_seconds", "Durations of the last round's phases.", labels=["phase"])
     for phase, column in _PHASES.items():
-        if last.get(column) is not None:  # the ledgers of earlier versions do not say
+        if last.get(column) is not None:  # earlier versions' ledgers lack it
             phases.add_metric([phase], last[column])
     yield phases
 
@@ -135,7 +133,7 @@ def _sums(sums: Mapping[str, float]) -> Iterator[Metric]:
         outcomes.add_metric([outcome], sums.get(outcome, 0))
     yield outcomes
     yield CounterMetricFamily(
-        "aoi_messages", "Messages to clients and their answers so far, two an exchange.", sums.get("messages", 0)
+        "aoi_messages", "Messages to clients and their replies so far, two per exchange.", sums.get("messages", 0)
     )
     yield CounterMetricFamily("aoi_empty_rounds", "Rounds without a usable update so far.", sums.get("empty", 0))
     yield CounterMetricFamily("aoi_forced_rounds", "Rounds with a forced client, so far.", sums.get("forced", 0))
@@ -144,13 +142,13 @@ def _sums(sums: Mapping[str, float]) -> Iterator[Metric]:
 def _money(spent: float, policy: Mapping[str, Any]) -> Iterator[Metric]:
     if "budget" not in policy:
         return
-    yield _gauge("aoi_budget", "What a round may spend.", policy["budget"])
-    yield CounterMetricFamily("aoi_spent", "What the rounds have spent so far.", spent)
+    yield _gauge("aoi_budget", "The budget of a round.", policy["budget"])
+    yield CounterMetricFamily("aoi_spent", "The spending of all rounds so far.", spent)
     if "total_budget" in policy:
         total = policy["total_budget"]
-        yield _gauge("aoi_total_budget", "What all rounds together may spend.", total)
+        yield _gauge("aoi_total_budget", "The budget of all rounds.", total)
         left = BudgetAccount(policy["budget"], total, paid=spent).left
-        yield _gauge("aoi_budget_left", "The rest of it for the next rounds.", left)
+        yield _gauge("aoi_budget_left", "The rest of the total budget.", left)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

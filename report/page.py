@@ -1,4 +1,4 @@
-"""One HTML page of one or more runs that needs nothing but itself: no network, no other file."""
+"""One self-contained HTML page of one or more runs: no network, no other file."""
 
 import base64
 import gzip
@@ -23,26 +23,26 @@ from aoi_fl.report.seeds import sentences, settings
 from aoi_fl.report.template import fill, plotly
 from aoi_fl.science.errors import ConfigError
 
-# The page may run what it carries and reach for nothing else.
+# The page may run its own scripts and load nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 _MOST_NAMES = 1000
-_NAMED, _LONGEST = 4, 120  # runs, and letters, that the name of their page holds
+_NAMED, _LONGEST = 4, 120  # runs in a page's name, and its largest number of characters
 _TITLE = "– AoI-FL report</title>"  # in the head of each page
 
 
 def write(names: Sequence[str], output: Path | None = None) -> Path:
-    """Write the page of the named runs and return its path, by default that of :func:`place`.
+    """Write the page of the named runs and return its path, by default as :func:`place`.
 
     Raises
     ------
-    ConfigError : if a run or its ledger is missing or damaged, the page cannot be written or would replace another
-        file, or Plotly is not installed.
+    ConfigError : a run or its ledger is missing or damaged, the page cannot be written or would replace another file,
+        or Plotly is not installed.
     """
     return save(output or place([find(name) for name in names]), lambda: render(load_all(names)))
 
 
 def place(folders: Sequence[Path]) -> Path:
-    """Return where the page of runs goes: into the run's folder, or beside several runs under a name of their own.
+    """Return the path of the runs' page: in the run's folder, or beside several runs' folders.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def place(folders: Sequence[Path]) -> Path:
 
 
 def save(path: Path, draw: Callable[[], str]) -> Path:
-    """Write the page that ``draw`` returns, unless that would replace a file of another kind; return its path.
+    """Write the page of ``draw``, unless it would replace another kind of file; return its path.
 
     Raises
     ------
@@ -73,20 +73,20 @@ def save(path: Path, draw: Callable[[], str]) -> Path:
 
 
 def _another(path: Path) -> bool:
-    """Tell whether there is a file that no report has written."""
+    """Return whether a file exists that is no report."""
     try:
         if not path.is_file():
             return False
         with path.open("rb") as file:
             head = file.read(8192)
-    except OSError:  # whether it can be written is seen then
+    except OSError:  # the write will report it
         return False
     return bool(head) and _TITLE not in head.decode(errors="replace")
 
 
 def render(runs: Sequence[Run], conclusions: summary.Table | None = None) -> str:
     """Return the whole page; conclusions come first and leave out the charts of single runs."""
-    for run in runs if len(runs) > 1 else ():  # so that an error names one
+    for run in runs if len(runs) > 1 else ():  # so that an error names the run
         with shown(run.label):
             figures([run])
     with shown(*(run.label for run in runs)):
@@ -105,7 +105,7 @@ def title(runs: Sequence[Run]) -> str:
 
 
 def main(runs: Sequence[Run], charts: Sequence[Chart]) -> str:
-    """Return the HTML of the main element: the text of the page and the places of its charts."""
+    """Return the HTML of the main element: the page's text and placeholders of its charts."""
     return fill("main.html", **_content(runs, charts))
 
 
@@ -140,18 +140,18 @@ def _content(runs: Sequence[Run], charts: Sequence[Chart]) -> dict[str, Any]:
 
 
 def _names(runs: Sequence[Run]) -> list[tuple[int, str]]:
-    """Return the clients' numbers and names, where names say more than numbers and are not too many to offer."""
+    """Return the clients' numbers and names, unless names repeat numbers or are too many."""
     known = [(row["client"], run.name(row["client"])) for run in runs if run.named for row in run.clients]
     return sorted(set(known))[:_MOST_NAMES]
 
 
 def drawings(charts: Sequence[Chart]) -> list[dict[str, Any]]:
-    """Return what the script draws, by the name of the element it goes to."""
+    """Return the charts for the script, with the names of their elements."""
     return [
         {"name": chart.name, "title": text(chart.title), "data": chart.data, "layout": chart.layout} for chart in charts
     ]
 
 
 def _packed(text: str) -> Markup:
-    """Return a text compressed, in base64, which holds nothing to escape."""
+    """Return a compressed text in base64, which needs no escapes."""
     return Markup(base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode())

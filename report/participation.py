@@ -1,4 +1,4 @@
-"""Participation: a heat map of clients × rounds, and the count of each client."""
+"""Charts of participation: a heat map of clients × rounds, and each client's count."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,20 +13,20 @@ from aoi_fl.report.seeds import Setting
 MOST_POINTS = 1000
 _MOST_CLIENTS, _MOST_ROUNDS, _MOST_NAMES = 250, 1000, 40
 _AROUND = 90  # pixels of a heat map's axis and legend
-_LINE, _NARROW = 12, 330  # pixels: a row's name needs so many, and a narrow screen leaves so many for all of them
+_LINE, _NARROW = 12, 330  # pixels: the height of a row's name, and the room for all names on a narrow screen
 
 
 def spread(n: int, most: int) -> NDArray[np.int64]:
-    """Return at most ``most`` of the numbers 0 … n-1, evenly spaced, both ends among them."""
+    """Return at most ``most`` of the numbers 0 … n-1, evenly spaced, with both ends."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
 
 
 def clients_by_rounds(
     run: Run, grid: NDArray[Any], note: str, several: bool
 ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64], str, dict[str, Any]]:
-    """Cut an (n, R) grid to what a screen can show; of several, one below the other, each is lower.
+    """Reduce an (n, R) grid to a screen's size; one of several grids is lower.
 
-    Returns the cut grid, its clients and round numbers, the note (saying what was cut), and the layout.
+    Returns the reduced grid, its clients and rounds, the note (with the reduction), and the layout.
     """
     clients, numbers = spread(run.size, _MOST_CLIENTS), run.numbers[-_MOST_ROUNDS:]
     if len(clients) < run.size:
@@ -43,7 +43,7 @@ def clients_by_rounds(
 
 
 def heat_map(i: int, setting: Setting, several: bool) -> Chart | None:
-    """Return the rounds of each client; the states that occur are named in the legend."""
+    """Return a heat map of each client's rounds, with a legend of the states that occur."""
     run = setting.first
     if run.empty:
         return None
@@ -67,7 +67,7 @@ def heat_map(i: int, setting: Setting, several: bool) -> Chart | None:
         "type": "heatmap",
         "x": numbers.tolist(),
         "y": clients.tolist(),
-        "z": (rank + 0.5).tolist(),  # the middle of each colour's stretch of the scale
+        "z": (rank + 0.5).tolist(),  # the middle of each colour's range
         "zmin": 0,
         "zmax": len(states),
         "colorscale": [[(j + end) / len(states), names[s][1]] for j, s in enumerate(states) for end in (0, 1)],
@@ -90,7 +90,7 @@ def heat_map(i: int, setting: Setting, several: bool) -> Chart | None:
 
 
 def refreshes(runs: Sequence[Run]) -> str:
-    """Return a note on runs that pay for refreshed data; else nothing."""
+    """Return a note on runs that pay for refreshed data, else ""."""
     return " Under a budget, a turn is a refresh of the data." if any(r.budgeted for r in runs) else ""
 
 
@@ -100,7 +100,7 @@ def _list(clients: NDArray[np.int64], most: int = 40) -> str:
 
 
 def counts(settings: Sequence[Setting]) -> Chart | None:
-    """Return how often each client took part, from the busiest to the idlest; of several seeds by rank only."""
+    """Return the clients' participation counts in descending order, for several seeds by rank."""
     data, rows, sizes, most = [], [], [1], [0]
     for i, setting in enumerate(settings):
         played = [run for run in setting.runs if not run.empty]

@@ -1,4 +1,4 @@
-"""Where a run's numbers come from: its date, its seed and the command that repeats it."""
+"""The provenance of a run: its date, its seed and the command that repeats it."""
 
 import re
 import shlex
@@ -22,15 +22,15 @@ OF_THE_MACHINE = ("run-name", "runs-dir", "data-dir", "model-dir", "resume")
 
 
 def provenance(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
-    """Return a table with a row for each run; of paths only the last part is shown."""
+    """Return a table with a row for each run; paths are reduced to their last part."""
     rows = [[run.label, _begun(run), str(run.config.get("seed", "")), _data(run), command(run)] for run in runs]
     return ["run", "begun (UTC)", "seed", "data", "the command that repeats it"], rows
 
 
 def changed(run: Run) -> dict[str, Any] | None:
-    """Return the keys that differ from the defaults of this version; None for the run of a foreign app.
+    """Return the keys that differ from this version's defaults; None for another app's run.
 
-    Keys that this version does not know make the run a foreign one.
+    A run with unknown keys counts as another app's.
     """
     try:
         own = RunConfig.parse(present(run.config, warn=False))
@@ -42,13 +42,13 @@ def changed(run: Run) -> dict[str, Any] | None:
     if "policy" not in run.config:
         return None
     keys = {key: value for key, value in own.flat().items() if value != usual[key] and key not in OF_THE_MACHINE}
-    if own.policy in BUDGETED:  # which a cluster sets all the same
+    if own.policy in BUDGETED:  # a cluster sets the key nevertheless
         keys.pop("clients-per-round", None)
     return keys
 
 
 def command(run: Run) -> str:
-    """Return the command that repeats a run: its changed keys; empty for the run of a foreign app."""
+    """Return the command that repeats a run, with its changed keys; empty for another app's run."""
     keys = changed(run)
     if keys is None:
         return ""
@@ -57,7 +57,7 @@ def command(run: Run) -> str:
 
 
 def public(key: str, value: Any) -> str:
-    """Return a run key's value for a page: of a path only the last part."""
+    """Return a run key's value for a page; a path is reduced to its last part."""
     if isinstance(value, bool):
         return str(value).lower()
     if key in _PATHS:
@@ -70,7 +70,7 @@ def public(key: str, value: Any) -> str:
 
 
 def without_paths(text: str) -> str:
-    """Return a text in which of paths only the last part is left.
+    """Return a text with paths reduced to their last part.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def without_paths(text: str) -> str:
 
 
 def _data(run: Run) -> str:
-    """Return data set, partition, and the number of examples that the clients declare."""
+    """Return data set, partition and the clients' number of examples."""
     if "dataset" not in run.config:
         return ""
     words = [public("dataset", run.config["dataset"])]

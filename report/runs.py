@@ -1,4 +1,4 @@
-"""A recorded run as arrays: what the figures and tables of a report are drawn from."""
+"""A recorded run as arrays, the source of a report's figures and tables."""
 
 import glob
 from collections import Counter
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.report import state
-from aoi_fl.report.corruption import check, check_run, said
+from aoi_fl.report.corruption import check, check_run, error_line
 from aoi_fl.report.in_time import InTime, in_time
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.science.history import History
@@ -23,7 +23,7 @@ from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import DAMAGE
 
 DROPPED = ("failed", "late", "refused")
-_PRODUCED = ("trained", "refused")  # an update was made, and the load carried, even where the reply was then dropped
+_PRODUCED = ("trained", "refused")  # the client trained, even if its reply was dropped
 
 _MOST_CLIENTS = 1_000_000  # as many as a run may have
 
@@ -56,22 +56,22 @@ class Run:
 
     @property
     def policy(self) -> dict[str, Any]:
-        """What the server noted of the policy."""
+        """The policy's parameters in the ledger."""
         return dict(self.about.get("policy") or {})
 
     @property
     def status(self) -> str:
-        """A state of :mod:`aoi_fl.report.state`, by one look; ``unknown`` without a sign of any."""
+        """The run's state (:mod:`aoi_fl.report.state`) when it was read, or ``unknown``."""
         return str(self.about.get("status", "unknown"))
 
     @property
     def budgeted(self) -> bool:
-        """Whether the policy pays for refreshed data, so that a refresh is what it hands out."""
+        """Whether the policy pays for refreshed data, so that a selection is a refresh."""
         return "budget" in self.policy
 
     @cached_property
     def size(self) -> int:
-        """Number of clients n: those of the policy or configuration, or all that were ever seen."""
+        """Number of clients n, from the policy, the configuration, or the recorded clients."""
         seen = [int(row["client"]) + 1 for row in (*self.clients, *self.participations)]
         return max([int(self.policy.get("clients") or 0), int(self.config.get("num-clients") or 0), *seen])
 
@@ -86,7 +86,7 @@ class Run:
         return [row for row in self.participations if row["outcome"] in DROPPED]
 
     def name(self, client: int) -> str:
-        """Return the name a client gave itself, or its number."""
+        """Return a client's name, or its number."""
         return self._names.get(client, str(client))
 
     @cached_property
@@ -99,23 +99,23 @@ class Run:
 
     @property
     def named(self) -> bool:
-        """Whether clients have names that say more than their numbers."""
+        """Whether clients have names other than their numbers."""
         return any(name != str(client) for client, name in self._names.items())
 
     @cached_property
     def numbers(self) -> NDArray[np.int64]:
-        """(R,) int64: the rounds recorded, ascending."""
+        """(R,) int64: the recorded rounds, ascending."""
         return np.array([row["round"] for row in self.rounds], dtype=np.int64)
 
     def column(self, field: str) -> NDArray[np.float64]:
-        """Return (R,) float64: a column of ``rounds``, NaN where nothing was recorded."""
+        """Return (R,) float64: a column of ``rounds``, with NaN for missing values."""
         return np.array(
             [np.nan if (value := row.get(field)) is None else value for row in self.rounds], dtype=np.float64
         )
 
     @cached_property
     def selected(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Position of the round in ``rounds``, client, and weight of every selection, three (s,) arrays.
+        """Index in ``rounds``, client and weight of every selection, three (s,) arrays.
 
         A client is selected if it produced an update or, under a budget, refreshed its data.
         """
@@ -128,16 +128,16 @@ class Run:
 
     @cached_property
     def _chosen(self) -> list[dict[str, Any]]:
-        if self.budgeted:  # of who was to refresh and sent no update, the server too counts the old age on
+        if self.budgeted:  # a client without an update does not count as refreshed, as on the server
             return [r for r in self.participations if r["refreshed"] and r["outcome"] == "trained"]
         return [r for r in self.participations if r["outcome"] in _PRODUCED]
 
     @cached_property
     def history(self) -> History:
-        """The selections as :mod:`aoi_fl.science.load` takes them, the rounds recorded being 1 … R.
+        """The selections as a history for :mod:`aoi_fl.science.load`, with rounds 1 … R.
 
-        A client's age at the start follows from the one it had when first selected; it is 0 where that is not known.
-        Where refreshes are paid for, it is the age of its data.
+        A client's initial age follows from its age at its first selection, or is 0 if that is unknown. Under a budget
+        it is the age of the client's data.
         """
         when, who, weights = self.selected
         if self.budgeted:
@@ -152,22 +152,22 @@ class Run:
 
     @cached_property
     def estimated(self) -> dict[int, float]:
-        """The last sensitivity φ that the server estimated of each client; empty where it estimates none."""
+        """The server's last estimate of each client's φ; empty if it estimates none."""
         return {row["client"]: row["sensitivity"] for row in self.participations if row.get("sensitivity") is not None}
 
     @cached_property
     def measured(self) -> LoadMetrics:
-        """What the selections laid upon the clients."""
+        """The clients' load from the selections."""
         return measure(self.history)
 
     @cached_property
     def in_time(self) -> InTime | None:
-        """What the run cost in simulated time; None where time was not simulated."""
+        """The run's cost in simulated time, or None."""
         return in_time(self.rounds, self.participations, self.size)
 
     @property
     def _joined(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """When each client was first seen and how old its data were then, two (n,) arrays."""
+        """The first round of each client and the age of its data then, two (n,) arrays."""
         since, ages = np.ones(self.size, dtype=np.int64), np.zeros(self.size, dtype=np.int64)
         for row in self.clients:
             since[row["client"]] = max(1, row["since"] or 1)
@@ -175,7 +175,7 @@ class Run:
         return since, ages
 
     def grid(self) -> NDArray[np.int8]:
-        """Return (n, R) int8 of ABSENT, STALE (trained, but on data not refreshed), TOOK_PART, FORCED or LOST."""
+        """Return (n, R) int8: ABSENT, STALE (trained on old data), TOOK_PART, FORCED or LOST."""
         grid = np.zeros((self.size, len(self.rounds)), dtype=np.int8)
         for row in self.participations:
             if row["outcome"] == "declined":
@@ -190,9 +190,9 @@ class Run:
         return grid
 
     def ages(self) -> NDArray[np.float64]:
-        """Return (n, R) float64: data ages Δ after each round's refreshes; NaN before a client was seen.
+        """Return (n, R) float64: data ages Δ after each round's refreshes; NaN before a client joins.
 
-        Ages are averaged in this sense in objective P2 of Xu et al. (2024).
+        Objective P2 of Xu et al. (2024) averages these ages.
         """
         since, first = self._joined
         refreshed = np.zeros((self.size, len(self.rounds)), dtype=bool)
@@ -212,7 +212,7 @@ def load(folder: Path, label: str) -> Run:
 
     Raises
     ------
-    ConfigError : if the folder or its ledger is missing, or the ledger cannot be read.
+    ConfigError : the folder or its ledger is missing, or the ledger cannot be read.
     """
     path = folder / LEDGER
     with legible(path):
@@ -223,16 +223,16 @@ def load(folder: Path, label: str) -> Run:
         clients, rounds = ledger.read(path, "clients"), ledger.read(path, "rounds")
         check("rounds", rounds)
         last = rounds[-1]["round"] if rounds else 0
-        found = ledger.read(path, "participations")
-        check("participations", found)
-        participations = [row for row in found if row["round"] <= last]
+        participations = ledger.read(path, "participations")
+        check("participations", participations)
+        participations = [row for row in participations if row["round"] <= last]
         run = Run(label, about, clients, rounds, participations)
         _check_whole(run)
     return run
 
 
 def _check_whole(run: Run) -> None:
-    """Raise ValueError where tables do not go together."""
+    """Raise ValueError if a run's tables are inconsistent."""
     check_run(run.about)
     check("clients", run.clients)
     lacking = {row["round"] for row in run.participations} - {row["round"] for row in run.rounds}
@@ -245,25 +245,25 @@ def _check_whole(run: Run) -> None:
 
 @contextmanager
 def legible(path: Path) -> Iterator[None]:
-    """Raise ConfigError where the block, which reads a ledger, cannot."""
+    """Raise ConfigError if the block cannot read a ledger."""
     try:
         yield
     except AoiError:
         raise
     except (OSError, *DAMAGE) as error:
-        allowed = f"a readable ledger of a run ({said(error)})"
+        allowed = f"a readable ledger of a run ({error_line(error)})"
         raise ConfigError("ledger", path, allowed, "Restore it from a copy, or leave this run out.") from error
 
 
 def find(run: str) -> Path:
     """Return the folder of a run given by its path, or by its name under ``runs``."""
     given, named = Path(run), Path("runs") / run
-    # Another folder may have a run's name, that of an app for instance.
+    # Another folder, such as an app's, may have a run's name.
     return named if named.is_dir() and not (given / LEDGER).is_file() else given
 
 
 def matching(names: Sequence[str], option: str = "RUN") -> list[Path]:
-    """Return the folders of runs given by paths, names under ``runs`` or globs of either; each once, in order.
+    """Return the folders of runs by paths, names under ``runs`` or globs, each once.
 
     Raises
     ------
@@ -287,7 +287,7 @@ def matching(names: Sequence[str], option: str = "RUN") -> list[Path]:
 
 
 def load_all(names: Sequence[str]) -> list[Run]:
-    """Read several runs, each once, labelled by their folders' names (with those above where two are alike)."""
+    """Read several runs, each once, with their folders' names as labels, and parents' if needed."""
     folders = {find(name).resolve(): find(name) for name in names}
     depth = 1
     while len({folder.parts[-depth:] for folder in folders}) < len(folders):

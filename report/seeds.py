@@ -1,4 +1,4 @@
-"""Settings: runs that differ in their seed alone, with mean and interval."""
+"""Settings, which are groups of runs with different seeds, with means and intervals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ from aoi_fl.report.runs import Run
 Curve = tuple[ArrayLike, ArrayLike]  # x ascending, and y
 _OF_THE_RUN = ("seed", *OF_THE_MACHINE)
 _FOLLOW_POLICY = ("coordination", "weights", "clients-per-round")  # the preset sets them by the policy
-LEAST_SEEDS = 3  # with fewer an interval says nothing: 12.7 standard errors with two
+LEAST_SEEDS = 3  # with two an interval is 12.7 standard errors wide, each way
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One or more runs of one configuration, each by a seed of its own.
+    """One or more runs of one configuration with different seeds.
 
     Attributes
     ----------
     label : name shown on the page
-    runs : ascending in their place on the page
+    runs : the runs, in the page's order
     """
 
     label: str
@@ -33,7 +33,7 @@ class Setting:
 
     @property
     def first(self) -> Run:
-        """The run that stands for all in what no seed changes: the policy, its theory, the budget."""
+        """The first run; all have the same policy, theory and budget."""
         return self.runs[0]
 
     @property
@@ -43,28 +43,28 @@ class Setting:
 
     @property
     def note(self) -> str:
-        """Which seed a chart of one run shows; empty for a setting of one run."""
+        """The seed of a chart that shows one run; empty for a setting of one run."""
         if len(self.runs) == 1:
             return ""
         return f" Seed {self.first.config['seed']}. The other {len(self.runs) - 1} have pages of their own."
 
 
 def settings(runs: Sequence[Run]) -> list[Setting]:
-    """Group the runs by configuration; a run without a seed, or with a repeated one, stands alone."""
-    found: dict[object, list[Run]] = {}
+    """Group runs by configuration; a run with no seed, or a repeated one, is a setting alone."""
+    groups: dict[object, list[Run]] = {}
     for i, run in enumerate(runs):
         key = repr(sorted((k, v) for k, v in run.config.items() if k not in _OF_THE_RUN))
-        together = found.setdefault(key, [])
+        together = groups.setdefault(key, [])
         seeds = [other.config.get("seed") for other in (*together, run)]
-        (together if None not in seeds and len(set(seeds)) == len(seeds) else found.setdefault(i, [])).append(run)
-    kept = [together for together in found.values() if together]
+        (together if None not in seeds and len(set(seeds)) == len(seeds) else groups.setdefault(i, [])).append(run)
+    kept = [together for together in groups.values() if together]
     keys = factors([together[0].config for together in kept])
     labels = [a[0].label if len(a) == 1 else f"{named(a[0].config, keys)}{_counted(a)}" for a in kept]
     return [Setting(label, tuple(together)) for label, together in zip(labels, kept, strict=True)]
 
 
 def factors(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the keys in which configurations differ, but for those that follow from the policy and the seed."""
+    """Return the keys in which configurations differ, except seed and keys set by the policy."""
     keys = sorted(set().union(*configs) - set(_OF_THE_RUN), key=lambda key: (key != "policy", key))
 
     def values(*names: str) -> int:
@@ -76,7 +76,7 @@ def factors(configs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def named(config: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """Return the name of a configuration: the values of those keys that its policy uses."""
+    """Return a configuration's name from the values of the keys that its policy uses."""
     policy = str(config.get("policy"))
     used = [k for k in keys if k in config and (k not in KEYS or not is_policy(policy) or k in row_of(policy).keys)]
     words = (public(key, config[key]) if key == "policy" else f"{key} {public(key, config[key])}" for key in used)
@@ -88,14 +88,14 @@ def _counted(runs: Sequence[Run]) -> str:
 
 
 def quantile(count: int) -> float:
-    """Return t of the 95 % interval from so many seeds (Student 1908); infinite for one."""
+    """Return Student's t of the 95 % interval from ``count`` seeds (Student 1908); inf for one."""
     from scipy.special import stdtrit
 
     return float(stdtrit(count - 1, 0.975)) if count > 1 else float("inf")
 
 
 def average(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return where all curves have a value, their mean there, and half the width of its 95 % interval, (m,) each.
+    """Return x common to all curves, their mean, and half the 95 % interval's width, (m,) each.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def average(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.fl
 
 
 def sentences(settings: Sequence[Setting]) -> list[str]:
-    """Return how sure the results are: a sentence or two for each setting of several seeds, and one for single runs."""
+    """Return sentences on the uncertainty of settings with several seeds, and of single runs."""
     lines = []
     for setting in settings:
         main = measure.judge(setting.runs[0].rounds)
@@ -130,7 +130,7 @@ def sentences(settings: Sequence[Setting]) -> list[str]:
         spread, t = float(values.std(ddof=1)), quantile(len(ends))
         half = t * spread / np.sqrt(len(ends))
         mean = float(values.mean())
-        low, high = max(mean - half, 0.0), min(mean + half, main.most)  # what is possible
+        low, high = max(mean - half, 0.0), min(mean + half, main.most)  # limited to possible values
         alone = t * spread * np.sqrt(1 + 1 / len(ends))
         lines.append(
             f"{line}, mean {mean:.4g} [{low:.4g}, {high:.4g}] at 95 %. A single seed is uncertain by "

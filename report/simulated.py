@@ -1,4 +1,4 @@
-"""The page of a run in simulated time: what it cost, and what it had learned by when."""
+"""The tables and charts of a run in simulated time: its cost, and its learning over time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -33,7 +33,7 @@ NUMBERS: Mapping[str, Callable[[Run], str]] = {
 
 
 def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
-    """Return what the model has learned against simulated hours; None where no run's time was simulated."""
+    """Return the model's measure against simulated hours; None without simulated time."""
     ends = [run.column("clock") for setting in overlaid for run in setting.runs if run.rounds]
     last = max((float(np.nanmax(end)) for end in ends if np.isfinite(end).any()), default=0.0)
     if not last:

@@ -1,4 +1,4 @@
-"""What ``aoi serve`` serves: a run's live page and its wall view, or a list of runs that leads to those of each."""
+"""The web application of ``aoi serve``: a run's live page and wall view, or a list of runs."""
 
 import os
 import socket
@@ -23,7 +23,7 @@ from aoi_fl.report.template import fill, plotly
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.server.folder import LEDGER
 
-# The page may run what this server gives it, and speak to this server; nothing else.
+# The page may run this server's scripts and connect to this server only.
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; img-src data: blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -33,7 +33,7 @@ _MOST_COMPARED = 50
 
 
 class Runs:
-    """The runs in a folder, the latest first; one that has ended is looked at again only when its ledger changes."""
+    """The runs in a folder, the latest first; ended runs are cached until their ledgers change."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -42,15 +42,15 @@ class Runs:
         self._places: dict[str, Path] = {}
 
     def names(self) -> list[str]:
-        """Return the names of those that have a ledger, by when it was last written."""
+        """Return the names of runs with a ledger, by its last change."""
         return list(self._latest())
 
     def glances(self) -> list[Glance]:
-        """Return what is to be seen of each."""
+        """Return a summary of each run."""
         return [self._glance(name, written) for name, written in self._latest().items()]
 
     def place(self, name: str) -> Path:
-        """Return the folder of a run; of a name that is none of theirs, nothing is opened."""
+        """Return the folder of a listed run; open nothing for another name."""
         if name not in self.names():
             raise HTTPException(404, "there is no run of that name")
         return self._places[name]
@@ -62,9 +62,9 @@ class Runs:
         return self._lives[name]
 
     def _latest(self) -> dict[str, float]:
-        """Return the names and when their ledgers were last written, the latest first; a hidden folder is no run."""
+        """Return names with their ledgers' last change, the latest first, without hidden folders."""
         folders = [ledger.parent for ledger in self.folder.glob(f"[!.]*/{LEDGER}")]  # a cluster's .current is a link
-        # A name on disk may be no text.
+        # A folder's name may be invalid Unicode.
         self._places = {os.fsencode(folder.name).decode(errors="replace"): folder for folder in folders}
         written = {name: _written(folder) for name, folder in self._places.items()}
         return dict(sorted(written.items(), key=lambda item: -item[1])[:_MOST_RUNS])
@@ -80,22 +80,22 @@ class Runs:
 def _written(folder: Path) -> float:
     latest = 0.0
     for name in (LEDGER, f"{LEDGER}-wal"):
-        with suppress(FileNotFoundError):  # it goes with the last who has the ledger open
+        with suppress(FileNotFoundError):  # the last process that closes the ledger removes it
             file = (folder / name).stat()
-            if file.st_size:  # who reads may leave an empty one
+            if file.st_size:  # a reader may leave an empty one
                 latest = max(latest, file.st_mtime)
     return latest
 
 
 def application(run: str | None) -> FastAPI:
-    """Return the web application that shows a run, or, without one, the list of those under ``runs``.
+    """Return the web application of a run or, without one, of the list of runs under ``runs``.
 
     Raises
     ------
     ConfigError : Plotly is not installed.
     """
     drawing = plotly()
-    app = FastAPI(openapi_url=None)  # and with it none of the pages that load scripts from elsewhere
+    app = FastAPI(openapi_url=None)  # without the pages that load scripts from other servers
     app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=3)
     scripts = {"plotly.js": drawing, "live.js": "".join(map(fill, ("draw.js", "keys.js", "live.js")))}
     scripts["follow.js"] = fill("follow.js")
@@ -182,12 +182,12 @@ def _page(template: str, **values: object) -> Response:
 def _response(content: str | bytes, kind: str, headers: dict[str, str] | None = None) -> Response:
     fixed = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
     if isinstance(content, str):
-        content = content.encode(errors="replace")  # the name of a folder may be no text
+        content = content.encode(errors="replace")  # a folder's name may be invalid Unicode
     return Response(content, media_type=kind, headers=fixed | (headers or {}))
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens where the page is to be served; port 0 takes a free one.
+    """Return a listening socket for the page; port 0 takes a free port.
 
     Raises
     ------
@@ -202,12 +202,12 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(run: str | None, listening: socket.socket, names: Sequence[str] = ()) -> None:
-    """Serve a run's page, or the list of runs, until interrupted; ``names`` are further ones of this machine."""
+    """Serve a run's page, or the list of runs, until interrupted; ``names`` are host names."""
     import uvicorn
 
     config = uvicorn.Config(
         Guard(application(run), names),
-        http="h11",  # which bounds the headers of a request
+        http="h11",  # it limits the size of headers
         h11_max_incomplete_event_size=MOST_BYTES,
         ws="none",
         log_level="warning",

@@ -1,13 +1,13 @@
 """The present state of a run, by the lock on its folder and by its ledger.
 
 running      a process runs it, and rounds end at their usual pace
-stalled      a process runs it, and the last round is older than three usual ones
+stalled      a process runs it, and the last round is older than three usual rounds
 interrupted  no process runs it, and it did not complete
-stopped      it ended without usable updates
+stopped      it ended because no usable updates arrived
 failed       an error ended it
 completed    it completed
 
-While there is no ledger yet, a live page says *waiting*, and where its ledger is damaged, *unreadable*.
+A live page shows *waiting* without a ledger, and *unreadable* with a damaged one.
 """
 
 import statistics
@@ -23,19 +23,19 @@ from aoi_fl.server.folder import LEDGER, is_played
 
 STATES = ("running", "stalled", "interrupted", "stopped", "failed", "completed", "waiting", "unreadable")
 RED = ("stalled", "interrupted", "stopped", "failed", "unreadable")
-_USUAL = 9  # rounds, the last ones, whose median is a usual round
-_SHOWN, _LONGEST = 3, 100  # clients that cannot join, named with the state, and characters of each
-_PATIENCE = 10.0  # seconds: rounds shorter than a blink are not stalled for being a few of them late
+_USUAL = 9  # last rounds, the median of which is a usual round
+_SHOWN, _LONGEST = 3, 100  # clients that cannot join, shown with the state, and characters of each
+_PATIENCE = 10.0  # seconds of delay, at least, before a run with short rounds counts as stalled
 
 
 @dataclass(frozen=True)
 class State:
-    """A run's state and what to say of it.
+    """A run's state with details.
 
     Attributes
     ----------
-    name : one of those above; ``unknown`` where the ledger does not say
-    detail : the age of the last round while the run is being played; why it stopped or failed, where the ledger says
+    name : a state of this module, or ``unknown``
+    detail : the age of the last round of a running run, or the reason for its end
     """
 
     name: str
@@ -48,28 +48,28 @@ class State:
 
 
 def status(folder: Path, about: Mapping[str, Any]) -> str:
-    """Return a run's status by its ledger; a running one without a process is interrupted.
+    """Return a run's status by its ledger; a running run without a process is interrupted.
 
     Parameters
     ----------
     folder : the run's folder
     about : the ledger's ``run`` table, read before this call
     """
-    said = _known(about)
-    if said != "running" or is_played(folder) is not False:
-        return said
-    # The status is written before the lock is given back, so what is read now is the last word.
-    said = _known(ledger.read_run(folder / LEDGER))
-    return "interrupted" if said == "running" else said
+    recorded = _known(about)
+    if recorded != "running" or is_played(folder) is not False:
+        return recorded
+    # The status is written before the lock is released, so this status is final.
+    recorded = _known(ledger.read_run(folder / LEDGER))
+    return "interrupted" if recorded == "running" else recorded
 
 
 def _known(about: Mapping[str, Any]) -> str:
-    said = about.get("status")
-    return said if isinstance(said, str) and said in STATES else "unknown"
+    recorded = about.get("status")
+    return recorded if isinstance(recorded, str) and recorded in STATES else "unknown"
 
 
 def look(folder: Path) -> State:
-    """Return the state of a run by the lock and by the end of its ledger, at the cost of a few rows.
+    """Return a run's state by its lock and the last rows of its ledger.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def look(folder: Path) -> State:
 
 
 def tell(folder: Path, about: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> State:
-    """Return the state of a run by the lock and by what has just been read of its ledger.
+    """Return a run's state by its lock and rows of its ledger.
 
     Parameters
     ----------
@@ -99,16 +99,16 @@ def tell(folder: Path, about: Mapping[str, Any], rounds: Sequence[Mapping[str, A
 
 
 def judge(rounds: Sequence[Mapping[str, Any]], since: float | None, now: float) -> State:
-    """Return whether a run is running or has stalled.
+    """Return the state of a run with a process, running or stalled.
 
     Parameters
     ----------
     rounds : the last rounds, ascending, with ``started`` and ``seconds``
-    since : when the run began or was taken up, seconds since 1970, where that is known
+    since : when the run began or resumed, in seconds since 1970, or None
     now : the time by the same clock
     """
     ended = rounds[-1]["started"] + rounds[-1]["seconds"] if rounds else None
-    if ended is None or (since is not None and since > ended):  # none has ended since it was begun or taken up
+    if ended is None or (since is not None and since > ended):  # no round has ended since the start or resumption
         return State("running", "no round has ended yet" + ("" if since is None else f", begun {ago(now - since)}"))
     usual = statistics.median(row["seconds"] for row in rounds)
     late = now - ended > max(3 * usual, _PATIENCE)
@@ -117,7 +117,7 @@ def judge(rounds: Sequence[Mapping[str, Any]], since: float | None, now: float) 
 
 
 def ago(seconds: float) -> str:
-    """Write how long ago something was."""
+    """Return a past time as text, for instance ``5 min ago``."""
     seconds = max(0.0, seconds)
     if seconds < 120:
         return f"{seconds:.0f} s ago"

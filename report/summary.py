@@ -1,4 +1,4 @@
-"""A run in one sentence, and runs side by side: their key numbers, configurations and dropped replies."""
+"""A run in one sentence, and tables of runs: numbers, configurations, dropped replies."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -16,13 +16,13 @@ from aoi_fl.server import ledger
 
 Table = tuple[list[str], list[list[str]]]
 _MOST_DROPPED = 500
-NOTHING = 1e-12  # below it a number is what rounding leaves of a zero
+NOTHING = 1e-12  # smaller numbers are rounding errors of zero
 
 
 def sentence(run: Run) -> str:
-    """Return policy, n, k, data set, rounds, final accuracy and fairness of the load, in one sentence."""
+    """Return policy, n, k, data set, rounds, final accuracy and fairness in one sentence."""
     policy = str(run.config.get("policy") or run.policy.get("kind") or "an unnamed policy")
-    per_round = run.config.get("clients-per-round") or run.policy.get("per_round")  # which may count over-selection
+    per_round = run.config.get("clients-per-round") or run.policy.get("per_round")  # the policy's may be over-selected
     if run.budgeted:
         whom = f"data of {run.size} clients refreshed under a budget of {run.policy['budget']:g} a round"
     elif per_round:
@@ -57,16 +57,16 @@ def _going(run: Run) -> str:
 
 
 def key_numbers(runs: Sequence[Run]) -> Table:
-    """Return the key numbers, a column for each run; what no run has is left out."""
+    """Return the key numbers, a column for each run, without rows that no run has."""
     rows = [[name, *(show(run) for run in runs)] for name, show in _NUMBERS.items()]
     return ["", *(run.label for run in runs)], [row for row in rows if any(row[1:])]
 
 
 def configuration(runs: Sequence[Run]) -> tuple[Table, Table]:
-    """Return the keys in which the runs differ, a column for each run, and those in which they agree.
+    """Return the keys in which runs differ, a column for each run, and the keys that they share.
 
-    Of the latter only those that differ from the defaults, except for the runs of a foreign app. A name and a place
-    are no difference: they are left out of the former. A single run differs in nothing.
+    The shared keys are those that differ from the defaults, or all keys of another app's runs. Names and folders do not
+    count as differences. A single run has none.
     """
     keys = sorted(set().union(*(run.config for run in runs)))
     rows = [[key, *(_value(key, run.config.get(key)) for run in runs)] for key in keys]
@@ -79,7 +79,7 @@ def configuration(runs: Sequence[Run]) -> tuple[Table, Table]:
 
 
 def dropped(runs: Sequence[Run]) -> tuple[Table, int]:
-    """Return the latest dropped replies, with client and reason, and the number of all."""
+    """Return the latest dropped replies with client and reason, and the number of all of them."""
     columns = ["run", "round", "client", "name", "outcome", "reason"]
     rows = [
         [
@@ -119,7 +119,7 @@ def _measured(show: Callable[[LoadMetrics], float | str | None]) -> Callable[[Ru
 
 
 def _weighted(show: Callable[[LoadMetrics], float | None]) -> Callable[[Run], str]:
-    """Show what aggregation weights say; under a budget the weights of those refreshed are not all there are."""
+    """Show measures of the weights; under a budget unrefreshed clients have weights, too."""
     return lambda run: "" if run.budgeted else _measured(show)(run)
 
 
@@ -146,7 +146,7 @@ def _objective(run: Run) -> str:
 
 
 def _ageing(run: Run) -> str:
-    """Show what WICS minimises where the cost of ageing is not linear; else that is P2."""
+    """Show the cost that WICS minimises if it is not linear; the linear cost is P2."""
     known, ageing = budget.payments_and_sensitivities(run), str(run.policy.get("ageing"))
     if known is None or run.empty or ageing not in AGEING:
         return ""
@@ -186,7 +186,7 @@ _NUMBERS: dict[str, Callable[[Run], str]] = {
     "mean age, largest age": _measured(lambda m: f"{m.mean_age:.4g}, {m.peak_age}"),
     "Σ Var[ω]": _weighted(lambda m: m.weight_variance),
     "mean of Σ ω² − 1/n": _weighted(lambda m: m.weight_dispersion),
-    # Not where more train than are selected.
+    # Only if no more clients train than are selected.
     "pairs of clients that have trained together": lambda run: (
         "" if run.policy.get("trains") == "all" else _measured(lambda m: "" if m.met is None else f"{m.met:.1%}")(run)
     ),

@@ -1,4 +1,4 @@
-"""A run at a glance, at the cost of a few rows of its ledger: for a wall, and for a list of runs."""
+"""A short summary of a run from a few rows of its ledger, for the wall view and lists."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aoi_fl.report.corruption import check, check_run, said
+from aoi_fl.report.corruption import check, check_run, error_line
 from aoi_fl.report.measure import ACCURACY, Measure, judge
 from aoi_fl.report.provenance import public
 from aoi_fl.report.state import State, tell
@@ -21,27 +21,27 @@ from aoi_fl.server.observe import duration, seconds_left
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-_ROUNDS = 200  # the last ones, whose accuracies a spark line shows
-_NAMES = 24  # of clients that are listed, and the rest counted
+_ROUNDS = 200  # last rounds in the spark line
+_NAMES = 24  # clients with names; the others are counted
 
 
 @dataclass(frozen=True)
 class Glance:
-    """What is to be seen of a run from afar.
+    """A short summary of a run.
 
     Attributes
     ----------
-    name : of its folder
-    state : what it is doing
-    round, rounds : the last one that has ended, and how many are planned, where that is known
-    learned : the latest values of the measure of learning, as recorded, ascending in time
-    evaluated : the rounds of the first and the last of them
-    measure : which one that is
-    left : how much longer it takes, while it is being played
-    took_part, late, dropped : names of clients in that last round; dropped are those that failed or were refused
-    due : names of those that have announced the next round, where clients reserve theirs
-    policy, dataset, seed : of its configuration, as text
-    begun : when its first round began, in UTC
+    name : the folder's name
+    state : the run's state
+    round, rounds : the last complete round, and the planned number of rounds if known
+    learned : the latest recorded values of the measure, ascending in time
+    evaluated : the rounds of the first and last of these values
+    measure : the measure
+    left : the remaining time of a running run
+    took_part, late, dropped : names of the last round's clients; dropped ones failed or were refused
+    due : names of clients that have reserved the next round
+    policy, dataset, seed : values of its configuration, as text
+    begun : start of its first round, in UTC
     """
 
     name: str
@@ -63,29 +63,29 @@ class Glance:
 
     @property
     def ends(self) -> tuple[str, str]:
-        """The least and the largest of the values, for the axis of the line."""
+        """The smallest and the largest value, for the spark line's axis."""
         return self.measure.show(min(self.learned), 0), self.measure.show(max(self.learned), 0)
 
     @property
     def shown(self) -> str:
-        """The current value of the measure of learning, with its unit."""
+        """The current value of the measure, with its unit."""
         return self.measure.show(self.learned[-1], 1) if self.learned else "–"
 
     @property
     def spark(self) -> Markup:
-        """The values as a line without axes."""
+        """The values as a spark line."""
         return spark(self.learned)
 
 
 def unread(error: Exception) -> State:
-    """Return the state of a run whose ledger could not be read: there is none, or none with tables yet, or damage."""
+    """Return the state of a run after an error of its ledger: waiting or unreadable."""
     if isinstance(error, AoiError) or "no such table" in str(error):
         return State("waiting", "the run has no ledger yet")
-    return State("unreadable", said(error))
+    return State("unreadable", error_line(error))
 
 
 def glance(folder: Path) -> Glance:
-    """Return what is to be seen of the run in a folder, whatever state it is in."""
+    """Return the summary of the run in a folder, in any state."""
     try:
         return _read(folder)
     except (AoiError, *DAMAGE) as error:
@@ -140,7 +140,7 @@ def _names(parts: Sequence[dict[str, Any]], *outcomes: str) -> list[str]:
 
 
 def spark(values: Sequence[float], width: int = 120, height: int = 32) -> Markup:
-    """Return values as a line in SVG, from the lowest to the highest of them; nothing for fewer than two.
+    """Return values as an SVG line, scaled to their range; "" for fewer than two.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Runs as tables of plain values: CSV and LaTeX files, and the numbers that ``aoi report --json`` prints."""
+"""Runs as tables of plain values, for CSV and LaTeX files and ``aoi report --json``."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _SPECIAL = str.maketrans(
 
 
 def numbers(run: Run) -> Row:
-    """Return the numbers of a run as plain values; None stands for what was not measured.
+    """Return a run's numbers as plain values; missing ones are None.
 
-    Accuracies are shares from 0 to 1. ``variance_of_x`` and ``mean_of_x`` are of the rounds between two participations,
-    ``…_in_theory`` those of the policy's law.
+    Accuracies are shares from 0 to 1. ``variance_of_x`` and ``mean_of_x`` describe the rounds between two
+    participations, ``…_in_theory`` the policy's distribution.
     """
     config, law = run.config, None if run.empty else theory.law(run)
     row: Row = {"run": run.label, "status": run.status, "policy": config.get("policy") or run.policy.get("kind")}
@@ -87,7 +87,9 @@ def _plain(value: Any) -> Any:
 
 
 def table(runs: Sequence[Run], kind: Kind) -> list[Row]:
-    """Return one table of several runs: a row a run, round, participation or client; the first column is the run.
+    """Return a table of several runs: a row per run, round, participation or client.
+
+    The first column is the run.
 
     Columns without any value are left out.
     """
@@ -105,7 +107,7 @@ def table(runs: Sequence[Run], kind: Kind) -> list[Row]:
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return a table as CSV in UTF-8; an empty cell stands for what was not measured."""
+    """Return a table as CSV in UTF-8; missing values are empty cells."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
@@ -114,7 +116,7 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def to_latex(runs: Sequence[Run]) -> bytes:
-    """Return a LaTeX table for ``booktabs``: a row a setting, of several seeds mean ± standard deviation."""
+    """Return a LaTeX table for ``booktabs`` with a row per setting: mean ± deviation of seeds."""
     groups = settings(runs)
     keys = factors([setting.first.config for setting in groups])
     names = [one.label if len(one.runs) > 1 else named(one.first.config, keys) for one in groups]
@@ -143,7 +145,7 @@ def save(path: Path, blob: bytes) -> None:
 
     Raises
     ------
-    ConfigError : it cannot be written.
+    ConfigError : the file cannot be written.
     """
     try:
         if path.is_dir():

@@ -1,4 +1,4 @@
-"""Templates of the pages, in HTML, CSS and JavaScript; values in HTML are escaped."""
+"""Fill the pages' templates of HTML, CSS and JavaScript; values in HTML are escaped."""
 
 from functools import cache
 from typing import Any
@@ -25,7 +25,7 @@ def _environment() -> Environment:
 
 
 def fill(name: str, **values: Any) -> str:
-    """Return a template's text with values put in."""
+    """Return a template's text with its values."""
     return _environment().get_template(name).render(**values)
 
 

@@ -1,4 +1,4 @@
-"""The theory of a run's policy: the law of X, and the variation of a client's load in a window."""
+"""The theory of a run's policy: the distribution of X, and of a client's load in a window."""
 
 from typing import Any
 
@@ -13,18 +13,18 @@ from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.science.systematic import SystematicPolicy
 
 _RANDOM = ("random", "RandomSelection")
-_STEADY = (None, "", "always")  # clocks on which everybody is there
-_LONGEST_WAIT = 10**6  # rounds: a client that takes part more rarely has a law too long to be worked out
+_STEADY = (None, "", "always")  # clocks with all clients available
+_LONGEST_WAIT = 10**6  # rounds: the distribution of a rarer client would be too long
 
 
 def law(run: Run) -> IntervalLaw | None:
-    """Return what has the law of X that the run should show; None for a policy without such a law.
+    """Return the run's theoretical distribution of X; None for a policy without one.
 
     Random selection of k out of n is geometric in X with rate k/n (Javani & Wang 2024, eq. 5), for one client the same
-    as a table that has k/n at every age. Rates of the clients' own are in the record when the run is over; where
-    absence or dropout is learned, tables and strides follow what was learned, and have no law here. Nor has a run in
-    which rates have changed, as some clients left or never came, or in which who is chosen may not count: with
-    over-selection, or by a clock on which devices come and go.
+    as a table with k/n at every age. Clients' own rates are recorded at the end of the run.
+
+    There is no theory if availability or dropout is learned, if rates have changed because clients left or did not
+    join, or if a selected client may not count: with over-selection, or with devices that are not always available.
     """
     policy = run.policy
     clients = policy.get("clients") or run.size
@@ -46,17 +46,17 @@ def law(run: Run) -> IntervalLaw | None:
             jitter = float(policy.get("jitter") or 0)
             each = equal_rates(clients, per_round) if rates == "equal" else _checked(rates, per_round)
             return SystematicPolicy(each, np.zeros(len(each)), jitter).law()
-    except (ConfigError, TypeError, ValueError):  # what a ledger says of a policy need not make sense: then no theory
+    except (ConfigError, TypeError, ValueError):  # a ledger may have invalid parameters
         return None
     return None
 
 
 def _checked(rates: Any, per_round: float) -> NDArray[np.float64]:
-    """Return rates by which k take part in a round, so that they are those of the whole run, and none too rare."""
-    found = np.asarray(rates, dtype=np.float64)
-    check_rates(found)
-    if abs(found.sum() - per_round) > 1e-3 or found.min() * _LONGEST_WAIT < 1:
+    """Return rates that sum to k, and so apply to the whole run, with none too small."""
+    values = np.asarray(rates, dtype=np.float64)
+    check_rates(values)
+    if abs(values.sum() - per_round) > 1e-3 or values.min() * _LONGEST_WAIT < 1:
         raise ConfigError(
             "rates", None, "those of k clients a round, and not too small to be shown", "Correct the rates."
         )
-    return found
+    return values
