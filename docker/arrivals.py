@@ -1,4 +1,4 @@
-"""Arrivals in the cluster: keys to enrol, and a SuperLink and clients to wait for."""
+"""Enrol clients' keys, and wait for the SuperLink and for clients."""
 
 import socket
 import time
@@ -14,12 +14,12 @@ from aoi_fl.science.errors import AoiError, ConfigError, NodesError
 ENROLMENT = Path("/enrolment")
 AUTHORITY = Path("/pki/trust/ca.crt")
 CONTROL = f"superlink-control:{9093 if seams.CONTROL.there else 9092}"  # over HTTP all share one port
-LOOK = 2.0  # seconds between two looks at the SuperLink
-CALM = 8.0  # seconds without a new client container, after which Compose has started them all
-FORMER = ".former"  # the suffix of a file with the keys that a client has replaced, one a line
+LOOK = 2.0  # seconds between two polls of the SuperLink
+CALM = 8.0  # seconds without a new client container, after which Compose has started all of them
+FORMER = ".former"  # suffix of a file with a client's replaced keys, one per line
 _FORMER_KEYS = 40
 
-_passed_over: dict[Path, str] = {}  # files of keys that are of no use, and why: said once
+_passed_over: dict[Path, str] = {}  # unusable files of keys with the reasons, each reported once
 
 
 def say(text: str) -> None:
@@ -30,7 +30,7 @@ def say(text: str) -> None:
 def enrol(control: Control, enrolment: Path = ENROLMENT) -> None:
     """Register each public key of the enrolment that is not revoked, and inform its client.
 
-    A file that is of no use is named once, and looked at again with the others: it may be whole by then.
+    An unusable file is reported once and tried again later, because it may be incomplete.
     """
     for public in sorted(enrolment.glob("*.pub")):
         try:
@@ -49,11 +49,11 @@ def _enrol(control: Control, public: Path) -> None:
     if control.register(public):
         say(f"{public.stem} is enrolled")
     _retire(marker)
-    write_whole(marker, key)  # in the place of a link, not where that leads
+    write_whole(marker, key)  # it replaces a link, and does not follow it
 
 
 def _retire(marker: Path) -> None:
-    """Keep the key that a client has replaced: the SuperLink may list its last session for an hour."""
+    """Keep a client's replaced key, because the SuperLink may list its last session for an hour."""
     with suppress(ConfigError):
         replaced, former = read_key(marker), marker.with_suffix(FORMER)
         try:
@@ -64,18 +64,18 @@ def _retire(marker: Path) -> None:
 
 
 def connected(control: Control, enrolment: Path = ENROLMENT) -> set[str]:
-    """Return the connected clients, each once: by name, or by node id if its key is not in the enrolment."""
+    """Return the connected clients by name, or by node id if their key is not enrolled here."""
     names, former = _keys(enrolment, ".pub"), _keys(enrolment, FORMER)
     nodes = control.online()
     return {names.get(key, str(node)) for key, node in nodes.items() if key in names or key not in former}
 
 
 def _keys(enrolment: Path, suffix: str) -> dict[bytes, str]:
-    found = dict[bytes, str]()
+    names = dict[bytes, str]()
     for path in enrolment.glob(f"*{suffix}"):
         with suppress(ConfigError):
-            found |= dict.fromkeys(read_pems(path), path.stem)
-    return found
+            names |= dict.fromkeys(read_pems(path), path.stem)
+    return names
 
 
 def _holds(marker: Path, key: bytes) -> bool:
@@ -86,18 +86,18 @@ def _holds(marker: Path, key: bytes) -> bool:
 
 
 def forget_lost(control: Control, enrolment: Path = ENROLMENT) -> None:
-    """Take away the marks of keys that the SuperLink has lost, its volume perhaps, so that they are registered again.
+    """Remove the marks of keys that the SuperLink has lost, so that they are registered again.
 
-    One that it lists as taken back keeps its mark.
+    A revoked key keeps its mark.
     """
     if markers := sorted(enrolment.glob("*.registered")):
         for marker in control.unknown(markers):
-            with suppress(OSError):  # it may be no file
+            with suppress(OSError):  # it may not be a file
                 marker.unlink()
 
 
 def replicas() -> int:
-    """Return how many client containers of this cluster run, by the addresses that their common name has."""
+    """Return the number of running client containers, by the addresses of their common name."""
     try:
         return len({entry[4][0] for entry in socket.getaddrinfo("client", 9092, type=socket.SOCK_STREAM)})
     except socket.gaierror:
@@ -105,7 +105,7 @@ def replicas() -> int:
 
 
 def await_replicas() -> None:
-    """Wait until Compose has started all client containers, which it starts beside this one."""
+    """Wait until Compose has started all client containers, in parallel to this one."""
     count, since = replicas(), time.monotonic()
     while time.monotonic() - since < CALM:
         time.sleep(LOOK / 2)
@@ -114,11 +114,11 @@ def await_replicas() -> None:
 
 
 def await_superlink(control: Control, seconds: float) -> list[RunState]:
-    """Return the runs that the SuperLink knows, as soon as it answers, and no mark is left of keys that it has lost.
+    """Wait for the SuperLink, remove the marks of lost keys, and return its runs.
 
     Raises
     ------
-    AoiError : it has not answered in time.
+    AoiError : the SuperLink has not answered in time.
     """
     end = time.monotonic() + seconds
     while True:
@@ -126,7 +126,7 @@ def await_superlink(control: Control, seconds: float) -> list[RunState]:
             runs = control.runs()
             forget_lost(control)
             return runs
-        except ControlError:  # it is being restarted
+        except ControlError:  # it restarts
             if time.monotonic() > end:
                 raise AoiError(
                     f"the SuperLink has not answered for {seconds:g} s (AOI_JOIN_TIMEOUT). Read its log: "
@@ -140,31 +140,31 @@ def await_clients(control: Control, wanted: int, least: int, seconds: float) -> 
 
     Parameters
     ----------
-    control, wanted, seconds : where to look, for how many clients, and how long at most
-    least : how many are enough after that time
+    control, wanted, seconds : the SuperLink, the number of clients, and the longest wait
+    least : number of clients that is enough after that time
 
     Raises
     ------
-    NodesError : fewer came in time.
+    NodesError : fewer clients have connected in time.
     """
-    end, told = time.monotonic() + seconds, -1
+    end, reported = time.monotonic() + seconds, -1
     while True:
         names = set[str]()
-        with suppress(ControlError):  # the SuperLink is being restarted
+        with suppress(ControlError):  # the SuperLink restarts
             enrol(control)
             names = connected(control)
-        found = len(names)
-        if found != told:
-            say(f"{found} of {wanted} clients are connected")
-            told = found
-        if found >= wanted:
+        count = len(names)
+        if count != reported:
+            say(f"{count} of {wanted} clients are connected")
+            reported = count
+        if count >= wanted:
             return
         if time.monotonic() > end:
-            if found >= least:
+            if count >= least:
                 return
             missing = ", ".join(sorted({public.stem for public in ENROLMENT.glob("*.pub")} - names)) or "none"
             raise NodesError(
-                f"{found} of {wanted} clients are connected after {seconds:g} s (AOI_JOIN_TIMEOUT). Enrolled, but not "
+                f"{count} of {wanted} clients are connected after {seconds:g} s (AOI_JOIN_TIMEOUT). Enrolled, but not "
                 f"connected: {missing}. See `docker compose logs client`, start more (`--scale client=N`), or lower "
                 "AOI_NUM_CLIENTS."
             )

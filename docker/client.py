@@ -1,9 +1,9 @@
-"""Start a client: claim a slot that no other replica holds, and become a SuperNode under that slot's key.
+"""Start a client: claim a free slot, and become a SuperNode with that slot's key.
 
-Replicas of a Compose service have no stable index. Each takes the lowest slot whose lock is free; the lock belongs to
-the process and is gone with it, however it ends. A slot is a client: number, name, data and durable state lie in its
-folder, so whichever container takes the slot next goes on where the last one stopped. The private key lies in the
-container and nowhere else: a container that takes over a slot makes a key of its own, which is enrolled anew.
+Replicas of a Compose service have no stable index. Each takes the lowest slot with a free lock, which the system
+releases when the process ends. A slot is a client: its folder has number, name, data and durable state. So the next
+container of a slot continues the client. The private key is only in the container. A container that takes over a slot
+makes its own key, which is enrolled again.
 """
 
 import fcntl
@@ -23,13 +23,13 @@ from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
 from aoi_fl.protocol.files import write_whole
 
 CLIENTS, ENROLMENT, RUNS, DATA = Path("/clients"), Path("/enrolment"), Path("/runs"), Path("/data")
-KEYS = Path("/keys")  # in the container itself, out of reach of every other
+KEYS = Path("/keys")  # in this container only
 TRUST = Path("/pki/trust/ca.crt")
 HEALTH = "127.0.0.1:9095"
 
 
 def claim(folder: Path) -> int:
-    """Return the number of the lowest free slot, and hold it for as long as this process lives."""
+    """Return the lowest free slot, and hold it until this process ends."""
     for slot in count():
         (folder / str(slot)).mkdir(exist_ok=True)
         lock = os.open(folder / str(slot) / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -38,15 +38,15 @@ def claim(folder: Path) -> int:
         except BlockingIOError:
             os.close(lock)
             continue
-        os.set_inheritable(lock, True)  # it must live on in the SuperNode that this process becomes
+        os.set_inheritable(lock, True)  # the SuperNode, which this process becomes, keeps it
         return slot
     raise AssertionError("unreachable: count() does not end")
 
 
 def share(state: Path) -> None:
-    """Let the client find what the server deals out, its images and its terms, beside its own state.
+    """Link the server's files with images and terms into the client's state folder.
 
-    The links lead into the current run, and nowhere while there is none.
+    The links point into the current run, or nowhere before the first run.
     """
     state.mkdir(exist_ok=True)
     for name in (PARTITION_FILE, CLIENTS_FILE):
@@ -56,7 +56,7 @@ def share(state: Path) -> None:
 
 
 def own_folder(slot: int, keys: Path = KEYS, clients: Path = CLIENTS) -> Path:
-    """Return the folder of a slot's key in this container; a key that former versions shared is taken away."""
+    """Return the folder of a slot's key in this container; remove a former shared key."""
     for former in ("key", FILE):
         (clients / str(slot) / former).unlink(missing_ok=True)
     own = keys / str(slot)
@@ -65,14 +65,14 @@ def own_folder(slot: int, keys: Path = KEYS, clients: Path = CLIENTS) -> Path:
 
 
 def choose_gpu(slot: int, devices: Path = Path("/dev")) -> None:
-    """Let a client that was given GPUs see one of them, so that clients spread over what there is."""
+    """Let a client with GPUs see one of them, so that clients are spread over the GPUs."""
     gpus = len(list(devices.glob("nvidia[0-9]*")))
     if gpus and "CUDA_VISIBLE_DEVICES" not in os.environ:
         os.environ["CUDA_VISIBLE_DEVICES"] = str(slot % gpus)
 
 
 def node_config(slot: int, name: str, sleep: bool = True) -> str:
-    """Return the SuperNode's node configuration in Flower's syntax; ``sleep``: between its rounds."""
+    """Return the node configuration in Flower's syntax; ``sleep``: sleep between rounds."""
     values = {
         "name": f'"{name}"',
         "partition-id": str(slot),

@@ -1,6 +1,6 @@
-"""Calls of a cluster to its SuperLink: register keys, list connected nodes, follow a run.
+"""A cluster's calls to its SuperLink: register keys, list connected nodes, follow a run.
 
-Flower's own commands do the same, each in a second or two of start-up; with eight clients that would be most of the
+Flower's own commands do the same, but each takes a second or two to start. With eight clients that would be most of the
 time between `docker compose up` and the first round.
 """
 
@@ -27,14 +27,14 @@ class Control:
 
     Notes
     -----
-    Every method raises ``ControlError`` while the SuperLink is away, and ConfigError where a key's file is of no use.
+    Every method raises ``ControlError`` while the SuperLink is unavailable, and ConfigError for an unusable key's file.
     """
 
     def __init__(self, address: str, authority: Path) -> None:
         self._api = ControlApi(address, authority.read_bytes())
 
     def register(self, public_key: Path) -> bool:
-        """Register a client's public key (OpenSSH format) under its name; False if the SuperLink has it already."""
+        """Register a client's public key (OpenSSH); return False if it is registered already."""
         if self._node(public_key) is not None:
             return False
         try:
@@ -47,7 +47,7 @@ class Control:
         return True
 
     def revoke(self, public_key: Path) -> int:
-        """Take a client's key back and return the id of its node; it is refused from now on."""
+        """Revoke a client's key, which the SuperLink then refuses, and return its node's id."""
         node = self._node(public_key)
         if node is None:
             raise ConfigError("client", public_key.stem, "a registered client", "There is nothing to revoke.")
@@ -55,12 +55,12 @@ class Control:
         return node.node_id
 
     def standing(self, public_key: Path) -> tuple[str, int]:
-        """Return a client's status (``online``, ``offline``, ``registered``, ``unknown``) and the id of its node."""
+        """Return a client's status (``online``, ``offline``, ``registered``, ``unknown``) and id."""
         node = self._node(public_key)
         return ("unknown", 0) if node is None else (node.status, node.node_id)
 
     def unknown(self, public_keys: Iterable[Path]) -> list[Path]:
-        """Return the files that hold no key, or one that the SuperLink does not list, not even as taken back."""
+        """Return the files without a key, or with a key that the SuperLink does not list."""
         listed = {node.public_key.strip() for node in self._api.nodes()}
 
         def known(public_key: Path) -> bool:
@@ -72,7 +72,7 @@ class Control:
         return [path for path in public_keys if not known(path)]
 
     def online(self) -> dict[bytes, int]:
-        """Return key (PEM) and id of each connected node; the SuperLink lists one that died for a minute."""
+        """Return key (PEM) and id of each connected node; a dead node stays listed for a minute."""
         return {node.public_key.strip(): node.node_id for node in self._api.nodes() if node.status == "online"}
 
     def _node(self, public_key: Path) -> NodeState | None:
@@ -81,11 +81,11 @@ class Control:
         return next((node for node in live if node.public_key.strip() == pem), None)
 
     def runs(self) -> list[RunState]:
-        """Return the latest runs that the SuperLink knows, the newest last."""
+        """Return the latest runs of the SuperLink, the newest last."""
         return self._api.runs()
 
     def run(self, run_id: int) -> RunState | None:
-        """Return how one run stands; None if it is not a run of this SuperLink."""
+        """Return the state of a run; None if it is not a run of this SuperLink."""
         try:
             return next(iter(self._api.runs(run_id)), None)
         except ControlError as error:
@@ -94,20 +94,20 @@ class Control:
             raise
 
     def stop(self, run_id: int) -> None:
-        """End a run."""
+        """Stop a run."""
         self._api.stop(run_id)
 
     def log(self, run_id: int) -> str:
-        """Return the log of a run, as much as the SuperLink kept."""
+        """Return the part of a run's log that the SuperLink has kept."""
         return self._api.log(run_id)
 
 
 def read_key(public_key: Path) -> bytes:
-    """Return what the file of a public key holds; a link, a pipe or a large file is refused.
+    """Return the content of a public key's file.
 
     Raises
     ------
-    ConfigError : it is one, or cannot be read.
+    ConfigError : it is a link, a pipe or a large file, or cannot be read.
     """
     try:
         found = public_key.lstat()
@@ -119,7 +119,7 @@ def read_key(public_key: Path) -> bytes:
 
 
 def read_pems(public_keys: Path) -> list[bytes]:
-    """Return the keys of a file in OpenSSH's format, one a line, as PEM; ConfigError if one is torn."""
+    """Return a file's keys (OpenSSH, one per line) as PEM; ConfigError if one is incomplete."""
     try:
         keys = [serialization.load_ssh_public_key(line) for line in read_key(public_keys).splitlines() or [b""]]
     except (ValueError, UnsupportedAlgorithm) as error:

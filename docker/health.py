@@ -1,4 +1,4 @@
-"""Health check of a container: exit status 0 if a gRPC health service, or an http address, answers that it serves."""
+"""Health check of a container: exit status 0 if a gRPC or HTTP address serves."""
 
 import sys
 import urllib.request

@@ -1,7 +1,6 @@
-"""Print what the image needs from the package index, as pyproject.toml states it, one requirement a line.
+"""Print the image's requirements from pyproject.toml, one per line.
 
-The image holds the base installation with the extra ``deploy``, and of the simulation's extra all but what plays one:
-Ray, and the plots of figures.
+The image has the base installation with the extras ``deploy`` and ``sim``, but without Ray and matplotlib.
 """
 
 import re
@@ -9,16 +8,16 @@ import sys
 import tomllib
 from pathlib import Path
 
-_NOT_IN_A_CLUSTER = {"flwr", "matplotlib"}  # flwr[simulation] is Ray; the base names flwr itself
+_NOT_IN_A_CLUSTER = {"flwr", "matplotlib"}  # flwr[simulation] is Ray; the base installation has flwr itself
 
 
 def requirements(pyproject: Path, flower: str = "") -> list[str]:
-    """Return the requirements of the image, read from the project file; ``flower`` stands for the deployed version."""
+    """Return the image's requirements from the project file; ``flower`` is the deployed version."""
     project = tomllib.loads(pyproject.read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
-    played = [r for r in extras["sim"] if _name(r) not in _NOT_IN_A_CLUSTER]
+    simulated = [r for r in extras["sim"] if _name(r) not in _NOT_IN_A_CLUSTER]
     deployed = [flower if flower and _name(r) == "flwr" else r for r in extras["deploy"]]
-    return [*project["dependencies"], *deployed, *played]
+    return [*project["dependencies"], *deployed, *simulated]
 
 
 def _name(requirement: str) -> str:

@@ -1,4 +1,4 @@
-"""The runs of a cluster, for its operator: list them, read a log, stop one, and wait for a turn."""
+"""The runs of a cluster, for its operator: list, log, stop and queue."""
 
 import fcntl
 import json
@@ -20,14 +20,14 @@ from aoi_fl.server.ledger import DAMAGE, Ledger, last_rounds, read_run
 
 RUNS = Path("/runs")
 CURRENT = RUNS / ".current"
-NUMBERS = "flower-runs"  # the file in a run's folder with Flower's numbers of it, the last resumption last
-DEAD = 10.0  # seconds without a process that plays a begun run, after which the run counts as dead
+NUMBERS = "flower-runs"  # the file in a run's folder with Flower's ids of it, the latest resumption last
+DEAD = 10.0  # seconds without a process, after which a run that has begun counts as dead
 _ENDS = 60.0  # seconds for a stopped ServerApp to end
 COMMAND = "docker compose run --rm submit runs"
 
 
 def about(folder: Path) -> dict[str, Any]:
-    """Return the ledger's ``run`` table; empty while there is no ledger that can be read."""
+    """Return the ledger's ``run`` table; empty without a readable ledger."""
     try:
         return read_run(folder / LEDGER)
     except (AoiError, *DAMAGE):
@@ -35,7 +35,7 @@ def about(folder: Path) -> dict[str, Any]:
 
 
 def numbers(folder: Path) -> list[int]:
-    """Return Flower's numbers of a run of ours, one for each submission."""
+    """Return Flower's ids of a run, one for each submission."""
     try:
         return [int(line) for line in (folder / NUMBERS).read_text("utf-8").split()]
     except FileNotFoundError:
@@ -43,34 +43,34 @@ def numbers(folder: Path) -> list[int]:
 
 
 def note_number(folder: Path, run_id: int) -> None:
-    """Note Flower's number of a submission."""
+    """Record Flower's id of a submission."""
     with open(folder / NUMBERS, "a", encoding="utf-8") as file:
         file.write(f"{run_id}\n")
 
 
 class Runs:
-    """The runs under a folder, and what the SuperLink knows of them.
+    """The runs in a folder, with their states at the SuperLink.
 
     Parameters
     ----------
     control : the SuperLink
-    folder : where the runs are
+    folder : folder of the runs
     """
 
     def __init__(self, control: Control, folder: Path = RUNS) -> None:
         self._control, self._folder = control, folder
 
     def names(self) -> list[str]:
-        """Return the names of the runs that this cluster began or that have a ledger, the oldest first."""
-        found = {file.parent for name in (LEDGER, NUMBERS) for file in self._folder.glob(f"[!.]*/{name}")}
-        return [path.name for path in sorted(found, key=lambda path: (path.stat().st_ctime, path.name))]
+        """Return the names of runs of this cluster or with a ledger, the oldest first."""
+        folders = {file.parent for name in (LEDGER, NUMBERS) for file in self._folder.glob(f"[!.]*/{name}")}
+        return [path.name for path in sorted(folders, key=lambda path: (path.stat().st_ctime, path.name))]
 
     def folder(self, name: str) -> Path:
         """Return the folder of a run.
 
         Raises
         ------
-        ConfigError : there is none of that name.
+        ConfigError : there is no run of that name.
         """
         if name in (names := self.names()):
             return self._folder / name
@@ -82,15 +82,15 @@ class Runs:
         )
 
     def of_number(self, run_id: int) -> Path | None:
-        """Return the folder of the run with one of Flower's numbers."""
+        """Return the folder of the run with one of Flower's ids."""
         return next((self._folder / name for name in self.names() if run_id in numbers(self._folder / name)), None)
 
     def known(self, name: str) -> RunState:
-        """Return how the SuperLink knows a run.
+        """Return a run's state at the SuperLink.
 
         Raises
         ------
-        ConfigError : the run never began, or it is another cluster's.
+        ConfigError : the run has not begun, or belongs to another cluster.
         """
         submitted = numbers(self.folder(name))
         if not submitted:
@@ -105,7 +105,7 @@ class Runs:
         return state
 
     def table(self) -> list[dict[str, Any]]:
-        """Return a row for each run: name, state, policy, data set, rounds, and what there is to say of the state."""
+        """Return a row for each run: name, state with details, policy, data set and rounds."""
         rows = []
         for name in self.names():
             folder = self._folder / name
@@ -126,7 +126,7 @@ class Runs:
         return rows
 
     def _beginning(self, folder: Path) -> str:
-        """Name the state of a run without a ledger."""
+        """Return the state of a run without a ledger."""
         state = self._control.run(numbers(folder)[-1])
         return "lost" if state is None else state.outcome or state.status
 
@@ -135,7 +135,7 @@ class Runs:
 
         Raises
         ------
-        ConfigError : there is no such run, it never began, or it is another cluster's.
+        ConfigError : the run does not exist, has not begun, or belongs to another cluster.
         """
         if not name:
             submitted = [name for name in self.names() if numbers(self._folder / name)]
@@ -147,11 +147,11 @@ class Runs:
         return self._control.log(self.known(name).run_id)
 
     def stop(self, name: str) -> int:
-        """Stop a run, or take it from the queue; return the last round that is recorded.
+        """Stop a run, or remove it from the queue; return the last recorded round.
 
         Raises
         ------
-        ConfigError : it is not going, it never began, or it is another cluster's.
+        ConfigError : the run is not in progress, or belongs to another cluster.
         """
         for ticket in waiting(self._folder):
             if ticket.facts["run"] == name:
@@ -179,12 +179,7 @@ class Runs:
         return int(last[0]["round"]) if last else 0
 
     def check_resumable(self, name: str) -> None:
-        """Refuse to resume a run that is going, complete, or has recorded nothing.
-
-        Raises
-        ------
-        ConfigError : it is one of these, or there is no run of that name.
-        """
+        """Raise ConfigError for a run that is in progress, complete, unrecorded or unknown."""
         folder = self.folder(name)
         status, played = about(folder).get("status"), is_played(folder)
         if status is None:
@@ -195,11 +190,11 @@ class Runs:
             raise ConfigError("run", name, allowed, remedy)
 
     def going(self) -> list[RunState]:
-        """Return the runs that the SuperLink has not seen end, the newest last."""
+        """Return the runs that have not ended at the SuperLink, the newest last."""
         return [state for state in self._control.runs() if state.status != "finished"]
 
     def is_dead(self, state: RunState) -> bool:
-        """Tell whether a begun run has no process; the SuperLink notices that only after minutes."""
+        """Return whether a run that has begun has no process; the SuperLink needs minutes to notice."""
         folder = self.of_number(state.run_id) or CURRENT.resolve()
         end = time.monotonic() + DEAD
         while about(folder).get("status") in ("running", "interrupted") and is_played(folder) is False:
@@ -209,15 +204,15 @@ class Runs:
         return False
 
     def await_turn(self, ticket: "Ticket") -> None:
-        """Wait until no run is going and no older ticket waits; a run without a process is ended.
+        """Wait until no run is in progress and no older ticket waits; stop runs without a process.
 
         Raises
         ------
-        AoiError : the operator has taken the run from the queue.
+        AoiError : the operator has removed the run from the queue.
         """
         announced = False
         while True:
-            with suppress(ControlError):  # the SuperLink is being restarted
+            with suppress(ControlError):  # the SuperLink restarts
                 going = self.going()
                 for state in going:
                     if self.is_dead(state):
@@ -237,7 +232,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Ticket:
-    """A place in the queue: a file that the waiting process holds locked, with the facts that `runs list` shows."""
+    """A place in the queue: a file with facts for `runs list`, locked by the waiting process."""
 
     path: Path
     facts: dict[str, Any]
@@ -245,7 +240,7 @@ class Ticket:
     @classmethod
     @contextmanager
     def take(cls, facts: dict[str, Any], runs: Path = RUNS) -> Iterator[Self]:
-        """Take the last place, and give it back at the end of the block; a killed process gives it back at once."""
+        """Take the last place for the length of the block; a killed process releases it."""
         with _queue(runs) as folder:
             taken = [int(path.stem) for path in folder.glob("*.json")]
             path = folder / f"{max(taken, default=0) + 1:09d}.json"
@@ -261,18 +256,18 @@ class Ticket:
 
 
 def waiting(runs: Path = RUNS) -> list[Ticket]:
-    """Return the queue, the oldest first; a place without a process is removed."""
-    found = []
+    """Return the queue, the oldest first, and remove places without a process."""
+    tickets = []
     with _queue(runs) as folder:
         for path in sorted(folder.glob("*.json")):
             with open(path, encoding="utf-8") as file:
                 try:
                     fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    found.append(Ticket(path, json.load(file)))
+                    tickets.append(Ticket(path, json.load(file)))
                 else:
                     path.unlink()
-    return found
+    return tickets
 
 
 @contextmanager

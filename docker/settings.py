@@ -1,7 +1,7 @@
 """Run keys from the environment: ``AOI_CLIENTS_PER_ROUND=3`` is ``clients-per-round = 3``.
 
-Every key of ``[tool.flwr.app.config]`` has a variable; there is no list to keep in step but the one in compose.yaml,
-which Compose needs to pass variables on, and which a test compares.
+Every key of ``[tool.flwr.app.config]`` has a variable. Compose needs a list of them in compose.yaml, which a test
+compares.
 """
 
 import tomllib
@@ -20,7 +20,7 @@ from aoi_fl.science.errors import ConfigError, did_you_mean
 APP = Path("/app")
 FOLDERS = {"runs-dir": "/runs", "data-dir": "/data", "model-dir": "/data/models"}  # of the image
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
-# Variables of the cluster itself, most of them for Compose to fill in (docs/deployment.md).
+# Variables of the cluster itself; Compose substitutes most of them (docs/deployment.md).
 CLUSTER = {
     "AOI_IMAGE", "AOI_FLOWER", "AOI_TORCH", "AOI_TORCH_INDEX", "AOI_SUPERLINK_HOSTS", "AOI_FLEET_ADDRESS",
     "AOI_LOCAL_CLIENTS", "AOI_SUPERLINK", "AOI_PAGE_PORT", "AOI_RUNS", "AOI_DATA", "AOI_CLIENT_MEMORY",
@@ -40,14 +40,14 @@ def run_keys(environment: Mapping[str, str]) -> dict[str, str]:
 
     Raises
     ------
-    ConfigError : a variable that begins with ``AOI_`` is neither a run key's nor the cluster's.
+    ConfigError : a variable that begins with ``AOI_`` is unknown.
     """
     known = {key: value for key, value in defaults(APP / "pyproject.toml").items() if key not in FOLDERS}
     return from_environment(environment, known) | FOLDERS
 
 
 def from_file(path: Path) -> dict[str, str]:
-    """Return the variables of a file like ``.env``; none, and a line, where it cannot be read."""
+    """Return the variables of a file such as ``.env``; print a line if it cannot be read."""
     try:
         found = dotenv_values(stream=StringIO(path.read_text("utf-8")), interpolate=False)
     except FileNotFoundError:
@@ -78,11 +78,11 @@ def check(environment: Mapping[str, str]) -> None:
 
 
 def may_sleep(environment: Mapping[str, str]) -> bool:
-    """Tell whether AOI_CLIENT_SLEEP lets clients sleep until the round that they have reserved; it does unless false.
+    """Return whether AOI_CLIENT_SLEEP lets clients sleep until their round; true by default.
 
     Raises
     ------
-    ConfigError : it is neither true nor false.
+    ConfigError : its value is neither true nor false.
     """
     value = environment.get("AOI_CLIENT_SLEEP") or "true"
     if value not in ("true", "false"):

@@ -1,7 +1,7 @@
-"""Run one run on the cluster: enrol the clients, wait for them, submit, follow, and end with the run's status.
+"""Run a federation on the cluster, and end with the run's status.
 
-What it prints is read from the ledger, so it continues where it was when the SuperLink comes back. It can be ended and
-started again at any time: a run that is going is found and followed, not submitted twice.
+It prints rounds from the ledger, so it continues after a restart of the SuperLink. You can end and restart it at any
+time: it follows a run in progress and does not submit it twice.
 
 ``docker compose run --rm submit COMMAND`` is for the operator: ``runs list|log|stop|resume|queue``, ``nodes`` and
 ``nodes revoke NAME``.
@@ -48,11 +48,11 @@ from aoi_fl.server.ledger import last_rounds, read, refused_clients
 from aoi_fl.server.observe import progress_line, seconds_left
 from aoi_fl.strategies.records import Participation, RoundRecord
 
-_REMEMBERED = 50  # rounds, by which the time that is left is told
+_REMEMBERED = 50  # last rounds, for the remaining time
 
 
 def submit(values: dict[str, Any]) -> int:
-    """Hand the app and its configuration to the SuperLink and return Flower's number of the run."""
+    """Submit the app and its configuration to the SuperLink and return Flower's id of the run."""
     home = Path(os.environ["FLWR_HOME"])
     home.mkdir(parents=True, exist_ok=True)
     connection = f'[superlink.cluster]\naddress = "{CONTROL}"\nroot-certificates = "{AUTHORITY}"\n'
@@ -72,7 +72,7 @@ def submit(values: dict[str, Any]) -> int:
 
 
 def point_at(name: str) -> None:
-    """Make this run the one that clients and the page look at."""
+    """Make this run the current run of clients and page."""
     aside = RUNS / f".current.{os.getpid()}"
     aside.unlink(missing_ok=True)
     aside.symlink_to(name)
@@ -111,7 +111,7 @@ def follow(control: Control, run_id: int, folder: Path) -> RunState:
 
 
 def _records(folder: Path, after: int) -> list[RoundRecord]:
-    """Return the rounds after one, from the ledger; none while there is no ledger yet."""
+    """Return the rounds after a round from the ledger; none without a ledger."""
     path, names = folder / LEDGER, {f.name for f in fields(Participation)}
     if not about(folder):
         return []
@@ -123,7 +123,7 @@ def _records(folder: Path, after: int) -> list[RoundRecord]:
 
 
 def conclude(control: Control, state: RunState, folder: Path) -> int:
-    """Say how the run ended and return the exit status."""
+    """Print the end of the run and return the exit status."""
     facts = about(folder)
     if state.outcome == "completed" and facts.get("status") == "completed":
         (last,) = last_rounds(folder / LEDGER, 1)
@@ -141,11 +141,11 @@ def conclude(control: Control, state: RunState, folder: Path) -> int:
 
 
 def wanted_keys(resume: str = "") -> dict[str, str]:
-    """Return the run keys that the environment sets; or those that resume a run."""
+    """Return the run keys of the environment, or the keys that resume a run."""
     if resume:
         return settings.FOLDERS | {"resume": "true", "run-name": resume}
     keys = {"preset": PRESET} | settings.run_keys(os.environ)
-    if keys.get("num-clients", "0").isdecimal():  # anything else is for RunConfig to complain of
+    if keys.get("num-clients", "0").isdecimal():  # RunConfig refuses any other value
         keys["num-clients"] = str(max(int(keys.get("num-clients", "0")), replicas()))
     if keys.get("resume", "").lower() == "true" and CURRENT.exists():
         keys.setdefault("run-name", CURRENT.resolve().name)
@@ -163,12 +163,12 @@ def unused(keys: Mapping[str, str], config: RunConfig, recorded: Mapping[str, An
 
 
 def play(*, queue: bool = False, resume: str = "") -> int:
-    """Run what the environment describes, or follow the run that is going; return the exit status.
+    """Run what the environment describes, or follow the run in progress; return the exit status.
 
     Parameters
     ----------
-    queue : wait for the end of the run that is going, and of those in the queue, where this follows it
-    resume : a run to continue instead
+    queue : whether to wait for the run in progress and the queue, instead of following the run
+    resume : a run to resume instead
     """
     if not resume:
         await_replicas()
@@ -196,9 +196,9 @@ def play(*, queue: bool = False, resume: str = "") -> int:
 
 
 def _begin(control: Control, config: RunConfig, folder: Path) -> int:
-    """Wait for the clients and submit a run; return Flower's number of it."""
+    """Wait for the clients and submit a run; return Flower's id of it."""
     values = config.flat()
-    if config.resume:  # server and clients take every other key from the ledger, not from today's environment
+    if config.resume:  # server and clients read all other keys from the ledger
         values = about(folder)["config"] | {"resume": True}
     wanted = int(values["num-clients"])
     await_clients(control, wanted, least=1 if config.resume else wanted, seconds=config.join_timeout)
@@ -212,7 +212,7 @@ def _begin(control: Control, config: RunConfig, folder: Path) -> int:
 
 
 def revoke(control: Control, name: str) -> None:
-    """Take a client's key back, so that it is not let in any more."""
+    """Revoke a client's key, so that the SuperLink refuses it."""
     public = ENROLMENT / f"{name}.pub"
     if not public.exists():
         names = tuple(sorted(known.stem for known in ENROLMENT.glob("*.pub")))
@@ -225,7 +225,7 @@ def revoke(control: Control, name: str) -> None:
 
 
 def show_nodes(control: Control) -> None:
-    """List the clients with status, node and container, and the files of keys that are of no use."""
+    """List the clients with status, node and container, and unusable files of keys."""
     for public in sorted(ENROLMENT.glob("*.pub")):
         container = ""
         with suppress(ConfigError):
@@ -289,7 +289,7 @@ def operate(arguments: argparse.Namespace) -> int:
 
 
 def main() -> None:
-    """Run a command; a user's mistake, or a SuperLink that does not answer, ends with one paragraph and status 2."""
+    """Run a command; a user's error or a silent SuperLink prints one paragraph, with status 2."""
     show_former_names(say)
     arguments = parser().parse_args()
     try:

@@ -1,4 +1,4 @@
-"""Flower's SuperExec with its options, ``python -m aoi_fl.docker.superexec``; it shows what the ServerApp prints."""
+"""Flower's SuperExec, ``aoi_fl.docker.superexec``, which shows the ServerApp's output."""
 
 from aoi_fl.docker.superlink import run_command
 from aoi_fl.flower.superexec import show_output

@@ -1,8 +1,8 @@
 """Flower's SuperLink with its options, ``python -m aoi_fl.docker.superlink``.
 
-It has one connection to its database, speaks plain SQL to it, keeps common answers, lets more calls wait, and refuses
-replies that would harm others. From Flower 1.40 on it has one port. There ``--inner-host HOST`` names the address of
-this machine at which the SuperLink answers commands and ServerApps. At other addresses it answers clients only.
+It uses one database connection and plain SQL, caches frequent queries, queues more calls, and refuses harmful replies.
+From Flower 1.40 on it has one port. There ``--inner-host HOST`` names this machine's address at which the SuperLink
+answers commands and ServerApps. At other addresses it answers clients only.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from aoi_fl.flower.superlink import connect_once, keep_answers, let_calls_wait, 
 
 
 def run_command(name: str) -> None:
-    """Run a command of Flower's in this process, with the time in each line of its log."""
+    """Run one of Flower's commands in this process, with timestamps in its log."""
     stamp_lines()
     sys.argv[0] = name
     (command,) = entry_points(group="console_scripts", name=name)

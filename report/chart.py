@@ -71,7 +71,7 @@ def plain(values: ArrayLike) -> list[Any]:
 
 
 def line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str, **more: Any) -> dict[str, Any]:
-    """Return a run's line, with markers if there are few points; ``hover`` is a point's template."""
+    """Return a run's line, with markers for few points; ``hover`` is a point's template."""
     xs = plain(x)
     style = {"color": colour(run), "width": 2, "dash": _DASHES[run % len(_DASHES)]}
     trace = {
@@ -134,7 +134,7 @@ def ends(
 
 
 def numbers(label: str, curves: Sequence[Curve], *, most: float = np.inf) -> dict[str, dict[Any, Any]]:
-    """Return a curve's numbers by column and x: the mean of seeds, and from three on the interval."""
+    """Return a curve's numbers by column and x: the seeds' mean, and from three on the interval."""
     if len(curves) == 1:
         x, y = curves[0]
         return {label: dict(zip(plain(x), plain(y), strict=True))}

@@ -190,7 +190,7 @@ class Run:
         return grid
 
     def ages(self) -> NDArray[np.float64]:
-        """Return (n, R) float64: data ages Δ after each round's refreshes; NaN before a client joins.
+        """Return (n, R) float64: data ages Δ after each round's refreshes; NaN before joining.
 
         Objective P2 of Xu et al. (2024) averages these ages.
         """
