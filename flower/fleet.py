@@ -24,15 +24,9 @@ _PATIENCE = 10.0  # seconds a request may take
 Metadata: TypeAlias = list[tuple[str, str | bytes]]
 
 
-def signature(key: ec.EllipticCurvePrivateKey, public: bytes, shift: float = 0.0) -> Metadata:
-    """Return the metadata that signs a request.
-
-    Parameters
-    ----------
-    key, public : the client's private key, and its registered public key (PEM)
-    shift : seconds by which the signed time is ahead of this machine's clock
-    """
-    time = (datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=shift)).isoformat()
+def signature(key: ec.EllipticCurvePrivateKey, public: bytes) -> Metadata:
+    """Return the metadata that signs a request with a private key; ``public`` is the registered one (PEM)."""
+    time = datetime.datetime.now(datetime.UTC).isoformat()
     return [
         (PUBLIC_KEY_HEADER, public),
         (TIMESTAMP_HEADER, time),
@@ -57,33 +51,22 @@ class FleetApi:
         self._stub = fleet_pb2_grpc.FleetStub(channel)
         self._key = key
 
-    def heartbeat(self, shift: float | None) -> None:
-        """Send a heartbeat of node 0, which does not exist.
-
-        Its signed time is shifted by ``shift`` seconds; with None it is not signed.
-        """
-        self._beat(0, HEARTBEAT_MIN_INTERVAL, shift)
-
-    def stay(self, node_id: int, seconds: float) -> None:
+    def stay(self, node_id: int, seconds: float = HEARTBEAT_MIN_INTERVAL, *, signed: bool = True) -> None:
         """Send a node's heartbeat and announce the next one in ``seconds``."""
-        self._beat(node_id, seconds, 0.0)
+        node = node_pb2.Node(node_id=node_id)
+        request = heartbeat_pb2.SendNodeHeartbeatRequest(node=node, heartbeat_interval=seconds)
+        self._stub.SendNodeHeartbeat(request, metadata=self._signature() if signed else None, timeout=_PATIENCE)
 
     def activate(self) -> int:
         """Connect as a SuperNode does and return the node's id."""
         public = public_key_to_bytes(self._key.public_key())
         request = fleet_pb2.ActivateNodeRequest(public_key=public, heartbeat_interval=HEARTBEAT_MIN_INTERVAL)
-        return int(self._stub.ActivateNode(request, metadata=self._signature(0.0), timeout=_PATIENCE).node_id)
+        return int(self._stub.ActivateNode(request, metadata=self._signature(), timeout=_PATIENCE).node_id)
 
     def deactivate(self, node_id: int) -> None:
         """Disconnect a node."""
         request = fleet_pb2.DeactivateNodeRequest(node_id=node_id)
-        self._stub.DeactivateNode(request, metadata=self._signature(0.0), timeout=_PATIENCE)
+        self._stub.DeactivateNode(request, metadata=self._signature(), timeout=_PATIENCE)
 
-    def _beat(self, node_id: int, seconds: float, shift: float | None) -> None:
-        request = heartbeat_pb2.SendNodeHeartbeatRequest(
-            node=node_pb2.Node(node_id=node_id), heartbeat_interval=seconds
-        )
-        self._stub.SendNodeHeartbeat(request, metadata=self._signature(shift), timeout=_PATIENCE)
-
-    def _signature(self, shift: float | None) -> Metadata | None:
-        return None if shift is None else signature(self._key, public_key_to_bytes(self._key.public_key()), shift)
+    def _signature(self) -> Metadata:
+        return signature(self._key, public_key_to_bytes(self._key.public_key()))

@@ -1,4 +1,4 @@
-"""Check whether a SuperLink knows a client's key, and measure the difference of the clocks.
+"""Check whether a SuperLink accepts a device's clock, and knows its key.
 
 The SuperLink refuses a signed request for a node that cannot exist. Its error shows whether it accepted the signature's
 time, and the request changes nothing. Only an activation shows whether the key is registered. So the check activates
@@ -10,9 +10,7 @@ from dataclasses import dataclass
 import grpc
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from aoi_fl.flower.fleet import AHEAD, BEHIND, FleetApi
-
-_PRECISION = 0.5  # seconds
+from aoi_fl.flower.fleet import FleetApi
 
 
 @dataclass(frozen=True)
@@ -22,14 +20,13 @@ class RegistrationStatus:
     Attributes
     ----------
     authenticates : whether the SuperLink requires keys at all
-    skew : seconds by which this device's clock is ahead of the SuperLink's, to half a second; None if the SuperLink
-        refuses the signature's time or requires no signature
+    in_time : whether the SuperLink accepts the time of a signature
     registered : whether the key can connect now; None if unknown
     problem : the error of the SuperLink or gRPC that prevented further checks
     """
 
     authenticates: bool
-    skew: float | None = None
+    in_time: bool = False
     registered: bool | None = None
     problem: str = ""
 
@@ -47,41 +44,24 @@ def standing(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateKey) -
     with grpc.secure_channel(target, grpc.ssl_channel_credentials(ca)) as channel:
         fleet = FleetApi(channel, key)
         try:
-            if not _refused(fleet, None):
+            if not _refused(fleet, signed=False):
                 return RegistrationStatus(False)
-            if not _accepts(fleet, 0.0):
+            if "timestamp" in _refused(fleet, signed=True):
                 return RegistrationStatus(True)
-            skew = _skew(fleet)
-            return RegistrationStatus(True, skew, _connects(fleet))
+            return RegistrationStatus(True, True, _connects(fleet))
         except grpc.RpcError as error:
             return RegistrationStatus(True, problem=f"{error.code().name}: {error.details()}")
 
 
-def _refused(fleet: FleetApi, shift: float | None) -> str:
-    """Return the refusal of a heartbeat with a shifted signature time, or ``""``."""
+def _refused(fleet: FleetApi, *, signed: bool) -> str:
+    """Return the refusal of a heartbeat, or ``""``."""
     try:
-        fleet.heartbeat(shift)
+        fleet.stay(0, signed=signed)  # a node that does not exist
     except grpc.RpcError as error:
         if error.code() is grpc.StatusCode.UNAUTHENTICATED:
             return str(error.details())
         raise
     return ""
-
-
-def _accepts(fleet: FleetApi, shift: float) -> bool:
-    return "timestamp" not in _refused(fleet, shift)
-
-
-def _skew(fleet: FleetApi) -> float:
-    """Return the seconds by which this clock is ahead, from the shifts that are refused."""
-    accepted, refused = 0.0, AHEAD + BEHIND
-    while refused - accepted > _PRECISION:
-        middle = (accepted + refused) / 2
-        if _accepts(fleet, middle):
-            accepted = middle
-        else:
-            refused = middle
-    return AHEAD - (accepted + refused) / 2
 
 
 def _connects(fleet: FleetApi) -> bool:
