@@ -13,6 +13,7 @@ import typer
 
 from aoi_fl.cli.keys import typed
 from aoi_fl.cli.output import print_json
+from aoi_fl.config.policies import POLICIES
 from aoi_fl.science.errors import ConfigError, install
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def compare(
         policies, keys = comparing.arena(keys)
     if (runs is None) == (policies is None):
         allowed = "given, or else --runs GLOB" if policies is None else "left out with --runs"
-        raise ConfigError("policies", policies, allowed, "Give one of the two, for instance random,systematic.")
+        raise ConfigError("policies", policies, allowed, f"Give one of the two, for instance {','.join(POLICIES[:2])}.")
     if runs is not None:
         if keys:
             raise ConfigError(min(keys), keys[min(keys)], "left out with --runs, which starts no run", "Leave it out.")

@@ -5,10 +5,12 @@ from typing import Annotated
 
 import typer
 
+from aoi_fl.config.policies import DEFAULT
+
 
 def init(
     name: Annotated[str, typer.Argument(metavar="NAME", hidden=True)],
-    policy: Annotated[str, typer.Option(help="Selection policy; the same names as in aoi run.")] = "markov-optimal",
+    policy: Annotated[str, typer.Option(help="Selection policy; the same names as in aoi run.")] = DEFAULT,
 ) -> None:
     """Write a small Flower app of your own, with tests.
 

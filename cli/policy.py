@@ -10,7 +10,7 @@ import typer
 from aoi_fl.cli.keys import parse, refuse, typed
 from aoi_fl.cli.options import Json, rates_by
 from aoi_fl.cli.output import bar, print_facts, print_json, print_table
-from aoi_fl.config.policies import OWN, ROWS, is_policy, row_of
+from aoi_fl.config.policies import DEFAULT, OWN, ROWS, is_policy, row_of, users_of
 from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aoi_fl.science.markov import MarkovPolicy
     from aoi_fl.science.systematic import SystematicPolicy
 
-POLICIES = ("markov-optimal", "markov-increasing", "systematic")
+POLICIES = (*users_of("max-age"), *users_of("phases"))
 KEYS = (
     "policy", "num-clients", "clients-per-round", "max-age", "exponent", "rates", "sizes", "clients-file", "phases",
     "num-server-rounds", "seed",
@@ -40,8 +40,8 @@ def policy(
     name, n, k, rounds = config.policy, config.num_clients, config.clients_per_round, config.num_server_rounds
     if config.rates != "size":
         refuse(context, ["sizes"], f"rates={config.rates} does not use it", "Leave it out, or give --rates size.")
-    title, keys = f"{n} clients, {k} a round", config.flat()
-    if config.rates == "equal" and name != "systematic":
+    title, keys, by_stride = f"{n} clients, {k} a round", config.flat(), "phases" in row_of(name).keys
+    if config.rates == "equal" and not by_stride:
         _show_markov(row_of(name).build(keys), f"{name}: {title}, maximum age {config.max_age}", rounds, as_json)
     elif config.rates == "equal":
         heading = f"Systematic participation: {title}, {config.phases} phases"
@@ -50,14 +50,14 @@ def policy(
     else:
         own, capped = rates_by(config)
         heading = f"Markov policy, optimal for each rate: {title}"
-        if name == "systematic":
+        if by_stride:
             heading = f"Systematic participation: {title}, {config.phases} phases"
         _show_rated(row_of(name).build(keys, own), heading, capped, rounds, as_json)
 
 
 def _configured(context: typer.Context) -> RunConfig:
     """Return the configuration of a policy under which clients decide."""
-    name = typed(context).get("policy", "markov-optimal")
+    name = typed(context).get("policy", DEFAULT)
     if name not in POLICIES and is_policy(name):
         remedy = f"Choose a policy under which clients decide, or use aoi simulate --policy {name}."
         raise ConfigError("policy", name, POLICIES, remedy)

@@ -12,9 +12,9 @@ import typer
 from aoi_fl.cli.keys import Number, parse, refuse, typed
 from aoi_fl.cli.options import Json, rates_by
 from aoi_fl.cli.output import print_facts, print_json, print_table
-from aoi_fl.cli.simulate import RATED, build
+from aoi_fl.cli.simulate import build
 from aoi_fl.config import policies as table
-from aoi_fl.config.policies import BUDGETED, POLICIES
+from aoi_fl.config.policies import BUDGETED, DEFAULT, POLICIES
 from aoi_fl.science.errors import ConfigError, install
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def privacy(
         )
     from aoi_fl.science.privacy.bounds import ParticipationBounds, bounds
 
-    policy = typed(context).get("policy", "markov-optimal")
+    policy = typed(context).get("policy", DEFAULT)
     names = POLICIES if policy == "all" else (policy,)
     shown = []
     for name in names:

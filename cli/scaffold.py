@@ -16,8 +16,8 @@ _TEMPLATES = Path(__file__).parent / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 _LONGEST = 50
 _TAKEN = {"tests", "runs", "aoi_fl"}  # the app's own folders, and ours
-# Further arguments of a strategy, beside the app's keys.
-_MORE = {"fedcs": ["600.0"]}  # the deadline, in seconds
+# Values of a strategy's arguments in an app, which has no run keys.
+_VALUES = {"clients-per-round": "per_round", "candidates": "2 * per_round", "train-timeout": "600.0"}
 
 
 def write(name: str, policy: str, parent: Path) -> Path:
@@ -86,11 +86,9 @@ def _shared(policy: str) -> dict[str, str]:
     """Return the templates' values for a policy in which a share of the clients takes part."""
     row = REGISTRY[policy]
     call = re.sub(r"[._]by_keys$", "", row.maker.partition(":")[2])
-    arguments = [*(["clients"] if "coordination" in row.keys else []), "per_round", *_MORE.get(policy, [])]
+    arguments = [_VALUES[key] for key in row.arguments]
     if "coordination" in row.keys:  # the recommended preset
-        arguments += ['coordination="reserve"', 'weights="size"']
-    if "candidates" in row.keys:
-        arguments.append("2 * per_round")
+        arguments = ["clients", "per_round", 'coordination="reserve"', 'weights="size"']
     given = f"{', '.join(arguments)}, observer=observer, fraction_evaluate=0.0"
     line = f"{call}({given})"
     return {

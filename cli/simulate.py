@@ -36,8 +36,7 @@ KEYS = (
     "clients-file", "phases", "candidates", "weights", "compensate", "budget", "budget-rule", "ageing",
     "clock", "train-timeout", "over-selection", "until",
 )  # fmt: skip
-RATED = ("markov-optimal", "systematic")  # policies with a rate for each client
-_DEADLINE = 2.0  # seconds, for fedcs without a clock, where the median client takes 1
+_DEADLINE = 2.0  # seconds, of a policy with a deadline; without a clock the median client takes 1
 
 
 @dataclass(frozen=True)
@@ -186,7 +185,7 @@ def _chosen(config: RunConfig) -> _Setting:
     title = f"{config.policy}: {n} clients, {config.clients_per_round} a round, {{}} rounds, seed {config.seed}"
     title += f"; {sent} are chosen" if sent > config.clients_per_round else ""
     title += f"; {capped} clients have a rate capped at 1" if capped else ""
-    own = rates if config.policy in RATED else None
+    own = rates if "rates" in row_of(config.policy).keys else None
     return _Setting(policy, Population(ages, make_sizes(config.sizes, n, config.seed), there), own, None, sent, title)
 
 
@@ -197,7 +196,7 @@ def build(config: RunConfig, rates: NDArray[np.float64] | None, *, timed: bool =
     ----------
     config : the run's configuration
     rates : (n,) each client's own rate, used if the key ``rates`` is not equal
-    timed : whether time is simulated; without it fedcs gets a default deadline
+    timed : whether time is simulated; without it a policy with a deadline gets a default one
     """
     from aoi_fl.science.client_stats import drawn_reports
 
@@ -206,8 +205,9 @@ def build(config: RunConfig, rates: NDArray[np.float64] | None, *, timed: bool =
         keys["train-timeout"] = _DEADLINE
     if is_own(config.policy):
         return _own(config)
-    policy = row_of(config.policy).build(keys, None if config.rates == "equal" else rates)
-    if config.policy == "pow-d":
+    row = row_of(config.policy)
+    policy = row.build(keys, None if config.rates == "equal" else rates)
+    if row.evaluates:
         reports = drawn_reports(config.num_clients, config.seed)
         policy.ask = lambda round_, clients: reports(round_, clients).losses
     return policy

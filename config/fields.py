@@ -1,7 +1,9 @@
 """Run keys as fields of groups, the source of their documentation and checks."""
 
+import operator
 import re
 from collections.abc import Iterator, Mapping
+from numbers import Real
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -91,6 +93,26 @@ def extra(field: FieldInfo, name: str) -> str:
     """Return ``see``, ``short`` or ``form`` of a key's field."""
     more = field.json_schema_extra
     return str(more.get(name, "")) if isinstance(more, dict) else ""
+
+
+_BOUNDS = {"ge": operator.ge, "gt": operator.gt, "le": operator.le, "lt": operator.lt}
+
+
+def check_range(name: str, value: Any, field: FieldInfo) -> None:
+    """Refuse a number out of a key's range; None is the absence of a value.
+
+    Raises
+    ------
+    ConfigError
+        By the name under which the value was given.
+    """
+    limits = [
+        (_BOUNDS[bound], getattr(part, bound)) for part in field.metadata for bound in _BOUNDS if hasattr(part, bound)
+    ]
+    if value is None or not limits:
+        return
+    if not isinstance(value, Real) or not all(holds(value, limit) for holds, limit in limits):
+        raise ConfigError(name, value, allowed(field), "Choose another value.")
 
 
 def allowed(field: FieldInfo) -> str | tuple[str, ...]:

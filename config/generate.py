@@ -8,7 +8,7 @@ from pathlib import Path
 from aoi_fl.config.fields import Group, Value, allowed, extra, variable
 from aoi_fl.config.former import FORMER, IGNORED
 from aoi_fl.config.groups import GROUPS
-from aoi_fl.config.policies import KEYS, OWN, POLICIES, ROWS, users_of
+from aoi_fl.config.policies import KEYS, OWN, POLICIES, ROWS, STRATEGIES, users_of
 from aoi_fl.config.presets import PRESET
 
 _IMAGE = ("data-dir", "model-dir", "runs-dir")  # folders of the image, which a cluster does not set
@@ -105,11 +105,22 @@ def settings() -> str:
     return "".join(lines)
 
 
+def strategies() -> str:
+    """Return the strategies made from rows, as type checkers and the API pages see them."""
+    rows = sorted((name, ROWS[policy]) for name, policy in STRATEGIES.items())
+    listed = "".join(f'    "{name}",\n' for name, _ in rows)
+    classes = "".join(
+        f'\n    class {name}(_Central):\n        """Policy ``{row.name}``, {row.source}."""\n' for name, row in rows
+    )
+    return f"__all__ += [\n{listed}]\nif TYPE_CHECKING:\n{classes}\n"
+
+
 PLACES: dict[str, tuple[str, str, Callable[[], str]]] = {
     "docs/configuration.md": ("<!-- keys: generated -->\n\n", "\n<!-- keys: end -->", reference),
     "docs/policies.md": ("<!-- policies: generated -->\n" + _POLICIES, "\n<!-- policies: end -->", policies),
     "pyproject.toml": ("# Keys: generated.\n", "# Keys: end.", defaults),
     "compose.yaml": ("  # Keys: generated.\n", "  # Keys: end.", variables),
+    "strategies/__init__.py": ("# Strategies made from rows: generated.\n", "# Strategies: end.", strategies),
     ".env.example": ("# -- Run keys: generated --\n", "# -- Run keys: end --", settings),
 }
 """Files with their markers, and the function that generates the text between them."""

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import field_validator
 
 from aoi_fl.config.fields import NAME_PATTERN, Group, key, seconds
-from aoi_fl.config.policies import OWN, POLICIES, is_policy
+from aoi_fl.config.policies import DEFAULT, OWN, POLICIES, SEPARATED, is_policy
 from aoi_fl.config.task import Task, Training
 from aoi_fl.config.values import MILLION, UNPACKED, Compensate, budgets, joined, number, parts_of, phases_of, smoothing
 from aoi_fl.science.errors import ConfigError
@@ -27,7 +27,7 @@ class Selection(Group):
         see="`recommended`: where clients decide, they reserve rounds, and weights follow data sizes",
     )  # fmt: skip
     policy: str = key(
-        "markov-optimal", "selection policy",
+        DEFAULT, "selection policy",
         see="[your own policy](adopt.md)",
     )  # fmt: skip
     num_clients: int = key(
@@ -42,19 +42,17 @@ class Selection(Group):
         10, "age m from which on the probability of a Markov policy is constant", ge=0, le=10_000,
         see="not with `rates` or `compensate=availability`, where each client's table has its own length",
     )  # fmt: skip
-    exponent: float = key(1.0, "α of `markov-increasing`, p_a = 1 − exp(−s(a+1)^α)", gt=0, le=20)
+    exponent: float = key(1.0, "α of the probabilities p_a = 1 − exp(−s(a+1)^α)", gt=0, le=20)
     rates: RateRule = key(
         "equal", "each client's share of the rounds: `equal`, by `size`, or `given` by column `rate` of `clients-file`",
         see="the rates of all clients sum to k",
     )  # fmt: skip
     phases: str = key(
-        "spread", "phases of `systematic`: `spread` gives exactly k per round with equal rates",
+        "spread", "phases of clients: `spread` gives exactly k per round with equal rates",
         form="`spread` or `random`",
         see="`spread:JITTER` delays each participation by up to that share of the client's stride",
     )  # fmt: skip
-    candidates: int = key(
-        0, "clients that `pow-d`, `rpow-d` and `fedcs` draw first; 0: twice as many as they select", ge=0, le=MILLION
-    )
+    candidates: int = key(0, "clients that the policy draws first; 0: twice as many as it selects", ge=0, le=MILLION)
     weights: Literal["auto", "equal", "size", "unbiased"] = key(
         "auto", "aggregation weights ω; `auto`: the policy's own; `unbiased`: q/r, where the rates r are known"
     )
@@ -69,7 +67,7 @@ class Selection(Group):
 
     coordination: Literal["auto", "poll", "broadcast", "reserve"] = key(
         "auto", "how clients decide: `poll` asks all, `broadcast` sends all the model, `reserve` announces next rounds",
-        see="`systematic` needs the fewest messages with `reserve`",
+        see="a policy with `phases` needs the fewest messages with `reserve`",
     )  # fmt: skip
 
     @property
@@ -180,7 +178,7 @@ class Privacy(Group):
         "none", "client-level differential privacy: `white` noise, or `banded` noise that cancels over rounds",
         form="`none`, `white`, `banded` or `banded:BANDS`",
         see="by default as many bands as rounds between two participations; [the guarantee](privacy.md); `banded` "
-        "needs `markov-optimal`, `systematic` or `oldest-age`",
+        f"needs one of {', '.join(f'`{name}`' for name in SEPARATED)}",
     )  # fmt: skip
     clip: float = key(1.0, "largest norm of an update; a larger update is scaled down", gt=0, le=1e9)
     noise_multiplier: float = key(
@@ -225,7 +223,7 @@ class Budget(Group):
         "skip", "at a client that the rest of the budget cannot pay: `skip` it, or `stop`; `strict` spends less than B",
         see="`strict` is the paper's literal <",
     )  # fmt: skip
-    ageing: Ageing = key("linear", "cost of an age for `wics`: `linear` as in the paper, `quadratic` or `root`")
+    ageing: Ageing = key("linear", "cost of an age: `linear` as in the paper, `quadratic` or `root`")
     clients_file: str = key(
         "", "CSV file of clients: `name,size,payment,sensitivity,age,staleness`, or `rate` for `rates=given`",
         see="empty: clients are drawn as in Xu et al. 2024, Section 5",

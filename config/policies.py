@@ -1,7 +1,12 @@
-"""The table of policies. A new policy needs a module with its strategy, and a row here."""
+"""Every policy by its name: one row each.
+
+A new policy is a module of :mod:`aoi_fl.science` and a row. The module has a selector, called with k, the seed and the
+row's further arguments; or a :class:`aoi_fl.science.rule.ParticipationRule`, called with n and k.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from aoi_fl.science.names import Index, is_well_formed
@@ -18,15 +23,24 @@ class PolicyRow:
     Attributes
     ----------
     name : the value of the run key ``policy``
-    maker : ``"module:attribute"`` within :mod:`aoi_fl.strategies.selection` of the strategy's factory
-    keys : the run keys that this policy uses, except those that all policies use
-    who, weight, source : the clients of a round, their aggregation weight, and the paper
-    index : the index of a budgeted policy
-    rates : whether the clients' rates are known before round 1, learned, or unknown; unbiased weights need them
-    arguments : the run keys that are the factory's positional arguments; if empty, it receives all keys as a mapping
+    code : ``"module:attribute"`` within :mod:`aoi_fl.science` of the selector or rule; without ``:`` a function of
+        :mod:`aoi_fl.config.build`
+    maker : ``"module:attribute"`` within :mod:`aoi_fl.strategies.selection` of the strategy's factory. In ``selector``
+        the attribute is the name of a strategy made from this row; ``own:by_keys`` is for any rule
+    keys : run keys that the policy uses, beside those of every policy
+    who, weight, source : selected clients, aggregation weight and paper, for the table of policies
+    index : order in which a budgeted policy pays clients
+    rates : whether each client's rate is known before round 1, learned, or unknown; unbiased weights need it
+    arguments : run keys that are the factory's positional arguments; empty: it takes all run keys as a mapping
+    traits : facts of a selector for :class:`aoi_fl.strategies.policy.PolicyTraits`
+    evaluates : whether candidates evaluate the model before the selector chooses
+    by_data : whether clients are selected by reports about their data, which no noise of the model hides
+    separated : whether a client's participations can have a least number of rounds between them
+    foresees : facts of a device trace that the policy uses under the key ``foresight``
     """
 
     name: str
+    code: str
     maker: str
     keys: frozenset[str]
     who: str
@@ -35,6 +49,16 @@ class PolicyRow:
     index: Index | None = None
     rates: Literal["unknown", "known", "learned"] = "unknown"
     arguments: tuple[str, ...] = ()
+    traits: Mapping[str, Any] = field(default_factory=dict)
+    evaluates: bool = False
+    by_data: bool = False
+    separated: bool = False
+    foresees: tuple[str, ...] = ()
+
+    def load(self) -> Any:
+        """Return the class of the selector or rule, or the function that builds it."""
+        module, _, name = self.code.rpartition(":")
+        return getattr(import_module(f"aoi_fl.science.{module}" if module else "aoi_fl.config.build"), name)
 
     def build(
         self,
@@ -51,15 +75,15 @@ class PolicyRow:
         rates : (n,) each client's own rate, for policies with the key ``rates``; None: k/n
         dropout : probability that a willing client is lost, for `markov-optimal`
         """
-        from aoi_fl.config import build  # NumPy is loaded when a policy is built
+        if ":" not in self.code:
+            return self.load()({**keys, "index": self.index}, rates, dropout)
+        if "coordination" in self.keys:
+            return self.load()(keys["num-clients"], keys["clients-per-round"])
+        per_round, *more = (keys[key] for key in self.arguments)
+        return self.load()(per_round, keys["seed"], *more)
 
-        if self.index is not None:
-            return build.budgeted(keys, self.index)
-        if self.name == "markov-optimal":
-            return build.markov_optimal(keys, rates, dropout)
-        return build.systematic(keys, rates) if self.name == "systematic" else build.CENTRAL[self.name](keys)
 
-
+DEFAULT = "markov-optimal"
 _COORDINATED = frozenset({"coordination", "round-seconds"})
 _RATED = _COORDINATED | {"rates", "clients-file", "compensate"}
 _SPENT = frozenset({"budget", "budget-rule"})
@@ -68,89 +92,107 @@ _SENSITIVE = _BUDGET | {"sensitivities"}
 
 _ROWS = (
     PolicyRow(
-        "markov-optimal", "markov:MarkovParticipation.optimal_by_keys", _RATED | {"max-age"},
+        "markov-optimal", "markov_optimal", "markov:MarkovParticipation.optimal_by_keys", _RATED | {"max-age"},
         "each client by its own coin p[age]; least variance of X", "equal", "Javani & Wang 2024, Theorem 2",
         rates="known",
+        separated=True,
     ),
     PolicyRow(
-        "markov-increasing", "markov:MarkovParticipation.increasing_by_keys", _COORDINATED | {"max-age", "exponent"},
+        "markov-increasing", "markov_increasing", "markov:MarkovParticipation.increasing_by_keys",
+        _COORDINATED | {"max-age", "exponent"},
         "the same, with p growing strictly with age", "equal", "Javani & Wang 2025, Section III-B",
         rates="known",
     ),
     PolicyRow(
-        "systematic", "systematic:SystematicParticipation.by_keys", _RATED | {"phases"},
+        "systematic", "systematic", "systematic:SystematicParticipation.by_keys", _RATED | {"phases"},
         "each client by a rate and a phase, without a coin; its next round is known", "equal", "Madow & Madow 1944",
         rates="known",
+        separated=True,
     ),
     PolicyRow(
-        "random", "selector:RandomSelection", frozenset(),
+        "random", "selection:RandomSelector", "selector:RandomSelection", frozenset(),
         "k clients, uniformly", "data size", "Javani & Wang 2025, Policy 1",
         rates="known",
+        traits={"own_weights": "size"},
         arguments=("clients-per-round",),
     ),
     PolicyRow(
-        "proportional", "selector:ProportionalSelection", frozenset(),
+        "proportional", "selection:ProportionalSelector", "selector:ProportionalSelection", frozenset(),
         "k draws with replacement, by data size", "times drawn", "Javani & Wang 2025, Policy 2",
         arguments=("clients-per-round",),
+        traits={"sizes": "required", "sizes_for": "policy 'proportional'"},
     ),
     PolicyRow(
-        "oldest-age", "selector:OldestAge", frozenset(),
+        "oldest-age", "selection:OldestAgeSelector", "selector:OldestAge", frozenset(),
         "the k clients with the largest ages", "equal", "Javani & Wang 2024, Remark 1",
         rates="known",
+        separated=True,
         arguments=("clients-per-round",),
     ),
     PolicyRow(
-        "pow-d", "selector:AskedChoice", frozenset({"candidates"}),
+        "pow-d", "power_of_choice:PowerOfChoice", "selector:AskedChoice", frozenset({"candidates"}),
         "of candidates drawn by size, the k with the highest loss; they evaluate the model first", "equal",
         "Cho, Wang & Joshi 2022, π_pow-d",
         arguments=("clients-per-round", "candidates"),
+        traits={"sizes": "optional", "sizes_for": "the draw of candidates"},
+        by_data=True,
+        evaluates=True,
     ),
     PolicyRow(
-        "rpow-d", "selector:ReportedChoice", frozenset({"candidates"}),
+        "rpow-d", "power_of_choice:PowerOfChoice", "selector:ReportedChoice", frozenset({"candidates"}),
         "the same by the last reported losses, without a question", "equal", "Cho, Wang & Joshi 2022, π_rpow-d",
         arguments=("clients-per-round", "candidates"),
+        traits={"sizes": "optional", "sizes_for": "the draw of candidates"},
+        by_data=True,
     ),
     PolicyRow(
-        "oort", "selector:OortSelection", frozenset({"foresight"}),
+        "oort", "oort:OortSelector", "selector:OortSelection", frozenset({"foresight"}),
         "clients with a high loss and a short training time, explored gradually", "data size",
         "Lai et al. 2021, Algorithm 1",
         arguments=("clients-per-round",),
+        by_data=True,
+        foresees=("speed",),
     ),
     PolicyRow(
-        "fedcs", "selector:FedCSSelection", frozenset({"candidates", "foresight"}),
+        "fedcs", "fedcs:FedCS", "selector:FedCSSelection", frozenset({"candidates", "foresight"}),
         "of candidates, as many as can meet the deadline, at most k", "data size",
         "Nishio & Yonetani 2019, Algorithm 3",
         arguments=("clients-per-round", "train-timeout", "candidates"),
+        by_data=True,
+        foresees=("speed",),
     ),
     PolicyRow(
-        "refl", "selector:ReflSelection", frozenset({"foresight"}),
+        "refl", "refl:Refl", "selector:ReflSelection", frozenset({"foresight"}),
         "of the available clients, the k least likely to be available next", "equal",
         "Abdelmoniem et al. 2023, Section 4.1",
         arguments=("clients-per-round",),
+        by_data=True,
+        foresees=("availability", "speed"),
     ),
     PolicyRow(
-        "f3ast", "selector:F3astSelection", frozenset(),
+        "f3ast", "f3ast:F3ast", "selector:F3astSelection", frozenset(),
         "the k clients furthest below target rates, which suit their availability and minimise the variance",
         "unbiased", "Ribero et al. 2022, Algorithm 1",
         rates="learned",
         arguments=("clients-per-round",),
+        by_data=True,
     ),
     PolicyRow(
-        "wics", "budgeted:BudgetedRefresh.by_keys", _SENSITIVE | {"ageing"},
+        "wics", "budgeted", "budgeted:BudgetedRefresh.by_keys", _SENSITIVE | {"ageing"},
         "the highest Whittle indices, within a budget", "data size", "Xu et al. 2024, Algorithm 1",
         "whittle",
     ),
     PolicyRow(
-        "abs", "budgeted:BudgetedRefresh.by_keys", _SENSITIVE,
+        "abs", "budgeted", "budgeted:BudgetedRefresh.by_keys", _SENSITIVE,
         "a rival of WICS under the same budget: age times sensitivity over payment first", "data size",
         "Xu et al. 2024, Section 5", "abs",
     ),
     PolicyRow(
-        "maxpack", "budgeted:BudgetedRefresh.by_keys", _BUDGET,
+        "maxpack", "budgeted", "budgeted:BudgetedRefresh.by_keys", _BUDGET,
         "a rival of WICS under the same budget: oldest data first", "data size", "Xu et al. 2024, Section 5", "maxpack",
     ),
     PolicyRow(
-        "random-budget", "budgeted:BudgetedRefresh.by_keys", _BUDGET - {"index-source"},
+        "random-budget", "budgeted", "budgeted:BudgetedRefresh.by_keys", _BUDGET - {"index-source"},
         "a rival of WICS under the same budget: in random order", "data size", "Xu et al. 2024, Section 5", "random",
     ),
 )  # fmt: skip
@@ -160,6 +202,10 @@ ROWS: Mapping[str, PolicyRow] = {row.name: row for row in _ROWS}
 POLICIES = tuple(ROWS)
 OWN = "python:MODULE:NAME"  # the name of a user's own policy
 BUDGETED: Mapping[str, Index] = {row.name: row.index for row in _ROWS if row.index is not None}
+STRATEGIES = {
+    row.maker.removeprefix("selector:"): row.name for row in _ROWS if row.maker.startswith("selector:")
+}  # names in aoi_fl.strategies of the strategies that are made from rows
+SEPARATED = tuple(row.name for row in _ROWS if row.separated)
 KEYS = frozenset().union(*(row.keys for row in _ROWS))  # keys that not every policy uses
 
 
@@ -176,6 +222,6 @@ def users_of(key: str) -> list[str]:
 def row_of(name: str) -> PolicyRow:
     """Return the row of a policy, or an unlisted row for your own, ``python:MODULE:NAME``."""
     own = PolicyRow(
-        name, "own:by_keys", _COORDINATED, "by code of your own", "its own", "your own module", rates="known"
+        name, "", "own:by_keys", _COORDINATED, "by code of your own", "its own", "your own module", rates="known"
     )
     return ROWS[name] if not is_well_formed(name) else own

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from aoi_fl.config.policies import POLICIES, is_policy, row_of
+from aoi_fl.config.policies import DEFAULT, POLICIES, is_policy, row_of
 
 PRESET = "recommended"
 """The preset of ``aoi run``, ``flwr run`` and a cluster. A configuration without a preset is an older one: papers."""
@@ -21,7 +21,7 @@ def expanded(values: Mapping[str, Any]) -> dict[str, Any]:
     2
     """
     keys = {name.replace("_", "-"): value for name, value in values.items()}
-    policy, recommended = keys.get("policy", "markov-optimal"), keys.get("preset") == "recommended"
+    policy, recommended = keys.get("policy", DEFAULT), keys.get("preset") == "recommended"
     if str(keys.get("clients-per-round", 0)) == "0" and str(n := keys.get("num-clients", 100)).isdecimal():
         keys["clients-per-round"] = max(1, math.floor(0.15 * int(n) + 0.5))
     if not is_policy(str(policy)) or "coordination" not in row_of(policy).keys:

@@ -5,7 +5,7 @@ from typing import Any
 
 from aoi_fl.config.fields import kebab
 from aoi_fl.config.keys import RunKeys
-from aoi_fl.config.policies import BUDGETED, KEYS, row_of, users_of
+from aoi_fl.config.policies import BUDGETED, DEFAULT, KEYS, SEPARATED, row_of, users_of
 from aoi_fl.config.task import OWN_DATA
 from aoi_fl.config.values import phases_of
 from aoi_fl.science.errors import ConfigError, unknown_rates
@@ -42,7 +42,7 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
     if config.candidates and not config.sent <= config.candidates <= config.num_clients:
         most = f"from {config.sent_as}, {config.sent}, to num-clients, {config.num_clients}"
         yield refuse("candidates", most, f"Set 0 for twice {config.sent_as}.")
-    if config.policy == "systematic":
+    if "phases" in row.keys:
         yield from uncompensated(config.compensate, *phases_of(config.phases))
     for key in ("clock-start", "until", "foresight"):
         if _value(config, key) and not config.clock:
@@ -57,7 +57,7 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
         late_updates=not budgeted,
         surplus={"over-selection": config.over_selection} if config.over_selection > 1 else {},
         private=config.noise != "none",
-        by_data=config.policy in _BY_DATA or config.sensitivities == "estimated",
+        by_data=row.by_data or config.sensitivities == "estimated",
     )
     if config.spare_shares and (budgeted or config.clients_file or config.noise != "none"):
         other = "privacy" if config.noise != "none" else "a budget or a clients-file"
@@ -178,7 +178,7 @@ def opposed_aggregation(
     """
     if private and by_data:
         allowed = "one that does not select by reports about data, which no noise of the model hides"
-        yield ConfigError("policy", policy, allowed, "Choose another policy, for instance markov-optimal.")
+        yield ConfigError("policy", policy, allowed, f"Choose another policy, for instance {DEFAULT}.")
     if private and weights not in ("auto", "equal"):
         allowed = "auto or equal in a private run, where every client weighs the same"
         yield ConfigError("weights", weights, allowed, "Leave it out.")
@@ -205,7 +205,7 @@ def opposed_aggregation(
 def uncompensated(compensate: str, phases: str, jitter: float) -> Iterator[ConfigError]:
     """Yield an error if systematic clients cannot compensate with these phases and this jitter."""
     if compensate == "dropout":
-        remedy = "Choose one of these, or policy markov-optimal."
+        remedy = f"Choose one of these, or policy {DEFAULT}."
         yield ConfigError("compensate", compensate, ("none", "availability"), remedy)
     if compensate == "availability" and (jitter or phases == "random"):
         allowed = f"none with phases {phases} and jitter {jitter:g}"
@@ -265,32 +265,16 @@ def opposed(
 # Privacy
 
 _PRIVATE = ("clip", "noise_multiplier", "delta", "max_epsilon")
-_SEPARATED = ("markov-optimal", "systematic", "oldest-age")
-# Policies that select by clients' reports about their data, which no noise in the model hides.
-_BY_DATA = ("pow-d", "rpow-d", "oort", "fedcs", "refl", "f3ast")
 
 
 def separation(config: RunKeys) -> int:
-    """Return b of a run's policy, the least number of rounds between two participations, or 1."""
-    # Imported here, because most checks of keys need no NumPy.
-    from aoi_fl.science.markov import MarkovPolicy
-    from aoi_fl.science.privacy.bounds import bounds
-    from aoi_fl.science.selection import OldestAgeSelector
-    from aoi_fl.science.systematic import SystematicPolicy
+    """Return b of a run's policy, the least number of rounds between two participations; 1 for none."""
+    from aoi_fl.science.privacy.bounds import bounds  # NumPy is loaded for banded noise only
 
-    n, k, rounds = config.num_clients, config.clients_per_round, config.num_server_rounds
-    if config.rates != "equal" or config.compensate != "none" or k > n:
+    row, n, k = row_of(config.policy), config.num_clients, config.clients_per_round
+    if config.rates != "equal" or config.compensate != "none" or k > n or not row.separated:
         return 1
-    match config.policy:
-        case "markov-optimal":
-            return bounds(MarkovPolicy.optimal(n, k, config.max_age), rounds).min_separation
-        case "systematic":
-            policy = SystematicPolicy.equal(n, k, *phases_of(config.phases), config.seed)
-            return bounds(policy, rounds).min_separation
-        case "oldest-age":
-            return bounds(OldestAgeSelector(k, config.seed), rounds, n).min_separation
-        case _:
-            return 1
+    return bounds(row.build(config.model_dump(by_alias=True)), config.num_server_rounds, n).min_separation
 
 
 def bands(config: RunKeys) -> int:
@@ -318,7 +302,7 @@ def private_conflicts(config: RunKeys) -> Iterator[ConfigError]:
             why += f" with rates {config.rates}" if config.rates != "equal" else ""
             why += f" with jitter {config.jitter:g}" if config.jitter else ""
             remedy = (
-                f"Set privacy to white, or choose one of the policies {', '.join(_SEPARATED)} with equal rates and at "
+                f"Set privacy to white, or choose one of the policies {', '.join(SEPARATED)} with equal rates and at "
                 "most half of the clients a round."
             )
             allowed = f"white, because {why} lets a client take part in two consecutive rounds"

@@ -57,8 +57,8 @@ class Task(Group):
     staleness: str = key(
         "none", "effect of age on data: a share RATE of the labels becomes wrong per round of age, CAP at most",
         form="`none` or `mislabelled:RATE:CAP`",
-        see="`mislabelled:RATE:CAP:own` multiplies RATE by column `staleness` of `clients-file`; only `wics`, `abs`, "
-        "`maxpack` and `random-budget` refresh data; under other policies data only age. `+discount:γ` keeps replaced "
+        see="`mislabelled:RATE:CAP:own` multiplies RATE by column `staleness` of `clients-file`; only policies "
+        "with a `budget` refresh data; under other policies data only age. `+discount:γ` keeps replaced "
         "data with the weight γ per round of age (Xu et al. 2024, Section 7)",
     )  # fmt: skip
     seed: int = key(1, "seed of every draw", ge=0, lt=2**63)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.config.keys import over_selected
-from aoi_fl.config.policies import users_of
+from aoi_fl.config.policies import row_of, users_of
 from aoi_fl.engine import fedscale
 from aoi_fl.protocol import npz
 from aoi_fl.science import draws
@@ -31,7 +31,6 @@ from aoi_fl.science.phone_availability import PhoneAvailability
 
 ALWAYS, BERNOULLI, GENERATED = "always", "bernoulli", "generated"
 
-_FORESEEN = {"oort": ("speed",), "fedcs": ("speed",), "refl": ("availability", "speed")}  # what each policy uses
 _MOSTLY = 0.9  # share of time
 _CHANGES = ("offsets", "seconds", "available", "training_seconds")
 
@@ -118,7 +117,7 @@ def too_few_decide(trace: DeviceTrace, wanted: int) -> str | None:
 
 def check_foresight(trace: DeviceTrace, clock: str, policy: str) -> None:
     """Raise ConfigError if a policy with foresight needs what the trace does not contain."""
-    if trace.untold in _FORESEEN.get(policy, ()):
+    if trace.untold in row_of(policy).foresees:
         allowed = f"false, because {clock} has no {trace.untold} of devices, which policy {policy} needs"
         raise ConfigError("foresight", True, allowed, "Use a trace that has it, or leave foresight out.")
 

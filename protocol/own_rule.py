@@ -4,6 +4,7 @@
 Two methods are optional: ``first_age(round_, uniforms)`` returns the (n,) ages of newcomers, by default 0, and
 ``rates()`` returns (n,) participations per round. The simulator calls the rule with n clients, a client with one.
 ``uniforms`` are the clients' own draws in [0, 1). Decisions must depend on the arguments only.
+A :class:`aoi_fl.science.rule.ParticipationRule`, as in a policy's row, is also valid.
 """
 
 import inspect
@@ -62,7 +63,8 @@ class OwnRule(ParticipationRule):
         ------
         ConfigError : the rule raises, or returns another shape or type.
         """
-        return self._called("participates", "b", clocks.ages(round_), round_, u)
+        seen = clocks if isinstance(self._rule, ParticipationRule) else clocks.ages(round_)
+        return self._called("participates", "b", seen, round_, u)
 
     def first_age(self, round_: int, u: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return (n,) the ages of clients that join in a round; raise as :meth:`participates`."""
@@ -71,7 +73,9 @@ class OwnRule(ParticipationRule):
         return self._called("first_age", "iu", round_, u)
 
     def long_run_rates(self) -> NDArray[np.float64] | None:
-        """Return (n,) participations per round of each client; None if the rule has no ``rates``."""
+        """Return (n,) participations per round of each client; None if the rule does not have them."""
+        if isinstance(self._rule, ParticipationRule):
+            return self._rule.long_run_rates()
         if not hasattr(self._rule, "rates"):
             return None
         rates = np.asarray(self._rule.rates(), np.float64)

@@ -10,6 +10,7 @@ Algorithm 3. There the model is multicast before; here its download is part of t
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -51,15 +52,16 @@ class FedCS(LearningSelector):
 
     Attributes
     ----------
-    candidates : d
     deadline : seconds from a round's start, above 0; at most ``per_round`` are chosen
+    candidates : d; 0: 2k
     """
 
-    candidates: int
     deadline: float
+    candidates: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.candidates = self.candidates or 2 * self.per_round
         if not (self.candidates >= 1 and self.deadline > 0):
             raise ConfigError(
                 "candidates" if self.candidates < 1 else "deadline",
@@ -78,6 +80,10 @@ class FedCS(LearningSelector):
         training = self.expected(population) - uploads
         chosen = who[schedule(training[who], uploads[who], self.deadline, self.per_round)]
         return by_size(np.sort(chosen), population.sizes)
+
+    def describe(self) -> dict[str, Any]:
+        """Return d and the deadline."""
+        return {"candidates": self.candidates, "deadline": self.deadline}
 
     def expected(self, population: Population) -> Floats:
         """Return (n,) the clients' durations, foreseen or last observed; 0 before any trial."""

@@ -12,7 +12,7 @@ OSDI 2021: eqs. (1)-(2), Algorithm 1, Section 4. Where it leaves a choice, we do
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -83,30 +83,30 @@ class OortSelector(LearningSelector):
 
     Attributes
     ----------
-    settings : the constants
+    oort : the constants
     pace : the quantile of the known seconds that is T now
     """
 
-    settings: OortSettings = field(default_factory=OortSettings)
+    oort: OortSettings = field(default_factory=OortSettings)
     pace: float = field(default=0.0, init=False)
     _brought: Floats = field(default_factory=lambda: np.zeros(0), init=False)  # utility of the last 2W rounds
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.pace = self.settings.pace
+        self.pace = self.oort.pace
 
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n log n)."""
         n, seen = len(population.ages), self.seen.reach(len(population.ages))
         here = self._eligible(population.available & (population.sizes > 0))
         tried, new = np.flatnonzero(here & (seen.tried > 0)), here & (seen.tried == 0)
-        exploration = self.settings.exploration(round_)
+        exploration = self.oort.exploration(round_)
         explore = min(max(round(self.per_round * exploration), int(exploration > 0)), int(new.sum()))
         exploit = min(self.per_round - explore, len(tried))
         chosen = np.zeros(n, np.bool_)
         if exploit:
             utilities = self.utilities(round_, tried, population.sizes)
-            within = utilities >= self.settings.cut_off * np.partition(utilities, -exploit)[-exploit]
+            within = utilities >= self.oort.cut_off * np.partition(utilities, -exploit)[-exploit]
             uniforms = draws.uniforms(self.seed, round_, "exploit", n)[tried]
             chosen[tried[sequential(uniforms, np.where(within, utilities, 0.0), exploit)]] = True
         foreseen = population.foresight
@@ -118,7 +118,7 @@ class OortSelector(LearningSelector):
     def utilities(self, round_: int, tried: Clients, sizes: NDArray[np.int64]) -> Floats:
         """Return Util(i) of tried clients, (s,), with U scaled to (0, 1] beside the bonus of at most 1."""
         worth = self.worth(tried, sizes)
-        ceiling = np.sort(worth)[min(int(len(worth) * self.settings.clip), len(worth) - 1)]
+        ceiling = np.sort(worth)[min(int(len(worth) * self.oort.clip), len(worth) - 1)]
         worth = np.minimum(worth, ceiling)
         floor = _LEAST * worth.min()
         scaled = (worth - floor) / (ceiling - floor) if ceiling > floor else np.ones(len(worth))
@@ -139,7 +139,7 @@ class OortSelector(LearningSelector):
             return np.ones(len(seconds))
         preferred = np.sort(known)[min(int(len(known) * self.pace), len(known) - 1)]
         late = seconds > preferred  # False where unknown
-        return np.where(late, preferred / np.where(late, seconds, 1.0), 1.0) ** self.settings.penalty
+        return np.where(late, preferred / np.where(late, seconds, 1.0), 1.0) ** self.oort.penalty
 
     def _eligible(self, here: Mask) -> Mask:
         """Return (n,) which available clients may be chosen; frequent ones only to make up k, the busiest last."""
@@ -152,22 +152,26 @@ class OortSelector(LearningSelector):
     def passed_over(self) -> Mask:
         """Return (n,) which clients have trained so often that others come first."""
         taken = self.seen.taken
-        if self.settings.most is None:
+        if self.oort.most is None:
             return np.zeros(len(taken), np.bool_)
-        often = taken > self.settings.most
-        most = int(self.settings.passed_over * len(taken))
+        often = taken > self.oort.most
+        most = int(self.oort.passed_over * len(taken))
         return often if often.sum() <= most else _mask(smallest(-taken.astype(np.float64), often, most), len(taken))
 
     def learn(self, round_: int, population: Population, report: Report) -> None:
         """Take note of a round; every W rounds the pacer raises T if utility has fallen."""
         super().learn(round_, population, report)
         self.seen.reach(len(population.ages))
-        window = self.settings.window
+        window = self.oort.window
         now = float(self.worth(report.clients, population.sizes).sum()) if len(report.clients) else 0.0
         self._brought = np.append(self._brought, now)[-2 * window :]
         looks = len(self._brought) == 2 * window and round_ % window == 0
         if looks and self._brought[:window].sum() > self._brought[window:].sum():
-            self.pace = min(1.0, self.pace + self.settings.pacing)
+            self.pace = min(1.0, self.pace + self.oort.pacing)
+
+    def describe(self) -> dict[str, Any]:
+        """Return Oort's constants."""
+        return asdict(self.oort)
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Add the pacer's state."""

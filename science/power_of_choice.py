@@ -11,7 +11,7 @@ Y. J. Cho, J. Wang, G. Joshi, "Towards Understanding Biased Client Selection in 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,11 +25,6 @@ from aoi_fl.science.selection import Population, Selection, evenly, sequential
 AskLosses: TypeAlias = Callable[[int, Clients], Floats]
 
 
-def candidate_count(candidates: int, per_round: int) -> int:
-    """Return d, the number of clients drawn first; 0 stands for 2k."""
-    return candidates or 2 * per_round
-
-
 @dataclass(eq=False)
 class PowerOfChoice(LearningSelector):
     """d candidates drawn one after another in proportion to size; the k with the highest losses get equal weights.
@@ -40,15 +35,16 @@ class PowerOfChoice(LearningSelector):
 
     Attributes
     ----------
-    candidates : d, from k to the number of clients
+    candidates : d, from k to the number of clients; 0: 2k
     ask : asks candidates to evaluate the model
     """
 
-    candidates: int
+    candidates: int = 0
     ask: AskLosses | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.candidates = self.candidates or 2 * self.per_round
         if self.candidates < self.per_round:
             raise ConfigError(
                 "candidates", self.candidates, f"at least clients-per-round, {self.per_round}", "Raise it."
@@ -64,6 +60,10 @@ class PowerOfChoice(LearningSelector):
             who, losses = who[~np.isnan(losses)], losses[~np.isnan(losses)]
         ties = draws.uniforms(self.seed, round_, "select", len(population.ages))[who]
         return evenly(np.sort(who[np.lexsort((ties, -losses))[: self.per_round]]))
+
+    def describe(self) -> dict[str, Any]:
+        """Return d."""
+        return {"candidates": self.candidates}
 
     def reported(self, clients: int) -> Floats:
         """Return (n,) the losses of the last updates, with substitutes for unknown ones."""

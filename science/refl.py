@@ -76,6 +76,10 @@ class Refl(LearningSelector):
         if population.now is not None:
             self._length, self._begun = self._mean_length(population), population.now
 
+    def describe(self) -> dict[str, Any]:
+        """Return the rounds of rest."""
+        return {"rest": self.rest}
+
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Add availability and round lengths."""
         return {

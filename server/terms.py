@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from aoi_fl.config.policies import BUDGETED
+from aoi_fl.config.policies import BUDGETED, row_of, users_of
 from aoi_fl.config.run import RunConfig
 from aoi_fl.protocol.clients import COLUMNS, ClientTable, check_clients, read_clients_file, section5_instance
 from aoi_fl.protocol.given_rates import read_rates
@@ -108,12 +108,12 @@ def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool =
     except ConfigError as error:
         raise error.within(f"{what} {path}", per_round=config.sent_as) from error
     rarest = min(rates, key=rates.__getitem__)
-    if config.policy == "markov-optimal" and not config.resume and rates[rarest] * LONGEST < 1:
+    if "max-age" in row_of(config.policy).keys and not config.resume and rates[rarest] * LONGEST < 1:
         raise ConfigError(
             f"{what} {path}: rate of client {rarest}",
             rates[rarest],
             f"at least {1 / LONGEST:g}, for a table of at most {LONGEST} ages",
-            "Raise the rate, or set policy=systematic.",
+            f"Raise the rate, or set policy={users_of('phases')[0]}.",
         )
     return given
 

@@ -1,48 +1,34 @@
 """The server half of the round protocol: age-aware strategies for Flower.
 
-Each is used like any Flower strategy: construct it, then ``strategy.start(grid, initial_arrays, num_rounds=…)``.
-They are imported when they are asked for: who only reads :mod:`aoi_fl.strategies.registry` does not wait for Flower.
+Use each like any Flower strategy: construct it, then call ``strategy.start(grid, initial_arrays, num_rounds=…)``.
+Names are imported on first use, so :mod:`aoi_fl.strategies.registry` alone does not load Flower.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from aoi_fl.config.policies import STRATEGIES
 
 if TYPE_CHECKING:
     from aoi_fl.strategies.plan import RoundOptions
     from aoi_fl.strategies.policy import Plan, Policy, PolicyTraits, RoundOutcome, RoundView
     from aoi_fl.strategies.selection.budgeted import BudgetedRefresh
     from aoi_fl.strategies.selection.markov import MarkovParticipation
-    from aoi_fl.strategies.selection.selector import (
-        AskedChoice,
-        F3astSelection,
-        FedCSSelection,
-        OldestAge,
-        OortSelection,
-        ProportionalSelection,
-        RandomSelection,
-        ReflSelection,
-        ReportedChoice,
-        SelectorPolicy,
-    )
+    from aoi_fl.strategies.selection.selector import SelectorPolicy
     from aoi_fl.strategies.selection.systematic import SystematicParticipation
     from aoi_fl.strategies.strategy import AgeAwareStrategy
 
+    class _Central(AgeAwareStrategy):
+        def __init__(self, per_round: int, *arguments: Any, **settings: Any) -> None: ...
+
+
 _HOMES = {
     "AgeAwareStrategy": "strategy",
-    "AskedChoice": "selection.selector",
     "BudgetedRefresh": "selection.budgeted",
-    "F3astSelection": "selection.selector",
-    "FedCSSelection": "selection.selector",
     "MarkovParticipation": "selection.markov",
-    "OldestAge": "selection.selector",
-    "OortSelection": "selection.selector",
     "Plan": "policy",
     "Policy": "policy",
     "PolicyTraits": "policy",
-    "ProportionalSelection": "selection.selector",
-    "RandomSelection": "selection.selector",
-    "ReflSelection": "selection.selector",
-    "ReportedChoice": "selection.selector",
     "RoundOptions": "plan",
     "RoundOutcome": "policy",
     "RoundView": "policy",
@@ -52,29 +38,63 @@ _HOMES = {
 
 __all__ = [
     "AgeAwareStrategy",
-    "AskedChoice",
     "BudgetedRefresh",
-    "F3astSelection",
-    "FedCSSelection",
     "MarkovParticipation",
-    "OldestAge",
-    "OortSelection",
     "Plan",
     "Policy",
     "PolicyTraits",
-    "ProportionalSelection",
-    "RandomSelection",
-    "ReflSelection",
-    "ReportedChoice",
     "RoundOptions",
     "RoundOutcome",
     "RoundView",
     "SelectorPolicy",
     "SystematicParticipation",
 ]
+# Strategies made from rows: generated.
+__all__ += [
+    "AskedChoice",
+    "F3astSelection",
+    "FedCSSelection",
+    "OldestAge",
+    "OortSelection",
+    "ProportionalSelection",
+    "RandomSelection",
+    "ReflSelection",
+    "ReportedChoice",
+]
+if TYPE_CHECKING:
+
+    class AskedChoice(_Central):
+        """Policy ``pow-d``, Cho, Wang & Joshi 2022, π_pow-d."""
+
+    class F3astSelection(_Central):
+        """Policy ``f3ast``, Ribero et al. 2022, Algorithm 1."""
+
+    class FedCSSelection(_Central):
+        """Policy ``fedcs``, Nishio & Yonetani 2019, Algorithm 3."""
+
+    class OldestAge(_Central):
+        """Policy ``oldest-age``, Javani & Wang 2024, Remark 1."""
+
+    class OortSelection(_Central):
+        """Policy ``oort``, Lai et al. 2021, Algorithm 1."""
+
+    class ProportionalSelection(_Central):
+        """Policy ``proportional``, Javani & Wang 2025, Policy 2."""
+
+    class RandomSelection(_Central):
+        """Policy ``random``, Javani & Wang 2025, Policy 1."""
+
+    class ReflSelection(_Central):
+        """Policy ``refl``, Abdelmoniem et al. 2023, Section 4.1."""
+
+    class ReportedChoice(_Central):
+        """Policy ``rpow-d``, Cho, Wang & Joshi 2022, π_rpow-d."""
+
+# Strategies: end.
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    home = "selection.selector" if name in STRATEGIES else _HOMES.get(name)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{home}"), name)

@@ -1,85 +1,93 @@
-"""The parameter objects of a run: the options of its rounds, and where an interrupted run goes on."""
+"""The parameter objects of a run: the options of its rounds, and the state from which a run resumes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 from flwr.app import MetricRecord, RecordDict
 
 from aoi_fl import protocol
+from aoi_fl.config.fields import check_range
 from aoi_fl.config.keys import RunKeys
 from aoi_fl.protocol import coding, packing
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.records import ClientRecord, State
 
-# From the accepted replies, stripped of their arrays, and the name of the weighting metric, to one record.
+# From the accepted replies without their arrays, and the name of the weighting metric, to one record.
 AggregateMetrics: TypeAlias = Callable[[list[RecordDict], str], MetricRecord]
 
 
-def _default(name: str) -> Any:
-    return RunKeys.model_fields[name].default
+def _key(name: str, **flowers: Any) -> Any:
+    """Return the option of a run key, with the key's range and default; ``default`` is Flower's where that differs."""
+    key = RunKeys.model_fields[name]
+    return field(metadata={"key": key}, **{"default": key.default, **flowers})
 
 
 @dataclass(frozen=True)
 class RoundOptions:
-    """How a round runs, whatever the policy.
+    """How a round runs, under every policy.
 
-    An option with a run key of its name has that key's default. Four differ, since here Flower's defaults hold and a
-    run's do there: ``seed``, ``train_timeout``, ``evaluate_clients`` and ``max_empty_rounds``.
+    An option with the name of a run key has the key's range and meaning (:class:`aoi_fl.config.groups.Round`). It has
+    the key's default too, except for four options with Flower's defaults: ``seed``, ``train_timeout``,
+    ``evaluate_clients`` and ``max_empty_rounds``. The other options belong to a strategy in your own app.
 
     Attributes
     ----------
-    run, token : our own name of the run, sent in every message, by default made from Flower's run id; and what tells it
-        from an earlier one of that name
-    seed : key of the server's draws
-    min_clients : clients that must be connected before round 1; by default as many as the policy needs
-    join_timeout, ask_timeout, train_timeout, evaluate_timeout : deadlines in seconds; without a train or evaluate
-        timeout, ``start``'s ``timeout`` holds
-    deterministic : add updates in client order, so that equal runs are equal bit for bit
-    evaluate_clients : how many clients evaluate the new model each round; None: as the next two say
-    fraction_evaluate, min_evaluate_nodes : of those connected, and at least how many, as in Flower's FedAvg
-    enough : how many updates end a round, the first that come, where more clients are sent the model than are wanted;
-        None: all that come by the deadline
-    late_rounds : how many rounds late an update may come and still be added, for less, see
-        :mod:`aoi_fl.strategies.round.late_updates`; 0: none is
-    serve_average : share β of an exponential average of the models, which is evaluated and saved in place of the
-        newest, see :mod:`aoi_fl.strategies.serving`; 0: the newest is
-    until : seconds of simulated time after which no further round begins; 0: none are counted
-    foresight : whether policies whose papers assume it are told what no server can know, where time is simulated
-    round_seconds : seconds from the start of a round to that of the next, at least; 0: a round starts at once
-    max_empty_rounds : rounds in a row without a usable update after which the run stops; 0: it never does, but for a
-        loop of somebody else's that has trained nothing in its first three
-    compression : how updates travel, see :mod:`aoi_fl.protocol.coding`
+    run : name of the run, sent in every message; empty: made from Flower's run id
+    token : text that distinguishes the run from an earlier one of the same name
+    seed : seed of the server's draws
+    min_clients : connected clients that round 1 needs; None: as many as the policy needs
+    join_timeout, ask_timeout : deadlines in seconds
+    train_timeout, evaluate_timeout : deadlines in seconds; None: the ``timeout`` of ``start``
+    deterministic : whether updates are added in client order, so that equal runs are equal bit for bit
+    evaluate_clients : clients that evaluate the new model each round; None: by the next two options
+    fraction_evaluate, min_evaluate_nodes : share of the connected clients that evaluate, and their least number, as in
+        Flower's FedAvg
+    enough : updates that end a round under over-selection; None: the round ends at its deadline
+    late_rounds : rounds that an update may be late and still count, see :mod:`aoi_fl.strategies.round.late_updates`
+    serve_average : share β of an exponential average of the models, which is evaluated and saved, see
+        :mod:`aoi_fl.strategies.serving`; 0: the newest model is
+    until : simulated seconds after which no round starts; 0: no limit
+    foresight : whether policies see the future of a simulated clock, where their papers assume it
+    round_seconds : shortest time from one round's start to the next in seconds
+    max_empty_rounds : rounds in a row without a usable update before the run stops; 0: never, except in another loop
+        that trains no client in its first three rounds
+    compression : coding of updates, see :mod:`aoi_fl.protocol.coding`
     packing : ``auto`` or ``none``: whether a model travels as one array, see :mod:`aoi_fl.protocol.packing`
-    weighted_by_key : the metric in which clients report their number of examples
-    loss_metric : the metric that is a client's loss where it reports neither ``train_loss`` nor ``loss``
-    arrayrecord_key, configrecord_key : the names under which model and configuration travel
-    train_metrics_aggr_fn, evaluate_metrics_aggr_fn : from clients' metrics to one record, as in Flower's FedAvg; None:
-        their means, weighted by examples
+    weighted_by_key : metric with a client's number of examples
+    loss_metric : metric that is a client's loss where it reports neither ``train_loss`` nor ``loss``
+    arrayrecord_key, configrecord_key : names of model and configuration in a message
+    train_metrics_aggr_fn, evaluate_metrics_aggr_fn : make one record of the clients' metrics, as in Flower's FedAvg;
+        None: means, weighted by examples
+
+    Raises
+    ------
+    ConfigError
+        An option is out of its range.
     """
 
     run: str = ""
-    seed: int = 0
+    seed: int = _key("seed", default=0)
     min_clients: int | None = None
-    join_timeout: float = _default("join_timeout")
-    ask_timeout: float = _default("ask_timeout")
-    train_timeout: float | None = None
+    join_timeout: float = _key("join_timeout")
+    ask_timeout: float = _key("ask_timeout")
+    train_timeout: float | None = _key("train_timeout", default=None)
     evaluate_timeout: float | None = None
     deterministic: bool = False
-    evaluate_clients: int | None = None
+    evaluate_clients: int | None = _key("evaluate_clients", default=None)
     fraction_evaluate: float = 1.0
     min_evaluate_nodes: int = 2
     enough: int | None = None
-    late_rounds: int = _default("late_rounds")
+    late_rounds: int = _key("late_rounds")
     serve_average: float = 0.0
-    until: float = _default("until")
-    foresight: bool = _default("foresight")
-    round_seconds: float = _default("round_seconds")
-    max_empty_rounds: int = 0
-    compression: str = _default("compression")
+    until: float = _key("until")
+    foresight: bool = _key("foresight")
+    round_seconds: float = _key("round_seconds")
+    max_empty_rounds: int = _key("max_empty_rounds", default=0)
+    compression: str = _key("compression")
     packing: str = packing.AUTO
     weighted_by_key: str = "num-examples"
-    loss_metric: str = _default("loss_metric")
+    loss_metric: str = _key("loss_metric")
     arrayrecord_key: str = protocol.ARRAYS
     configrecord_key: str = protocol.CONFIG
     token: str | None = None
@@ -87,6 +95,9 @@ class RoundOptions:
     evaluate_metrics_aggr_fn: AggregateMetrics | None = None
 
     def __post_init__(self) -> None:
+        for option in fields(self):
+            if (key := option.metadata.get("key")) is not None:
+                check_range(option.name, getattr(self, option.name), key)
         coding.checked(self.compression)
         if self.packing not in packing.KINDS:
             raise ConfigError("packing", self.packing, packing.KINDS, "Choose one of these.")
@@ -111,13 +122,13 @@ class RoundOptions:
 
 @dataclass(frozen=True)
 class Resume:
-    """Where an interrupted run goes on.
+    """The state from which a run resumes.
 
     Attributes
     ----------
     next_round : the round after the last complete one
-    clients : everyone whom the run has met, in the order in which they came
-    memory : what the strategy handed to its observer after the last complete round; empty before the first
+    clients : all clients of the run, in order of arrival
+    memory : state of the strategy after the last complete round, as its observer received it; empty before the first
     """
 
     next_round: int

@@ -24,6 +24,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedProx, FedYogi, Strategy
 from numpy.typing import NDArray
 
+from aoi_fl.config.policies import SEPARATED
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.errors import ConfigError, ResumeError
 from aoi_fl.science.privacy.account import Account, check_delta, check_positive
@@ -123,8 +124,8 @@ class Privacy:
                 "bands",
                 spec.bands,
                 "1, because the policy lets a client take part in two consecutive rounds",
-                "Set bands to 1, or choose markov-optimal or systematic with equal rates, without learned absence or "
-                "dropout.",
+                f"Set bands to 1, or choose one of the policies {', '.join(SEPARATED)} with equal rates and without "
+                "compensation.",
             )
         self.account  # noqa: B018  refuses more bands than b
 

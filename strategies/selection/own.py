@@ -1,4 +1,4 @@
-"""A policy of one's own, ``policy=python:MODULE:NAME``: a selector, a participation rule, or a whole policy.
+"""Policies from code: your own, ``policy=python:MODULE:NAME``, and the rule that a policy's row names.
 
 NAME is called with those of ``clients``, ``per_round`` and ``seed`` that it takes. It returns an object with
 ``select(round, population)``, as the selectors of :mod:`aoi_fl.science.selection`; one with ``participates``, see
@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
+from aoi_fl.config.policies import ROWS
 from aoi_fl.protocol.own_code import brief, source_digest, unusable
 from aoi_fl.protocol.own_rule import OwnRule, is_rule, make_object
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.names import OWN_PREFIX, is_own
 from aoi_fl.science.selection import Selector
 from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.selection.rule import RulePolicy, with_round_seconds
@@ -35,9 +37,10 @@ def by_keys(keys: Mapping[str, Any], **settings: Any) -> AgeAwareStrategy:
         client decides.
     """
     name, per_round, folder = keys["policy"], keys["clients-per-round"], keys["model-dir"]
-    made = make_own(name, folder, keys["num-clients"], per_round, seed_of(settings))
+    code = name if is_own(name) else f"{OWN_PREFIX}aoi_fl.science.{ROWS[name].code}"
+    made = make_own(code, folder, keys["num-clients"], per_round, seed_of(settings))
     if isinstance(made, OwnRule):
-        policy: Policy = OwnRulePolicy(made, source_digest("policy", name, folder), keys["coordination"])
+        policy: Policy = OwnRulePolicy(made, source_digest("policy", code, folder), keys["coordination"], name)
         return AgeAwareStrategy(policy, **with_round_seconds({**settings, "round_seconds": keys["round-seconds"]}))
     for key, usual in (("coordination", ("auto", protocol.POLL)), ("round-seconds", (0.0,))):
         if keys[key] not in usual:
@@ -101,10 +104,11 @@ class OwnRulePolicy(RulePolicy):
     rule : the rule
     source : the digest of its file, which the clients' must have
     coordination : "poll", "broadcast" or "reserve"
+    kind : name of the policy, for ledger and page
     """
 
-    def __init__(self, rule: OwnRule, source: str, coordination: str) -> None:
-        n, k = rule.clients, rule.per_round
+    def __init__(self, rule: OwnRule, source: str, coordination: str, kind: str) -> None:
+        n, k, self._kind = rule.clients, rule.per_round, kind
         terms = _OwnTerms(rule.name, source, n, k)
         super().__init__(terms, n, k, coordination=coordination, shares=None, availability=None)
         self._rates = rule.long_run_rates()
@@ -118,5 +122,5 @@ class OwnRulePolicy(RulePolicy):
         return found
 
     def describe(self) -> dict[str, Any]:
-        """Return the rule's name, n, k and the coordination."""
-        return {"kind": self.rule.rule, **super().describe()}
+        """Return the policy's name, n, k and the coordination."""
+        return {"kind": self._kind, **super().describe()}

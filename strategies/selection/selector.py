@@ -2,18 +2,17 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
+from functools import cache
+from inspect import Parameter, Signature, signature
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
-from aoi_fl.config.policies import ROWS
+from aoi_fl.config.policies import ROWS, STRATEGIES
 from aoi_fl.science.client_stats import Report
-from aoi_fl.science.f3ast import F3ast
-from aoi_fl.science.oort import OortSettings
-from aoi_fl.science.power_of_choice import PowerOfChoice
 from aoi_fl.science.selection import Population, Selector
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State, named
@@ -26,9 +25,10 @@ _IN_VAIN = ("failed", "refused")  # results of a client that has responded, with
 class SelectorPolicy(Policy):
     """A selector as a policy.
 
-    A selector needs ``select``. It may have ``rates(population)``, ``learn(round, population, report)``, ``state_dict``
-    and ``load_state_dict``. Its report holds the loss that each client reports with its update, the seconds until the
-    update arrived, and how long the server waited for late clients.
+    A selector needs ``select``. It may have ``rates(population)``, ``learn(round, population, report)``, ``describe``,
+    ``state_dict`` and ``load_state_dict``. Its report has each client's loss and the seconds until its update arrived,
+    and how long the server waited for late clients. A selector with learned rates has ``after(clients)``: the rates
+    once the updates of these clients count.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class SelectorPolicy(Policy):
     per_round : k
     traits : facts of the policy; None: those of the selector's rates
     describe : parameters for the ledger, besides k; ``kind`` names the policy
-    evaluates : whether candidates evaluate the round's model before the selector chooses
+    evaluates : whether candidates evaluate the round's model before the selector chooses, which asks by its ``ask``
     """
 
     def __init__(
@@ -58,18 +58,19 @@ class SelectorPolicy(Policy):
 
     def plan(self, view: RoundView) -> Plan:
         """Let the selector choose from the population."""
-        if isinstance(self.selector, PowerOfChoice) and self._evaluates:
-            self.selector.ask = lambda round_, clients: _losses(view, clients)
+        selector: Any = self.selector
+        if self._evaluates:
+            selector.ask = lambda round_, clients: _losses(view, clients)
         population = self._population = view.population
-        with named(self.selector, "select"):
-            selection = self.selector.select(view.round, population)
-        if isinstance(self.selector, PowerOfChoice):
-            self.selector.ask = None
+        with named(selector, "select"):
+            selection = selector.select(view.round, population)
+        if self._evaluates:
+            selector.ask = None
         rates = members = None
-        if isinstance(self.selector, F3ast):
-            rates = self.selector.after(selection.clients)
+        if self.traits.rates == "learned":
+            rates = selector.after(selection.clients)
         elif self.traits.rates == "known":
-            rates, members = self.selector.rates(population), population.available  # type: ignore[attr-defined]
+            rates, members = selector.rates(population), population.available
         return Plan(selection.clients, selection.weights, rates=rates, members=members)
 
     def observe(self, outcome: RoundOutcome) -> None:
@@ -80,9 +81,10 @@ class SelectorPolicy(Policy):
         self._population = None
 
     def describe(self) -> dict[str, Any]:
-        """Return the policy's kind, k and more."""
+        """Return the policy's kind, k and the selector's parameters."""
+        own = self.selector.describe() if hasattr(self.selector, "describe") else {}
         more = {name: value for name, value in self._described.items() if name != "kind"}
-        return {"kind": self._described["kind"], "per_round": self._per_round, **more}
+        return {"kind": self._described["kind"], "per_round": self._per_round, **own, **more}
 
     def state_dict(self) -> State:
         """Return the selector's state."""
@@ -102,7 +104,7 @@ def _losses(view: RoundView, candidates: NDArray[np.int64]) -> NDArray[np.float6
 
 
 def report(outcomes: Sequence[ClientOutcome]) -> Report:
-    """Return what a round's updates told, and the clients without a usable update."""
+    """Return the losses and seconds of a round's updates, and the clients without a usable update."""
     ordered: list[ClientOutcome] = sorted(outcomes, key=lambda one: one.client)
     came = [one for one in ordered if one.result == "trained"]
     late = [one for one in ordered if one.result in _IN_VAIN or _waited_for(one)]
@@ -132,160 +134,55 @@ class CentralSelection(AgeAwareStrategy):
         super().__init__(SelectorPolicy(selector, per_round, describe=described), **settings)
 
 
-class RandomSelection(AgeAwareStrategy):
-    """``per_round`` clients uniformly at random, weighted by data size (Javani & Wang 2025, Policy 1)."""
+@cache
+def strategy_of(policy: str) -> type[AgeAwareStrategy]:
+    """Return the strategy of a central policy, made from its row.
 
-    def __init__(self, per_round: int, **settings: Any) -> None:
-        traits = PolicyTraits(per_round, rates="known", own_weights="size")
-        selector = _selector("random", per_round, settings)
-        super().__init__(_policy(self, selector, traits), **settings)
-
-
-class ProportionalSelection(AgeAwareStrategy):
-    """``per_round`` draws with replacement, in proportion to data size (Javani & Wang 2025, Policy 2)."""
-
-    def __init__(self, per_round: int, **settings: Any) -> None:
-        traits = PolicyTraits(per_round, sizes="required", sizes_for="policy 'proportional'")
-        selector = _selector("proportional", per_round, settings)
-        super().__init__(_policy(self, selector, traits), **settings)
-
-
-class OldestAge(AgeAwareStrategy):
-    """The ``per_round`` clients that have waited longest, ties at random (Javani & Wang 2024, Remark 1)."""
-
-    def __init__(self, per_round: int, **settings: Any) -> None:
-        traits = PolicyTraits(per_round, rates="known")
-        super().__init__(_policy(self, _selector("oldest-age", per_round, settings), traits), **settings)
-
-
-class ReportedChoice(AgeAwareStrategy):
-    """π_rpow-d: losses are those that came with each client's last update, of the model as it was then.
-
-    Parameters
-    ----------
-    per_round : k
-    candidates : d; 0: 2k
+    Its arguments are k, those of the selector after k and the seed, and the settings of the base class. Its name is the
+    row's, and the ledger names the policy by it.
     """
+    row = ROWS[policy]
+    name, selector = row.maker.partition(":")[2], row.load()
+    own = {key: value for key, value in signature(selector).parameters.items() if key not in ("per_round", "seed")}
 
-    def __init__(self, per_round: int, candidates: int = 0, **settings: Any) -> None:
-        super().__init__(_power_of_choice(self, per_round, candidates, settings, evaluates=False), **settings)
-
-
-class AskedChoice(AgeAwareStrategy):
-    """π_pow-d: the candidates evaluate the round's model before the selector chooses; d models more a round go out.
-
-    Candidates answer as their function for ``evaluate`` does, with a loss on their own data. A client that does not
-    respond is no candidate, and is named in the round's record.
-
-    Parameters
-    ----------
-    per_round : k
-    candidates : d; 0: 2k
-    """
-
-    def __init__(self, per_round: int, candidates: int = 0, **settings: Any) -> None:
-        super().__init__(_power_of_choice(self, per_round, candidates, settings, evaluates=True), **settings)
-
-
-class OortSelection(AgeAwareStrategy):
-    """Oort (Lai et al. 2021): clients that have both much to teach and little time to take, weighted by data size.
-
-    Seconds are measured, so that two runs of one seed differ; under a simulated clock they do not.
-
-    Parameters
-    ----------
-    per_round : k
-    oort : Oort's constants
-    """
-
-    def __init__(self, per_round: int, oort: OortSettings | None = None, **settings: Any) -> None:
-        selector = _selector("oort", per_round, settings)
-        selector = selector if oort is None else replace(selector, settings=oort)
-        super().__init__(_policy(self, selector, more=asdict(selector.settings)), **settings)
-
-
-class FedCSSelection(AgeAwareStrategy):
-    """FedCS (Nishio & Yonetani 2019): at most ``per_round`` clients that are expected by the deadline.
-
-    Weights are data sizes. Seconds are measured, so that two runs of one seed differ; under a simulated clock they do
-    not.
-
-    Parameters
-    ----------
-    per_round : k, the most that are chosen
-    deadline : seconds
-    candidates : d; 0: 2k
-    """
-
-    def __init__(self, per_round: int, deadline: float, candidates: int = 0, **settings: Any) -> None:
-        keys = {"candidates": candidates, "train-timeout": deadline}
-        selector = _selector("fedcs", per_round, settings, **keys)
-        more = {"candidates": selector.candidates, "deadline": selector.deadline}
-        super().__init__(_policy(self, selector, more=more), **settings)
-
-
-class ReflSelection(AgeAwareStrategy):
-    """REFL (Abdelmoniem et al. 2023): the ``per_round`` connected clients least likely to be there next.
-
-    They weigh the same.
-
-    Parameters
-    ----------
-    per_round : k
-    """
-
-    def __init__(self, per_round: int, **settings: Any) -> None:
-        selector = _selector("refl", per_round, settings)
-        super().__init__(_policy(self, selector, more={"rest": selector.rest}), **settings)
-
-
-class F3astSelection(AgeAwareStrategy):
-    """F3AST (Ribero, Vikalo & de Veciana 2022): unbiased, at rates that clients can keep up.
-
-    The ``per_round`` clients are those whose rate lags most behind what the variance asks for; weights q_i/r_i act on
-    updates.
-
-    Parameters
-    ----------
-    per_round : k
-    settings : those of the base; its own weights are the unbiased ones, by the rates learned
-    """
-
-    def __init__(self, per_round: int, **settings: Any) -> None:
-        if settings.get("weights", AUTO) == AUTO:
+    def __init__(self: AgeAwareStrategy, per_round: int, *arguments: Any, **settings: Any) -> None:
+        options = settings.get("options") or RoundOptions()
+        given = {key: settings.pop(key) for key in own if key in settings}
+        if "wanted" in own:
+            given.setdefault("wanted", options.enough or 0)
+        if row.weight == UNBIASED and settings.get("weights", AUTO) == AUTO:
             settings["weights"] = UNBIASED
-        selector = _selector("f3ast", per_round, settings)
-        selector.wanted = (settings.get("options") or RoundOptions()).enough or 0
-        super().__init__(_policy(self, selector, PolicyTraits(per_round, rates="learned")), **settings)
+        traits, described = PolicyTraits(per_round, rates=row.rates, **row.traits), {"kind": type(self).__name__}
+        made = selector(per_round, options.seed, *arguments, **given)
+        policy = SelectorPolicy(made, per_round, traits, describe=described, evaluates=row.evaluates)
+        base: Any = super(strategy, self)
+        base.__init__(policy, **settings)
+
+    ways = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.VAR_KEYWORD)
+    per_round, settings = (Parameter(key, way) for key, way in zip(("per_round", "settings"), ways, strict=True))
+    positional = [one for one in own.values() if one.kind == one.POSITIONAL_OR_KEYWORD]
+    __init__.__signature__ = Signature(  # type: ignore[attr-defined]
+        [Parameter("self", ways[0]), per_round, *positional, settings]
+    )
+    documented = f"{row.who[0].upper()}{row.who[1:]} ({row.source}).\n\nParameters\n----------\nper_round : k\n"
+    documented += "".join(
+        f"{one.name} : as in :class:`{selector.__module__}.{selector.__name__}`\n" for one in positional
+    )
+    documented += "settings : those of :class:`aoi_fl.strategies.AgeAwareStrategy`"
+    members = {"__init__": __init__, "__doc__": documented, "__module__": __name__}
+    strategy: type[AgeAwareStrategy] = type(name, (AgeAwareStrategy,), members)
+    return strategy
 
 
-def _policy(
-    strategy: AgeAwareStrategy,
-    selector: Any,
-    traits: PolicyTraits | None = None,
-    more: Mapping[str, Any] | None = None,
-    *,
-    evaluates: bool = False,
-) -> SelectorPolicy:
-    """Return the policy of a strategy, which the ledger calls by the strategy's name."""
-    described = {"kind": type(strategy).__name__, **(more or {})}
-    return SelectorPolicy(selector, selector.per_round, traits, describe=described, evaluates=evaluates)
+if not TYPE_CHECKING:
 
-
-def _power_of_choice(
-    strategy: AgeAwareStrategy, per_round: int, candidates: int, settings: Mapping[str, Any], *, evaluates: bool
-) -> SelectorPolicy:
-    selector = _selector("pow-d" if evaluates else "rpow-d", per_round, settings, candidates=candidates)
-    traits = PolicyTraits(per_round, sizes="optional", sizes_for="the draw of candidates")
-    return _policy(strategy, selector, traits, {"candidates": selector.candidates}, evaluates=evaluates)
-
-
-def _selector(name: str, per_round: int, settings: Mapping[str, Any], **keys: Any) -> Any:
-    """Return a policy's selector, built from its row."""
-    return ROWS[name].build({"clients-per-round": per_round, "seed": seed_of(settings), **keys})
+    def __getattr__(name: str) -> type[AgeAwareStrategy]:
+        """Return the strategy of a row by its name."""
+        if (policy := STRATEGIES.get(name)) is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return strategy_of(policy)
 
 
 def seed_of(settings: Mapping[str, Any]) -> int:
-    """Return the seed that the settings of the base class hold; 0 by default."""
-    options = settings.get("options")
-    return 0 if options is None else int(options.seed)
+    """Return the seed of the round options in a strategy's settings; 0 by default."""
+    return int((settings.get("options") or RoundOptions()).seed)

@@ -117,7 +117,7 @@ def test_weights_that_are_no_shares_stay_what_they_are():
 
 
 def test_who_learns_is_told_how_long_the_late_were_waited_for():
-    selector = FedCS(4, 1, 4, 30.0)
+    selector = FedCS(4, 1, 30.0, 4)
     simulate(selector, equals(4), 2, 1, clock=clock(deadline=30.0))  # 1 leaves, 2 is away, 3 is late; learnt in round 2
     assert selector.seen.tried.tolist() == [1, 1, 0, 1] and selector.seen.last.tolist() == [1, 0, 0, 0]
     assert selector.seen.waited.tolist() == [0, 30, 0, 30]

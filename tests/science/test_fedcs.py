@@ -54,14 +54,14 @@ def test_a_schedule_by_hand():
 
 def test_what_is_foreseen_decides():
     foreseen = Foresight(always(4), np.array([4.0, 3.0, 6.0, 10.0]), np.zeros(4))
-    selection = FedCS(4, 1, 4, 6.0).select(1, replace(population(4), foresight=foreseen))
+    selection = FedCS(4, 1, 6.0, 4).select(1, replace(population(4), foresight=foreseen))
     assert selection.clients.tolist() == [0, 1, 2] and selection.weights.tolist() == [1 / 6, 2 / 6, 3 / 6]
     foreseen = replace(foreseen, uploads=np.full(4, 2.0))  # one after another: done at 3, 5 and, too late, at 7
-    assert FedCS(4, 1, 4, 6.0).select(1, replace(population(4), foresight=foreseen)).clients.tolist() == [0, 1]
+    assert FedCS(4, 1, 6.0, 4).select(1, replace(population(4), foresight=foreseen)).clients.tolist() == [0, 1]
 
 
 def test_what_was_seen_decides_where_nobody_foresees():
-    selector, everybody = FedCS(2, 1, 5, 5.0), population(5)
+    selector, everybody = FedCS(2, 1, 5.0, 5), population(5)
     assert len(selector.select(1, everybody).clients) == 2
     selector.learn(1, everybody, Report(np.arange(3), np.full(3, 1.0), np.array([9.0, 4.0, 2.0])))
     assert selector.expected(everybody).tolist() == [9, 4, 2, 4, 4]
@@ -70,7 +70,7 @@ def test_what_was_seen_decides_where_nobody_foresees():
 
 
 def test_silent_clients_come_last_and_stay_members():
-    selector, everybody = FedCS(2, 1, 4, 5.0), population(4)
+    selector, everybody = FedCS(2, 1, 5.0, 4), population(4)
     ends = {"late": np.array([2, 3]), "waited": np.array([5.0, 9.0])}
     selector.learn(1, everybody, Report(np.arange(2), np.ones(2), np.array([1.0, 4.0]), **ends))
     assert selector.expected(everybody).tolist() == [1, 4, 5, 5]
@@ -84,13 +84,13 @@ def test_silent_clients_come_last_and_stay_members():
 
 def test_only_candidates_are_chosen_and_the_slow_never():
     n, rounds = 10_000, 60
-    selector = FedCS(50, 3, 400, 1.0)
+    selector = FedCS(50, 3, 1.0, 400)
     history = simulate(selector, population(n), rounds, 3)
     counted = [len(history.selection(t).clients) for t in range(1, rounds + 1)]
     assert max(counted) == 50 and (selector.seen.taken[selector.seen.seconds > 1.0] <= 1).all()
 
 
-@pytest.mark.parametrize(("candidates", "deadline"), [(0, 1.0), (5, 0.0), (5, float("nan"))])
+@pytest.mark.parametrize(("candidates", "deadline"), [(-1, 1.0), (5, 0.0), (5, float("nan"))])
 def test_values_out_of_range(candidates, deadline):
-    with refused("candidates" if candidates == 0 else "deadline"):
-        FedCS(2, 1, candidates, deadline)
+    with refused("candidates" if candidates < 0 else "deadline"):
+        FedCS(2, 1, deadline, candidates)
