@@ -64,7 +64,7 @@ def privacy(
         clients, per_round, rounds = config.num_clients, config.clients_per_round, config.num_server_rounds
         player, found = None, ParticipationBounds(1, rounds, exact=False)  # under a budget payments guarantee nothing
         if config.policy not in BUDGETED:
-            player = build(config, rates_by(config)[0] if config.policy in RATED else None)
+            player = build(config, rates_by(config)[0] if "rates" in table.row_of(name).keys else None)
             found = bounds(player, rounds, clients)
         wanted = found.min_separation if bands is None else bands
         kept = min(wanted, rounds, found.min_separation if policy == "all" else wanted)
