@@ -1,1 +1,1 @@
-"""What is fast and by how much: ``python -m benchmarks`` measures, and writes ``docs/benchmarks.md`` anew."""
+"""Benchmarks: ``python -m benchmarks`` measures and writes ``docs/benchmarks.md``."""

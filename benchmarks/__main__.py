@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME …]``: measure, write ``docs/benchmarks/NAME.json`` and the tables made from them."""
+"""``python -m benchmarks [NAME …]``: measure, and write results and page."""
 
 import argparse
 import importlib
@@ -20,13 +20,13 @@ NAMES = (
     "command", "selection", "training", "together", "engines", "aggregation", "privacy", "scale", "client", "calls",
     "deployed", "clock",
 )  # fmt: skip
-# Long, or in need of what is not here: Docker, a GPU, another simulator.
+# Benchmarks that take long, or need Docker, a GPU or another simulator.
 BY_NAME = ("gpu", "cluster", "fleet", "asleep", "stock", "pfl")
-_TEXTS = ("ladder",)  # functions of a benchmark's module that make a part of the page
+_TEXTS = ("ladder",)  # functions of benchmarks' modules that generate parts of the page
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmarks named, or all but those that want naming; return 1 if a number was missed or one failed."""
+    """Run the named benchmarks, or the default ones; return 1 after a failure or a missed limit."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given[:1] == ["fleet"] and len(given) > 1 and given[1] not in ("--resume", "--page", "--data"):
         return int(importlib.import_module("benchmarks.fleet.__main__").main(given[1:]))
@@ -47,10 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(name: str, data: Path, resume: bool) -> bool:
-    """Run one benchmark and store what it found; return whether it ended without an error or a missed number.
+    """Run one benchmark and store its rows; return False after an error or a missed limit.
 
-    Whatever ends it early, the rows it had measured by then count, and those stored earlier stay for the rest. One that
-    comes in parts, a function ``parts`` in place of ``run``, is stored after each.
+    If it ends early, its rows so far count, and earlier results stay for the others. A benchmark with a function
+    ``parts`` instead of ``run`` is stored after each part.
     """
     print(f"{name}:", flush=True)
     begun, path = time.monotonic(), RESULTS / f"{name}.json"
@@ -97,7 +97,7 @@ def _measure(name: str, data: Path, resume: bool) -> bool:
 
 
 def _parts(module: Any, data: Path) -> dict[str, Callable[[], Iterable[Row]]]:
-    """Return what a benchmark measures, by name; one that does not come in parts is its own only one."""
+    """Return a benchmark's parts by name; without ``parts``, its only part is ``run``."""
     if hasattr(module, "parts"):
         found: dict[str, Callable[[], Iterable[Row]]] = module.parts(data)
         return found
@@ -105,9 +105,9 @@ def _parts(module: Any, data: Path) -> dict[str, Callable[[], Iterable[Row]]]:
 
 
 def _resumed(stored: dict[str, Any], about: dict[str, Any]) -> tuple[list[tuple[str, Row]], list[str], float]:
-    """Return the parts that a stored result holds whole: their rows, names and seconds.
+    """Return the complete parts of a stored result: rows, names and seconds.
 
-    None of another commit, machine or version of what a time depends on, nor of a commit with changes.
+    Results of another commit, machine or version do not count, nor of a commit with changes.
     """
     commit = about["machine"]["commit"] or "+"
     if not stored.get("parts") or commit.endswith("+") or _origin(stored) != _origin(about):
@@ -123,7 +123,7 @@ def _origin(about: dict[str, Any]) -> list[Any]:
 
 
 def _completed(outcome: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any]:
-    """Return an outcome that ended early with what was stored earlier in the place of what it lacks."""
+    """Return an outcome that ended early, completed by earlier stored rows."""
     if not outcome["rows"]:
         return stored | {how: outcome[how] for how in ("skipped", "failed")}
     measured = {row["what"] for row in outcome["rows"]}
@@ -134,7 +134,7 @@ def _completed(outcome: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any
 
 
 def _told(error: Exception) -> str:
-    return str(error).replace(f"{ROOT}/", "")  # no path of this machine belongs on the page
+    return str(error).replace(f"{ROOT}/", "")  # the page must not show paths of this machine
 
 
 if __name__ == "__main__":

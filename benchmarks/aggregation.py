@@ -1,4 +1,4 @@
-"""What our running mean costs beside one ``numpy.add``, and what a Flower strategy as aggregation costs beside it."""
+"""The cost of our running mean against ``numpy.add``, and of Flower's aggregation."""
 
 import multiprocessing
 import tempfile
@@ -21,11 +21,11 @@ from benchmarks.engines import PARAMETERS, model
 from benchmarks.fleet.models import record
 
 CLIENTS, ROUNDS, REPEATS = 15, 3, 5
-SUMS = 25  # repeats of what takes milliseconds
+SUMS = 25  # repeats of calls that take milliseconds
 
 
 def memory_speed() -> Row:
-    """Check and sum updates as the strategies do, against NumPy's bare addition of as many values."""
+    """Check and sum updates as the strategies do, against NumPy's addition of as many values."""
     began = model(PARAMETERS)
     rng = np.random.default_rng(1)
     replies = []
@@ -54,7 +54,7 @@ def memory_speed() -> Row:
 
 
 def packing() -> Row:
-    """Pack a ResNet-18 for its way and unpack it, against one copy of as many bytes."""
+    """Pack and unpack a ResNet-18, against one copy of as many bytes."""
     content = RecordDict({"arrays": record("resnet18")})
     whole = b"".join(array.data for array in content["arrays"].values())
     return ratio_row(
@@ -64,7 +64,7 @@ def packing() -> Row:
 
 
 def play(by_flower: bool) -> None:
-    """Play rounds in which every client hands back arrays of its own."""
+    """Run rounds in which every client returns its own arrays."""
     with tempfile.TemporaryDirectory() as folder, written_together() as write:
         strategy = RandomSelection(
             CLIENTS,
@@ -78,13 +78,13 @@ def play(by_flower: bool) -> None:
 
 
 def held(by_flower: bool) -> float:
-    """Return the most memory, in MiB, that this process had after playing."""
+    """Return this process's peak memory, in MiB, after the rounds."""
     play(by_flower)
     return peak_memory()
 
 
 def run(data: Path) -> Iterator[Row]:
-    """Measure the sum; then both aggregations in turns, and the memory of each in a process of its own."""
+    """Measure the sum, both aggregations in turns, and each one's memory in a separate process."""
     yield memory_speed()
     yield packing()
     theirs, ours = alternate(lambda: play(True), lambda: play(False), repeats=REPEATS)

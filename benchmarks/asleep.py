@@ -7,16 +7,16 @@ from benchmarks.base import Row
 from benchmarks.fleet import found, rows
 
 CLIENTS, PER_ROUND = 10_000, 100
-ROUND = 120.0  # seconds: longer than what a hundred updates and those who join meanwhile take a SuperLink
-JOINING = 450  # in a round
+ROUND = 120.0  # seconds: longer than a SuperLink needs for a hundred updates and the joining clients
+JOINING = 450  # clients that join in a round
 SECONDS = 4800.0
 
 
 def run(data: Path) -> Iterator[Row]:
-    """Play it: rounds begin at a pace that can be kept, so that clients know how long they may sleep.
+    """Run rounds at a fixed pace, so that clients know how long they can sleep.
 
-    They join while rounds go on: thousands that are awake look and send heartbeats more often than a SuperLink can
-    answer. So do clients that wake up too early, where rounds take longer than they were told.
+    Clients join gradually, because thousands of awake clients poll and send more heartbeats than a SuperLink can
+    answer. Clients that wake up too early, when rounds take longer than announced, do the same.
     """
     played = found(
         clients=CLIENTS, per_round=PER_ROUND, behaviour="asleep", round_seconds=ROUND, rounds=5,

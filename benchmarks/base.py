@@ -1,4 +1,4 @@
-"""What a benchmark is: rows of a table, each a number beside a reference measured in the same run."""
+"""Rows of the benchmarks' table: each compares a number with a reference of the same run."""
 
 import gc
 import statistics
@@ -14,7 +14,7 @@ RESULTS = ROOT / "docs" / "benchmarks"
 
 
 class Skipped(Exception):
-    """A benchmark cannot run here, or not to its end; the message says why. What it measured before counts."""
+    """A benchmark cannot run here, or not to its end; its rows so far count."""
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class Row:
 
     Attributes
     ----------
-    what : what is measured
-    reference : what it is measured against, in the same run
-    limit : the most that ``measured`` may be; None where nothing is promised
-    measured : the number, in ``unit``; a ratio where the unit is ×
+    what : the measured quantity
+    reference : the reference in the same run
+    limit : the largest allowed value of ``measured``; None: no limit
+    measured : the number, in ``unit``; a ratio if the unit is ×
     unit : its unit
-    note : what a reader must know to read the number
-    details : the raw numbers, wall-clock and process time beside each other
+    note : an explanation of the number
+    details : the raw numbers, with wall-clock and process time
     """
 
     what: str
@@ -42,7 +42,7 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """Say whether the limit is kept, and if not by how much it is missed."""
+        """Return whether the limit is met, or by how much it is missed."""
         if self.limit is None:
             return "–"
         return "met" if self.measured <= self.limit else f"missed, {self.measured / self.limit:.2g} times the limit"
@@ -50,19 +50,19 @@ class Row:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of repeated calls: on the clock, and of this process on a processor."""
+    """Seconds of repeated calls: wall-clock time and this process's CPU time."""
 
     wall: list[float]
     cpu: list[float]
 
     @property
     def seconds(self) -> float:
-        """The median on the clock."""
+        """The median of the wall-clock time."""
         return statistics.median(self.wall)
 
     @property
     def process(self) -> float:
-        """The median of process time, which a busy machine disturbs less."""
+        """The median of the CPU time, which depends less on the machine's load."""
         return statistics.median(self.cpu)
 
     def summary(self) -> dict[str, float]:
@@ -75,22 +75,22 @@ class Times:
 
 
 def alternate(*functions: Callable[[], object], repeats: int = 9) -> list[Times]:
-    """Call functions in turns, after one call each that does not count, so that a disturbance meets all of them."""
+    """Call functions in turns, so that disturbances affect all; the first calls do not count."""
     times = [Times([], []) for _ in functions]
     for turn in range(repeats + 1):
-        for function, found in zip(functions, times, strict=True):
+        for function, measured in zip(functions, times, strict=True):
             gc.collect()
             wall, cpu = time.perf_counter(), time.process_time()
             function()
             if turn:
-                found.wall.append(time.perf_counter() - wall)
-                found.cpu.append(time.process_time() - cpu)
+                measured.wall.append(time.perf_counter() - wall)
+                measured.cpu.append(time.process_time() - cpu)
     return times
 
 
 @contextmanager
 def stopwatch(times: Times) -> Iterator[None]:
-    """Add the time that a block takes."""
+    """Add the duration of a block."""
     wall, cpu = time.perf_counter(), time.process_time()
     yield
     times.wall.append(time.perf_counter() - wall)
@@ -100,10 +100,9 @@ def stopwatch(times: Times) -> Iterator[None]:
 def ratio_row(
     what: str, reference: str, limit: float | None, ours: Times, theirs: Times, elsewhere: bool = False, **more: Any
 ) -> Row:
-    """Return a row whose number is a ratio of medians on the clock.
+    """Return a row with a ratio of median wall-clock times.
 
-    The ratio of process times is kept beside it, but where the reference does its work ``elsewhere``, in processes
-    whose time nobody took.
+    It also has the ratio of CPU times, unless the reference works ``elsewhere``, in processes without a measured time.
     """
     details = {"ours": ours.summary(), "reference": theirs.summary(), **more.pop("details", {})}
     if not elsewhere:
@@ -112,9 +111,9 @@ def ratio_row(
 
 
 def peak_memory(pid: int | str = "self") -> float:
-    """Return the most memory, in MiB, that a process, by default this one, ever had in RAM since it began its program.
+    """Return the peak memory, in MiB, of a process since the start of its program.
 
-    Not ``ru_maxrss``: on Linux a child begins with its parent's.
+    ``ru_maxrss`` is no alternative: on Linux a child starts with its parent's value.
     """
     try:
         status = Path(f"/proc/{pid}/status").read_text("ascii")
@@ -124,7 +123,7 @@ def peak_memory(pid: int | str = "self") -> float:
 
 
 def need(data: Path, name: str) -> None:
-    """Raise Skipped where a data set is not in the data folder."""
+    """Raise Skipped if a data set is not in the data folder."""
     from aoi_fl.learning import data as datasets
     from aoi_fl.science.errors import AoiError
 

@@ -1,4 +1,4 @@
-"""What a SuperLink's database costs a call: our statements beside Flower's, on equal databases in one process."""
+"""The cost of a SuperLink's database per call: our statements against Flower's."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ _NODES = 50
 
 
 def run(data: Path) -> Iterator[Row]:
-    """Measure what nodes and ServerApp ask for most often."""
+    """Measure the most frequent calls of nodes and ServerApp."""
     if not PLAIN.there:
         raise Skipped(PLAIN.lost)
     with tempfile.TemporaryDirectory() as folder:
@@ -40,7 +40,7 @@ class _Asked:
         self._number = 0
 
     def objects(self) -> list[tuple[str, bytes]]:
-        """Return objects that are new, registered in a session of their own."""
+        """Return new objects, registered in a new session."""
         self._number += 1
         made = [ConfigRecord({"n": self._number, "i": i}) for i in range(CALLS)]
         self.session = plain.announce(self.state, self.run_id, [each.object_id for each in made])

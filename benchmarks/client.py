@@ -1,4 +1,4 @@
-"""What a client waits for to answer, against SQLite for its state."""
+"""The time of a client's reads and writes of its state, against SQLite."""
 
 import json
 import sqlite3
@@ -18,7 +18,7 @@ JOURNALS = {"delete": "a rollback journal", "wal": "a write-ahead log"}
 
 
 class Database:
-    """Clients' states in one SQLite file, as safe as :class:`StateFile` makes them."""
+    """Clients' states in one SQLite file, as durable as with :class:`StateFile`."""
 
     def __init__(self, folder: Path, journal: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -28,7 +28,7 @@ class Database:
         self.connection.execute("create table if not exists states (name text primary key, state text) without rowid")
 
     def load(self, name: str) -> None:
-        """Look a state up."""
+        """Read a state."""
         for (found,) in self.connection.execute("select state from states where name = ?", (name,)):
             json.loads(found)
 
@@ -40,12 +40,12 @@ class Database:
         self.connection.execute("commit")
 
     def close(self) -> None:
-        """Close the file, which ends a write-ahead log."""
+        """Close the file, which merges a write-ahead log."""
         self.connection.close()
 
 
 def run(data: Path) -> Iterator[Row]:
-    """Compare files with a database: one client that opens it anew each time, and many in one process."""
+    """Compare files with a database, for one client that opens it each time and for many."""
     rounds = count(1)
     names = [f"client-{i}" for i in range(CLIENTS)]
     with tempfile.TemporaryDirectory() as place:

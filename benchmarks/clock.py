@@ -1,4 +1,4 @@
-"""What simulated time costs: a round of the local engine with and without it, selection of 10^5 clients, an arena."""
+"""The cost of simulated time: rounds with and without it, 10^5 clients, an arena."""
 
 import os
 import subprocess
@@ -50,7 +50,7 @@ def run(data: Path) -> Iterator[Row]:
 
 
 def _play(clock: str) -> int:
-    """Play the federation, and return how many updates counted."""
+    """Run the federation and return the number of used updates."""
     from aoi_fl.client.app import app as client_app
     from aoi_fl.config.run import RunConfig
     from aoi_fl.engine.local_run import run_local

@@ -1,7 +1,7 @@
-"""The Compose cluster on this machine: bytes on the wire of each mode, memory of a client, and a link of 2 Mbit/s.
+"""The Compose cluster on this machine: bytes by mode, a client's memory, a link of 2 Mbit/s.
 
-Bytes are those of the clients' own network interfaces, both ways, TLS, heartbeats and polling included. Needs a Docker
-engine and, for the slow link, root and `tc` on its machine.
+Bytes are counted at the clients' network interfaces, both ways, with TLS, heartbeats and polling. The benchmark needs a
+Docker engine and, for the slow link, root and `tc` on its machine.
 """
 
 import os
@@ -19,12 +19,12 @@ from tests.e2e.cluster import Cluster, engine_problem
 CLIENTS, ROUNDS, SLOW_ROUNDS = 4, 6, 2
 _MODEL = 4 * 1_663_370  # bytes of the CNN's parameters
 _MNIST = {"AOI_DATASET": "mnist", "AOI_MODEL": "cnn", "AOI_LOCAL_STEPS": "2", "AOI_EVALUATE_EVERY": "100"}
-_MEMORY = {"AOI_CLIENT_MEMORY": "2g"}  # for 60,000 images in float32 beside the CNN; the digits keep to the default
+_MEMORY = {"AOI_CLIENT_MEMORY": "2g"}  # for 60,000 images in float32 and the CNN; the digits need the default
 _UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
 def run(data: Path) -> Iterator[Row]:
-    """Build the cluster, measure, and take it down."""
+    """Build the cluster, measure it and remove it."""
     if problem := engine_problem():
         raise Skipped(f"no Docker engine: {problem}")
     if not (data / "MNIST").is_dir():
@@ -36,7 +36,7 @@ def run(data: Path) -> Iterator[Row]:
         yield _memory(cluster)
         _play(
             cluster, "first", 1, **_MNIST, **_MEMORY
-        )  # clients with more memory are other containers: they count anew
+        )  # clients with more memory are new containers, so their counters start again
         for wire in ("poll", "broadcast", "reserve"):
             yield _bytes(cluster, wire)
         yield _slow(cluster)
@@ -45,7 +45,7 @@ def run(data: Path) -> Iterator[Row]:
 
 
 def _play(cluster: Cluster, name: str, rounds: int, seconds: float = 400, **settings: str) -> list[dict[str, float]]:
-    """Play a run to its end and return its rounds."""
+    """Complete a run and return its rounds."""
     keys = {"AOI_RUN_NAME": name, "AOI_NUM_SERVER_ROUNDS": str(rounds), "AOI_NUM_CLIENTS": str(CLIENTS)}
     keys |= {"AOI_PRESET": "papers"} | settings
     cluster.compose("up", "-d", "--no-build", timeout=180, **keys)
@@ -56,7 +56,7 @@ def _play(cluster: Cluster, name: str, rounds: int, seconds: float = 400, **sett
 
 
 def _memory(cluster: Cluster) -> Row:
-    """Return the most memory that a client took in a run of the digits, and what it takes when that is over."""
+    """Return a client's peak memory in a run of the digits, and its memory after the run."""
     seen: list[float] = []
     over = threading.Event()
 
@@ -79,7 +79,7 @@ def _memory(cluster: Cluster) -> Row:
 
 
 def _use(cluster: Cluster) -> list[float]:
-    """Return the bytes that each client uses now, without the files that the system keeps for it."""
+    """Return the bytes that each client uses now, without the system's file cache."""
     text = cluster.docker(
         "stats", "--no-stream", "--format", "{{.MemUsage}}", *cluster.containers("client"), check=False
     )
@@ -87,7 +87,7 @@ def _use(cluster: Cluster) -> list[float]:
 
 
 def _bytes(cluster: Cluster, wire: str) -> Row:
-    """Return the bytes of a round of the CNN, of which two of four clients train on average."""
+    """Return the bytes of a round of the CNN, in which two of four clients train on average."""
     before = _traffic(cluster)
     settings = (
         _MNIST | _MEMORY | {"AOI_POLICY": "markov-optimal", "AOI_COORDINATION": wire, "AOI_CLIENTS_PER_ROUND": "2"}
@@ -105,7 +105,7 @@ def _bytes(cluster: Cluster, wire: str) -> Row:
 
 
 def _traffic(cluster: Cluster) -> float:
-    """Return the bytes that have gone in and out of the clients' interfaces; 0 while there are no clients."""
+    """Return the bytes in and out of the clients' interfaces so far; 0 without clients."""
     read = "cat /sys/class/net/eth0/statistics/rx_bytes /sys/class/net/eth0/statistics/tx_bytes"
     return float(
         sum(int(n) for c in cluster.containers("client") for n in cluster.docker("exec", c, *read.split()).split())
@@ -133,7 +133,7 @@ def _slow(cluster: Cluster) -> Row:
 def _throttled(cluster: Cluster) -> Iterator[None]:
     """Put a token bucket on both ends of each client's link."""
     limit = ["root", "tbf", "rate", "2mbit", "burst", "32kbit", "latency", "400ms"]
-    ends: list[list[str]] = []  # commands with a gap for what is to be done
+    ends: list[list[str]] = []  # commands with a gap for the action
     for container in cluster.containers("client"):
         pid = cluster.docker("inspect", "-f", "{{.State.Pid}}", container).strip()
         inside = ["nsenter", "-t", pid, "-n"]

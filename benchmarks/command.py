@@ -1,4 +1,4 @@
-"""How soon the command answers: its help, and a wrong key refused, each in a process of its own."""
+"""The time of short commands: the help, and the refusal of a wrong key."""
 
 import os
 import statistics
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.base import ROOT, Row, alternate
 
-# What is asked of the command, the seconds that it may take, and the status that it ends with.
+# Arguments of the command, the allowed seconds, and the expected status.
 _ASKED = {
     "`aoi --help`": (["--help"], 0.3, 0),
     "`aoi run`: a wrong key refused": (["run", "-c", "polcy=random"], 0.5, 2),
@@ -18,9 +18,9 @@ _ASKED = {
 
 
 def run(data: Path) -> Iterator[Row]:
-    """Yield a row for each answer."""
+    """Yield a row for each command."""
     with tempfile.TemporaryDirectory() as compiled:
-        # As once installed: the bytecode is kept from the first start on.
+        # As after an installation: the bytecode is cached from the first start on.
         environment = os.environ | {"PYTHONPYCACHEPREFIX": compiled, "PYTHONPATH": str(ROOT)}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         for what, (arguments, limit, status) in _ASKED.items():
@@ -38,11 +38,11 @@ def run(data: Path) -> Iterator[Row]:
 
 
 def _start(command: Sequence[str], environment: dict[str, str], status: int) -> float:
-    """Start a program, wait for its end, and return the seconds that a processor worked for it.
+    """Run a program and return its CPU seconds.
 
     Raises
     ------
-    RuntimeError : it ended with another status than it should.
+    RuntimeError : it ended with another status than expected.
     """
     before = os.times()
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

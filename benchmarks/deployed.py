@@ -1,4 +1,4 @@
-"""A deployment on this machine, a SuperLink and its SuperNodes: what an exchange takes, and what a ServerApp holds.
+"""A deployment on this machine: the time of an exchange, and the memory of a ServerApp.
 
 The Flower app in ``apps/exchange`` calls :func:`play` and :func:`hold` as its ServerApp.
 """
@@ -28,13 +28,13 @@ BIG = 6_250_000  # float32 parameters: 25 MB
 APP = Path(__file__).parent / "apps" / "exchange"
 _TIMEOUT = 200.0  # seconds for one exchange
 _PATIENCE = 600.0  # seconds for the few replies
-_AT_MOST = 240.0  # seconds for the many replies; those that take longer do not count
+_AT_MOST = 240.0  # seconds for the many replies; later ones do not count
 
 
 def play(grid: Grid, config: Mapping[str, Any]) -> None:
-    """Exchange the same messages in turns by our pull loop and by ``send_and_receive``; write the times down.
+    """Exchange equal messages in turns by our loop and by ``send_and_receive``; write the times.
 
-    Ours asks our SuperNodes, Flower's asks Flower's own, and ours too.
+    Our loop uses our SuperNodes; Flower's uses Flower's own, and ours too.
     """
     content = RecordDict({"arrays": model(100_000)})
     ours, flowers = _by_kind(grid, content)
@@ -57,16 +57,16 @@ def _messages(content: RecordDict, nodes: list[int]) -> list[Message]:
 
 
 def _by_kind(grid: Grid, content: RecordDict) -> tuple[list[int], list[int]]:
-    """Return our SuperNodes and Flower's, which say in their answers which they are."""
+    """Return our SuperNodes and Flower's, by their replies."""
     replies = grid.send_and_receive(_messages(content, _connected(grid, 2 * NODES)), timeout=_TIMEOUT)
     number = {reply.metadata.src_node_id: int(reply.content["metrics"]["partition"]) for reply in replies}
     return [n for n in number if number[n] < NODES], [n for n in number if number[n] >= NODES]
 
 
 def hold(grid: Grid, config: Mapping[str, Any]) -> None:
-    """Aggregate few replies, then many, as a strategy does; write down the most memory this process held after each.
+    """Aggregate few replies, then many, as a strategy does; write the peak memory after each.
 
-    A node is sent many messages and answers each with arrays of its own, so that two nodes stand for all clients.
+    Each of two nodes gets many messages and answers each with new arrays, instead of many clients.
     """
     nodes, arrays = _connected(grid, NODES), model(BIG)
     found = []
@@ -85,7 +85,7 @@ def hold(grid: Grid, config: Mapping[str, Any]) -> None:
 
 
 def _check(mean: ArrayRecord | None, sent: ArrayRecord, added: list[int]) -> None:
-    """Raise unless the mean holds the replies that came, each of which added another number to what was sent."""
+    """Raise unless the mean matches the replies, each of which has added a different number."""
     if mean is None:
         raise RuntimeError("no reply came")
     moved = float(np.mean(mean["body"].numpy() - sent["body"].numpy(), dtype=np.float64))
@@ -100,7 +100,7 @@ def _connected(grid: Grid, wanted: int) -> list[int]:
 
 
 def run(data: Path) -> Iterator[Row]:
-    """Deploy, run the app for each of both questions, and compare."""
+    """Deploy, run the app for both measurements, and compare."""
     with deployment([OURS] * NODES + [FLOWERS] * NODES) as submit:
         yield from _exchange(submit(APP, f'what="{DEPLOYED}" rounds={REPEATS}'))
     with deployment([OURS] * NODES) as submit:

@@ -1,4 +1,4 @@
-"""Clients that hand the model back, as it came or changed: what is left is what engine, wire and aggregation cost."""
+"""Clients that return the model untrained, to measure engine, protocol and aggregation."""
 
 from typing import Any
 
@@ -11,18 +11,18 @@ from aoi_fl.protocol import ParticipationRequest
 
 client_app = ClientApp()
 ADD = "add"
-OWN = "own"  # adds a client's own number, since a SuperLink stores equal arrays of two clients only once
+OWN = "own"  # adds the client's number, because a SuperLink stores equal arrays only once
 
 
 @client_app.introduce()
 def introduce(context: Context, ask: ParticipationRequest) -> dict[str, int]:
-    """Every client has one example."""
+    """Return one example for every client."""
     return {"num-examples": 1}
 
 
 @client_app.train()
 def train(message: Message, context: Context) -> Message:
-    """Hand the model back as it came, or in new arrays with what the server wants added."""
+    """Return the model unchanged, or with a number added that the server has sent."""
     arrays, config = message.content["arrays"], message.content.get("config", {})
     if ADD in config:
         add = np.float32(config[ADD])
@@ -39,5 +39,5 @@ def _shifted(values: NDArray[Any], number: int) -> NDArray[Any]:
 
 
 def adding(number: float) -> dict[str, ConfigRecord]:
-    """Return the part of a message that wants a number added: Flower stores equal arrays only once."""
+    """Return a record that makes clients add a number; Flower stores equal arrays only once."""
     return {"config": ConfigRecord({ADD: float(number)})}

@@ -1,4 +1,4 @@
-"""The local engine against Flower's Ray engine: the same Strategy and the same ClientApp on both.
+"""The local engine against Flower's Ray engine, with the same Strategy and ClientApp.
 
 The Flower app in ``apps/exchange`` calls :func:`play` as its ServerApp; the local engine calls it directly.
 """
@@ -29,7 +29,7 @@ HANDBACK, ASK = "handback", "ask"
 
 
 class Clock(Log):
-    """An observer that keeps the seconds and the messages of each round."""
+    """An observer that records the seconds and messages of each round."""
 
     def __init__(self) -> None:
         self.rounds: list[RoundRecord] = []
@@ -37,7 +37,7 @@ class Clock(Log):
         self._cpu = time.process_time()
 
     def round_done(self, record: RoundRecord, *_: Any) -> None:
-        """Note the round; the process time since the one before it is its own."""
+        """Record the round, with the CPU time since the round before it."""
         cpu = time.process_time()
         self.rounds.append(record)
         self.times.wall.append(record.seconds)
@@ -45,19 +45,19 @@ class Clock(Log):
         self._cpu = cpu
 
     def after_first(self) -> Times:
-        """Return the times without the first round, in which everybody is new."""
+        """Return the times without the first round, in which all clients are new."""
         return Times(self.times.wall[1:], self.times.cpu[1:])
 
 
 def timed(plan: Callable[[RoundView], Plan], times: Times) -> Callable[[RoundView], Plan]:
-    """Return a policy's ``plan``, which asks everybody, that notes how long it takes."""
+    """Wrap a policy's ``plan``, which asks all clients, to record its time."""
 
     def planned(view: RoundView) -> Plan:
         wall, cpu = time.perf_counter(), time.process_time()
-        found = plan(view)
+        result = plan(view)
         times.wall.append(time.perf_counter() - wall)
         times.cpu.append(time.process_time() - cpu)
-        return found
+        return result
 
     return planned
 
@@ -69,7 +69,7 @@ def model(parameters: int) -> ArrayRecord:
 
 
 def play(grid: Grid, config: Mapping[str, Any]) -> Times:
-    """Play some rounds and return the times of what is measured."""
+    """Run some rounds and return the measured times."""
     options = RoundOptions(
         run="bench",
         seed=1,

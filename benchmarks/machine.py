@@ -1,4 +1,4 @@
-"""What a measurement was made on: processor, memory, system, versions."""
+"""The machine of a measurement: processor, memory, system, versions."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ _PACKAGES = ("flwr", "ray", "numpy", "torch")
 
 
 def machine() -> dict[str, Any]:
-    """Return what of this machine a time depends on; what cannot be found out is None."""
+    """Return this machine's properties that affect times; unknown ones are None."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -28,18 +28,18 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that a time depends on."""
-    found = {"python": platform.python_version()}
+    """Return the versions of Python and of the packages that affect times."""
+    installed = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def _processor() -> str:
-    """Return its name and, where that hides which one it is, as in many a virtual machine, family and model."""
+    """Return the processor's name and, if a virtual machine hides it, its family and model."""
     name = _field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
     family, model = _field("/proc/cpuinfo", "cpu family"), _field("/proc/cpuinfo", "model\t")
     return f"{name} (family {family}, model {model})" if family and model else name
@@ -54,7 +54,7 @@ def _field(path: str, name: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """Return the commit that is checked out, with a plus if files but the documents have changed since."""
+    """Return the present commit, with a plus if files other than documents have changed."""
     try:
         told = _git("rev-parse", "--short=12", "HEAD")
         if told.returncode:

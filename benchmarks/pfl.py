@@ -1,8 +1,8 @@
-"""A round in the local engine beside one in pfl's simulator: the same model, clients, batches and steps.
+"""A round of the local engine against pfl's simulator, with the same model and steps.
 
-pfl-research (Granqvist et al., 2024) is the other simulator that is fast on one machine. It lives in an environment of
-its own, whose interpreter the environment variable ``AOI_PFL`` names. Each side plays in a process of its own, in
-turns, with one thread, without evaluation; they differ in which clients are drawn and how images are shuffled.
+pfl-research (Granqvist et al., 2024) is another fast simulator for one machine. It has its own Python environment; the
+variable ``AOI_PFL`` names its interpreter. Both run in separate processes, in turns, with one thread, without
+evaluation. They draw different clients and shuffle images differently.
 """
 
 import json
@@ -29,7 +29,7 @@ _INSTALL = 'uv venv PFL && uv pip install --python PFL/bin/python "pfl[pytorch]=
 
 
 def run(data: Path) -> Iterator[Row]:
-    """Play both, in turns, on MNIST with the 2NN."""
+    """Run both in turns, on MNIST with the 2NN."""
     theirs = os.environ.get("AOI_PFL")
     if not theirs:
         how = _INSTALL.format(torch=version("torch"), numpy=version("numpy"))
@@ -65,13 +65,13 @@ def run(data: Path) -> Iterator[Row]:
 
 
 def config(data: Path) -> RunConfig:
-    """Return what is played: the papers' MNIST, of whose 100 clients 15 train a round."""
+    """Return the configuration: the papers' MNIST, with 15 of 100 clients per round."""
     keys = {"dataset": "mnist", "model": "2nn", "policy": "random", "num-server-rounds": ROUNDS, "run-name": "bench"}
     return RunConfig.parse(keys | {"data-dir": str(data.absolute())})
 
 
 def play(data: Path) -> dict[str, Any]:
-    """Play our side, and return what it took."""
+    """Run our side and return its measurements."""
     with federation(config(data)) as (played, task, _):
         run_ = played()
         peak = peak_memory()
@@ -79,7 +79,7 @@ def play(data: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, data: Path) -> None:
-    """Write what pfl's side needs: the images, who has which, and how to train."""
+    """Write the input of pfl's side: images, partition and training settings."""
     chosen = config(data)
     task = Task(chosen.dataset, chosen.data_dir, chosen.model, chosen.device, chosen.seed)
     parts = partition.make(task.data.train_y, chosen.num_clients, seed=chosen.seed)

@@ -1,4 +1,4 @@
-"""The rounds that :mod:`benchmarks.pfl` compares, played by pfl's simulator, in an environment that has it."""
+"""The rounds of :mod:`benchmarks.pfl` in pfl's simulator, run in pfl's environment."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ from torch.nn.functional import cross_entropy
 
 
 class TwoNN(nn.Module):
-    """The 2NN of McMahan et al. (2017): 784, 200, 200, 10, as pfl wants its models."""
+    """The 2NN of McMahan et al. (2017), 784-200-200-10, with pfl's interface."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class TwoNN(nn.Module):
 
     def loss(self, x: torch.Tensor, y: torch.Tensor, eval: bool = False) -> torch.Tensor:
         """Return the mean cross-entropy."""
-        return cross_entropy(self.layers(x), y.long())  # pfl hands every array over as float32
+        return cross_entropy(self.layers(x), y.long())  # pfl passes every array as float32
 
     @torch.no_grad()
     def metrics(self, x: torch.Tensor, y: torch.Tensor, eval: bool = False) -> dict[str, Weighted]:
@@ -40,10 +40,10 @@ class TwoNN(nn.Module):
 
 
 class Clock(TrainingProcessCallback):
-    """Take the time of every round."""
+    """Measures the time of every round."""
 
     def on_train_begin(self, *, model: PyTorchModel) -> Metrics:
-        """Begin the first round."""
+        """Start the first round's clock."""
         self.seconds: list[float] = []
         self._since = time.perf_counter()
         return Metrics()
@@ -51,7 +51,7 @@ class Clock(TrainingProcessCallback):
     def after_central_iteration(
         self, aggregate_metrics: Metrics, model: PyTorchModel, *, central_iteration: int
     ) -> tuple[bool, Metrics]:
-        """End a round, and begin the next."""
+        """Stop a round's clock and start the next."""
         now = time.perf_counter()
         self.seconds.append(now - self._since)
         self._since = now
@@ -59,7 +59,7 @@ class Clock(TrainingProcessCallback):
 
 
 def main(path: str) -> None:
-    """Play the rounds that a file of settings describes, and print their seconds, the peak memory and the accuracy."""
+    """Run the rounds of a file of settings, and print their seconds, peak memory and accuracy."""
     given = np.load(path, allow_pickle=False)
     how = json.loads(str(given["how"]))
     torch.set_num_threads(how["threads"])

@@ -1,4 +1,4 @@
-"""What a private run costs: clipping, noise of six bands and the account, as a share of their rounds."""
+"""The cost of clipping, noise of six bands and the account, as a share of a private round."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -21,7 +21,7 @@ _MECHANISM = ((ByPrivateMean, "begin"), (ByPrivateMean, "add"), (ByPrivateMean, 
 
 
 def run(data: Path) -> Iterator[Row]:
-    """Measure private rounds with training, and in them the calls of the mechanism."""
+    """Measure private rounds with training, and the calls of the mechanism in them."""
     need(data, "mnist")
     config = RunConfig.parse({**KEYS, "data-dir": str(data.absolute())})
     spent = Times([], [])

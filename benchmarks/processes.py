@@ -1,4 +1,4 @@
-"""Flower's programs beside a benchmark: a folder that is theirs, what they say, and that none of them outlives it."""
+"""Flower's programs for a benchmark: their folder, their log and their end."""
 
 import json
 import os
@@ -30,12 +30,12 @@ _PRIVATE = {
 
 
 class Programs:
-    """Programs that have been started, and end with the block that :func:`programs` makes.
+    """Started programs, which end with the block of :func:`programs`.
 
     Attributes
     ----------
-    folder : Flower's home; what is said goes into its file ``log``
-    environment : of each of them
+    folder : Flower's home, with all output in its file ``log``
+    environment : environment of all programs
     """
 
     def __init__(self, folder: Path) -> None:
@@ -57,33 +57,33 @@ class Programs:
         return process
 
     def await_ports(self, process: subprocess.Popen[bytes], ports: Sequence[int], seconds: float) -> None:
-        """Return as soon as a program listens; raise Skipped if it ends, or does not in time."""
+        """Wait until a program listens; raise Skipped if it ends or times out."""
         deadline = time.monotonic() + seconds
 
         def wait() -> None:
             if process.poll() is not None or time.monotonic() > deadline:
-                raise Skipped(f"Flower's SuperLink did not listen: {self.said()}")
+                raise Skipped(f"Flower's SuperLink did not listen: {self.log_tail()}")
             time.sleep(0.1)
 
         for port in ports:
             listens(port, wait)
 
     def submit(self, app: Path, connection: str, settings: str, *more: str) -> int:
-        """Submit an app, with settings in Flower's syntax, and return the run's number; Skipped if it is refused."""
+        """Submit an app with settings in Flower's syntax; return the run's id, or raise Skipped."""
         answer = self._flwr("run", str(app), connection, "--run-config", settings, *more)
         if "run-id" not in answer:
             raise Skipped(f"the run was not accepted: {answer.get('error-message', answer)}")
         return int(answer["run-id"])
 
     def end_of(self, run_id: int, connection: str) -> str:
-        """Return how a run has ended by Flower's list of runs, and its details; empty while it goes on."""
+        """Return a run's outcome and details by Flower's list of runs; empty while it runs."""
         for run in self._flwr("list", connection, "--run-id", str(run_id)).get("runs", ()):
             if run["status"].startswith("finished"):
                 return f"{run['status']}, {run.get('status-details', '')}"
         return ""
 
     def _flwr(self, *arguments: str) -> dict[str, Any]:
-        """Return the answer of one of Flower's commands; what is no JSON is an error message."""
+        """Return the JSON output of one of Flower's commands; other output is an error message."""
         done = subprocess.run(
             ["flwr", *arguments, "--format", "json"],
             env=self.environment, capture_output=True, text=True, timeout=_COMMAND, check=False,
@@ -94,8 +94,8 @@ class Programs:
             return {"error-message": f"{done.stdout[-300:]} {done.stderr[-300:]}"}
         return answer
 
-    def said(self, characters: int = 1500) -> str:
-        """Return the end of what the programs have said."""
+    def log_tail(self, characters: int = 1500) -> str:
+        """Return the end of the programs' log."""
         path = self.folder / "log"
         if not path.exists():
             return ""
@@ -104,7 +104,7 @@ class Programs:
             return file.read().decode(errors="replace")
 
     def end(self) -> None:
-        """End all programs, and what they have started: nothing writes into the folder any more."""
+        """End all programs and their descendants, so that none writes into the folder."""
         self._living()
         alive = [process for process in self._started if process.poll() is None]
         for process in alive:
@@ -122,7 +122,7 @@ class Programs:
             psutil.wait_procs(living, 1)
 
     def _living(self) -> list[psutil.Process]:
-        """Return the processes whose Flower home is the folder, and their children: some hide their environment."""
+        """Return the processes with this Flower home, and their descendants, which may hide theirs."""
         everybody = list(psutil.process_iter(["environ", "ppid"]))
         self._seen |= {p for p in everybody if (p.info["environ"] or {}).get("FLWR_HOME") == str(self.folder)}
         while new := {p for p in everybody if p.info["ppid"] in {seen.pid for seen in self._seen}} - self._seen:
@@ -144,15 +144,15 @@ def programs() -> Iterator[Programs]:
 def simulate(
     app: Path, settings: Mapping[str, Any], nodes: int, seconds: float = 600.0, **environment: str
 ) -> tuple[str, str]:
-    """Run an app in Flower's Ray simulation; return how it ended, ``finished:completed`` if well, and its log.
+    """Run an app in Flower's Ray simulation; return outcome (``finished:completed``) and log.
 
-    Each client has one processor. ``environment`` goes to all processes.
+    Each client has one CPU. ``environment`` is for all processes.
     """
     with programs() as running:
         running.environment |= environment
         addresses = Addresses.free()
         (running.folder / "config.toml").write_text(addresses.connection("ray"))
-        (running.folder / "run.toml").write_text(tomli_w.dumps(settings))  # no text of KEY=VALUE holds both quotes
+        (running.folder / "run.toml").write_text(tomli_w.dumps(settings))  # KEY=VALUE cannot contain both quotes
         superlink = running.start(
             "flower-superlink", "--insecure", "--simulation", "--isolation=subprocess",
             "--disable-runtime-dependency-installation", *addresses.of_superlink(fleet=False),

@@ -1,4 +1,4 @@
-"""What grows with the federation: messages and time of a round of 10^5 clients, memory with k, the price of an ask."""
+"""Growth with the federation: messages and time of 10^5 clients, memory by k, imports."""
 
 import json
 import statistics
@@ -35,7 +35,7 @@ def run(data: Path) -> Iterator[Row]:
 
 
 def _reserve() -> list[Row]:
-    from benchmarks.training import Timed  # here, not above: it imports torch, and the processes below do without
+    from benchmarks.training import Timed  # here, because it imports torch, which the processes below do not need
 
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -97,7 +97,7 @@ def _memory() -> Row:
 
 
 def peak(per_round: int) -> float:
-    """Play two rounds in this process and return the most memory it ever held, in MiB."""
+    """Run two rounds in this process and return its peak memory, in MiB."""
     with tempfile.TemporaryDirectory() as folder:
         grid = LocalGrid(client_app, {"runs-dir": folder, "seed": 1}, 200)
         options = RoundOptions(run="bench", seed=1, deterministic=True, evaluate_clients=0)
@@ -107,7 +107,7 @@ def peak(per_round: int) -> float:
 
 
 def _import() -> Row:
-    """Return what a client's process pays before it can answer an ask, beside Flower's own part of it."""
+    """Measure the imports of a client's process before it can reply, beside Flower's own."""
     ours, flower = Times([], []), Times([], [])
     for _ in range(3):
         for found, module in ((flower, "flwr.clientapp"), (ours, "aoi_fl.client.app")):
@@ -124,14 +124,14 @@ def _import() -> Row:
 
 
 def _in_a_process(function: str, argument: Any) -> Any:
-    """Call a function of this module in a process of its own; what is imported here must not help it."""
+    """Call a function of this module in a new process, without the modules imported here."""
     source = _IMPORTING if function in _IMPORTING else f"from benchmarks.scale import {function}"
     code = f"{source}\nimport json; print(json.dumps({function}({argument!r})))"
     run = partial(subprocess.run, cwd=ROOT, capture_output=True, text=True, check=True)
     return json.loads(run([sys.executable, "-c", code]).stdout.splitlines()[-1])
 
 
-# Nothing but this may be imported before the clock runs.
+# The process imports nothing else before the clock starts.
 _IMPORTING = """
 import sys, time
 def cost_of_import(module):

@@ -1,4 +1,4 @@
-"""One choice among 10^6 clients, against the NumPy call that it cannot do without; time and memory up to 10^7."""
+"""One selection among 10^6 clients against its NumPy call; time and memory up to 10^7."""
 
 import statistics
 import time
@@ -24,7 +24,7 @@ BUDGET = 2.5e5  # about 50,000 of a million clients with prices of the paper's r
 
 
 def population(clients: int) -> Population:
-    """Return clients with geometric ages, and sizes, payments and sensitivities drawn as in Xu et al. 2024."""
+    """Return clients with geometric ages, and other attributes drawn as in Xu et al. 2024."""
     rng = np.random.default_rng(1)
     return Population(
         ages=rng.geometric(CHOSEN / MILLION, clients).astype(np.int64),
@@ -36,7 +36,7 @@ def population(clients: int) -> Population:
 
 
 def of_each_kind(people: Population, chosen: int = CHOSEN, budget: float | None = None) -> dict[str, Callable[[], Any]]:
-    """Return every decision of a round, for all clients at once, by name; the budget grows with the clients."""
+    """Return every policy's decision for all clients by name; the budget grows with the clients."""
     clients = len(people.ages)
     budget = BUDGET * clients / MILLION if budget is None else budget
     policy = MarkovPolicy.optimal(clients, max(1, clients * 15 // 100), 10)
@@ -84,7 +84,7 @@ def run(data: Path) -> Iterator[Row]:
 
 
 def ladder() -> str:
-    """Return seconds and bytes a client of every decision at 10^3, 10^5 and 10^7 clients, as Markdown."""
+    """Return a Markdown table of seconds and bytes per client at 10^3 to 10^7 clients."""
     found: dict[str, list[str]] = {}
     for clients in LADDER:
         people = population(clients)
@@ -114,7 +114,7 @@ def _time(seconds: float) -> str:
 
 
 def bytes_a_client(function: Callable[[], object], clients: int) -> float:
-    """Return the peak of memory that a call takes beside its arguments, its result included, in bytes a client."""
+    """Return a call's peak memory, with its result and without arguments, in bytes per client."""
     tracemalloc.start()
     try:
         function()
@@ -124,7 +124,7 @@ def bytes_a_client(function: Callable[[], object], clients: int) -> float:
 
 
 def _simulator() -> Row:
-    """Play 100 rounds of 10^6 Markov clients without learning."""
+    """Simulate 100 rounds of 10^6 Markov clients without learning."""
     policy, people = MarkovPolicy.optimal(MILLION, 150_000, 10), population(MILLION)
     times, drawing = Times([], []), Times([], [])
     with stopwatch(times):

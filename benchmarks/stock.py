@@ -1,4 +1,4 @@
-"""Flower's own SuperNodes, which all look every three seconds: more and more of them, until rounds stop completing."""
+"""Flower's own SuperNodes in growing numbers, until rounds time out."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ SECONDS = 120.0  # for three rounds
 
 
 def run(data: Path) -> Iterator[Row]:
-    """Play the ladder as far as it goes."""
+    """Increase the number of nodes until three rounds do not complete in time."""
     completed = 0
     for clients in LADDER:
         played = found(clients=clients, per_round=PER_ROUND, behaviour="stock", rounds=3, seconds=SECONDS)

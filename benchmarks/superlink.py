@@ -1,4 +1,4 @@
-"""A deployment on this machine for as long as a block lasts: Flower's SuperLink and some SuperNodes."""
+"""A deployment on this machine: Flower's SuperLink and some SuperNodes."""
 
 import json
 import sys
@@ -15,13 +15,15 @@ from benchmarks.processes import Programs, programs
 OURS, FLOWERS = (sys.executable, "-m", "aoi_fl.client.supernode"), ("flower-supernode",)
 CONNECTION = "bench"
 _PATIENCE = 600.0  # seconds for one run
-_FIRST_LOOK = 10.0  # seconds until the first look at how a run is; then twice as long, and so on
+_FIRST_LOOK = 10.0  # seconds until the first poll of a run's state; the pause doubles each time
 _START = 60.0  # seconds until a SuperLink listens
 
 
 @contextmanager
 def started(nodes: Sequence[Sequence[str]], config: str = "") -> Iterator[Programs]:
-    """Start a SuperLink and a SuperNode with each of the commands; yield the programs, which submit to ``CONNECTION``.
+    """Start a SuperLink and a SuperNode with each command; yield the programs.
+
+    They submit to ``CONNECTION``.
 
     ``config`` is added to the configuration of every node, in Flower's syntax.
     """
@@ -40,10 +42,10 @@ def started(nodes: Sequence[Sequence[str]], config: str = "") -> Iterator[Progra
 
 @contextmanager
 def deployment(nodes: Sequence[Sequence[str]]) -> Iterator[Callable[[Path, str], Any]]:
-    """Start a SuperLink and a SuperNode with each of the commands, ``OURS`` or ``FLOWERS``.
+    """Start a SuperLink and a SuperNode with each command, ``OURS`` or ``FLOWERS``.
 
-    Yields a function that runs an app there, with settings in Flower's syntax, and returns what its ServerApp wrote, as
-    JSON, to the file that its run key ``out`` names. It raises Skipped if that does not come.
+    Yields a function that runs an app with settings in Flower's syntax. It returns the JSON that the ServerApp writes
+    to the file of its run key ``out``, and raises Skipped without it.
     """
     with started(nodes) as running:
         out = running.folder / "found.json"
@@ -55,9 +57,9 @@ def deployment(nodes: Sequence[Sequence[str]]) -> Iterator[Callable[[Path, str],
             deadline, look = time.monotonic() + _PATIENCE, time.monotonic() + pause
             while not (found := out.read_text() if out.exists() else ""):
                 if why:
-                    raise Skipped(f"the deployment did not finish: {why}. {running.said(600)}")
+                    raise Skipped(f"the deployment did not finish: {why}. {running.log_tail(600)}")
                 time.sleep(0.5)
-                if time.monotonic() > look:  # seldom: the command itself takes a second or two
+                if time.monotonic() > look:  # rarely, because the command takes a second or two
                     why = running.end_of(run, CONNECTION)
                     if time.monotonic() > deadline:
                         why = f"it took longer than {_PATIENCE:g} s"

@@ -1,4 +1,4 @@
-"""``docs/benchmarks.md``: what stands between its marks is made from the stored results."""
+"""Generate the marked parts of ``docs/benchmarks.md`` from the stored results."""
 
 import json
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ PAGE = RESULTS.parent / "benchmarks.md"
 
 
 def write_page(names: Sequence[str], by_name: Sequence[str] = ()) -> None:
-    """Replace the generated parts of the page by what the results of these benchmarks say.
+    """Replace the generated parts of the page by the results of these benchmarks.
 
     Parameters
     ----------
-    names : those that one command runs, whose time is added up
-    by_name : those that run only when named
+    names : benchmarks that run by default; the page shows their total time
+    by_name : benchmarks that run only when named
     """
     paths = {name: RESULTS / f"{name}.json" for name in (*names, *by_name)}
     results = [json.loads(path.read_text("utf-8")) for path in paths.values() if path.is_file()]

@@ -1,7 +1,7 @@
-"""Clients trained together against one after another, and the layouts of training on a CPU.
+"""Clients trained at once against one by one, and memory layouts of training on a CPU.
 
-The first row is about a GPU. Where there is none it is measured on the CPU with less data, and judged by nobody.
-Whatever the machine is busy with meets two threads harder than one: each step waits for the slower of them.
+The first row needs a GPU. Without one it is measured on the CPU with less data and without a limit. Other load on the
+machine slows two threads more than one, because each step waits for the slower thread.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from aoi_fl.science.draws import generator
 from benchmarks.base import Row, alternate, need, ratio_row
 
 _CLIENTS, _FEW, _BATCH, _RATE = 15, 3, 50, 0.1
-_APART = 0.02  # of the way that training goes: what float32 rounding grows to
+_APART = 0.02  # float32 rounding relative to the change by training
 _ONE = "the same clients one after another"
 _USED = "one thread, one client after another"
 
@@ -27,7 +27,7 @@ Clients = list[tuple[Examples, int]]
 
 
 def run(data: Path) -> Iterator[Row]:
-    """Measure where MNIST is at hand."""
+    """Measure if MNIST is available."""
     need(data, "mnist")
     threads = torch.get_num_threads()
     try:
@@ -55,7 +55,7 @@ def _batched(data: Path) -> Row:
 
 
 def _layouts(data: Path) -> Iterator[Row]:
-    """Compare batching, memory layout and threads on the CPU with what is used: one thread, one after another."""
+    """Compare batching, layout and threads on the CPU with the default: one thread, one by one."""
     for model, images in (("2nn", 600), ("cnn", 100)):
         task = Task("mnist", str(data), model, "cpu", seed=1)
         clients, how = _clients(task, images), {**_how(), "epochs": 1}
@@ -66,7 +66,7 @@ def _layouts(data: Path) -> Iterator[Row]:
         for name, way in ways.items():
             times = alternate(partial(_alone, task, clients, how), partial(way, task, clients, how), repeats=3)
             yield ratio_row(about % (_CLIENTS, f"one thread, {name}"), _USED, None, times[1], times[0])
-        # Where another program keeps a core busy, two threads take many times as long: so only a few clients.
+        # Only a few clients, because two threads take many times as long if another program uses a core.
         few = clients[:_FEW]
         times = alternate(*(partial(_threaded, threads, task, few, how) for threads in (1, 2)), repeats=2)
         yield ratio_row(about % (_FEW, "two threads"), _USED, None, times[1], times[0])
@@ -96,7 +96,7 @@ def _together(task: Task, clients: Clients, how: Any) -> list[Any]:
 
 
 def _channels_first(task: Task, clients: Clients, how: Any) -> None:
-    """Train with weights as torch lays them out by itself; the task has them with the channels last on a CPU."""
+    """Train with torch's default layout; on a CPU the task uses channels last."""
     model = models.build(task.model, task.form, seed=0)
     for examples, i in clients:
         models.load_arrays(model, task.initial_arrays())
@@ -107,7 +107,7 @@ def _channels_first(task: Task, clients: Clients, how: Any) -> None:
 
 
 def _check(task: Task, alone: list[Any], together: list[Any]) -> None:
-    """Raise unless both ways trained alike: a batch missed or shuffled otherwise shows as more than rounding does."""
+    """Raise if the two trainings differ by more than rounding, for instance by a missed batch."""
     first = task.initial_arrays()
     for (wanted, _), (found, _) in zip(alone, together, strict=True):
         way, apart = (

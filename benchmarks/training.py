@@ -1,8 +1,7 @@
-"""Rounds with training in the local engine against a bare PyTorch loop over the same batches.
+"""Rounds of training in the local engine against a bare PyTorch loop over the same batches.
 
-The bare loop is what somebody would write without a federation: for each client of the round a copy of the model,
-`torch.optim.SGD` over the same batches in the same order, and the mean of the copies. Its model must come out as the
-engine's does, or the comparison is void.
+The bare loop is the code without a federation: for each client of the round a copy of the model, `torch.optim.SGD` over
+the same batches in the same order, and the mean of the copies. Its model must equal the engine's.
 """
 
 import os
@@ -37,14 +36,14 @@ from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.records import RoundRecord
 from benchmarks.base import Row, Times, need, ratio_row, stopwatch
 
-_APART = 0.02  # of the way: what float32 rounding grows to in the rounds measured
+_APART = 0.02  # float32 rounding in the measured rounds, relative to the change by training
 
 
 class Timed(Recorder):
-    """The server's own observer, which records a round; its work counts as part of the round."""
+    """The server's recorder with a clock; its work counts as part of the round."""
 
     def start(self) -> None:
-        """Begin the clock of the first round."""
+        """Start the first round's clock."""
         self.times, self.records = Times([], []), list[RoundRecord]()
         self._since = time.perf_counter(), time.process_time()
 
@@ -59,7 +58,7 @@ class Timed(Recorder):
 
 @dataclass
 class Played:
-    """What a run in the local engine took, who trained in each round, and its last model."""
+    """A run in the local engine: its times, the clients of each round, and its last model."""
 
     times: Times
     trained: list[list[int]]
@@ -67,7 +66,7 @@ class Played:
 
 
 def run(data: Path) -> Iterator[Row]:
-    """Measure the digits and, where the data set is at hand, MNIST."""
+    """Measure the digits and, if available, MNIST."""
     yield _digits()
     need(data, "mnist")
     yield from _mnist(data)
@@ -106,21 +105,21 @@ def _with_workers(config: RunConfig, alone: Times) -> Row:
 
 
 def _compare(config: RunConfig) -> tuple[Times, Times]:
-    """Play a run in the local engine and again as a bare loop; return the times of their rounds from the second on."""
+    """Run the local engine and the bare loop; return their rounds' times from the second on."""
     with federation(config) as (play, task, parts):
         played = play()
         arrays, bare = _bare_loop(config, task, parts, played.trained)
     first = task.initial_arrays()
     moved = np.sqrt(sum(np.sum((wanted - first[name]) ** 2) for name, wanted in played.arrays.items()))
     apart = np.sqrt(sum(np.sum((wanted - arrays[name]) ** 2) for name, wanted in played.arrays.items()))
-    if not apart <= _APART * moved:  # a batch missed or shuffled otherwise would show as more than rounding does
+    if not apart <= _APART * moved:  # a missed or differently shuffled batch would exceed rounding
         raise RuntimeError(f"the two loops did not train alike: they end {apart:.3g} apart after a way of {moved:.3g}")
     return Times(played.times.wall[1:], played.times.cpu[1:]), Times(bare.wall[1:], bare.cpu[1:])
 
 
 @contextmanager
 def federation(config: RunConfig, workers: int = 1) -> Iterator[Any]:
-    """Set a run up as the server does, but for the evaluation, which both loops would do alike."""
+    """Set up a run as the server does, without the evaluation, which both loops share."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         write = stack.enter_context(written_together(alone=workers == 1))

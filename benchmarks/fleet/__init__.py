@@ -1,14 +1,13 @@
-"""Thousands of SuperNodes that are really there, as far as a SuperLink can tell: what a round takes with how many.
+"""The time of a round with thousands of virtual SuperNodes.
 
-Virtual nodes in one process, each with a key of its own that is registered, speak Flower's Fleet API over TLS to a
-SuperLink with SQLite on disk; a ServerApp in a process of its own plays the rounds. Nodes behave as Flower's own
-SuperNode or as ours, awake or asleep between their rounds, and their ClientApp hands the model back at once. All of it
-is on this machine, so a time is an upper bound: nodes, SuperLink and ServerApp share its processors.
+Virtual nodes in one process, each with its registered key, call Flower's Fleet API over TLS. The SuperLink has SQLite
+on disk; the ServerApp has its own process. Nodes behave as Flower's own SuperNode or as ours, awake or asleep between
+their rounds. Their ClientApp returns the model at once. All processes share this machine, so times are upper bounds.
 
-``python -m benchmarks fleet`` plays two hundred nodes and a thousand, ``asleep`` two and ten thousand, ``stock``
-Flower's own until rounds stop completing; ``python -m benchmarks fleet --clients 50 --per-round 5`` plays one scenario
-with any of its settings and prints a table: ``--server stock`` is Flower's SuperLink, ``--model resnet18`` a model of
-122 arrays. In an environment with the newest Flower, ``--server http`` is our SuperLink over HTTP.
+``python -m benchmarks fleet`` runs two hundred nodes and a thousand, ``asleep`` two and ten thousand, ``stock``
+Flower's own until rounds time out. ``python -m benchmarks fleet --clients 50 --per-round 5`` runs one scenario with any
+of its settings and prints a table: ``--server stock`` is Flower's SuperLink, ``--model resnet18`` a model of 122
+arrays. With the newest Flower, ``--server http`` is our SuperLink over HTTP.
 """
 
 import statistics
@@ -30,7 +29,7 @@ _TOLD = {
 
 
 def parts(data: Path) -> dict[str, Callable[[], Iterator[Row]]]:
-    """Return what is played: reserve with all that can be killed, with few and with many, and poll."""
+    """Return the parts: reserve with kills, with few and with many nodes, and poll."""
     few = {"clients": SOME, "per_round": PER_ROUND, "killing": True, "rounds": 4, "seconds": 420.0, "timeout": 30.0}
     many = few | {"clients": MANY, "rounds": 5, "seconds": 700.0}
     poll = {"clients": MANY, "per_round": PER_ROUND, "coordination": "poll", "timeout": 300.0, "rounds": 2}
@@ -42,7 +41,7 @@ def parts(data: Path) -> dict[str, Callable[[], Iterator[Row]]]:
 
 
 def found(**settings: Any) -> dict[str, Any]:
-    """Play a scenario, and return what it took."""
+    """Run a scenario and return its measurements."""
     if not (VIRTUAL.there or VIRTUAL_HTTP.there):
         raise Skipped(VIRTUAL.lost)
     from benchmarks.fleet.play import play
@@ -52,7 +51,7 @@ def found(**settings: Any) -> dict[str, Any]:
 
 
 def rows(found: dict[str, Any], **limits: float) -> Iterator[Row]:
-    """Return the lines of a play; ``limits`` of ``first``, ``round``, ``between`` and ``memory``."""
+    """Return the rows of a run; ``limits`` of ``first``, ``round``, ``between`` and ``memory``."""
     scenario = found["scenario"]
     who = f"{scenario['clients']} {_TOLD[scenario['behaviour']]}, {scenario['coordination']}"
     if found["first"] is None:

@@ -1,4 +1,4 @@
-"""``python -m benchmarks fleet --clients N``: play one fleet and print a table of what it took."""
+"""``python -m benchmarks fleet --clients N``: run one fleet and print its measurements."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ _CHOICES: dict[str, list[str]] = {"server": [*PROGRAMS], "model": [*MODELS], "pa
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Read the scenario from the command line, and play it."""
+    """Run the scenario of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks fleet", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print all that was measured")
     for each in fields(Scenario):
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def table(plays: Sequence[Played]) -> str:
-    """Return a table with a line for each play."""
+    """Return a table with a line for each run."""
     lines = [
         "| SuperLink | model | packing | clients | CPU of a newcomer | of a training client | calls of it | a round |",
         "|---|---|---|---|---|---|---|---|",

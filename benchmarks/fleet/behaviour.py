@@ -1,4 +1,4 @@
-"""How a SuperNode paces its looks for messages and its heartbeats: Flower's own, or ours, which may sleep."""
+"""The polls and heartbeats of a SuperNode: Flower's own, or ours, which may sleep."""
 
 import time
 from collections.abc import Callable
@@ -9,52 +9,52 @@ from aoi_fl.client.poll_schedule import HEARTBEAT, LONGEST_LOOK, NextMessage, Po
 
 
 class Behaviour(Protocol):
-    """When a node looks for its next message, and how often it says that it lives."""
+    """The schedule of a node's polls and heartbeats."""
 
     def wait(self, took: float) -> float:
-        """Return the seconds until the next look, after one that found nothing and took so many."""
+        """Return the seconds until the next poll; the last one took ``took`` and found nothing."""
 
     def heartbeat(self) -> tuple[float, float]:
-        """Return the interval that the next heartbeat names, and the seconds until the one after it."""
+        """Return the interval in the next heartbeat, and the seconds until the one after it."""
 
     def answered(self, told: NextMessage) -> None:
-        """Take note that a message has been answered, and what is known of the next one."""
+        """Note that a message was answered, and the next one's expected time."""
 
 
 class Stock:
-    """Flower's own SuperNode: a look every three seconds, a heartbeat every thirty."""
+    """Flower's own SuperNode: a poll every three seconds, a heartbeat every thirty."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
 
     def wait(self, took: float) -> float:
-        """Return what Flower's loop sleeps."""
+        """Return the pause of Flower's loop."""
         return LONGEST_LOOK
 
     def heartbeat(self) -> tuple[float, float]:
-        """Return Flower's interval, and its sender's wait."""
+        """Return Flower's interval, and its sender's pause."""
         return HEARTBEAT, (HEARTBEAT - 5.0) * self._random.uniform(0.7, 0.9)
 
     def answered(self, told: NextMessage) -> None:
-        """Change nothing."""
+        """Do nothing."""
 
 
 class Ours:
-    """Our SuperNode: the real one's looks, by the real clock."""
+    """Our SuperNode: the real schedule, by the real clock."""
 
     def __init__(self, random: Random) -> None:
         self._looks = PollSchedule(time.monotonic())
 
     def wait(self, took: float) -> float:
-        """Return what its loop sleeps."""
+        """Return the pause of its loop."""
         return self._looks.wait(time.monotonic(), took)
 
     def heartbeat(self) -> tuple[float, float]:
-        """Return the interval and the wait of its sender."""
+        """Return the interval and the pause of its sender."""
         return self._looks.heartbeat(time.monotonic())
 
     def answered(self, told: NextMessage) -> None:
-        """Begin to wait anew."""
+        """Restart the schedule."""
         self._looks.answered(time.monotonic(), told)
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong on purpose, in the middle of a round; each says in which, and what it saw."""
+"""Injected faults in the middle of a round; each returns its round and its observations."""
 
 import asyncio
 import time
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 Kill: TypeAlias = "Callable[[Play], Awaitable[dict[str, float]]]"
 
-ROUNDS = 3  # from one to the next, so that each has a round of its own, and one in which all is well again
+ROUNDS = 3  # between two faults, so that a normal round follows each fault's round
 STRANGERS = 1000
 _MIDDLE = 0.7  # seconds after a round's end, when the next one is under way
 
 
 async def tenth(play: "Play") -> dict[str, float]:
-    """End a tenth of the nodes without a word, and start them anew when the round is over."""
+    """Kill a tenth of the nodes, and start them again after the round."""
     await asyncio.sleep(_MIDDLE)
     chosen = Random(1).sample(play.nodes, max(1, len(play.nodes) // 10))
     await asyncio.gather(*(node.stop() for node in chosen))
@@ -42,7 +42,7 @@ async def superlink(play: "Play") -> dict[str, float]:
 
 
 async def herd(play: "Play") -> dict[str, float]:
-    """Have all nodes leave and come back at once."""
+    """Let all nodes disconnect and reconnect at once."""
     await asyncio.sleep(_MIDDLE)
     begun = time.monotonic()
     there = [node for node in play.nodes if node.active.is_set()]
@@ -53,7 +53,7 @@ async def herd(play: "Play") -> dict[str, float]:
 
 
 async def flood(play: "Play") -> dict[str, float]:
-    """Knock with keys that nobody has registered, one call each, all at once."""
+    """Call with unregistered keys, one call each, all at once."""
     await asyncio.sleep(_MIDDLE)
     (line,) = channels(play.link.fleet, play.link.authority, 1)
     begun = time.monotonic()

@@ -1,6 +1,6 @@
-"""A SuperLink as compose.yaml starts it, on this machine: TLS, registered keys, SQLite on disk, a ServerApp outside.
+"""A SuperLink on this machine, as in compose.yaml: TLS, registered keys, SQLite on disk.
 
-The ServerApp's SuperExec is a process of its own, so that a run outlives a SuperLink that is killed.
+The ServerApp's SuperExec is a separate process, so a run survives a kill of the SuperLink.
 """
 
 import subprocess
@@ -27,12 +27,12 @@ PROGRAMS = {"stock": ("flower-superlink",)} | ({"ours": _OURS} if FLEET.there el
 
 
 class SuperLink:
-    """A SuperLink that can be killed and started again, and the SuperExec beside it.
+    """A SuperLink that can be killed and restarted, and its SuperExec.
 
     Attributes
     ----------
-    folder, environment : of the processes
-    peak : the most memory, in MiB, that a process of the SuperLink's held
+    folder, environment : folder and environment of the processes
+    peak : the SuperLink's peak memory, in MiB
     """
 
     def __init__(self, running: Programs, server: str = "") -> None:
@@ -59,7 +59,7 @@ class SuperLink:
 
     @property
     def cpu(self) -> float:
-        """Seconds that the SuperLink has spent on a processor up to now."""
+        """CPU seconds of the SuperLink so far."""
         return self._cpu + _cpu_seconds(self._server.pid)
 
     def control(self) -> ControlApi:
@@ -67,34 +67,34 @@ class SuperLink:
         return ControlApi(f"{_HOST}:{self.addresses.control}", self.authority)
 
     def start_supernode(self, key: Path, config: str) -> None:
-        """Start our SuperNode under a private key, with a configuration in Flower's syntax."""
+        """Start our SuperNode with a private key and a configuration in Flower's syntax."""
         self._running.start(
             *OURS, *self.addresses.of_supernode(*free_ports(1)), f"--root-certificates={self._trust}",
             f"--auth-supernode-private-key={key}", f"--node-config={config}",
         )  # fmt: skip
 
     def submit(self, settings: str, app: Path = APP) -> int:
-        """Start a run of an app, with settings in Flower's syntax, and return its number."""
+        """Start a run of an app with settings in Flower's syntax, and return its id."""
         return self._running.submit(app, "fleet", settings)
 
     def measure(self) -> None:
-        """Take note of the most memory held up to now."""
+        """Record the peak memory so far."""
         self.peak = max(self.peak, peak_memory(self._server.pid))
 
     def kill(self) -> None:
-        """End the SuperLink without a word."""
+        """Kill the SuperLink."""
         self.measure()
         self._cpu = self.cpu
         self._server.kill()
         self._server.wait()
 
     def restart(self) -> None:
-        """Start it again, on the same database and ports, and return when it listens."""
+        """Restart it with the same database and ports, and wait until it listens."""
         self._server = self._start()
 
-    def said(self) -> str:
-        """Return the end of what the processes have logged."""
-        return self._running.said()
+    def log_tail(self) -> str:
+        """Return the end of the processes' log."""
+        return self._running.log_tail()
 
     def _start(self) -> subprocess.Popen[bytes]:
         root, certificate = self.folder, self.folder / "server"
@@ -120,19 +120,19 @@ class SuperLink:
 
 @contextmanager
 def superlink(server: str = "") -> Iterator[SuperLink]:
-    """Yield a SuperLink, ours or stock, that ends with the block, and all that it has started."""
+    """Yield a SuperLink, ours or stock, that ends with the block, as do its descendants."""
     with programs() as running:
         yield SuperLink(running, server)
 
 
 def register(control: ControlApi, public_keys: Sequence[bytes]) -> None:
-    """Let nodes with these public keys in."""
+    """Register these public keys of nodes."""
     for public in public_keys:
         control.register(public)
 
 
 def failure(control: ControlApi, run_id: int) -> str:
-    """Return how a run has ended, if otherwise than well; nothing while the SuperLink is away."""
+    """Return a run's failure, or "" without one or while the SuperLink is unavailable."""
     try:
         (state,) = control.runs(run_id)
     except ControlError:

@@ -1,4 +1,4 @@
-"""Models of a fleet by name: their names and shapes are real, their values random."""
+"""Models of a fleet by name, with real names and shapes and random values."""
 
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
@@ -53,7 +53,7 @@ def _norm(at: str, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _narrow() -> dict[str, tuple[int, ...]]:
-    """Return as many arrays as a ResNet-18 has, of the proportions of its own, and 4.9 MB in all."""
+    """Return a narrow ResNet-18: as many arrays in the same proportions, with 4.9 MB in all."""
     shapes = resnet18()
     share = 2 * _HALF / sum(map(prod, shapes.values()))
     return {name: (max(1, round(share * prod(shape))),) if shape else () for name, shape in shapes.items()}

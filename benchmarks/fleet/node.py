@@ -1,4 +1,4 @@
-"""One virtual SuperNode: its loop of looks, its heartbeats, and a ClientApp that answers at once."""
+"""One virtual SuperNode: its polls, its heartbeats, and a ClientApp that replies at once."""
 
 import asyncio
 import time
@@ -22,19 +22,19 @@ from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from benchmarks.echo import client_app
 from benchmarks.fleet.behaviour import Behaviour
 
-_REFUSED = 5.0  # seconds until a node that was refused, as one that died is until its session ends, tries again
+_REFUSED = 5.0  # seconds until a refused node retries; a killed node is refused until its session ends
 
 
 @dataclass
 class Traffic:
-    """What nodes and SuperLink have said to each other.
+    """The calls between nodes and SuperLink.
 
     Attributes
     ----------
-    calls, bytes : by kind
-    refused : attempts to connect that were
-    failed : calls that were, messages that could not be fetched or answered among them
-    sent : by round, the names of those whose update has been uploaded
+    calls, bytes : numbers by kind
+    refused : number of refused connections
+    failed : number of failed calls, with messages that could not be fetched or answered
+    sent : by round, the names of clients with an uploaded update
     """
 
     calls: Counter[str] = field(default_factory=Counter)
@@ -50,19 +50,19 @@ class Traffic:
 
 
 class VirtualNode:
-    """A node that lives until it is told to stop.
+    """A node that runs until :meth:`stop`.
 
     Parameters
     ----------
-    number : its partition, from which its name follows
-    channel, key : to the SuperLink, and its own
-    behaviour : makes what says when it looks
-    sleep : whether its owner lets it sleep
-    folder : where states of clients would lie
-    traffic : counted here
-    run_configs : of runs that other nodes have read already
-    stalls : whether it announces its updates, and never uploads them
-    lingers : set when its training of the first round is done; None: at once
+    number : its partition, which determines its name
+    channel, key : connection to the SuperLink, and the node's key
+    behaviour : makes the schedule of its polls
+    sleep : whether its owner allows sleep
+    folder : folder of clients' states
+    traffic : counter of its calls
+    run_configs : configurations of runs that other nodes have read
+    stalls : whether it announces its updates without an upload
+    lingers : set when its training in the first round is complete; None: at once
     """
 
     def __init__(
@@ -92,29 +92,29 @@ class VirtualNode:
         self._again = False
 
     def start(self) -> None:
-        """Connect and work, from now on."""
+        """Connect and start to work."""
         self._task = asyncio.create_task(self._live())
 
     def check(self) -> None:
-        """Raise what has ended it, if anything has."""
+        """Raise the error that has ended it, if any."""
         if self._task is not None and self._task.done() and not self._task.cancelled():
             self._task.result()
 
     async def stop(self) -> None:
-        """End without a word, wherever it is."""
+        """End at once, without a message to the SuperLink."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self.active.clear()
 
     def reconnect(self) -> None:
-        """Leave and come back, as soon as the message at hand is answered."""
+        """Disconnect and reconnect after the present message."""
         self._again = True
         self.active.clear()
         self._wake.set()
 
     async def _live(self) -> None:
-        """Connect, work until something breaks, and begin anew, as under a supervisor."""
+        """Connect, work until an error, and start again, as under a supervisor."""
         while True:
             await self._connect()
             beats = asyncio.create_task(self._beat())
@@ -126,7 +126,7 @@ class VirtualNode:
                 beats.cancel()
 
     async def _work(self) -> None:
-        """Answer messages until this node is to leave and come back."""
+        """Answer messages until a reconnection is requested."""
         while not self._again:
             begun = time.monotonic()
             letter = await self._node.look()
@@ -178,7 +178,7 @@ class VirtualNode:
             upload = not (self._stalls and protocol.ARRAYS in reply.content)
             await self._node.send(reply, time.perf_counter() - begun, upload)
         except (grpc.aio.AioRpcError, LookupError):
-            self._traffic.failed += 1  # the message has expired, or the run is over
+            self._traffic.failed += 1  # the message has expired, or the run has ended
         else:
             self._note(message, reply, upload)
 

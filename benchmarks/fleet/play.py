@@ -1,4 +1,4 @@
-"""One play of a fleet: nodes that connect, a run of rounds, what goes wrong on purpose, and what it all took."""
+"""One run of a fleet: connections, rounds, injected faults and measurements."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from benchmarks.fleet.node import Traffic, VirtualNode
 from benchmarks.fleet.scenario import Played, Scenario
 
 _CHANNELS = 16
-_IDLE = frozenset({"PullMessages", "SendNodeHeartbeat"})  # what is called while there is nothing to do, too
+_IDLE = frozenset({"PullMessages", "SendNodeHeartbeat"})  # calls of idle nodes, too
 _LOOKS = _IDLE | {"GetNodes", "SendTaskHeartbeat"}
 _AT_ONCE = 64  # nodes that connect at a time, so that those that are many do not all wait on one another
 _START = 600.0  # seconds until the ServerApp says that it begins: on a busy machine its imports take their time
@@ -31,7 +31,7 @@ _CHECK = 3.0  # seconds between two looks at whether the run is still going
 
 @dataclass(frozen=True)
 class Mark:
-    """What had been used when a line of the ServerApp's was read."""
+    """The resources used so far at a line of the ServerApp's notes."""
 
     line: Mapping[str, Any]
     time: float
@@ -42,16 +42,16 @@ class Mark:
 
 
 def play(scenario: Scenario) -> Played:
-    """Play a scenario with a SuperLink of its own.
+    """Run a scenario with a new SuperLink.
 
-    States of clients are kept in memory: in a fleet every device has a disk of its own.
+    Clients' states stay in memory, because each device of a real fleet has its own disk.
     """
     with superlink(scenario.server) as link, written_together():
         return asyncio.run(Play(scenario, link).run())
 
 
 class Play:
-    """A play that goes on."""
+    """A run of a fleet in progress."""
 
     def __init__(self, scenario: Scenario, link: SuperLink) -> None:
         self.scenario, self.link, self.traffic = scenario, link, Traffic()
@@ -64,7 +64,7 @@ class Play:
 
     @property
     def round(self) -> int:
-        """The last round that has ended."""
+        """The last complete round."""
         return max((int(mark.line.get("round", 0)) for mark in self._marks), default=0)
 
     @property
@@ -72,7 +72,7 @@ class Play:
         return self._first + self.scenario.rounds - 1
 
     async def run(self) -> Played:
-        """Play it, and return what it took."""
+        """Run it and return the measurements."""
         await self._connect()
         settings = {
             "what": "fleet", "clients": self.scenario.clients, "per-round": self.scenario.per_round,
@@ -125,7 +125,7 @@ class Play:
         self.found.connected = time.monotonic() - begun
 
     async def _join(self) -> None:
-        """Start the nodes that join on the way, and note the first round that begins when all have been asked."""
+        """Start the nodes that join during the run, and note the first round with all of them."""
         joining = self.scenario.joining
         waiting = self.nodes[:joining]
         for node in self.nodes[joining:] if joining else ():
@@ -139,7 +139,7 @@ class Play:
         self._first = self.round + 1
 
     async def _follow(self, run_id: int) -> None:
-        """Note each round as it ends, and do what is to be done on purpose in the rounds that are for that."""
+        """Record each complete round, and inject the faults in their rounds."""
         planned = {self.scenario.rounds + kills.ROUNDS * i: kill for i, kill in enumerate(kills.KILLS)}
         deadline = time.monotonic() + self.scenario.seconds
         try:
@@ -162,7 +162,7 @@ class Play:
             self.found.unfinished = time.time() - self._marks[-1].time
 
     async def _lines(self, run_id: int) -> AsyncIterator[dict[str, Any]]:
-        """Yield the lines of the ServerApp's notes as they come."""
+        """Yield the lines of the ServerApp's notes as they arrive."""
         control, begun, checked, rest = self.link.control(), False, time.monotonic(), ""
         patience = checked + _START
         with open(self._notes, "a+", encoding="utf-8") as notes:
@@ -173,7 +173,7 @@ class Play:
                     begun = True
                     yield json.loads(line)
                 if not begun and time.monotonic() > patience:
-                    raise Skipped(f"the ServerApp did not begin: {self.link.said()}")
+                    raise Skipped(f"the ServerApp did not begin: {self.link.log_tail()}")
                 if time.monotonic() > checked + _CHECK:
                     if failed := await asyncio.to_thread(failure, control, run_id):
                         raise Skipped(f"the run has {failed}. {await asyncio.to_thread(control.log, run_id)}"[:1500])

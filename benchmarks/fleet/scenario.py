@@ -1,4 +1,4 @@
-"""What a fleet is to play, and what a play took."""
+"""The scenario of a fleet, and its measurements."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -9,25 +9,25 @@ from benchmarks.fleet import kills
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is played.
+    """The scenario of a run.
 
     Attributes
     ----------
     clients, per_round : n and k
-    coordination : by which decisions travel
-    behaviour : of every node: "stock", "ours" or "asleep"
-    rounds : how many quiet ones
-    killing : whether, after the quiet rounds, all that :mod:`benchmarks.fleet.kills` knows is tried, two rounds each
-    seconds : at most, for the rounds; what has been played by then counts
-    timeout : seconds until the deadline of training; a question has more, the more clients there are
-    round_seconds : as the run key
-    stalling : how many nodes announce their updates, and never upload them
-    lingering : how many nodes train until four rounds are over, when they are asked in the first
-    late_rounds : as the run key
-    joining : how many nodes are there when the first round begins, and join in the time of a round, one after another;
-        the quiet rounds are then those after all have been asked. 0: all are there
-    server : the SuperLink's program: "ours", or "stock", Flower's own; "http", ours where Flower speaks HTTP
-    model : one of :mod:`benchmarks.fleet.models`
+    coordination : the run key
+    behaviour : behaviour of every node: "stock", "ours" or "asleep"
+    rounds : number of quiet rounds
+    killing : whether all faults of :mod:`benchmarks.fleet.kills` follow the quiet rounds
+    seconds : time limit of the rounds; complete rounds count
+    timeout : seconds until the deadline of training; queries have more time with more clients
+    round_seconds : the run key
+    stalling : number of nodes that announce updates without an upload
+    lingering : number of nodes that train in the first round until four rounds have ended
+    late_rounds : the run key
+    joining : number of nodes at the first round, and of nodes that join per round one by one; the quiet rounds then
+        follow the last join. 0: all nodes are connected from the start
+    server : the SuperLink: "ours", "stock" (Flower's own), or "http" (ours over HTTP)
+    model : a name of :mod:`benchmarks.fleet.models`
     packing : as the run key
     """
 
@@ -50,7 +50,7 @@ class Scenario:
 
     @property
     def all_rounds(self) -> int:
-        """The number of rounds that the run is told to play; where nodes join on the way, more than it will."""
+        """The configured number of rounds; with joining nodes more than will run."""
         if self.joining:
             return 100_000
         return self.rounds + (len(kills.KILLS) * kills.ROUNDS if self.killing else 0)
@@ -58,25 +58,25 @@ class Scenario:
 
 @dataclass
 class Played:
-    """What a play took; seconds are on the clock, those of a processor are called cpu.
+    """The measurements of a run; seconds are wall-clock time, cpu is CPU time.
 
     Attributes
     ----------
-    registered, connected : seconds until all keys were, and all nodes
-    first, rounds : seconds of the first quiet round, from the ServerApp's beginning, and of each later one
-    calls : of all nodes, by kind, until the first quiet round's end, connecting included
-    requests : a second, by kind, in the quiet rounds after the first
-    between : looks and heartbeats a second, those that find a message included
-    superlink_cpu, serverapp_cpu, own_cpu : seconds of a processor a second, in the same rounds; own: of all nodes
-    superlink_peak, serverapp_peak : MiB
-    bytes : a round, in the same rounds
-    late : replies that missed their deadline; lost : those that were uploaded, and count nowhere
-    failed : calls that were refused or broken off, messages that could not be fetched or answered among them
-    newcomer_cpu : milliseconds of the SuperLink's processor for a newcomer, until all are known
-    client_cpu : the same for a training client, in the quiet rounds after the first, looks and heartbeats included
-    client_calls : of a training client and of the ServerApp for it, in the same rounds, looks for nothing left out
-    kills : seconds of the round in which each was, and what was seen
-    complete : whether all rounds were played in time; unfinished : seconds of the round in which the time was up
+    registered, connected : seconds until all keys are registered, and all nodes connected
+    first, rounds : seconds of the first quiet round, from the ServerApp's start, and of each later one
+    calls : calls of all nodes, by kind, until the end of the first quiet round, with the connections
+    requests : calls per second, by kind, in the quiet rounds after the first
+    between : polls and heartbeats per second
+    superlink_cpu, serverapp_cpu, own_cpu : CPU seconds per second in the same rounds; own: of all nodes
+    superlink_peak, serverapp_peak : peak memory in MiB
+    bytes : bytes per round in the same rounds
+    late : replies after their deadline; lost : uploaded replies that were not counted
+    failed : refused or failed calls, with messages that could not be fetched or answered
+    newcomer_cpu : the SuperLink's CPU milliseconds per new client, until all have joined
+    client_cpu : the same per training client, in the quiet rounds after the first, with polls and heartbeats
+    client_calls : calls of a training client and of the ServerApp for it in the same rounds, without empty polls
+    kills : seconds of each fault's round, and observations
+    complete : whether all rounds completed in time; unfinished : seconds of the round at the time limit
     """
 
     scenario: Scenario
@@ -105,5 +105,5 @@ class Played:
     unfinished: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it."""
+        """Return all fields."""
         return asdict(self)

@@ -1,4 +1,4 @@
-"""The ServerApp of a fleet: it plays rounds of a hand-back model and writes each one down as it ends."""
+"""The ServerApp of a fleet: it runs rounds without training and writes a note for each."""
 
 import json
 import time
@@ -18,8 +18,8 @@ from benchmarks.echo import OWN
 from benchmarks.fleet.models import record
 
 FLEET = "fleet"
-_JOIN = 300.0  # seconds, at most, until everybody is there, and for the first answers
-_EACH = 0.2  # seconds more for the answers to a question, for each client that is asked at once, in the first round
+_JOIN = 300.0  # seconds, at most, until all nodes have connected, and for the first replies
+_EACH = 0.2  # further seconds for replies in the first round, for each client that is asked at once
 
 
 class Notes:
@@ -30,22 +30,22 @@ class Notes:
         self.calls: Counter[str] = Counter()
 
     def sleep(self, seconds: float) -> None:
-        """Wait for the time at which a round may begin, which is no part of what the round takes."""
+        """Wait until a round may begin; the wait does not count as the round's time."""
         time.sleep(seconds)
         self._waited += seconds
 
     def write(self, **said: Any) -> None:
-        """Add a line: what is said, when, and what this process has used."""
+        """Add a line with these values, the time and this process's resources."""
         line = {**said, "time": time.time(), "cpu": time.process_time(), "peak": peak_memory(), "calls": self.calls}
         with open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
     def clients_seen(self, clients: list[ClientRecord]) -> None:
-        """Note how many are new."""
+        """Write the number of new clients."""
         self.write(met=len(clients))
 
     def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
-        """Note a round, and what became of each client in it."""
+        """Write a round with the outcome of each client."""
         counts = {key: getattr(record, key) for key in ("round", "seconds", "asked", "trained", "dropped", "messages")}
         counts["seconds"] -= self._waited
         self._waited = 0.0
@@ -78,7 +78,7 @@ def count_calls(grid: Any, counts: Counter[str]) -> None:
 
 
 def play(grid: Grid, config: Mapping[str, Any]) -> None:
-    """Play the rounds that the configuration asks for, and write notes to the file that it names."""
+    """Run the configured rounds and write notes to the configured file."""
     notes = Notes(Path(config["out"]))
     options = RoundOptions(
         run=FLEET,

@@ -1,4 +1,4 @@
-"""What needs a GPU: two clients of a SuperLink that share it, and how many rounds of CIFAR-10 it plays in an hour.
+"""GPU benchmarks: two clients of a SuperLink that share a GPU; rounds of CIFAR-10 per hour.
 
 ``python -m benchmarks gpu`` measures both. ``python -m benchmarks.gpu`` runs all GPU checks in order, each within its
 own time limit, and then plays the experiment ``cifar10``.
@@ -28,7 +28,7 @@ from benchmarks.base import ROOT, Row, Skipped, need
 from benchmarks.superlink import CONNECTION, OURS, started
 
 CLIENTS, STEPS, BATCH, RATE, SEED = 2, 2, 50, 0.1, 1
-_APART = 1e-4  # between an update made on a GPU and on a CPU: the convolutions multiply in TF32 there
+_APART = 1e-4  # difference of an update on a GPU and a CPU, because the GPU's convolutions use TF32
 _RUN = 150.0  # seconds for a run
 PROCESSES = (1, 16)
 
@@ -39,7 +39,7 @@ def parts(data: Path) -> dict[str, Callable[[], Iterator[Row]]]:
 
 
 def clients(data: Path) -> Iterator[Row]:
-    """Compare the updates of two clients on a GPU with a CPU's, alone and through a real SuperLink."""
+    """Compare the updates of two clients on a GPU and a CPU, alone and through a SuperLink."""
     need(data, "mnist")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     where = torch.cuda.get_device_name() if device == "cuda" else "a CPU, since there is no GPU"
@@ -75,7 +75,7 @@ def _apart(one: dict[str, Any], other: dict[str, Any]) -> float:
 
 @contextmanager
 def _superlink(data: Path) -> Iterator[Callable[[str, Path], None]]:
-    """Yield a function that runs this project's app, with settings, on a SuperLink with two of our SuperNodes."""
+    """Yield a function that runs this project's app on a SuperLink with two of our SuperNodes."""
     with started([OURS] * CLIENTS, f'data-dir="{data}"') as running:
         fixed = (
             f'dataset="mnist" data-dir="{data}" model="cnn" policy="random" num-clients={CLIENTS} '
@@ -88,10 +88,10 @@ def _superlink(data: Path) -> Iterator[Callable[[str, Path], None]]:
             while (status := _status(folder)) in ("", "running"):
                 if time.monotonic() > deadline:
                     why = running.end_of(run, CONNECTION) or f"it took longer than {_RUN:g} s"
-                    raise Skipped(f"the run did not finish: {why}. {running.said()}")
+                    raise Skipped(f"the run did not finish: {why}. {running.log_tail()}")
                 time.sleep(0.5)
             if status != "completed":
-                raise Skipped(f"the run ended as {status}. {running.said()}")
+                raise Skipped(f"the run ended as {status}. {running.log_tail()}")
 
         yield submit
 
@@ -105,7 +105,7 @@ def _status(folder: Path) -> str:
 
 @contextmanager
 def _memory() -> Iterator[list[int]]:
-    """Yield a list that is filled with the MiB that each process holds on the GPU, for as long as the block lasts."""
+    """Yield a list to which each process's GPU memory, in MiB, is added during the block."""
     found: list[int] = []
     over = threading.Event()
     query = ["nvidia-smi", "--query-compute-apps=used_memory", "--format=csv,noheader,nounits"]
@@ -126,7 +126,7 @@ def _memory() -> Iterator[list[int]]:
 
 
 def rounds(data: Path) -> Iterator[Row]:
-    """Measure rounds of CIFAR-10 an hour, in float32 and bfloat16, with one and more runs at a time."""
+    """Measure rounds of CIFAR-10 per hour, in float32 and bfloat16, with parallel runs."""
     need(data, "cifar10")
     if not torch.cuda.is_available():
         raise Skipped("no GPU here: a round of CIFAR-10 takes a minute of a core")
@@ -145,7 +145,7 @@ def rounds(data: Path) -> Iterator[Row]:
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """Serve the GPU through NVIDIA's MPS for as long as the block lasts: kernels of several processes run at once."""
+    """Share the GPU through NVIDIA's MPS during the block, so that processes' kernels overlap."""
     try:
         subprocess.run(["nvidia-cuda-mps-control", "-d"], check=True, timeout=30)
     except (OSError, subprocess.SubprocessError) as error:
@@ -157,7 +157,7 @@ def shared() -> Iterator[None]:
 
 
 def together(data: Path, precision: str, processes: int, count: int = 5) -> float:
-    """Return the rounds a second of so many runs at a time, all of them together."""
+    """Return the total rounds per second of parallel runs."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "benchmarks.gpu.rounds", str(data), folder, precision, str(count)]
         started = [

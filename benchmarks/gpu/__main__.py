@@ -1,7 +1,7 @@
-"""``python -m benchmarks.gpu``: every check that needs a GPU, in order, and the experiment ``cifar10``.
+"""``python -m benchmarks.gpu``: all GPU checks in order, and the experiment ``cifar10``.
 
-Each step has its own time limit and its own result, so that one that fails leaves the others. A step that was cut off
-goes on where it was: the runs of ``cifar10`` resume round by round.
+Each step has its own time limit and result, so a failure does not affect the others. An interrupted step continues: the
+runs of ``cifar10`` resume round by round.
 """
 
 import argparse
@@ -22,7 +22,7 @@ STEPS = {"tests": 120, "together": 120, "gpu": 240, "cifar10": 540}  # seconds e
 
 
 def main() -> int:
-    """Run the steps; return how many failed."""
+    """Run the steps and return the number of failures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("steps", nargs="*", metavar="STEP", help=f"any of {', '.join(STEPS)}; all if none")
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="the folder of MNIST and CIFAR-10")
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def _run(command: list[str], seconds: float, log: object) -> str:
-    """Run a command within a time and say how it ended; at the limit it is interrupted, so that it can store."""
+    """Run a command and return its outcome; at the time limit it is interrupted and can store."""
     process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)  # type: ignore[call-overload]
     try:
         status = process.wait(seconds)
@@ -79,7 +79,7 @@ def _run(command: list[str], seconds: float, log: object) -> str:
 
 
 def collect(out: Path) -> None:
-    """Write how far every run of cifar10 came, unfinished ones too, into one file."""
+    """Write the rounds of every run of cifar10, also unfinished, into one file."""
     found = {}
     for ledger in sorted((ROOT / "runs" / "reproduce" / "cifar10").glob("*/*/ledger.sqlite")):
         with suppress(sqlite3.Error), closing(sqlite3.connect(ledger)) as database:

@@ -1,4 +1,4 @@
-"""One run of CIFAR-10 in a process of its own: writes the seconds of a round, once it has warmed up."""
+"""One run of CIFAR-10 in its own process, which writes the seconds of a warm round."""
 
 import json
 import statistics

@@ -16,7 +16,7 @@ def test_leftover_processes_end_and_write_no_more():
         running.start(sys.executable, "-c", ORPHAN, str(running.folder)).wait()
         while not (running.folder / "0").exists():
             time.sleep(0.01)
-        orphan = psutil.Process(int(running.said()))
+        orphan = psutil.Process(int(running.log_tail()))
         assert orphan.is_running()
     assert not running.folder.exists()
     assert not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE
