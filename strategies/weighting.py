@@ -1,13 +1,12 @@
-"""The aggregation weights ω of a round's clients, whichever policy chose them.
+"""Aggregation weights ω of a round's clients, under every policy.
 
 auto      the policy's own: data sizes, times drawn, or equal
 equal     ω_i = 1
-size      ω_i = d_i, the number of examples; of a client that declared none in the roll call, the number that it reports
-unbiased  ω_i = q_i / r_i on updates, with r_i the rate at which client i takes part, and q_i = d_i / Σ_j d_j over those
-          among whom the rates are shared: who is there, or has not left, or all. E[ω_i] = q_i exactly where r_i is the
-          rate that the client achieves; in a round they need not sum to 1 (Horvitz-Thompson). Where clients come and go
-          that takes ``absence=learned`` of those who decide for themselves, and it does not hold for oldest-age, which
-          takes at once who was away; f3ast learns its rates, see :mod:`aoi_fl.science.f3ast`.
+size      ω_i = d_i, the number of examples that the client declares or else reports
+unbiased  ω_i = q_i / r_i on updates, with the client's rate r_i and q_i = d_i / Σ_j d_j over the members, among which
+          the rates are shared. E[ω_i] = q_i if the client achieves r_i; the weights of a round need not sum to 1
+          (Horvitz-Thompson). If clients come and go, deciding clients achieve it under ``compensate=availability``, and
+          under oldest-age they do not; f3ast learns its rates, see :mod:`aoi_fl.science.f3ast`.
 
 All but the last are divided by their sum over the updates that count.
 """
@@ -35,13 +34,13 @@ def omega(
     kind : one of KINDS
     clients : (s,) their numbers
     own : (s,) the policy's own weights
-    sizes : (n,) data sizes of all clients; NaN where unknown, which "unbiased" cannot take
-    rates : (n,) how often each takes part, in participations a round; None: the policy cannot say
+    sizes : (n,) data sizes of all clients; NaN where unknown, not allowed for "unbiased"
+    rates : (n,) participations a round of each client; None: unknown
 
     Raises
     ------
     ConfigError
-        Unbiased weights of a policy whose rates are not known, or of a client that never takes part.
+        Unbiased weights of a policy with unknown rates, or of a client that never takes part.
     """
     match kind:
         case "equal":

@@ -1,8 +1,8 @@
-"""Whom a round leaves in peace, for whom it waits and how long, by the kinds of messages that clients leave unanswered.
+"""Retry and timeout policy for unresponsive clients, by kind of message.
 
-A client that is connected and does not answer costs one deadline for each kind of message, and no more. After that it
-is tried in growing pauses, and given as much time again as the others take, so that it at most doubles a round now and
-then. Seconds are by the clock of the exchange, simulated ones where time is simulated.
+A connected client that does not answer costs one deadline for each kind of message. After that the server retries it
+after growing pauses and waits at most twice the time of the other clients. Seconds follow the exchange's clock, which
+may be simulated.
 """
 
 import math
@@ -20,139 +20,139 @@ from aoi_fl.strategies.round.exchange import Exchange
 from aoi_fl.strategies.validation import Refused, read_record
 
 _LONGEST_PAUSE = 64  # rounds
-_LEAST = 0.5  # unanswered messages, as they are counted, below which they are forgotten
-_ENOUGH = 4, 60.0  # rounds and seconds, after both of which a pause is over
+_LEAST = 0.5  # unanswered messages; a smaller count is forgotten
+_ENOUGH = 4, 60.0  # rounds and seconds; a pause ends after both
 
 
 class Backoff:
-    """Clients that left a message unanswered, and the round in which each is tried again.
+    """Clients that left a message unanswered, and the round of their next try.
 
-    After the first unanswered message that is the next round, then every second, fourth, … round.
+    The server tries such a client in the next round, then after 2, 4, … rounds.
 
     Attributes
     ----------
-    now : machine's seconds at the start of the round; NaN, where time is simulated, leaves rounds alone to count
+    now : machine's seconds at the start of the round; NaN in simulated time, where pauses count rounds only
     """
 
     def __init__(self) -> None:
         self._times: dict[int, float] = {}
         self._until: dict[int, int] = {}
-        self._heard: set[int] = set()
-        self._unsteady: dict[int, float] = {}  # those that have answered since, and the seconds that it took (NaN)
-        self._tried: dict[int, float] = {}  # seconds, the last time; of those of before a break unknown
+        self._late: set[int] = set()
+        self._unsteady: dict[int, float] = {}  # seconds (or NaN) of clients that have answered since
+        self._tried: dict[int, float] = {}  # seconds of the last try; unknown after a break
         self.now = math.nan
 
     def __iter__(self) -> Iterator[int]:
-        """Yield those that have not answered the last message that they were sent."""
+        """Yield the clients that have not answered their last message."""
         return iter(self._times.keys() - self._unsteady.keys())
 
     def counted(self) -> set[int]:
-        """Return those of which unanswered messages are counted, whether or not they have answered since."""
+        """Return the clients with a count of unanswered messages, even if they have answered since."""
         return set(self._times)
 
     def mute(self) -> set[int]:
-        """Return those that are not waited for."""
-        return self._times.keys() - self._heard - self._unsteady.keys()
+        """Return the clients for which no round waits."""
+        return self._times.keys() - self._late - self._unsteady.keys()
 
     def unsteady(self) -> dict[int, float]:
-        """Return those that have answered the last message only, and the seconds that this took (NaN)."""
-        return {who: took for who, took in self._unsteady.items() if who not in self._heard}
+        """Return the clients that have answered only their last message, and the seconds until then (NaN)."""
+        return {client: took for client, took in self._unsteady.items() if client not in self._late}
 
-    def note(self, who: int, round_: int) -> None:
-        """Note that somebody has not answered in a round; of one that was to rest, it is as before."""
-        self._heard.discard(who)
-        self._unsteady.pop(who, None)
-        if not self._rests(who, round_):
-            self._tried[who] = self.now
-            times = self._times[who] = self._times.get(who, 0) + 1
-            self._until[who] = round_ + _pause(times)
+    def note(self, client: int, round_: int) -> None:
+        """Note an unanswered message; it changes nothing for a client that rests."""
+        self._late.discard(client)
+        self._unsteady.pop(client, None)
+        if not self._rests(client, round_):
+            self._tried[client] = self.now
+            times = self._times[client] = self._times.get(client, 0) + 1
+            self._until[client] = round_ + _pause(times)
 
-    def hear(self, who: int) -> None:
-        """Note that somebody has answered too late: it is tried at once and waited for; late again, it rests longer."""
-        if who in self._times:
-            self._until[who] = 0
-            self._heard.add(who)
+    def hear(self, client: int) -> None:
+        """Note a late answer: the next round tries the client; if it is late again, its pause grows."""
+        if client in self._times:
+            self._until[client] = 0
+            self._late.add(client)
 
-    def answer(self, who: int, took: float | None = None) -> None:
-        """Note that somebody has answered in time, and after how many seconds, if that is known."""
-        times = self._times.get(who, 0.0) / 2
+    def answer(self, client: int, took: float | None = None) -> None:
+        """Note an answer in time, and its seconds if known."""
+        times = self._times.get(client, 0.0) / 2
         if times < _LEAST:
-            self.forget([who])
+            self.forget([client])
         else:
-            self._times[who], self._until[who] = times, 0
-            self._heard.discard(who)
-            self._unsteady[who] = math.nan if took is None else took
+            self._times[client], self._until[client] = times, 0
+            self._late.discard(client)
+            self._unsteady[client] = math.nan if took is None else took
 
     def excuse(self) -> None:
-        """Note that no answer sent before now can be heard: everybody is waited for when it is tried again."""
-        self._heard.update(self._times)
+        """Note that earlier answers are lost: the server waits for every client at its next try."""
+        self._late.update(self._times)
 
-    def forget(self, who: Iterable[int]) -> None:
-        """Note that these are as good as new, or gone."""
-        for one in who:
+    def forget(self, client: Iterable[int]) -> None:
+        """Forget clients that have started anew, or left."""
+        for one in client:
             self._unsteady.pop(one, None)
             self._times.pop(one, None)
             self._until.pop(one, None)
             self._tried.pop(one, None)
-            self._heard.discard(one)
+            self._late.discard(one)
 
     def resting(self, round_: int) -> set[int]:
-        """Return those that are not tried in a round."""
-        return {who for who in self._until if self._rests(who, round_)}
+        """Return the clients that a round does not try."""
+        return {client for client in self._until if self._rests(client, round_)}
 
-    def _rests(self, who: int, round_: int) -> bool:
-        until = self._until.get(who, 0)
+    def _rests(self, client: int, round_: int) -> bool:
+        until = self._until.get(client, 0)
         if round_ >= until:
             return False
-        rounds, seconds = round_ - (until - _pause(self._times[who])), self.now - self._tried.get(who, math.nan)
+        rounds, seconds = round_ - (until - _pause(self._times[client])), self.now - self._tried.get(client, math.nan)
         return not (rounds >= _ENOUGH[0] and seconds >= _ENOUGH[1])
 
     def state_dict(self, *, seconds: bool = False) -> NDArray[np.float64]:
-        """Return (s, 6) all that is known; what answers took only where ``seconds`` mean something in another process.
+        """Return the state as (s, 6) numbers.
 
-        A row holds who, how often, until when it rests, whether it was heard meanwhile, whether it has answered since,
-        and the seconds that this took (NaN).
+        A row has the client, its count, the end of its pause, whether a late answer arrived, whether it has answered
+        since, and the seconds until that answer (NaN unless ``seconds`` are valid in another process).
         """
         rows = [
-            (who, times, self._until[who], who in self._heard, who in self._unsteady,
-             self._unsteady.get(who, math.nan) if seconds else math.nan)
-            for who, times in self._times.items()
+            (client, times, self._until[client], client in self._late, client in self._unsteady,
+             self._unsteady.get(client, math.nan) if seconds else math.nan)
+            for client, times in self._times.items()
         ]  # fmt: skip
         return np.array(rows, dtype=np.float64).reshape(-1, 6)
 
     def load_state_dict(self, memory: NDArray[Any]) -> None:
-        """Take back what :meth:`memory` returned; an earlier version's rows end with the fourth value."""
+        """Restore a state; rows of an earlier version have four values."""
         rows = memory.tolist()
-        self._times = {int(who): times for who, times, *_ in rows}
-        self._until = {int(who): int(until) for who, _, until, *_ in rows}
-        self._heard = {int(who) for who, _, _, heard, *_ in rows if heard}
+        self._times = {int(client): times for client, times, *_ in rows}
+        self._until = {int(client): int(until) for client, _, until, *_ in rows}
+        self._late = {int(client) for client, _, _, heard, *_ in rows if heard}
         self._unsteady = {int(row[0]): row[5] for row in rows if len(row) > 4 and row[4]}
 
 
 def _pause(times: float) -> int:
-    """Return the rounds from one try to the next, after so many in vain."""
+    """Return the rounds between two tries after this many unanswered messages."""
     return min(1 << max(math.ceil(times), 1) - 1, _LONGEST_PAUSE)
 
 
 QUESTION, TRAINING, EVALUATION = "question", "training", "evaluation"
-_KEYS = {QUESTION: "silence", TRAINING: "silence-training", EVALUATION: "silence-evaluation"}  # in a run's memory
-_AGAIN = 1.5  # times what its last answer took, that an unsteady client is given
+_KEYS = {QUESTION: "silence", TRAINING: "silence-training", EVALUATION: "silence-evaluation"}  # names in the state
+_AGAIN = 1.5  # time limit of an unsteady client, as a multiple of its last answer's time
 
 
 class RetryPolicy:
     """Retry policy for unresponsive clients, with one backoff for each kind of message.
 
-    A pause is in asking only. Nobody's decision is passed over: whoever has said that it takes part is sent the model,
-    and who rests has not been asked. To a policy it is as one that is absent.
+    A pause concerns questions only. A client that has decided to take part receives the model in any case. For a policy
+    a resting client is absent.
     """
 
     def __init__(self) -> None:
         self._silences = {kind: Backoff() for kind in _KEYS}
-        self._took = dict.fromkeys(_KEYS, np.nan)  # seconds until the last answer, in the last exchange with any
+        self._took = dict.fromkeys(_KEYS, np.nan)  # seconds until the last answer of the last exchange
         self._unanswered: list[tuple[str, Exchange]] = []  # exchanges that some client may still answer
 
     def resting(self, round_: int, *kinds: str) -> list[int]:
-        """Return the clients that are not tried in a round, for their silence to one of these kinds of messages."""
+        """Return the clients that a round does not try, because of their silence to one of these kinds of messages."""
         return sorted({client for kind in kinds for client in self._silences[kind].resting(round_)})
 
     def silent(self, *kinds: str) -> set[int]:
@@ -160,28 +160,27 @@ class RetryPolicy:
         return {client for kind in kinds for client in self._silences[kind]}
 
     def doubtful(self, kind: str) -> set[int]:
-        """Return the clients that have left messages of a kind unanswered of late: those that answer come first."""
+        """Return the clients that recently left messages of a kind unanswered."""
         return self._silences[kind].counted()
 
     def worth(
         self, kind: str, asked: Collection[int], clock: Clock, *, others: bool
     ) -> Callable[[set[int]], float | None]:
-        """Return what says of those who have not answered yet how many seconds they are worth waiting for.
+        """Return a function from the missing clients to the seconds that a round waits for them.
 
         Parameters
         ----------
-        kind : of the messages that are about to be sent
-        asked : to whom
-        clock : of seconds
-        others : whether there are clients that answer, asked or not
+        kind : kind of the messages
+        asked : their recipients
+        clock : clock of the seconds
+        others : whether some clients answer, even if this message is not for them
 
-        Returns
-        -------
-        None, for the whole deadline, while somebody is missing that was not silent the last time, or where nobody
-        answers any more. The silent are given as much time again as the rest took; where nobody else was sent the
-        model, as those who answered took the last time, if that is known; where nobody else was asked, none at all:
-        the others make the round. One that was silent some time before, and has answered the last time, is given as
-        much time again as the rest took too, and half as much again as its own answer took.
+        Notes
+        -----
+        The function returns None, the whole deadline, while a client is missing that was not silent the last time, or
+        if no client answers. Silent clients get as much time again as the others took. If all recipients are silent
+        ones, a model gets the time of the last answers, and a question none. A client that was silent earlier and has
+        answered the last time also gets one and a half times the seconds of that answer.
         """
         begun, mute, unsteady = clock.now(), self._silences[kind].mute(), self._silences[kind].unsteady()
         known, alone, usual = mute | unsteady.keys(), mute.issuperset(asked), self._took[kind]
@@ -191,7 +190,7 @@ class RetryPolicy:
                 return None
             if alone:
                 return 0.0 if kind == QUESTION else None if np.isnan(usual) else usual
-            if missing.issuperset(asked):  # nobody has answered yet to go by
+            if missing.issuperset(asked):  # no client has answered yet
                 return None
             passed = clock.now() - begun
             own = [_AGAIN * unsteady[client] - passed for client in missing & unsteady.keys()]
@@ -200,10 +199,7 @@ class RetryPolicy:
         return seconds
 
     def listen(self, now: float) -> dict[int, ParticipationReply]:
-        """Note, as a round begins, the time as for :class:`Backoff`, and who has answered after all, if too late.
-
-        Returned is what these have decided about the round that they were asked in, and about later ones.
-        """
+        """Note the time at the start of a round, and late answers; return the decisions in these by client."""
         for silence in self._silences.values():
             silence.now = now
         decided: dict[int, ParticipationReply] = {}
@@ -212,9 +208,9 @@ class RetryPolicy:
                 client = exchange.client_of(reply)
                 if client is not None and not reply.has_error():
                     self._silences[kind].hear(client)
-                    with suppress(Refused):  # it may be a bid
+                    with suppress(Refused):  # a bid, for instance
                         decided[client] = read_record(reply, ParticipationReply)
-                del reply  # it may hold an update
+                del reply  # it may have an update
         self._unanswered = [
             (kind, exchange)
             for kind, exchange in self._unanswered
@@ -223,7 +219,7 @@ class RetryPolicy:
         return decided
 
     def answered(self, kind: str, client: int, took: float | None = None) -> None:
-        """Note that a client has answered in time, and after how many seconds, if that is known."""
+        """Note a client's answer in time, and its seconds if known."""
         self._silences[kind].answer(client, took)
 
     def ended(
@@ -235,10 +231,11 @@ class RetryPolicy:
         *,
         elsewhere: bool = False,
     ) -> None:
-        """Note who has not answered, and how long the others took; without an exchange somebody else has sent it.
+        """Note the clients without an answer, and the seconds of the others.
 
-        Whoever would have answered by the deadline, but was not waited for, is waited for the next time: in simulated
-        time the clock knows, and else its answer is heard when it comes, unless that is fetched ``elsewhere``.
+        Without an exchange another loop has sent the messages. A client that would have answered by the deadline gets
+        the full time at its next try. In simulated time the clock knows this. Otherwise its late answer shows it,
+        unless another part fetches that answer (``elsewhere``).
         """
         silence = self._silences[kind]
         for client in missing:
@@ -253,12 +250,12 @@ class RetryPolicy:
             self._unanswered.append((kind, exchange))
 
     def forget(self, client: int) -> None:
-        """Note that a client has started anew."""
+        """Forget a client that has started anew."""
         for silence in self._silences.values():
             silence.forget([client])
 
     def state_dict(self, *, simulated: bool) -> dict[str, NDArray[Any]]:
-        """Return what the next round needs to know, as arrays by name; seconds only where they are ``simulated``."""
+        """Return the state as arrays by name; it has seconds only if time is ``simulated``."""
         found: dict[str, NDArray[Any]] = {
             _KEYS[kind]: silence.state_dict(seconds=simulated) for kind, silence in self._silences.items()
         }
@@ -267,10 +264,9 @@ class RetryPolicy:
         return found
 
     def load_state_dict(self, memory: State, *, simulated: bool) -> None:
-        """Take back what :meth:`state_dict` returned.
+        """Restore a state.
 
-        Answers that were under way when the run broke off are never heard, unless they were ``simulated``: so everybody
-        is waited for once.
+        Answers of before the break are lost unless they were ``simulated``, so the server waits for every client once.
         """
         for kind, silence in self._silences.items():
             if _KEYS[kind] in memory:

@@ -1,4 +1,4 @@
-"""The roll call: at the start of each round, nodes not met before are asked who they are."""
+"""The roll call: at the start of each round, new nodes introduce themselves."""
 
 import logging
 import math
@@ -38,12 +38,12 @@ from aoi_fl.strategies.validation import Refused, read_record
 logger = logging.getLogger("flwr")
 _PLAIN_APP = "its ClientApp is Flower's own: `from aoi_fl.client import ClientApp`, or wrap it, `attach(app)`"
 
-# A node, who it is, and what it has decided, if it was asked.
+# A node, its introduction, and its decision if the message asked for one.
 _Reply: TypeAlias = tuple[int, Introduction, ParticipationReply | None]
 
 
 class RollCall:
-    """Asks unknown nodes for their names; turns away a node with the name of a client that is connected.
+    """Asks unknown nodes for their names; refuses a node with the name of a connected client.
 
     Parameters
     ----------
@@ -51,10 +51,10 @@ class RollCall:
 
     Attributes
     ----------
-    gone : nodes that were asked in the last roll call and found to be dead; Flower lists them for a minute
-    answers : what clients have decided that introduced themselves in the last round's roll calls, if they were asked
-    nodes : who was connected in the last roll call
-    late : what clients have decided whose answer to an earlier message was heard in the last roll call
+    gone : dead nodes of the last roll call; Flower lists them for a minute
+    answers : decisions of the clients that introduced themselves in the last round's roll calls
+    nodes : nodes of the last roll call
+    late : decisions in answers to earlier messages that arrived by the last roll call
     """
 
     def __init__(self, roster: Roster) -> None:
@@ -64,19 +64,19 @@ class RollCall:
         self.late: dict[int, ParticipationReply] = {}
         self.nodes = Nodes(0)
         self._round = 0
-        self._mute = Backoff()  # strange nodes that have not said who they are
-        self._late: list[Exchange] = []  # roll calls that some node may still answer
+        self._mute = Backoff()  # nodes that have not introduced themselves
+        self._late: list[Exchange] = []  # roll calls with missing answers
         self._complaints: dict[int, str] = {}
-        self._refused: dict[int, str] = {}  # of these, those that have answered the last roll call
+        self._refused: dict[int, str] = {}  # those of them that have answered the last roll call
 
     @property
     def turned_away(self) -> set[int]:
-        """Return the nodes that were asked, and are not gone, but gave no answer that counts."""
+        """Return the connected nodes without a valid introduction."""
         return set(self._complaints)
 
     @property
     def all_refused(self) -> str | None:
-        """Why the first of them cannot join, if nobody is there but nodes whose answers do not let them; else None."""
+        """Why the first refused node cannot join, if all connected nodes are refused; else None."""
         only = not self._roster.available.any() and not self.gone and self._complaints.keys() == self._refused.keys()
         return next(iter(self._refused.values()), None) if only else None
 
@@ -87,24 +87,23 @@ class RollCall:
         timeout: float,
         settled: Callable[[int], float | None] = lambda known: None,
     ) -> list[ClientRecord]:
-        """Hear the late, note who is connected, ask nodes not met before who they are; return the clients that are new.
+        """Read late answers, note the connected nodes, and ask new nodes to introduce themselves; return new clients.
 
-        A node that does not answer is asked again after one round, then after two, four, …, and not waited for again:
-        what it says meanwhile is heard in the next roll call.
+        The server asks a node without an answer again after 1, 2, 4, … rounds. It does not wait for it again; a late
+        answer counts in the next roll call.
 
         Parameters
         ----------
-        grid, ask : whom to ask, and the run and round, or this round's whole question, for them to answer at once
+        grid, ask : connection to the nodes; run and round, or this round's whole question
         timeout : seconds until the deadline
-        settled : told how many clients are known to be there, says how many seconds the others are worth; None: until
-            the deadline
+        settled : from the number of present clients to the seconds that the others are worth; None: until the deadline
         """
         if ask.round != self._round:
             self._round, self.answers = ask.round, {}
         clock = clock_of(grid)
         self._mute.now = clock.now() if clock.simulated is None else math.nan
-        said = self._roster.patience.listen(self._mute.now)
-        self.late = {known: late for known, late in said.items() if late.name == self._roster.own_name(known)}
+        decided = self._roster.patience.listen(self._mute.now)
+        self.late = {client: late for client, late in decided.items() if late.name == self._roster.own_name(client)}
         nodes = set(grid.get_node_ids())
         self._mute.forget(set(self._mute) - nodes)
         replies = [found for exchange in self._late for found in self._introductions(exchange, exchange.ready())]
@@ -123,13 +122,15 @@ class RollCall:
             replies += self._hello(grid, strangers, ask, timeout, worth)
             nodes &= set(grid.get_node_ids())  # some may have left meanwhile
         names = registered_names(grid) if replies else {}
-        replies = [(node, self._roster.register(node, who, names.get(node, "")), said) for node, who, said in replies]
+        replies = [
+            (node, self._roster.register(node, intro, names.get(node, "")), answer) for node, intro, answer in replies
+        ]
         replies.sort(key=_order)
-        fresh = self._roster.admit([(node, who) for node, who, _ in replies], nodes, ask.round)
-        for node, who, answer in replies:
+        fresh = self._roster.admit([(node, intro) for node, intro, _ in replies], nodes, ask.round)
+        for node, intro, answer in replies:
             client = self._roster.number(node)
             if client is None:
-                self._complain(node, f"node {node} claims the name {who.name!r} of another connected node")
+                self._complain(node, f"node {node} claims the name {intro.name!r} of another connected node")
                 continue
             self._complaints.pop(node, None)
             if answer is not None:
@@ -167,7 +168,7 @@ class RollCall:
         return found
 
     def _introductions(self, exchange: Exchange, replies: Iterable[Message]) -> list[_Reply]:
-        """Return who introduces itself well."""
+        """Return the valid introductions."""
         found: list[_Reply] = []
         for reply in replies:
             node = exchange.client_of(reply)
@@ -179,12 +180,12 @@ class RollCall:
                 continue
             self._mute.forget({node})
             try:
-                who = _checked(read_record(reply, Introduction))
+                intro = _checked(read_record(reply, Introduction))
                 asked = protocol.has_decided(reply.content[protocol.AOI])
-                found.append((node, who, read_record(reply, ParticipationReply) if asked else None))
+                found.append((node, intro, read_record(reply, ParticipationReply) if asked else None))
             except Refused as reason:
                 known = {NO_HELLO: _PLAIN_APP, FORMER_APP: f"its ClientApp has a client_fn: {FORMER_CLIENT}"}
-                why = next((why for words, why in known.items() if words in str(reason)), _said_by_ours(reason))
+                why = next((why for words, why in known.items() if words in str(reason)), _own_words(reason))
                 self._refused[node] = text = f"node {node} cannot join: {why}"
                 self._complain(node, text)
         return found
@@ -195,33 +196,33 @@ class RollCall:
             logger.warning("%s", text)
 
 
-def _said_by_ours(reason: Refused) -> str:
+def _own_words(reason: Refused) -> str:
     return str(reason).removeprefix("error: ConfigError: ")
 
 
 def _order(reply: _Reply) -> tuple[bool, int, str]:
-    who = reply[1]
-    return who.number is None, who.number or 0, who.name
+    intro = reply[1]
+    return intro.number is None, intro.number or 0, intro.name
 
 
-def _checked(who: Introduction) -> Introduction:
-    if not is_name(who.name):
-        raise Refused(f"its name has {len(who.name)} characters, allowed are 1 to {MAX_NAME}, all of them printable")
-    if who.number is not None and who.number < 0:
-        raise Refused(f"its number is {who.number}, it must be 0 or more")
-    if who.num_examples is not None and not 0 < who.num_examples <= MAX_EXAMPLES:
-        raise Refused(f"num-examples is {who.num_examples}, allowed are 1 to {MAX_EXAMPLES}")
-    if who.data_age is not None and not 0 <= who.data_age <= MAX_AGE:
-        raise Refused(f"data-age is {who.data_age}, allowed are 0 to {MAX_AGE}")
-    for key, value in (("payment", who.payment), ("sensitivity", who.sensitivity)):
+def _checked(intro: Introduction) -> Introduction:
+    if not is_name(intro.name):
+        raise Refused(f"its name has {len(intro.name)} characters, allowed are 1 to {MAX_NAME}, all of them printable")
+    if intro.number is not None and intro.number < 0:
+        raise Refused(f"its number is {intro.number}, it must be 0 or more")
+    if intro.num_examples is not None and not 0 < intro.num_examples <= MAX_EXAMPLES:
+        raise Refused(f"num-examples is {intro.num_examples}, allowed are 1 to {MAX_EXAMPLES}")
+    if intro.data_age is not None and not 0 <= intro.data_age <= MAX_AGE:
+        raise Refused(f"data-age is {intro.data_age}, allowed are 0 to {MAX_AGE}")
+    for key, value in (("payment", intro.payment), ("sensitivity", intro.sensitivity)):
         if value is not None and not LEAST <= value <= MOST:
             raise Refused(f"{key} is {value}, allowed are {LEAST:g} to {MOST:g}")
-    return who
+    return intro
 
 
-_REPEATED_ROLLS = 2  # at most, before the first round: a client that dies again and again does not hold up the others
+_REPEATED_ROLLS = 2  # at most, before the first round, so that a dying client does not delay the others
 _REMEMBERED = 5  # calls to the SuperLink
-_STRANGER = 5.0  # seconds that a round waits for nodes not met before, where there are clients enough without them
+_STRANGER = 5.0  # seconds that a round waits for new nodes, if it has enough clients without them
 
 
 class Joining:
@@ -231,8 +232,8 @@ class Joining:
     ----------
     roster : the clients, kept up to date
     options : deadlines
-    needs : clients without which round 1 does not begin
-    first : the round that this run, or its resumption, begins with
+    needs : clients that round 1 needs
+    first : the first round of the run, or of its resumption
     """
 
     def __init__(self, roster: Roster, options: RoundOptions, needs: int, first: int) -> None:
@@ -242,31 +243,31 @@ class Joining:
 
     @property
     def latency(self) -> float | None:
-        """Median seconds of the last calls that listed nodes; None: no SuperLink was asked."""
+        """Median seconds of the last calls that listed nodes; None without a SuperLink."""
         return statistics.median(self._latencies) if self._latencies else None
 
     @property
     def answers(self) -> dict[int, ParticipationReply]:
-        """What clients have decided that introduced themselves in this round, and were asked at once."""
+        """Decisions of the clients that introduced themselves in this round."""
         return self._roll.answers
 
     @property
     def nodes(self) -> Nodes:
-        """Who was connected in the last roll call."""
+        """Nodes of the last roll call."""
         return self._roll.nodes
 
     @property
     def late(self) -> dict[int, ParticipationReply]:
-        """What clients have decided whose answer to an earlier message has just been heard."""
+        """Decisions in late answers to earlier messages."""
         return self._roll.late
 
     def await_clients(self, grid: Grid) -> None:
-        """Wait for everyone; a run that goes on does so with those who are there, as it would have without a break.
+        """Wait for the clients that the run needs; a resumed run continues with fewer.
 
         Raises
         ------
         NodesError
-            There are too few for a new run.
+            A new run has too few clients.
         """
         found = self._connected(grid, self._needs)
         if found < self._needs and self.first == 1:
@@ -278,17 +279,16 @@ class Joining:
             )
 
     def call_roll(self, grid: Grid, ask: ParticipationRequest) -> tuple[list[ClientRecord], float]:
-        """Call the roll of a round; return the new clients, and the seconds spent waiting for others than the dead.
+        """Call the roll of a round; return the new clients, and the seconds of waiting after the first call.
 
-        Before the first round, where some of those who were waited for turn out dead, they or others are waited for,
-        and the roll is called again.
+        If a node is dead before the first round, the server waits for another and calls the roll again.
 
         Raises
         ------
         NodesError
-            Nobody who is there can join a new run.
+            No connected node can join a new run.
         """
-        self._connected(grid, 1)  # with nobody there, rounds must not rush by empty
+        self._connected(grid, 1)  # without clients, rounds must not rush by empty
         fresh = self._call(grid, ask)
         begun = time.monotonic()
         if ask.round == self.first == 1 and (why := self._roll.all_refused):
@@ -314,7 +314,7 @@ class Joining:
     def _connected(self, grid: Grid, wanted: int) -> int:
         """Wait until ``wanted`` clients are connected or the join deadline has passed; return how many are.
 
-        Whoever was turned away in the roll call does not count.
+        Refused nodes do not count.
         """
         deadline, turned_away = time.monotonic() + self._options.join_timeout, self._roll.turned_away
         waits = Waits()

@@ -1,4 +1,4 @@
-"""Who is there: clients by number, whatever Flower calls their nodes today."""
+"""The clients of a run by number, whatever node ids Flower gives them."""
 
 import logging
 import time
@@ -21,20 +21,20 @@ logger = logging.getLogger("flwr")
 class Roster:
     """The clients of a run, in arrays indexed by client number.
 
-    A client keeps its number for the whole run: the one that it announces, where that is free and below the number of
-    clients ``expected``, else the next free one, in the order of announced numbers and names.
+    A client keeps its number for the whole run. It gets the number that it announces, if that is free and below the
+    number of ``expected`` clients. Otherwise it gets the next free one, in the order of announced numbers and names.
 
     Attributes
     ----------
-    records : what each client said of itself, by number
-    available : (n,) bool, whose node is connected now
-    away : (n,) bool, whose node was not at the last roll call, that of a run before its break too
-    seen : (n,) int64, the last round in whose roll call its node was (0: none known)
-    last : (n,) int64, the round in which the server last used the client's work (0: never)
-    busy : who is still at work on an earlier round's model, and left in peace
-    next_round : (n,) int64, the round it has reserved (0: none known)
-    payments : (n,) float64, what it declared (NaN: nothing)
-    patience : with those that do not answer
+    records : each client's declaration, by number
+    available : (n,) bool, whether its node is connected now
+    away : (n,) bool, whether its node was missing at the last roll call, also before a break
+    seen : (n,) int64, the last round with its node in the roll call; 0: none
+    last : (n,) int64, the last round in which the server used its work; 0: never
+    busy : clients that still work on an earlier round's model
+    next_round : (n,) int64, its reserved round; 0: none
+    payments : (n,) float64, its declared payment; NaN: none
+    patience : retry policy for clients that do not answer
     packing : nodes that read packed models; none unless the run ``packs``
     """
 
@@ -47,10 +47,10 @@ class Roster:
         self.seen, self.last = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.next_round = np.zeros(0, np.int64)
         self._sizes = np.zeros(0)
-        self._sizeless: set[int] = set()  # of whom it has been said that they have declared no size
+        self._sizeless: set[int] = set()  # named in a warning, without a declared size
         self.payments = np.zeros(0)
         self.patience = RetryPolicy()
-        self._awake_at: dict[int, float] = {}  # monotonic seconds until which a client looks for no message
+        self._awake_at: dict[int, float] = {}  # monotonic second at which a sleeping client wakes up
         self._sensitivities = np.zeros(0)
         self._node_of: dict[int, int] = {}
         self._number_of_node: dict[int, int] = {}
@@ -63,46 +63,50 @@ class Roster:
 
     @property
     def sizes(self) -> NDArray[np.float64]:
-        """Return (n,) the numbers of examples declared in the roll call; NaN for who declared none."""
+        """Return (n,) the declared numbers of examples; NaN: none declared."""
         return self._sizes
 
     def sizes_of_all(self, user: str, *, or_equal: bool = False) -> NDArray[np.int64]:
-        """Return (n,) data sizes for what goes by size; who has declared none counts as one of mean size, named once.
+        """Return (n,) data sizes; a client without a declared size counts with the mean, and a warning names it once.
 
         Parameters
         ----------
-        user : what goes by size, for messages
-        or_equal : count everybody the same where nobody has declared a size
+        user : the part that uses sizes, for messages
+        or_equal : whether all clients count the same if none has declared a size
 
         Raises
         ------
         ConfigError
-            Nobody has, and to go by size means nothing.
+            No client has declared a size, and sizes are required.
         """
         remedy = "set num-examples in the node configurations, or return it from the function under @app.introduce()"
         undeclared = np.isnan(self._sizes)
-        nobody, new = bool(undeclared.all()), set(np.flatnonzero(undeclared).tolist()) - self._sizeless
-        if nobody and len(self) and not or_equal:
+        none_declared, new = bool(undeclared.all()), set(np.flatnonzero(undeclared).tolist()) - self._sizeless
+        if none_declared and len(self) and not or_equal:
             raise ConfigError(
                 "num-examples", None, f"declared by the clients, for {user}", f"{remedy[0].upper()}{remedy[1:]}."
             )
         if new:
             self._sizeless |= new
-            who = some_of([self.called(client) for client in sorted(new)])
-            taken = "all have the same size" if nobody else f"the others' mean is used, {np.nanmean(self._sizes):.0f}"
-            logger.warning("No num-examples declared by %s: for %s %s. To mend it, %s.", who, user, taken, remedy)
+            names = some_of([self.called(client) for client in sorted(new)])
+            taken = (
+                "all have the same size"
+                if none_declared
+                else f"the others' mean is used, {np.nanmean(self._sizes):.0f}"
+            )
+            logger.warning("No num-examples declared by %s: for %s %s. To mend it, %s.", names, user, taken, remedy)
         return self._with_mean_sizes()
 
     def number(self, node: int) -> int | None:
-        """Return the number of the client that a node is; None if it has not said."""
+        """Return the number of a node's client; None before its introduction."""
         return self._number_of_node.get(node)
 
     def unknown(self, nodes: set[int]) -> set[int]:
-        """Return those of some nodes that have not said which client they are."""
+        """Return the nodes that have not introduced themselves."""
         return nodes.difference(self._number_of_node)
 
     def node(self, client: int) -> int:
-        """Return Flower's id of the node that this client is now."""
+        """Return Flower's id of the client's present node."""
         return self._node_of[client]
 
     def name(self, client: int) -> str:
@@ -110,28 +114,28 @@ class Roster:
         return self.records[client].name
 
     def own_name(self, client: int) -> str:
-        """Return the name that the client gives itself: its registered one, if it has one, may be another."""
+        """Return the client's own name, which may differ from its registered one."""
         return self._own_names.get(self._node_of.get(client, 0), self.name(client))
 
     def called(self, client: int) -> str:
-        """Return the name of a client, or its number while it has not said who it is."""
+        """Return the name of a client, or its number before its introduction."""
         return self.name(client) if client in self.records else f"client {client}"
 
     def here(self, round_: int) -> NDArray[np.bool_]:
-        """Return (n,) whom a round can ask, or choose: the connected, but for those that rest; if all do, all."""
+        """Return (n,) the connected clients that do not rest; all connected ones if all rest."""
         here = self.available_but(self.patience.resting(round_, QUESTION, TRAINING))
         return here if here.any() else self.available_but(())
 
     def note_decision(
         self, client: int, answer: ParticipationReply | None, round_: int, round_duration: float | None
     ) -> None:
-        """Note the round that a client has reserved, and until when it sleeps.
+        """Note the round that a client has reserved, and the end of its sleep.
 
         Parameters
         ----------
         client, answer : the client and its decision in a round; None: it announced none
         round_ : the round
-        round_duration : seconds of a round that clients know; they bound the sleep. None: no client may sleep
+        round_duration : seconds of a round as clients know them, which bound the sleep; None: no client may sleep
         """
         self.next_round[client] = 0 if answer is None or answer.next_round is None else answer.next_round
         self._awake_at.pop(client, None)
@@ -144,14 +148,14 @@ class Roster:
         return (self.awake_in() > 0) & (self.next_round > round_)
 
     def awake_in(self) -> NDArray[np.float64]:
-        """Return (n,) seconds until each client looks for messages again, by its own word; 0: it does so now."""
+        """Return (n,) seconds until each client looks for messages again; 0: it does so now."""
         seconds, now = np.zeros(len(self)), time.monotonic()
         for client, until in self._awake_at.items():
             seconds[client] = max(0.0, until - now)
         return seconds
 
     def available_but(self, clients: Iterable[int]) -> NDArray[np.bool_]:
-        """Return (n,) the connected clients that are not busy, but for these."""
+        """Return (n,) the connected clients that are not busy, without these."""
         others = self.available.copy()
         others[list(self.busy)] = False
         others[list(clients)] = False
@@ -159,7 +163,7 @@ class Roster:
 
     @property
     def others_answer(self) -> bool:
-        """Whether a connected client answers, so that a round need not wait for those that do not."""
+        """Whether a connected client answers, so that a round need not wait for silent ones."""
         return bool(self.available_but(self.patience.silent(QUESTION, TRAINING)).any())
 
     def population(self, round_: int) -> Population:
@@ -178,57 +182,57 @@ class Roster:
         usual = 1.0 if undeclared.all() else max(1.0, float(np.nanmean(self._sizes).round()))
         return np.where(undeclared, usual, self._sizes).astype(np.int64)
 
-    def register(self, node: int, who: Introduction, name: str) -> Introduction:
+    def register(self, node: int, intro: Introduction, name: str) -> Introduction:
         """Return an introduction under the name that the node's key is registered with, or under its own."""
-        self._own_names[node] = who.name
-        return replace(who, name=name) if is_name(name) else who
+        self._own_names[node] = intro.name
+        return replace(intro, name=name) if is_name(name) else intro
 
     def admit(self, replies: Iterable[tuple[int, Introduction]], nodes: set[int], round_: int) -> list[ClientRecord]:
-        """Take in those that introduce themselves, but for a node that claims the name of a client that is connected.
+        """Admit nodes by their introductions, except a node with the name of a connected client.
 
         Parameters
         ----------
-        replies : what nodes say of themselves
-        nodes : those that are connected
+        replies : nodes and their introductions
+        nodes : connected nodes
         round_ : the round
 
         Returns
         -------
-        The clients that are new.
+        The new clients.
         """
         fresh = []
-        for node, who in replies:
-            number = self._number_of_name.get(who.name)
+        for node, intro in replies:
+            number = self._number_of_name.get(intro.name)
             if number is None:
                 record = ClientRecord(
-                    client=self._free_number(who.number),
-                    name=who.name,
+                    client=self._free_number(intro.number),
+                    name=intro.name,
                     since=round_,
-                    examples=who.num_examples,
-                    payment=who.payment,
-                    sensitivity=who.sensitivity,
-                    data_age=who.data_age,
+                    examples=intro.num_examples,
+                    payment=intro.payment,
+                    sensitivity=intro.sensitivity,
+                    data_age=intro.data_age,
                 )
                 number = record.client
                 self.records[number] = record
                 self._number_of_name[record.name] = number
                 fresh.append(record)
             elif (old := self._node_of.get(number)) == node:
-                continue  # it was asked again before its first answer came
+                continue  # asked again before its first answer arrived
             elif old in nodes:
                 continue
-            elif old is not None:  # it has started anew; one that a resumed run meets again may rest as before
+            elif old is not None:  # started anew; after a resume a client may rest as before
                 del self._number_of_node[old]
                 self.packing.discard(old)
                 self.patience.forget(number)
-            if self._packs and who.packing == packing.FORM:
+            if self._packs and intro.packing == packing.FORM:
                 self.packing.add(node)
             self._number_of_node[node] = number
             self._node_of[number] = node
         self._add(fresh)
         self.available = np.zeros(len(self), np.bool_)
         self.available[[number for node, number in self._number_of_node.items() if node in nodes]] = True
-        for number in np.flatnonzero(self.available & self.away).tolist():  # it was cut off, and is back
+        for number in np.flatnonzero(self.available & self.away).tolist():  # reconnected
             self.patience.forget(number)
         self.away = ~self.available
         self.seen[self.available] = round_
@@ -249,7 +253,7 @@ class Roster:
             number = record.client
             self.records[number] = record
             self._number_of_name[record.name] = number
-            self.last[number] = record.since - 1  # a newcomer has missed nothing before it came
+            self.last[number] = record.since - 1  # a newcomer has missed no round
             self._sizes[number] = np.nan if record.examples is None else record.examples
             self.payments[number] = np.nan if record.payment is None else record.payment
             self._sensitivities[number] = np.nan if record.sensitivity is None else record.sensitivity

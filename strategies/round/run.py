@@ -11,7 +11,7 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from aoi_fl.flower.grids import be_patient, uploads
-from aoi_fl.protocol import ParticipationRequest, packing
+from aoi_fl.protocol import ParticipationReply, ParticipationRequest, packing
 from aoi_fl.science.devices import ROUND_TRIP
 from aoi_fl.science.errors import AoiError, ConfigError, NothingTrainedError, ResumeError
 from aoi_fl.science.selection import Population
@@ -22,7 +22,6 @@ from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.records import Observer, RoundRecord, State
 from aoi_fl.strategies.round.current import Round
-from aoi_fl.strategies.round.inbox import Inbox
 from aoi_fl.strategies.round.late_updates import LateUpdates
 from aoi_fl.strategies.round.retry import QUESTION
 from aoi_fl.strategies.round.roll_call import Joining
@@ -33,6 +32,31 @@ from aoi_fl.strategies.serving import ServedModel
 logger = logging.getLogger("flwr")
 _OF_CLIENTS = ("last", "next_round", "away", "seen")  # arrays of the roster that a resumed run restores
 _begun: Counter[int] = Counter()  # runs of ours by Flower's id
+
+
+class Inbox:
+    """Decisions on the next round that arrive with other replies.
+
+    A restart loses them, and the server asks again. A decision remains valid when the terms change after it.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[ParticipationRequest, ParticipationReply]] = {}
+
+    def put(self, question: ParticipationRequest, client: int, answer: ParticipationReply) -> None:
+        """Keep a client's answer to a question."""
+        self._held[client] = question, answer
+
+    def get(self, question: ParticipationRequest, client: int) -> ParticipationReply | None:
+        """Return a client's answer about the same round of the same run, or None."""
+        if client not in self._held:
+            return None
+        earlier, answer = self._held[client]
+        return answer if _about(earlier) == _about(question) else None
+
+
+def _about(question: ParticipationRequest) -> tuple[str, str | None, int, str]:
+    return question.run, question.token, question.round, question.wire
 
 
 @dataclass

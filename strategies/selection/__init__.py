@@ -1,1 +1,1 @@
-"""Who takes part: one module a family of policies."""
+"""Policies of selection: one module a family."""

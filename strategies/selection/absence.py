@@ -1,4 +1,4 @@
-"""What a strategy learns of who is there, round after round, and what it says of rates that nobody can keep."""
+"""Each client's availability, learned round by round, and warnings about rates out of reach."""
 
 import logging
 from typing import Any, get_args
@@ -14,36 +14,37 @@ from aoi_fl.strategies.policy import Mask, RoundOutcome, State
 
 logger = logging.getLogger("flwr")
 
-_FIRST = 20  # rounds before anything is said: what is known by then is little
-_MORE = 0.1  # of k: what a shortfall must have grown by to be told again
+_FIRST = 20  # rounds before the first warning, while little is known
+_MORE = 0.1  # of k: growth of a shortfall before the next warning
 _AWAY = ("late", "failed", "refused", "declined")  # results
 
 
 class Absence:
-    """Who was there in each round: a client that takes no part in what is asked of it, for whatever reason, was not.
+    """Learns in which rounds each client was available.
 
-    There is who was connected and not found out of reach: whoever did not answer, is therefore not asked for a while,
-    sent no update that counts, or declined by a rule of its owner's, was away. Of who sleeps until its round, by leave
-    of the policy, nothing is known, nor of one that was not waited for as enough others had come.
-
-    Two things are learned in part only. A client that is connected and loses a share d of its work is away just in the
-    rounds in which it tried: a comes out near 1 − r·d for a rate r, not 1 − d, and it stays below its rate. Of one that
-    sleeps, presence is mostly slept through and absence is watched: a comes out too low where absences last, and it
-    takes part too often.
+    A client was available if it was connected and within reach. It was absent if it did not answer, rests for that
+    reason, sent no update that counts, or declined by its owner's rule. A sleeping client shows nothing, and neither
+    does a client of a surplus.
 
     Attributes
     ----------
-    presence : what is known of each client
+    presence : the estimate for each client
+
+    Notes
+    -----
+    Two estimates are biased. A connected client that loses a share d of its work is absent only when it tries, so its
+    availability appears as 1 − r·d for a rate r and not as 1 − d; it stays below its rate. A sleeping client is seen
+    more when it is absent, so long absences make the estimate too low, and it takes part too often.
     """
 
     def __init__(self) -> None:
         self.presence = Presence()
-        self._told = 0.0  # participations a round that were said to be out of reach
+        self._warned_of = 0.0  # participations a round in the last warning
 
     def note(self, outcome: RoundOutcome, asleep: Mask) -> None:
-        """Take note of a round, once its updates are in; ``asleep`` are (n,) the clients that were so when it began.
+        """Learn from a round once its updates are in; ``asleep`` (n,) are the clients that slept at its start.
 
-        A client that is forced in a second attempt has declined the first, and so was there.
+        A client that is forced in a second attempt has declined the first one, so it was available.
         """
         view = outcome.view
         again = [one.client for one in outcome.clients if one.forced] if view.second_attempt else []
@@ -56,16 +57,16 @@ class Absence:
         self.presence.note(here, met)
 
     def achieved(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return (n,) what the clients achieve of their target rates."""
+        """Return (n,) the rates that the clients achieve."""
         return achievable(rates, self.presence.reach(len(rates)).share[: len(rates)])
 
     def warn(self, rates: NDArray[np.float64], round_: int) -> None:
-        """Say how much of the target rates is out of reach, when that is known, and again whenever it has grown."""
+        """Warn of target rates out of reach, and again when the shortfall has grown."""
         if round_ < _FIRST:
             return
         lacking = rates - self.achieved(rates)
-        if (total := float(lacking.sum())) > self._told + _MORE * rates.sum():
-            self._told = total
+        if (total := float(lacking.sum())) > self._warned_of + _MORE * rates.sum():
+            self._warned_of = total
             logger.warning(
                 "Round %d: %d clients are available less often than their rates ask, client %d by most: %.3g of %.3g "
                 "participations a round are out of reach. Give such clients smaller rates, or lower clients-per-round.",
@@ -73,19 +74,16 @@ class Absence:
             )  # fmt: skip
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return what is known, as arrays by name."""
-        return {**self.presence.state_dict(), "absence-told": np.array([self._told])}
+        """Return the state as arrays by name."""
+        return {**self.presence.state_dict(), "absence-told": np.array([self._warned_of])}
 
     def load_state_dict(self, state: State) -> None:
-        """Take back what :meth:`state_dict` returned."""
-        self.presence, self._told = Presence.recalled(state), float(state["absence-told"][0])
+        """Restore a state."""
+        self.presence, self._warned_of = Presence.recalled(state), float(state["absence-told"][0])
 
 
 def make_absence(compensate: Compensate) -> Absence | None:
-    """Return what learns each client's availability, or None where that is not compensated for.
-
-    Raises ConfigError for a value that there is not.
-    """
+    """Return the learner of availability, or None under another compensation; raise ConfigError for an unknown one."""
     if compensate not in get_args(Compensate):
         raise ConfigError("compensate", compensate, get_args(Compensate), "Choose one of these.")
     return Absence() if compensate == "availability" else None

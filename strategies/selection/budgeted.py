@@ -1,4 +1,4 @@
-"""Choosing under a budget whose data set is refreshed (Xu et al. 2024): WICS, ABS, MaxPack and Random."""
+"""Selection of the clients that refresh their data under a budget (Xu et al. 2024): WICS, ABS, MaxPack and Random."""
 
 import logging
 import math
@@ -30,7 +30,7 @@ class BudgetedPolicy(Policy):
     Parameters
     ----------
     selector : budget, index and the paper's literal variants
-    clients : clients without which round 1 does not begin
+    clients : clients that round 1 needs
     source, trains, total_budget, sensitivities : as in :class:`BudgetedRefresh`
     """
 
@@ -96,9 +96,9 @@ class BudgetedPolicy(Policy):
         )
 
     def observe(self, outcome: RoundOutcome) -> str | None:
-        """Note who has refreshed its data: a client whose update came back, whose age starts again.
+        """Note the clients that have refreshed their data; their ages start again.
 
-        Of one that failed or fell silent nobody knows: it is paid, and counts as not refreshed.
+        A client without an update is paid, and counts as not refreshed.
         """
         round_ = outcome.view.round
         if self._slopes is not None:
@@ -109,7 +109,7 @@ class BudgetedPolicy(Policy):
         return self._over(outcome.view)
 
     def describe(self) -> dict[str, Any]:
-        """Return the budget, the index, where it comes from and who trains."""
+        """Return the budget, the index, its source and the clients that train."""
         return {
             "kind": f"budgeted-{self.selector.index}",
             "budget": self.selector.budget,
@@ -149,7 +149,7 @@ class BudgetedPolicy(Policy):
     def _bids(
         self, view: RoundView, payable: NDArray[np.bool_], declared: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[int, str]]:
-        """Return (n,) the payments asked for, (n,) the bids, NaN for who is left out of the round, and why."""
+        """Return (n,) the payments asked for, (n,) the bids, NaN for excluded clients, and the reasons by client."""
         terms = replace(view.base, pace=None, index=self.selector.index, budget=self.selector.budget)
         payments, bids, refused = declared.copy(), np.full(len(declared), np.nan), dict[int, str]()
         answers: Any = view.query(protocol.BID, dict.fromkeys(np.flatnonzero(payable).tolist(), terms))
@@ -161,7 +161,7 @@ class BudgetedPolicy(Policy):
         return payments, bids, refused
 
     def _over(self, view: RoundView) -> str | None:
-        """Return why the total budget pays nobody more; None while it pays, or has no end."""
+        """Return why the total budget pays no client more; None while it pays, or if it is unlimited."""
         if math.isinf(self.bounded.total) or not len(view.known):
             return None
         known = None if self._slopes is not None else view.population.sensitivities
@@ -171,7 +171,7 @@ class BudgetedPolicy(Policy):
     def _take_in(self, view: RoundView) -> None:
         """Check clients met for the first time, and learn the age of their data.
 
-        A client that cannot be paid is left out, and named. That nobody can be paid before the first round is an error.
+        A warning names a client that cannot be paid. Before the first round it is an error if none can be paid.
         """
         new = list(view.declared.values())[self._known :]
         if not new:
@@ -213,7 +213,7 @@ class BudgetedPolicy(Policy):
             logger.warning("%s", warning)
 
     def _prices(self, view: RoundView, sensitivities: NDArray[np.float64] | None) -> NDArray[np.float64]:
-        """Return (n,) the declared payments of those who can be chosen, NaN for who lacks what the index needs."""
+        """Return (n,) declared payments; NaN for a client that lacks what the index needs."""
         payments = _declared_payments(view)
         if sensitivities is None or self.selector.index not in BY_SENSITIVITY:
             return payments
@@ -242,20 +242,19 @@ def _unusable(bid: Bid, declared: float) -> str | None:
 class BudgetedRefresh(AgeAwareStrategy):
     """Each round a budget pays some clients for fresh data; their models are averaged by data size, eq. (2).
 
-    Where only the refreshed train, nobody trains on stale data: age then measures how long a client has had no say, and
-    what staleness does to data (:mod:`aoi_fl.client.freshness`) shows only where all train.
+    If only the refreshed clients train, none trains on stale data; age then counts rounds without participation. The
+    effect of staleness on data (:mod:`aoi_fl.client.freshness`) shows only if all clients train.
 
     Parameters
     ----------
     selector : budget, index and the paper's literal variants
-    clients : how many must be there before round 1
-    source : "server" computes the indices from payments, sensitivities and ages that it knows; with "bid" each client
-        computes its own and the server only checks it (Algorithm 1, step 2)
+    clients : clients that round 1 needs
+    source : "server": the server computes the indices from payments, sensitivities and ages; "bid": each client
+        computes its own, and the server checks it (Algorithm 1, step 2)
     trains : "selected", only the refreshed clients train (Section 5), or "all" clients do (Section 2)
-    total_budget : what all rounds together may spend, beside the selector's budget for each; where what is left of it
-        pays nobody more whom the run has met, by what they declared, the run is complete; infinite: rounds alone count
-    sensitivities : "declared" by the clients, or "estimated" from how the losses that they report in training move with
-        the age of their data, see :mod:`aoi_fl.science.estimate`, where all train: the selected alone have no old data
+    total_budget : spending of all rounds; the run is complete when the rest pays no known client; infinite: no limit
+    sensitivities : "declared" by the clients, or "estimated" from their training losses by the age of their data, see
+        :mod:`aoi_fl.science.estimate`; an estimate needs all clients to train
     """
 
     def __init__(

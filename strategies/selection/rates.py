@@ -1,4 +1,4 @@
-"""Rates of the clients' own, found when the roll call has told who they are: equal, by size, or given."""
+"""Each client's own rate, from the roll call on: equal, by size, or given."""
 
 import logging
 import math
@@ -21,23 +21,22 @@ Rates: TypeAlias = RateRule | Sequence[float | None] | Mapping[str, float | None
 
 
 def stride(clients: int, per_round: int) -> int:
-    """Return n/k, rounded up: in so many rounds a client takes part once, and who was away for longer has left."""
+    """Return n/k, rounded up: a client takes part once in so many rounds, and an absent one has left after them."""
     return math.ceil(clients / per_round)
 
 
 class Shares:
-    """The clients' rates, found anew whenever somebody comes and says who it is, or has left.
+    """The clients' rates, computed again when a client arrives or leaves.
 
-    Equal rates and those by size share k out among who is there; who was away for longer than a stride, the n/k rounds
-    in which a client takes part once, has left, or will never come. It keeps a rate for when it does. Rates that are
-    given stay.
+    Equal rates and rates by size share k among the present clients. A client that was absent for more than a stride,
+    n/k rounds, has left; it keeps a rate for its return. Given rates do not change.
 
     Parameters
     ----------
-    rule : where rates come from
+    rule : source of the rates
     clients, per_round : n and k
-    most : the largest rate by size, 1−d where the rates are to make up for a dropout d
-    leaving : whether anybody leaves; not so where absence is learned, and made up for
+    most : the largest rate by size; 1−d if the rates compensate for a dropout d
+    leaving : whether absent clients leave; not so if availability is compensated
 
     Raises
     ------
@@ -47,8 +46,8 @@ class Shares:
 
     Attributes
     ----------
-    members : (m,) bool, among whom k is shared out; of no length before anybody has come
-    known : (m,) bool, who had said who it is
+    members : (m,) bool, the clients that share k; empty before the first client
+    known : (m,) bool, the clients that have introduced themselves
     """
 
     def __init__(self, rule: Rates, clients: int, per_round: int, *, most: float = 1.0, leaving: bool = True) -> None:
@@ -67,7 +66,7 @@ class Shares:
         self.rule, self._clients, self._per_round = rule, clients, per_round
         self._most, self._leaving = most, leaving
         self._stride = stride(clients, per_round)
-        self._rateless: set[int] = set()  # of whom it has been said that no rate is given
+        self._rateless: set[int] = set()  # named in a warning, without a given rate
         self.members = self.known = np.zeros(0, np.bool_)
 
     def found(self, view: RoundView) -> NDArray[np.float64] | None:
@@ -78,26 +77,26 @@ class Shares:
         known[: len(introduced)] = introduced
         if self._leaving and isinstance(self.rule, str):
             members[: len(introduced)] = view.last_seen >= round_ - self._stride
-            members[len(introduced) :] = round_ <= self._stride  # nobody has seen them
+            members[len(introduced) :] = round_ <= self._stride  # never seen
         same = np.array_equal(members, self.members) and np.array_equal(known, self.known)
         if same or not members.any():
             return None
         left = self.members & ~members[: len(self.members)]
         if left.any():
-            who = some_of([view.name(client) for client in np.flatnonzero(left).tolist()])
-            logger.info("Absent for more than %d rounds: %s. The other clients share k.", self._stride, who)
+            names = some_of([view.name(client) for client in np.flatnonzero(left).tolist()])
+            logger.info("Absent for more than %d rounds: %s. The other clients share k.", self._stride, names)
         self.members, self.known = members, known
         rule = self.rule
         return self._shared(view, rule, members) if isinstance(rule, str) else self._given(view, rule)
 
     def _shared(self, view: RoundView, rule: RateRule, members: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return rates of which those of the members add up to k, or as near to it as so few can come."""
+        """Return rates of which those of the members add up to k, or as close to it as so few clients can get."""
         by_size = rule == "size"
         sizes = np.ones(len(members), np.int64)
         if by_size:
-            told = view.population.sizes
-            sizes[:] = max(1, round(told.mean()))  # of who has not come yet
-            sizes[: len(told)] = told
+            declared = view.population.sizes
+            sizes[:] = max(1, round(declared.mean()))  # of clients that have not arrived yet
+            sizes[: len(declared)] = declared
         there, k = int(members.sum()), self._per_round
         if there < self._clients:
             k = min(k, math.floor(there * self._most))
@@ -110,7 +109,7 @@ class Shares:
         return rates
 
     def _given(self, view: RoundView, rule: Sequence[float | None] | Mapping[str, float | None]) -> NDArray[np.float64]:
-        """Return the rates that somebody chose; a client without one takes part as often as the others in the mean."""
+        """Return the given rates; a client without one gets their mean."""
         if isinstance(rule, Mapping):
             rates = [rule.get(view.name(client)) for client in range(len(self.members))]
         else:
@@ -118,10 +117,10 @@ class Shares:
         new = {client for client in view.declared if rates[client] is None} - self._rateless
         if new:
             self._rateless |= new
-            who = some_of([view.name(client) for client in sorted(new)])
+            names = some_of([view.name(client) for client in sorted(new)])
             logger.warning(
                 "No rate is given to %s: it gets the mean of the given rates, %.3g. Give each client a rate by name (a "
                 "run: a row of clients-file, columns name and rate), so that the rates add up to %d.",
-                who, self._usual, self._per_round,
+                names, self._usual, self._per_round,
             )  # fmt: skip
         return np.array([self._usual if rate is None else rate for rate in rates])

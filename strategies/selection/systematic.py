@@ -1,4 +1,4 @@
-"""Systematic participation: a rate and a phase tell a client every round it takes part in, without coin or poll."""
+"""Systematic participation: a rate and a phase fix all rounds of a client, without coin or poll."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,11 +25,11 @@ from aoi_fl.strategies.strategy import AgeAwareStrategy
 
 
 class SystematicPolicy(RulePolicy):
-    """Systematic clients, whose rates are shared out among those that are there.
+    """Systematic clients; the present ones share the rates.
 
     Parameters
     ----------
-    rule, coordination, availability : as in :class:`RulePolicy`; what is learned of availability is the rule's too
+    rule, coordination, availability : as in :class:`RulePolicy`; the rule uses the learned availability
     rates : as in :class:`SystematicParticipation`
     """
 
@@ -79,7 +79,7 @@ class SystematicPolicy(RulePolicy):
         )
 
     def state_dict(self) -> State:
-        """Return rates and phases: newcomers and leavers have changed them."""
+        """Return rates and phases, which newcomers and leavers have changed."""
         state = {
             **super().state_dict(), "rates": self.rule.targets, "phases": self.rule.phases, "shifts": self.rule.shifts,
             "members": self._own.members, "known": self._own.known,
@@ -90,15 +90,15 @@ class SystematicPolicy(RulePolicy):
         """Restore them."""
         super().load_state_dict(state)
         targets = state["rates"].copy()
-        told = state["asked" if self.availability is not None else "rates"].copy()
-        shifts = state.get("shifts", np.zeros(len(told))).copy()
+        issued = state["asked" if self.availability is not None else "rates"].copy()
+        shifts = state.get("shifts", np.zeros(len(issued))).copy()
         presence = None if self.availability is None else self.availability.presence
         self.rule = replace(
-            self.rule, presence=presence, targets=targets, rates=told, phases=state["phases"].copy(), shifts=shifts
+            self.rule, presence=presence, targets=targets, rates=issued, phases=state["phases"].copy(), shifts=shifts
         )
-        everybody = np.ones(len(told), np.bool_)
-        self._own.members = state.get("members", everybody).copy()
-        self._own.known = state.get("known", everybody).copy()
+        all_clients = np.ones(len(issued), np.bool_)
+        self._own.members = state.get("members", all_clients).copy()
+        self._own.known = state.get("known", all_clients).copy()
 
 
 class SystematicParticipation(AgeAwareStrategy):
@@ -108,11 +108,11 @@ class SystematicParticipation(AgeAwareStrategy):
     ----------
     clients, per_round : n and k
     rates : "equal", "size", or each client's own rate r_i by number or name, Σ r_i = k
-    phases : "spread", dealt out by the roll call so that (with equal rates) exactly k take part in a round; or
-        "random", each client's own draw, of which the server knows nothing
-    jitter : J in [0, 1], the largest share of a stride by which a participation is put off, so that neighbours in phase
-        do not always train together
-    compensate : "none"; or "availability": each client's availability is learned, and each is sent the rate by which it
+    phases : "spread", assigned in the roll call so that with equal rates exactly k take part in a round; or "random",
+        each client's own draw, unknown to the server
+    jitter : J in [0, 1], the largest delay of a participation as a share of a stride; neighbours in phase then do not
+        always train together
+    compensate : "none"; or "availability": the server learns each client's availability and sends the rate by which it
         achieves its own (:func:`aoi_fl.science.absence.stride_rates`)
     coordination : "poll", "broadcast" or "reserve"; "reserve" needs the fewest messages
     settings : those of the base class
