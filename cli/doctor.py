@@ -19,7 +19,7 @@ def doctor(
     key: Annotated[Path | None, typer.Option(help="The client's private key.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
 ) -> None:
-    """Check a client's requirements and its connection to the SuperLink.
+    """Check a client's requirements and connection to the SuperLink.
 
     It checks Python, torch, disk, clock and keys, and asks the SuperLink about this client.
 
