@@ -107,8 +107,8 @@ def run(data: Path) -> Iterator[Row]:
         yield _held(submit(APP, f'what="{HELD}" rounds={REPEATS}'))
 
 
-def _exchange(told: Any) -> Iterator[Row]:
-    found = {key: Times(**times) for key, times in told.items()}
+def _exchange(measured: Any) -> Iterator[Row]:
+    found = {key: Times(**times) for key, times in measured.items()}
     for which, reference, limit in (
         ("stock", "Flower's `send_and_receive` and SuperNodes, same SuperLink", 0.7),
         ("stock loop", "Flower's `send_and_receive`, the same SuperNodes", None),
@@ -119,8 +119,8 @@ def _exchange(told: Any) -> Iterator[Row]:
         )  # fmt: skip
 
 
-def _held(told: Any) -> Row:
-    few, many = told
+def _held(measured: Any) -> Row:
+    few, many = measured
     size = BIG * 4 / 2**20
     fewer = "" if many["replies"] == MANY else f"; {MANY} take more than {_AT_MOST / 60:.0f} minutes here"
     return Row(

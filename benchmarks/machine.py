@@ -56,13 +56,13 @@ def _field(path: str, name: str) -> str | None:
 def _commit() -> str | None:
     """Return the present commit, with a plus if files other than documents have changed."""
     try:
-        told = _git("rev-parse", "--short=12", "HEAD")
-        if told.returncode:
+        parsed = _git("rev-parse", "--short=12", "HEAD")
+        if parsed.returncode:
             return None
         changed = _git("diff", "--quiet", "HEAD", "--", ".", ":(exclude)docs").returncode
     except OSError:
         return None
-    return told.stdout.strip() + ("+" if changed else "")
+    return parsed.stdout.strip() + ("+" if changed else "")
 
 
 def _git(*arguments: str) -> subprocess.CompletedProcess[str]:

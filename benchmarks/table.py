@@ -59,7 +59,7 @@ def _machines(results: list[dict[str, Any]], names: Sequence[str]) -> str:
     lines = ["| benchmark | date | seconds | machine | load | commit | versions |", "|---|---|---|---|---|---|---|"]
     for result in results:
         machine, versions = result["machine"], result["versions"]
-        said = [
+        notes = [
             f"{machine['cores']} cores {machine['processor']}",
             f"{machine['memory-GiB']} GiB" if machine.get("memory-GiB") else "",
             f"{machine['system']} {machine.get('kernel', '')}".strip(),
@@ -69,7 +69,7 @@ def _machines(results: list[dict[str, Any]], names: Sequence[str]) -> str:
             result["name"],
             result["date"],
             f"{result['seconds']:.0f}",
-            ", ".join(filter(None, said)),
+            ", ".join(filter(None, notes)),
             f"{machine.get('load-before', '?')} before, {machine['load']} after",
             machine.get("commit") or "–",
             ", ".join(f"{k} {v}" for k, v in versions.items()),

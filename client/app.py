@@ -53,14 +53,14 @@ def introduce(context: Context, ask: ParticipationRequest) -> dict[str, Value]:
 @app.source()
 def make_source(context: Context, ask: ParticipationRequest) -> Fixed | Folder:
     """Return the source of this client's data."""
-    node, who = context.node_config, identity(context, ask.run)
+    node, client = context.node_config, identity(context, ask.run)
     if "data-file" in node:
         seconds = cast(float, node.get("round-seconds", Folder.round_seconds))  # Folder checks the value
         return Folder(Path(str(node["data-file"])), str(node.get("refresh-command", "")), seconds)
     settings = _settings(_frozen(context))
     row = _row(context, ask)
-    images, first_age = _images(context, ask, who), 0 if row is None else int(row[0].ages[row[1]])
-    base = images, who.number, settings.seed, first_age
+    images, first_age = _images(context, ask, client), 0 if row is None else int(row[0].ages[row[1]])
+    base = images, client.number, settings.seed, first_age
     if settings.mislabelled is None:
         return Fixed(*base)
     rate, cap, _ = settings.mislabelled
@@ -159,19 +159,19 @@ def evaluate(message: Message, context: Context) -> Message:
     return Message(RecordDict({protocol.METRICS: metrics}), reply_to=message)
 
 
-def _images(context: Context, ask: ParticipationRequest, who: Identity) -> NDArray[np.int64]:
+def _images(context: Context, ask: ParticipationRequest, client: Identity) -> NDArray[np.int64]:
     """Return the positions of this client's images, from the partition's index file."""
     path = context.node_config.get("partition-file") or run_folder(context, ask.run).parent / protocol.PARTITION_FILE
-    return read_index(str(path), 0 if who.partition is None else who.partition)
+    return read_index(str(path), 0 if client.partition is None else client.partition)
 
 
 def _row(context: Context, ask: ParticipationRequest) -> tuple[ClientTable, int] | None:
     """Return the run's table of clients and this client's row, or None without a table."""
-    who = identity(context, ask.run)
+    client = identity(context, ask.run)
     path = run_folder(context, ask.run).parent / protocol.CLIENTS_FILE
-    if who.partition is None or not path.is_file():
+    if client.partition is None or not path.is_file():
         return None
-    return _table(path), who.partition
+    return _table(path), client.partition
 
 
 _table = lru_cache(maxsize=4)(read_clients_file)

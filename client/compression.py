@@ -49,14 +49,14 @@ class Residuals:
         if path is None or place is None:
             return None
         try:
-            with zipfile.ZipFile(place) as file:  # it checks the checksums of what it reads
+            with zipfile.ZipFile(place) as file:  # it verifies checksums
                 return {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in file.namelist()}
         except Exception as error:  # a flipped bit causes many types of errors
             logger.warning("The remainder of the compression in %s cannot be read (%s). It counts as 0.", path, error)
             return None
 
     def save(self, round_: int, residual: Mapping[str, NDArray[Any]]) -> None:
-        """Save a round's residual and keep those of the two participations before it.
+        """Save a round's residual and keep the residuals of the two participations before it.
 
         A round before the last participation is ignored.
         """

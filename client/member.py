@@ -36,11 +36,11 @@ class Member:
         self.ask = ask
         self._context = context
         self._make_source = make_source
-        self.who: Identity = identity(context, ask.run)
-        self._file = StateFile(self.who.state_dir, self.who.name)
-        self.state: ClientState = self._file.load(self.who.seed)
+        self.identity: Identity = identity(context, ask.run)
+        self._file = StateFile(self.identity.state_dir, self.identity.name)
+        self.state: ClientState = self._file.load(self.identity.seed)
         if ask.token not in (None, self.state.token):
-            self.state = ClientState(self.who.seed, token=ask.token)
+            self.state = ClientState(self.identity.seed, token=ask.token)
 
     @cached_property
     def _source(self) -> Source:
@@ -67,7 +67,7 @@ class Member:
     def _decider(self) -> Decider:
         node, run = self._context.node_config, self._context.run_config
         folder = str(node.get("model-dir") or run.get("model-dir") or ".")
-        return make_decider(self.ask, self.state.seed, self.who.number, folder)
+        return make_decider(self.ask, self.state.seed, self.identity.number, folder)
 
     def _promise(self) -> Promise | None:
         """Return the strictest promise of all requests so far and the owner's rule, or None."""
@@ -90,14 +90,14 @@ class Member:
 
     def residuals(self) -> Residuals:
         """Return the residuals of compression."""
-        return Residuals(self.who.state_dir, self.who.name, self._clock())
+        return Residuals(self.identity.state_dir, self.identity.name, self._clock())
 
     def introduction(self) -> dict[str, int | str]:
         """Return the entries of the introduction that follow from the client's state."""
-        entries: dict[str, int | str] = {"name": self.who.name}
+        entries: dict[str, int | str] = {"name": self.identity.name}
         entries["data-age"] = self._source.age(self._data(), self.ask.round)
-        if self.who.partition is not None:
-            entries["number"] = self.who.partition
+        if self.identity.partition is not None:
+            entries["number"] = self.identity.partition
         if self.state.age is not None and self.state.age.last >= 1:
             entries["last-round"] = self.state.age.last
         self._keep(replace(self.state, promise=self._promise()))
@@ -125,7 +125,7 @@ class Member:
             case _:
                 allowed = f"one that this client can bid for under {index!r}"
                 raise ConfigError("budget", budget, allowed, "Run server and client in the same version.")
-        return Bid(name=self.who.name, bid=float(worth[0]), payment=payment, age=age)
+        return Bid(name=self.identity.name, bid=float(worth[0]), payment=payment, age=age)
 
     def data_ages(self) -> dict[str, int]:
         """Refresh the data on request; return their age and the age of the data before them."""
@@ -171,7 +171,7 @@ class Member:
         self._keep(replace(self.state, age=clock, turn=turn, promise=promise))
         return self._retire(
             ParticipationReply(
-                name=self.who.name,
+                name=self.identity.name,
                 takes_part=takes_part and rule is None,
                 age=clock.age(ask.round),
                 next_round=clock.reserved,
@@ -201,4 +201,4 @@ class Member:
     def _note(self, what: str, rule: str | None = None) -> None:
         """Add an event to the history for the device's owner, if the client has its own folder."""
         if "state-dir" in self._context.node_config:
-            history.note(self.who.state_dir, self.who.name, self.ask.round, what, rule)
+            history.note(self.identity.state_dir, self.identity.name, self.ask.round, what, rule)

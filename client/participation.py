@@ -186,7 +186,7 @@ class ClientApp(flwr.clientapp.ClientApp):
         try:
             about = context.node_config if self._introduce is None else self._introduce(context, member.ask)
         except ConfigError as error:
-            raise error.within(f"client {member.who.name}") from error
+            raise error.within(f"client {member.identity.name}") from error
         entries = {k: about[k] for k in ("num-examples", "payment", "sensitivity") if k in about}
         return Introduction.read({**entries, **member.introduction(), "packing": packing.FORM})
 

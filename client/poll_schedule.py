@@ -75,24 +75,26 @@ class PollSchedule:
     """
 
     def __init__(self, now: float) -> None:
-        self._heard = now
-        self._told: NextMessage | None = None
+        self._since = now
+        self._next: NextMessage | None = None
         self._rest = 0.0  # the last pause before the first request
 
-    def answered(self, now: float, told: NextMessage | None = None) -> None:
+    def answered(self, now: float, following: NextMessage | None = None) -> None:
         """Note that a message was answered, and the expected time of the next one, if known."""
-        self._told = told or NextMessage(None, 0.0 if self._told is None or self._told.asleep else self._told.apart)
-        self._heard = now + (self._told.nap or 0.0)
+        self._next = following or NextMessage(
+            None, 0.0 if self._next is None or self._next.asleep else self._next.apart
+        )
+        self._since = now + (self._next.nap or 0.0)
 
     def wait(self, now: float, took: float = 0.0) -> float:
         """Return the seconds until the next poll: the rest of a nap, else a pause that grows.
 
         ``took`` is the duration of the last poll in seconds.
         """
-        if self._told is None:
+        if self._next is None:
             self._rest = max(LONGEST_LOOK, min(_LONGEST_REST, _REST * took, 2 * self._rest))
             return self._rest
-        silent, nap, apart = now - self._heard, self._told.nap, self._told.apart
+        silent, nap, apart = now - self._since, self._next.nap, self._next.apart
         if silent < 0:
             return min(-silent, max(LONGEST_LOOK, apart), LONGEST_SILENCE)  # another run may have a message
         soon = max(SHORTEST_LOOK, SILENCE_SHARE * silent)
@@ -107,9 +109,9 @@ class PollSchedule:
         An awake client names Flower's interval, or twice its pause if that is longer. A nap that is too long for one
         heartbeat needs several; all but the last name the longest interval.
         """
-        left = self._heard - now
-        if self._told is None or left <= 0 or not self._told.asleep:
-            apart = self._rest if self._told is None else 0.0 if self._told.asleep else self._told.apart
+        left = self._since - now
+        if self._next is None or left <= 0 or not self._next.asleep:
+            apart = self._rest if self._next is None else 0.0 if self._next.asleep else self._next.apart
             interval = min(LONGEST_HEARTBEAT, max(HEARTBEAT, 2 * apart))
             return interval, (interval - 5.0) * uniform(0.7, 0.9)  # as Flower does
         return lasting(left), min(left + _SPARE / 2, LONGEST_SILENCE)
@@ -157,11 +159,11 @@ def foretold(
     return NextMessage(nap, ASLEEP if may_sleep and nap >= SHORTEST_NAP else apart)
 
 
-def lay_down(told: NextMessage, node: int) -> None:
+def lay_down(following: NextMessage, node: int) -> None:
     """Write the next message's time and the node's id for our SuperNode's process."""
     if path := os.environ.get(NAP_FILE):
-        until = None if told.nap is None else time.time() + told.nap
-        Path(path).write_text(json.dumps([until, told.apart, node]), "utf-8")
+        until = None if following.nap is None else time.time() + following.nap
+        Path(path).write_text(json.dumps([until, following.apart, node]), "utf-8")
 
 
 def laid_down(path: Path) -> tuple[NextMessage, int] | None:
@@ -170,6 +172,6 @@ def laid_down(path: Path) -> tuple[NextMessage, int] | None:
         until, apart, node = json.loads(path.read_text("utf-8"))
         path.unlink()
         nap = None if until is None else max(0.0, float(until) - time.time())
-        if math.isfinite(nap or 0.0) and (told := float(apart)) >= 0 and type(node) is int:
-            return NextMessage(nap, told), node
+        if math.isfinite(nap or 0.0) and (pause := float(apart)) >= 0 and type(node) is int:
+            return NextMessage(nap, pause), node
     return None

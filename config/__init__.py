@@ -1,1 +1,1 @@
-"""Every key of a run, once: default, range, help, group and policies; and what is generated from the table."""
+"""Every key of a run with default, range, help, group and policies, and generators of docs."""

@@ -36,7 +36,7 @@ def systematic(keys: Keys, rates: Rates | None, dropout: float) -> SystematicPol
 
 
 def markov_increasing(keys: Keys, rates: Rates | None, dropout: float) -> MarkovPolicy:
-    """Return the table whose probabilities grow strictly with age."""
+    """Return the table with probabilities that grow strictly with age."""
     return MarkovPolicy.increasing(keys["num-clients"], keys["clients-per-round"], keys["max-age"], keys["exponent"])
 
 

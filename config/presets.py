@@ -26,7 +26,7 @@ def expanded(values: Mapping[str, Any]) -> dict[str, Any]:
         keys["clients-per-round"] = max(1, math.floor(0.15 * int(n) + 0.5))
     if not is_policy(str(policy)) or "coordination" not in row_of(policy).keys:
         return keys
-    recommended = recommended and policy in POLICIES  # your own policy has weights of its own
+    recommended = recommended and policy in POLICIES  # a user's own policy sets its weights
     if keys.get("coordination", "auto") == "auto":
         keys["coordination"] = "reserve" if recommended else "poll"
     free = keys.get("rates", "equal") == "equal" and keys.get("privacy", "none") == "none"

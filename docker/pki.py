@@ -1,14 +1,14 @@
-"""Make the cluster's certificate authority, server certificate and shared secret, once, and renew what runs out.
+"""Make and renew the cluster's certificate authority, server certificate and secret.
 
-Every start of the cluster runs this first. What exists and is good is left alone, so it costs nothing; the server's
-certificate is made anew when it is about to run out or when the names it must carry have changed.
+Every start of the cluster runs this first. Valid files stay. The server's certificate is renewed before it expires, or
+when its names have changed.
 
-Folders, each a volume that is mounted only where it is needed
-----------------------------------------------------------------
-authority   the authority's private key; here only
+Folders, each a volume that only its users mount
+------------------------------------------------
+authority   the authority's private key; for this program only
 server      the SuperLink's certificate and private key
-superexec   the secret by which the SuperLink knows its SuperExec
-trust       the authority's certificate, which everybody may have
+superexec   the secret that authenticates the SuperExec at the SuperLink
+trust       the authority's certificate, which is public
 """
 
 import ipaddress
@@ -32,13 +32,13 @@ NAMES = ("superlink", "superlink-control", "localhost", "127.0.0.1")
 
 
 def make_all(root: Path, hosts: tuple[str, ...] = (), *, server_days: int = SERVER_DAYS) -> list[str]:
-    """Make what is missing or stale under ``root`` and return what was made, in words.
+    """Make missing or stale files under ``root``, and return a description of each.
 
     Parameters
     ----------
-    root : the folder that holds the four folders
-    hosts : further names and addresses by which clients reach the SuperLink
-    server_days : how long a server certificate is good for; below ``RENEW_DAYS`` it is renewed at every start
+    root : the folder with the four folders
+    hosts : further names and addresses of the SuperLink for clients
+    server_days : validity of a server certificate; below ``RENEW_DAYS`` every start renews it
     """
     made = []
     authority, server, trust = root / "authority", root / "server", root / "trust"
@@ -47,7 +47,7 @@ def make_all(root: Path, hosts: tuple[str, ...] = (), *, server_days: int = SERV
         folder.mkdir(parents=True, exist_ok=True)
     if not (authority / "ca.key").exists() or not (trust / "ca.crt").exists():
         key = ec.generate_private_key(ec.SECP384R1())
-        # A name of its own, so that a certificate of another cluster is told from a forged one of this.
+        # A unique name, which distinguishes a certificate of another cluster from a forged one of this cluster.
         called = f"AoI-FL cluster authority {secrets.token_hex(4)}"
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, called)])
         certificate = (
@@ -93,10 +93,9 @@ def make_all(root: Path, hosts: tuple[str, ...] = (), *, server_days: int = SERV
 
 
 def make_client_key(private: Path, public: Path) -> None:
-    """Make a client's key pair, as Flower's SuperNode and SuperLink read it, unless it is there.
+    """Make a client's key pair in Flower's format, unless it exists.
 
-    A key that was cut off while it was written is impossible: files are renamed into place, the private one
-    first; the public one follows from it.
+    Files are renamed into place, so no key is incomplete. The private key is first; the public key follows from it.
     """
     if not private.exists():
         key = ec.generate_private_key(ec.SECP256R1())
@@ -133,13 +132,13 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 
 def _still_good(path: Path, issuer: x509.Certificate, names: tuple[str, ...]) -> bool:
-    """Tell whether a server certificate is from this authority, carries just these names, and lasts a while."""
+    """Return whether a certificate has this issuer and these names, and is valid long enough."""
     if not path.exists() or not path.with_suffix(".key").exists():
         return False
     certificate = x509.load_pem_x509_certificate(path.read_bytes())
     try:
         certificate.verify_directly_issued_by(issuer)
-    except Exception:  # whatever is wrong with it, a new one is the remedy
+    except Exception:  # a new certificate replaces any invalid one
         return False
     carried = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     if set(carried) != {_general_name(n) for n in names}:
@@ -161,7 +160,7 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def main() -> None:
-    """Check the settings in .env, then make what it needs under /pki; a wrong setting ends with status 2."""
+    """Check the settings in .env, then make the files under /pki; exit with 2 at a wrong one."""
     try:
         settings.check(settings.from_file(Path("/project/.env")))
     except AoiError as error:

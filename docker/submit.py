@@ -81,21 +81,21 @@ def point_at(name: str) -> None:
 
 def follow(control: Control, run_id: int, folder: Path) -> RunState:
     """Print each recorded round, enrol late clients, and return the outcome of the run."""
-    known = last_rounds(folder / LEDGER, _REMEMBERED) if about(folder) else []
-    seconds = [row["seconds"] for row in known]
-    last, away = known[-1]["round"] if known else 0, False
+    recorded = last_rounds(folder / LEDGER, _REMEMBERED) if about(folder) else []
+    seconds = [row["seconds"] for row in recorded]
+    last, unreachable = recorded[-1]["round"] if recorded else 0, False
     refused = set[str]()
     while True:
         try:
             enrol(control)
             state = control.run(run_id) or RunState(run_id, "finished", "lost", "the SuperLink does not know it")
-            if away:
+            if unreachable:
                 say("the SuperLink is back")
-            away = False
+            unreachable = False
         except ControlError:
-            if not away:
+            if not unreachable:
                 say("the SuperLink does not answer; the run continues when it does")
-            state, away = RunState(run_id, "unknown", "", ""), True
+            state, unreachable = RunState(run_id, "unknown", "", ""), True
         for record in _records(folder, after=last):
             last = record.round
             rounds = int(about(folder)["config"]["num-server-rounds"])
@@ -163,7 +163,7 @@ def unused(keys: Mapping[str, str], config: RunConfig, recorded: Mapping[str, An
 
 
 def play(*, queue: bool = False, resume: str = "") -> int:
-    """Run what the environment describes, or follow the run in progress; return the exit status.
+    """Run the environment's configuration, or follow the run in progress; return the status.
 
     Parameters
     ----------

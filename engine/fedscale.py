@@ -68,16 +68,16 @@ def kind(clients: Mapping[Any, Any]) -> str:
 
 def devices(presence: Mapping[Any, Any] | None, capacity: Mapping[Any, Any] | None) -> DeviceTrace:
     """Return the devices of both files, in the order of their numbers, cut to the shorter file."""
-    count = min(len(found) for found in (presence, capacity) if found is not None)
+    count = min(len(part) for part in (presence, capacity) if part is not None)
     if presence is None:
         availability = always(count)
     else:
         availability = _spells({key: presence[key] for key in sorted(presence)[:count]})
     if capacity is None:
         return replace(alike(availability), untold="speed")
-    who = sorted(capacity)[:count]
-    inference = np.array([_finite(capacity[key], "computation", key) for key in who])
-    kilobits = np.array([_finite(capacity[key], "communication", key) for key in who])
+    clients = sorted(capacity)[:count]
+    inference = np.array([_finite(capacity[key], "computation", key) for key in clients])
+    kilobits = np.array([_finite(capacity[key], "communication", key) for key in clients])
     loading = kilobits * _KBIT
     untold = "availability" if presence is None else ""
     return DeviceTrace(availability, _TRAINING * inference / 1000, "example", loading, loading, untold)

@@ -64,7 +64,7 @@ UNREADABLE = (
     ValueError,
 )  # fmt: skip
 # The metadata that a reply's envelope has, with default values.
-_TOLD: dict[str, Any] = {
+_METADATA: dict[str, Any] = {
     "message_id": "", "src_node_id": 0, "dst_node_id": SERVER_NODE, "reply_to_message_id": "", "group_id": "",
     "created_at": 0.0, "ttl": 0.0, "message_type": "query",
 }  # fmt: skip
@@ -157,7 +157,7 @@ class Replies:
             self._announced[number] = reply
 
     def small_first(self, message_ids: list[str]) -> list[str]:
-        """Return messages in order, with those that have large replies at the end."""
+        """Return messages in order, but the ones with large replies last."""
         return sorted(message_ids, key=lambda i: i in self._announced and self._announced[i].large)
 
     def fetch(self, message_id: str) -> Message | None:
@@ -226,28 +226,28 @@ class Replies:
         The metadata inside a reply may name another message or another node.
         """
         envelope = reply.envelope.metadata
-        return _message(content, self._run_id, {k: getattr(envelope, k, value) for k, value in _TOLD.items()})
+        return _message(content, self._run_id, {k: getattr(envelope, k, value) for k, value in _METADATA.items()})
 
 
 def lost(message_id: str, run_id: int, reason: str) -> Message:
     """Return the error reply to a message after its own reply was lost."""
-    return _message(Error(MESSAGE_UNAVAILABLE, reason), run_id, {**_TOLD, "reply_to_message_id": message_id})
+    return _message(Error(MESSAGE_UNAVAILABLE, reason), run_id, {**_METADATA, "reply_to_message_id": message_id})
 
 
-def _message(content: RecordDict | Error, run_id: int, told: dict[str, Any]) -> Message:
+def _message(content: RecordDict | Error, run_id: int, entries: dict[str, Any]) -> Message:
     try:
-        metadata = Metadata(run_id=run_id, **told)
+        metadata = Metadata(run_id=run_id, **entries)
     except ValueError:  # its message type is invalid
-        metadata = Metadata(run_id=run_id, **{**told, "message_type": _TOLD["message_type"]})
-    made: Message = Message(content, metadata=metadata)  # type: ignore[call-overload]
-    return made
+        metadata = Metadata(run_id=run_id, **{**entries, "message_type": _METADATA["message_type"]})
+    reply: Message = Message(content, metadata=metadata)  # type: ignore[call-overload]
+    return reply
 
 
-def error_reply(reason: str, **told: Any) -> Message:
+def error_reply(reason: str, **entries: Any) -> Message:
     """Return an error reply with these metadata and a valid id."""
-    run_id = told.pop("run_id")
-    made = _message(Error(MESSAGE_UNAVAILABLE, reason), run_id, {**_TOLD, **told})
-    return sign(made, made.object_id)
+    run_id = entries.pop("run_id")
+    reply = _message(Error(MESSAGE_UNAVAILABLE, reason), run_id, {**_METADATA, **entries})
+    return sign(reply, reply.object_id)
 
 
 def most_objects(sent: int) -> int:

@@ -114,17 +114,17 @@ def counts(settings: Sequence[Setting]) -> Chart | None:
             curves.append((rank + 1, count[order[rank]]))
             sizes.append(run.size)
             most.append(int(count.max()))
-        who = [run.name(int(c)) for c in order[rank]]
+        named = [run.name(int(c)) for c in order[rank]]
         alone = len(played) == 1
         more: dict[str, Any] = {}
         if alone:
-            more = {"customdata": [text(name) for name in who], "meta": {"clients": order[rank].tolist()}}
+            more = {"customdata": [text(name) for name in named], "meta": {"clients": order[rank].tolist()}}
         hover = "client %{customdata}: %{y} rounds" if alone else "rank %{x}: %{y:.4g} rounds"
         drawn = curve(i, setting.label, curves, hover, mode="lines", **more)
         drawn[-1]["line"]["shape"] = "hvh" if alone else "linear"
         data += drawn
         table = numbers(setting.label, curves)
-        names = who if alone else [f"rank {r}" for r in next(iter(table.values()))]
+        names = named if alone else [f"rank {r}" for r in next(iter(table.values()))]
         rows += [
             [setting.label, *row] for row in zip(names, *(values.values() for values in table.values()), strict=True)
         ]

@@ -139,16 +139,16 @@ class Run:
         A client's initial age follows from its age at its first selection, or is 0 if that is unknown. Under a budget
         it is the age of the client's data.
         """
-        when, who, weights = self.selected
+        when, selected, weights = self.selected
         if self.budgeted:
             since, ages = self._joined
             first_ages = np.maximum(ages - since + 1, 0)
-            return History.from_arrays(self.size, len(self.rounds), when + 1, who, weights, first_ages=first_ages)
+            return History.from_arrays(self.size, len(self.rounds), when + 1, selected, weights, first_ages=first_ages)
         first_ages = np.zeros(self.size, dtype=np.int64)
-        clients, first = np.unique(who, return_index=True)
+        clients, first = np.unique(selected, return_index=True)
         for client, j in zip(clients.tolist(), first.tolist(), strict=True):
             first_ages[client] = max(0, (self._chosen[j]["age"] or 0) - when[j])
-        return History.from_arrays(self.size, len(self.rounds), when + 1, who, weights, first_ages=first_ages)
+        return History.from_arrays(self.size, len(self.rounds), when + 1, selected, weights, first_ages=first_ages)
 
     @cached_property
     def estimated(self) -> dict[int, float]:

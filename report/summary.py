@@ -24,12 +24,12 @@ def sentence(run: Run) -> str:
     policy = str(run.config.get("policy") or run.policy.get("kind") or "an unnamed policy")
     per_round = run.config.get("clients-per-round") or run.policy.get("per_round")  # the policy's may be over-selected
     if run.budgeted:
-        whom = f"data of {run.size} clients refreshed under a budget of {run.policy['budget']:g} a round"
+        selected = f"data of {run.size} clients refreshed under a budget of {run.policy['budget']:g} a round"
     elif per_round:
-        whom = f"{per_round} of {run.size} clients a round"
+        selected = f"{per_round} of {run.size} clients a round"
     else:
-        whom = f"{run.size} clients"
-    words = f"{policy}, {whom}"
+        selected = f"{run.size} clients"
+    words = f"{policy}, {selected}"
     if run.config.get("dataset"):
         words += f", on {public('dataset', run.config['dataset'])}"
     planned = ledger.planned(run.config)
@@ -47,13 +47,13 @@ def sentence(run: Run) -> str:
 
 
 def _going(run: Run) -> str:
-    said = {
+    words = {
         "running": " (still going)",
         "interrupted": " (interrupted)",
         "stopped": " (stopped: no usable update arrived)",
         "failed": " (the run failed)",
     }
-    return said.get(run.status, "")
+    return words.get(run.status, "")
 
 
 def key_numbers(runs: Sequence[Run]) -> Table:

@@ -39,7 +39,7 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Run what the configuration describes; log a user's mistake as one paragraph."""
+    """Run a federation by the configuration; log a user's error as one paragraph."""
     logging.getLogger("flwr").addFilter(_without_traceback)
     show_former_names(lambda text: logger.warning("%s", text))
     say_what_ray_needs(grid)

@@ -138,7 +138,7 @@ def is_played(folder: Path) -> bool | None:
 
 @contextmanager
 def writing(folder: Path, key: str = "runs-dir") -> Iterator[None]:
-    """Make a key's folder; raise ConfigError if it, or what the block writes, cannot be written."""
+    """Make a key's folder; raise ConfigError if it, or a file in the block, cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield

@@ -68,12 +68,12 @@ def progress_line(record: RoundRecord, rounds: int | None, seconds_left: float |
     """Return one round as a line for people."""
     trained = [p for p in record.participations if p.outcome == "trained"]
     ages = [p.age for p in trained if p.age is not None]
-    who = " ".join(str(p.client) for p in sorted(trained, key=lambda p: p.client)[:20]) or "no client"
+    clients = " ".join(str(p.client) for p in sorted(trained, key=lambda p: p.client)[:20]) or "no client"
     if len(trained) > 20:
-        who += f" … ({len(trained)})"
+        clients += f" … ({len(trained)})"
     parts = [
         f"round {record.round}" if rounds is None else f"round {record.round:>{len(str(rounds))}}/{rounds}",
-        f"{who}{' (forced)' if record.forced else ''}",
+        f"{clients}{' (forced)' if record.forced else ''}",
         f"age {sum(ages) / len(ages):.1f}" if ages else "age –",
         _number("loss", record.train_loss if record.test_loss is None else record.test_loss, ".3f"),
         _number("accuracy", record.test_accuracy, ".3f")

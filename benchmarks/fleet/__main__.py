@@ -39,12 +39,12 @@ def table(plays: Sequence[Played]) -> str:
         "| SuperLink | model | packing | clients | CPU of a newcomer | of a training client | calls of it | a round |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for found in plays:
-        told = found.scenario
-        rounds = f"{sum(found.rounds) / len(found.rounds):.1f} s" if found.rounds else "–"
+    for played in plays:
+        run = played.scenario
+        rounds = f"{sum(played.rounds) / len(played.rounds):.1f} s" if played.rounds else "–"
         lines.append(
-            f"| {told.server} | {told.model} | {told.packing} | {told.clients}, k = {told.per_round} "
-            f"| {found.newcomer_cpu:.1f} ms | {found.client_cpu:.1f} ms | {found.client_calls:.0f} | {rounds} |"
+            f"| {run.server} | {run.model} | {run.packing} | {run.clients}, k = {run.per_round} "
+            f"| {played.newcomer_cpu:.1f} ms | {played.client_cpu:.1f} ms | {played.client_calls:.0f} | {rounds} |"
         )
     return "\n".join([*lines, "", f"Load of this machine: {os.getloadavg()[0]:.1f}."])
 

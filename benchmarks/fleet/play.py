@@ -22,10 +22,10 @@ from benchmarks.fleet.scenario import Played, Scenario
 _CHANNELS = 16
 _IDLE = frozenset({"PullMessages", "SendNodeHeartbeat"})  # calls of idle nodes, too
 _LOOKS = _IDLE | {"GetNodes", "SendTaskHeartbeat"}
-_AT_ONCE = 64  # nodes that connect at a time, so that those that are many do not all wait on one another
+_AT_ONCE = 64  # nodes that connect at the same time
 _START = 600.0  # seconds until the ServerApp says that it begins: on a busy machine its imports take their time
 _LINGERS = 4  # rounds that are over before a node which lingers has trained for the first of them
-_LOOK = 0.2  # seconds between two looks at what the ServerApp has written
+_LOOK = 0.2  # seconds between two polls of the ServerApp's notes
 _CHECK = 3.0  # seconds between two looks at whether the run is still going
 
 
@@ -81,10 +81,10 @@ class Play:
             "late-rounds": self.scenario.late_rounds, "model": self.scenario.model, "packing": self.scenario.packing,
             "least": self.scenario.joining or self.scenario.clients,
         }  # fmt: skip
-        told = " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())
+        text = " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())
         joining = asyncio.create_task(self._join())
         try:
-            await self._follow(await asyncio.to_thread(self.link.submit, told))
+            await self._follow(await asyncio.to_thread(self.link.submit, text))
         finally:
             joining.cancel()
             await asyncio.gather(*(node.stop() for node in self.nodes))

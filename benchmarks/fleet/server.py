@@ -34,9 +34,9 @@ class Notes:
         time.sleep(seconds)
         self._waited += seconds
 
-    def write(self, **said: Any) -> None:
+    def write(self, **values: Any) -> None:
         """Add a line with these values, the time and this process's resources."""
-        line = {**said, "time": time.time(), "cpu": time.process_time(), "peak": peak_memory(), "calls": self.calls}
+        line = {**values, "time": time.time(), "cpu": time.process_time(), "peak": peak_memory(), "calls": self.calls}
         with open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 

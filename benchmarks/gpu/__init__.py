@@ -113,8 +113,8 @@ def _memory() -> Iterator[list[int]]:
     def watch() -> None:
         while not over.wait(0.1):
             with suppress(OSError, ValueError, subprocess.SubprocessError):
-                told = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout
-                found.extend(int(line) for line in told.split())
+                output = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout
+                found.extend(int(line) for line in output.split())
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()

@@ -154,13 +154,13 @@ _CERTIFICATE = {
         "The clock is behind: sudo timedatectl set-ntp true",
     ),
     _UNKNOWN: (
-        "is not from the authority that this client trusts ({said})",
+        "is not from the authority that this client trusts ({reason})",
         "Copy the SuperLink's ca.crt again. If it is the right one, another server answers at this address.",
     ),
 }
 
 
 def _unverified(error: ssl.SSLCertVerificationError, host: str) -> Step:
-    others = "is not accepted: {said}", "Ask the operator to check it."
-    found, remedy = next((told for codes, told in _CERTIFICATE.items() if error.verify_code in codes), others)
-    return Step(f"the SuperLink's certificate {found.format(host=host, said=error.verify_message)}", remedy, True)
+    default = "is not accepted: {reason}", "Ask the operator to check it."
+    found, remedy = next((texts for codes, texts in _CERTIFICATE.items() if error.verify_code in codes), default)
+    return Step(f"the SuperLink's certificate {found.format(host=host, reason=error.verify_message)}", remedy, True)

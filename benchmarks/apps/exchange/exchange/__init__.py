@@ -1,1 +1,1 @@
-"""A Flower app around what the benchmarks measure."""
+"""A Flower app around the benchmarks' functions."""
