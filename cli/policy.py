@@ -167,6 +167,6 @@ def _show_rated(chosen: SystematicPolicy | MarkovPolicy, title: str, capped: int
     shown = [(name, order[round(share * (len(order) - 1))]) for name, share in marks.items()]
     rows = [(float(rates[i]), float(1 / rates[i]), float(variances[i]), name) for name, i in shown]
     print_table(title, ["rate", "E[X]", "Var[X]", "of the clients"], rows)
-    facts = [("clients whose rate is capped", capped), ("Var[X] of all intervals together", pooled)]
+    facts = [("clients with a capped rate", capped), ("Var[X] of all intervals together", pooled)]
     print_facts("Together", facts)
     _show_participation(_participation(chosen, rounds), rounds)

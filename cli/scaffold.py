@@ -40,7 +40,7 @@ def write(name: str, policy: str, parent: Path) -> Path:
     folder = parent / name
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise ConfigError("NAME", folder, "a new or empty folder", "Choose another name, or move the folder away.")
+            raise ConfigError("NAME", folder, "a new or empty folder", "Choose another name, or move the folder.")
         for path, text in files(name, package, policy).items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, "utf-8")

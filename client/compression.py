@@ -52,7 +52,7 @@ class Residuals:
             with zipfile.ZipFile(place) as file:  # it verifies checksums
                 return {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in file.namelist()}
         except Exception as error:  # a flipped bit causes many types of errors
-            logger.warning("The remainder of the compression in %s cannot be read (%s). It counts as 0.", path, error)
+            logger.warning("The residual of the compression in %s cannot be read (%s). It counts as 0.", path, error)
             return None
 
     def save(self, round_: int, residual: Mapping[str, NDArray[Any]]) -> None:

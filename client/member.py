@@ -123,7 +123,7 @@ class Member:
             case "whittle", float():
                 worth = whittle.whittle_index(ages, payments, sensitivities, budget)
             case _:
-                allowed = f"one that this client can bid for under {index!r}"
+                allowed = f"a budget for which this client can bid under {index!r}"
                 raise ConfigError("budget", budget, allowed, "Run server and client in the same version.")
         return Bid(name=self.identity.name, bid=float(worth[0]), payment=payment, age=age)
 
@@ -143,7 +143,7 @@ class Member:
         return ClientAge(last=-self._source.first_age) if self.state.data is None else self.state.data
 
     def answer(self) -> ParticipationReply:
-        """Decide by age, then by promise and the owner's rules; a forced client by the latter only.
+        """Decide by age, promise and the owner's rules; a forced client only by the last two.
 
         If a rule declines, the age goes on to grow, and a reservation for this round is drawn again for a later one. A
         repeated request then gets the same no, but without the rule's name.

@@ -47,7 +47,7 @@ class Forking:
             try:
                 self._context.Process(target=exec, args=(_ANSWER, {"keywords": keywords})).start()
             except (OSError, EOFError):  # a broken torch ends the process that imports it
-                print("torch cannot be loaded beforehand; each message's process starts without it", flush=True)
+                print("torch cannot be preloaded; each message's process starts without it", flush=True)
                 self._context.set_forkserver_preload([flower.MODULE])
                 time.sleep(_LOOK)  # until the broken process has ended
             else:

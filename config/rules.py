@@ -177,7 +177,7 @@ def opposed_aggregation(
     by_data : whether the policy selects by clients' reports about their data
     """
     if private and by_data:
-        allowed = "one that does not select by reports about data, which no noise of the model hides"
+        allowed = "a policy that does not select by reports about data, which the model's noise does not hide"
         yield ConfigError("policy", policy, allowed, f"Choose another policy, for instance {DEFAULT}.")
     if private and weights not in ("auto", "equal"):
         allowed = "auto or equal in a private run, where every client weighs the same"
@@ -268,7 +268,7 @@ _PRIVATE = ("clip", "noise_multiplier", "delta", "max_epsilon")
 
 
 def separation(config: RunKeys) -> int:
-    """Return b of a run's policy, the least number of rounds between two participations; 1 for none."""
+    """Return b of a run's policy, the least number of rounds between two participations, or 1."""
     from aoi_fl.science.privacy.bounds import bounds  # NumPy is loaded for banded noise only
 
     row, n, k = row_of(config.policy), config.num_clients, config.clients_per_round

@@ -112,7 +112,7 @@ def read_key(public_key: Path) -> bytes:
     try:
         found = public_key.lstat()
         if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST:
-            raise OSError(f"it is no file of at most {_LARGEST} bytes")
+            raise OSError(f"it is not a file of at most {_LARGEST} bytes")
         return public_key.read_bytes()
     except OSError as error:
         raise _unreadable(public_key, error) from None

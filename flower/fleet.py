@@ -25,7 +25,7 @@ Metadata: TypeAlias = list[tuple[str, str | bytes]]
 
 
 def signature(key: ec.EllipticCurvePrivateKey, public: bytes) -> Metadata:
-    """Return the metadata that signs a request with a private key; ``public`` is the registered one (PEM)."""
+    """Return the metadata that signs a request; ``public`` is the registered key (PEM)."""
     time = datetime.datetime.now(datetime.UTC).isoformat()
     return [
         (PUBLIC_KEY_HEADER, public),

@@ -75,7 +75,7 @@ def failure(message: Message, reason: str) -> Message:
 
 
 def bytes_of(message: Message) -> int:
-    """Return the bytes of a message as Flower sends it: its protobuf envelope, and each object it is made of."""
+    """Return the bytes of a message as Flower sends it: its protobuf envelope and its objects."""
     from flwr.common.serde import message_to_proto
     from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 

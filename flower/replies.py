@@ -288,8 +288,8 @@ def content_of(message_id: str, objects: dict[str, bytes]) -> RecordDict | Error
 
     message = inflate_object_from_contents(message_id, objects)
     if not isinstance(message, Message):
-        raise TypeError(f"a {type(message).__name__} in place of a message")
+        raise TypeError(f"a {type(message).__name__} instead of a message")
     content = message.error if message.has_error() else message.content
     if not isinstance(content, RecordDict | Error):
-        raise TypeError(f"a message of a {type(content).__name__} in place of records")
+        raise TypeError(f"a message with a {type(content).__name__} instead of records")
     return content

@@ -43,11 +43,11 @@ class Heartbeats:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
-        """Start to send heartbeats."""
+        """Start the heartbeats."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop to send heartbeats."""
+        """Stop the heartbeats."""
         self._stopped.set()
         self._pace.changed.set()
         self._thread.join()
@@ -82,7 +82,7 @@ class Heartbeats:
                     )
                     continue
                 success, code = False, error.code() if isinstance(error, grpc.Call) else error
-                warn_once(f"a heartbeat has failed ({code}), and is tried again")
+                warn_once(f"a heartbeat has failed ({code}) and is retried")
             wait, retry = (wait, _FIRST_RETRY) if success else (retry, min(2 * retry, _LONGEST_RETRY))
             self._pace.changed.wait(min(wait, usual / 2) if refused else wait)
             self._pace.changed.clear()

@@ -131,8 +131,8 @@ def write_index(path: Path | str, parts: Sequence[Indices]) -> None:
     target = Path(path)
     lengths = [len(part) for part in parts]
     if not lengths or 0 in lengths:
-        which = f"client {lengths.index(0)}" if lengths else "everyone"
-        allowed = f"one that gives each client data, and {which} has none"
+        which = f"client {lengths.index(0)}" if lengths else "no client exists, so every client"
+        allowed = f"a partition with data for each client; {which} has none"
         raise ConfigError("partition", None, allowed, "Use fewer clients or another seed.")
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     whole = np.concatenate([[len(parts)], offsets, *parts]).astype(np.int64)

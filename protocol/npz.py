@@ -71,6 +71,6 @@ def _check_header(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
     read_header = np.lib.format.read_array_header_1_0 if size == 2 else np.lib.format.read_array_header_2_0
     shape, _, dtype = read_header(BytesIO(begins[8:start]))
     if dtype.hasobject:
-        raise Unreadable("it holds Python objects in place of numbers")
+        raise Unreadable("it holds Python objects, not numbers")
     if start + math.prod(shape) * dtype.itemsize != member.file_size:
-        raise Unreadable(f"its header speaks of {shape} of {dtype}, which is not as many bytes as there are")
+        raise Unreadable(f"its header has shape {shape} of {dtype}, which does not match its number of bytes")

@@ -77,15 +77,17 @@ def _module(key: str, value: str, folder: str) -> ModuleType:
             raise unusable(
                 key,
                 value,
-                f"there is no module {name} in {place}, nor is it installed",
-                f"lay {name.split('.')[0]}.py there, or name its folder with model-dir (on a client of a deployment: "
+                f"the module {name} is neither in {place} nor installed",
+                f"put {name.split('.')[0]}.py there, or set model-dir to its folder (on a client of a deployment: "
                 f"model-dir in the node's own configuration)",
             ) from error
-        raise unusable(key, value, f"the module {name} cannot be imported: {error_line(error)}", "mend it") from error
+        raise unusable(
+            key, value, f"the module {name} cannot be imported: {error_line(error)}", "correct it"
+        ) from error
     # Python returns a module of that name that it has loaded before.
     file, there = getattr(module, "__file__", None), place / f"{name.replace('.', '/')}.py"
     if there.is_file() and not (file and Path(file).samefile(there)):
-        what = f"the name {name} is taken: Python has loaded {file or 'a module of its own'}, not {there}"
+        what = f"the name {name} is taken: Python has loaded {file or 'a built-in module'}, not {there}"
         raise unusable(key, value, what, "rename it")
     return module
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from aoi_fl.protocol.own_code import FAULTS, brief, error_line, load, looking_in, unusable
 from aoi_fl.science.rule import Clocks, ParticipationRule
 
-_HOW = "it is called with those of clients, per_round and seed that it takes"
+_HOW = "it is called with its parameters among clients, per_round and seed"
 
 
 def make_object(name: str, folder: str, given: Mapping[str, int]) -> Any:
@@ -94,7 +94,7 @@ class OwnRule(ParticipationRule):
         try:
             values = np.asarray(getattr(self._rule, method)(*arguments))
         except FAULTS as error:
-            raise unusable("policy", self.name, f"{method} raised {error_line(error)}", "mend it") from error
+            raise unusable("policy", self.name, f"{method} raised {error_line(error)}", "correct it") from error
         if values.shape != (length,) or values.dtype.kind not in kinds:
             kind = "truth values" if kinds == "b" else "whole numbers"
             raise unusable("policy", self.name, f"{method} returned {brief(values)}", f"return ({length},) {kind}")

@@ -73,7 +73,7 @@ def unpack(content: RecordDict) -> RecordDict:
         raise PackingError(f"its layout is of the records {list(rows)}, and the message has {list(records)}")
     arrays = [array for record in records.values() for array in record.values()]
     if len(arrays) != 1 or arrays[0].stype != _FORMAT:
-        raise PackingError(f"{len(arrays)} arrays in place of a packed one")
+        raise PackingError(f"{len(arrays)} arrays instead of a packed one")
     data, expected = arrays[0].data, sum(size for some in rows.values() for *_, size in some)
     if len(data) != expected:
         raise PackingError(f"its layout is of {expected} bytes, and the message has {len(data)}")

@@ -56,7 +56,5 @@ def _checked(rates: Any, per_round: float) -> NDArray[np.float64]:
     values = np.asarray(rates, dtype=np.float64)
     check_rates(values)
     if abs(values.sum() - per_round) > 1e-3 or values.min() * _LONGEST_WAIT < 1:
-        raise ConfigError(
-            "rates", None, "those of k clients a round, and not too small to be shown", "Correct the rates."
-        )
+        raise ConfigError("rates", None, "rates that sum to k, and are not too small to be shown", "Correct the rates.")
     return values

@@ -114,7 +114,7 @@ def resume_command(folder: Path) -> str:
 def make_room(folder: Path) -> str:
     """Return the remedy if the disk of a run's folder is full or fails."""
     return (
-        "Make room, or see that the disk can be written, then continue with: "
+        "Free some space, or make the disk writable, then continue with: "
         f"{resume_command(folder)} (a cluster: AOI_RESUME=true)"
     )
 

@@ -51,7 +51,9 @@ def python() -> Finding:
     if sys.version_info < _LEAST_PYTHON:
         return Finding("python", "fail", found, "Install Python 3.11 or later: uv python install 3.12")
     if sys.maxsize < 2**32:
-        return Finding("python", "fail", f"{found}, 32 bits", "Flash a 64-bit system: there is no torch for 32 bits.")
+        return Finding(
+            "python", "fail", f"{found}, 32 bits", "Flash a 64-bit system, because torch has no 32-bit version."
+        )
     return Finding("python", "ok", found)
 
 
@@ -81,7 +83,7 @@ def configuration(node: Path | None) -> Iterator[Finding]:
     try:
         values = tomllib.loads(node.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        yield Finding("configuration", "fail", f"{node}: {error}", "Mend the file; what it may hold: docs/edge.md.")
+        yield Finding("configuration", "fail", f"{node}: {error}", "Correct the file. docs/edge.md lists its keys.")
         return
     if "name" not in values or "state-dir" not in values:
         yield Finding("configuration", "fail", f"{node} lacks name or state-dir", "Set both: docs/edge.md.")
@@ -90,7 +92,7 @@ def configuration(node: Path | None) -> Iterator[Finding]:
         check(values)
         yield Finding("configuration", "ok", f"{node}, client {values['name']}")
     except ConfigError as error:
-        yield Finding("configuration", "fail", f"{node}: {error}", "Mend the file; what it may hold: docs/edge.md.")
+        yield Finding("configuration", "fail", f"{node}: {error}", "Correct the file. docs/edge.md lists its keys.")
     yield rules(values)
     folder = Path(str(values["state-dir"]))
     yield state(folder)

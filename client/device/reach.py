@@ -98,12 +98,14 @@ def tls(host: str, port: int, ca: bytes) -> Step:
             return Step("the port speaks plain text, not TLS", remedy, True)
         return Step(f"the TLS handshake failed: {error.reason or error}", "See the SuperLink's log.", True)
     except TimeoutError:
-        found = f"no answer to a TLS handshake within {_PATIENCE:g} s: perhaps the port does not speak TLS"
+        found = f"no answer to a TLS handshake within {_PATIENCE:g} s; the port may not support TLS"
         remedy = "Check that the SuperLink has certificates (no --insecure), and that the port is its Fleet API."
         return Step(found, remedy, True)
     except OSError as error:
         found = f"the connection ended during the TLS handshake: {error.strerror or error}"
-        return Step(found, "The port does not speak TLS, or something between cuts it. See the SuperLink's log.", True)
+        return Step(
+            found, "The port does not support TLS, or a middlebox closes the connection. See the SuperLink's log.", True
+        )
 
 
 def check(superlink: str, authority: Path) -> None:
@@ -133,7 +135,7 @@ def check(superlink: str, authority: Path) -> None:
 def _shaken(secure: ssl.SSLSocket) -> Step:
     if FLEET.there and secure.selected_alpn_protocol() != "h2":
         remedy = "Check the port: the SuperLink's Fleet API is 9092 unless changed."
-        return Step("TLS is well, but the server does not speak gRPC (no HTTP/2)", remedy, True)
+        return Step("TLS works, but the server does not support gRPC (no HTTP/2)", remedy, True)
     certificate = secure.getpeercert() or {}
     days = (ssl.cert_time_to_seconds(str(certificate["notAfter"])) - time.time()) / 86400
     found = f"{secure.version()}, certificate valid for {days:.0f} days"

@@ -338,7 +338,7 @@ def test_links_and_pipes_in_the_enrolment_are_not_followed(
     enrolled, *passed_over = capsys.readouterr().out.splitlines()
     assert enrolled == "a is enrolled" and len(passed_over) == 3
     assert all(
-        f"'{name}.pub'" in said and "it is no file of" in said for name, said in zip("bcd", passed_over, strict=True)
+        f"'{name}.pub'" in said and "it is not a file of" in said for name, said in zip("bcd", passed_over, strict=True)
     )
     assert ledger.read_text() == "a run" and not (folder / "a.registered").is_symlink()
     assert (folder / "a.registered").read_bytes() == (folder / "a.pub").read_bytes()

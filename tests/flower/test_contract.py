@@ -226,7 +226,7 @@ def test_heartbeats_survive_any_status(monkeypatch, caplog):
     sender.start()
     assert ended.wait(10) and next(outcomes, None) is None
     assert why == ["its heartbeats have ended: not recognised"]
-    assert caplog.messages == ["a heartbeat has failed (StatusCode.INTERNAL), and is tried again"]
+    assert caplog.messages == ["a heartbeat has failed (StatusCode.INTERNAL) and is retried"]
 
 
 def test_a_message_is_little_larger_than_its_arrays():

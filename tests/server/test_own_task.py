@@ -138,7 +138,7 @@ def test_a_run_whose_model_has_changed_is_not_resumed(aoi, table, monkeypatch):
             "model is 'python:mine', but must be one of auto, lr, svm, 2nn, cnn, python:MODULE",
         ),
         (("-c", "model=2nm"), "Did you mean '2nn'"),
-        (("-c", "model=python:yours:make"), "there is no module yours in "),
+        (("-c", "model=python:yours:make"), "the module yours is neither in "),
         (("-c", "model=python:mine.py:make"), "rite the module without .py: python:mine:make"),
         (
             ("-c", "model=python:mine:wide"),
