@@ -187,10 +187,7 @@ During handling of the above exception, another exception occurred:
 
 
 def test_error_replies():
-    lines = st.one_of(
-        st.text(max_size=20),
-        st.sampled_from(TRACEBACK),
-    )
+    lines = st.one_of(st.text(max_size=20), st.sampled_from(TRACEBACK))
 
     @fuzzed(st.integers(-(2**31), 2**31 - 1), st.lists(lines, max_size=12), most=3000)
     def fuzz(code, said):

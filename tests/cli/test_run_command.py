@@ -276,16 +276,7 @@ def test_a_budget_says_how_many_take_part(aoi, keys):
 def test_a_key_of_another_policy_is_refused_at_its_default(aoi, keys):
     for key, value in (("budget", RunConfig().budget), ("coordination", "auto")):
         status, _, err = aoi(*command(keys | {"policy": "oldest-age"}), "-c", f"{key}={value}")
-        one_paragraph(
-            status,
-            err,
-            [
-                f"{key} is ",
-                value,
-                "policy oldest-age does not use it",
-                *users_of(key),
-            ],
-        )
+        one_paragraph(status, err, [f"{key} is ", value, "policy oldest-age does not use it", *users_of(key)])
 
 
 @pytest.mark.parametrize(

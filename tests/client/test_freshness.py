@@ -307,14 +307,7 @@ DAMAGED = {
         {"x": np.full((2, 8, 8), np.nan), "y": np.zeros(2, int)},
         ("x in", "2 images with NaN or infinite pixels"),
     ),
-    "objects": (
-        {"x": np.array([None, {}]), "y": np.zeros(2, int)},
-        (
-            "array x in",
-            None,
-            "it holds Python objects",
-        ),
-    ),
+    "objects": ({"x": np.array([None, {}]), "y": np.zeros(2, int)}, ("array x in", None, "it holds Python objects")),
 }
 
 

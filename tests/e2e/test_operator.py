@@ -107,10 +107,7 @@ def test_a_newcomer_gets_a_spare_share_or_is_refused_aloud(operated: Operated) -
 
 def test_the_list_and_the_page_hold_every_run(operated: Operated) -> None:
     states = {name: {run: row["state"] for run, row in rows.items()} for name, rows in operated.lists.items()}
-    assert states == {
-        "going": {RUN: "running", NEXT: "queued"},
-        "stopped": {RUN: "stopped", NEXT: "completed"},
-    }
+    assert states == {"going": {RUN: "running", NEXT: "queued"}, "stopped": {RUN: "stopped", NEXT: "completed"}}
     assert operated.page_names == {RUN, NEXT} and operated.page_health == "healthy"
 
 

@@ -123,10 +123,7 @@ def test_wrong_changes_are_named_with_their_file(tmp_path, other, words):
         ({1: BEHAVIOUR[1] | {"active": ["noon"], "inactive": ["six"]}}, "client 1: active and inactive"),
         ({1: BEHAVIOUR[1] | {"finish_time": math.inf}}, "client 1: finish_time"),
         ({1: BEHAVIOUR[1] | {"finish_time": 1e-300}}, "client 1: finish_time"),
-        (
-            {1: BEHAVIOUR[1] | {"finish_time": 1}, 2: BEHAVIOUR[2] | {"finish_time": 10**12}},
-            "client 1: finish_time",
-        ),
+        ({1: BEHAVIOUR[1] | {"finish_time": 1}, 2: BEHAVIOUR[2] | {"finish_time": 10**12}}, "client 1: finish_time"),
         ({1: BEHAVIOUR[1] | {"active": [[0, 1]], "inactive": [[1, 2]]}}, "client 1: active and inactive"),
         ({1: CAPACITY[1] | {"computation": 10**400}}, "client 1: computation"),
         ({1: CAPACITY[1] | {"communication": math.nan}}, "client 1: communication"),
@@ -215,12 +212,7 @@ def test_a_trace_is_shown_to_policies_with_the_key(tmp_path):
 
 @pytest.mark.parametrize(
     ("clock", "words"),
-    [
-        ("alway", "always"),
-        ("bernoulli:x", "number"),
-        ("bernoulli:0", "above 0"),
-        ("nowhere.npz", "files that exist"),
-    ],
+    [("alway", "always"), ("bernoulli:x", "number"), ("bernoulli:0", "above 0"), ("nowhere.npz", "files that exist")],
 )
 def test_a_clock_that_names_nothing_is_answered(clock, words):
     with refused("clock", clock, words):

@@ -179,10 +179,7 @@ NAN[3, 1, 1] = np.nan
     ("changes", "match"),
     [
         ({"test_y": None}, ("arrays in", "test_x, train_x, train_y")),
-        (
-            {"train_x": np.zeros((6, 20), np.uint8)},
-            ("train_x in", "of shape (6, 20) and type uint8"),
-        ),
+        ({"train_x": np.zeros((6, 20), np.uint8)}, ("train_x in", "of shape (6, 20) and type uint8")),
         ({"train_x": np.zeros((6, 3, 4, 5), np.uint8)}, ("train_x in", "of shape (6, 3, 4, 5)")),
         ({"train_x": np.zeros((0, 4, 5), np.uint8)}, ("train_x in", "of shape (0, 4, 5)")),
         ({"train_x": np.zeros((6, 4, 5), np.int64)}, ("train_x in", "of type int64")),
@@ -190,11 +187,7 @@ NAN[3, 1, 1] = np.nan
         ({"train_x": np.full((6, 4, 5), 1e300)}, ("train_x in", "6 images with NaN or infinite pixels")),
         (
             {"train_x": np.array([None] * 6)},
-            (
-                "array train_x in",
-                None,
-                r"readable numbers in an undamaged file \(it holds Python objects",
-            ),
+            ("array train_x in", None, r"readable numbers in an undamaged file \(it holds Python objects"),
         ),
         ({"test_x": np.zeros((2, 4, 6), np.uint8)}, ("test_x in", "images of 4×6 pixels, 1 channel")),
         ({"train_y": np.arange(5)}, ("train_y in", "5 values")),

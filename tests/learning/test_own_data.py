@@ -65,14 +65,7 @@ def holed(at, value):
         ({"train_x": holed((0, 4), 1e300)}, ("train_x in", 1e300)),
         ({"train_x": X[:40].astype(int)}, ("train_x in", "of shape (40, 5) and type int64")),
         ({"train_x": X[:40].astype(str)}, ("train_x in", "of shape (40, 5) and type <U32")),
-        (
-            {"train_x": X[:40].astype(object)},
-            (
-                "array train_x in",
-                None,
-                "it holds Python objects",
-            ),
-        ),
+        ({"train_x": X[:40].astype(object)}, ("array train_x in", None, "it holds Python objects")),
         ({"train_x": X[:40, :0]}, ("train_x in", "of shape (40, 0)")),
         ({"train_x": X[:40, 0]}, ("train_x in", "of shape (40,)")),
         ({"test_x": X[40:, :4]}, ("test_x in", "tables of 4 features")),

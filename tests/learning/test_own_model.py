@@ -99,10 +99,7 @@ SPARE = f"""m = {LINEAR}
         ("return {'not': 'a module'}", r"returned \{'not': 'a module'\}"),
         ("return None", "returned None"),
         ("return nn.Linear", "returned the class <class 'torch.nn"),
-        (
-            "return nn.Linear(64, 10)",
-            r"given 1 of the examples in evaluation, it raised RuntimeError: ",
-        ),
+        ("return nn.Linear(64, 10)", r"given 1 of the examples in evaluation, it raised RuntimeError: "),
         ("return nn.Sequential(nn.Flatten(), nn.Linear(64, 7))", r"it gives shape \(1, 7\), and \(1, 10\) is needed"),
         ("return nn.Sequential(nn.Flatten(), nn.LSTM(64, 10))", r"it gives \(tensor"),
         (f"return {LINEAR}.double()", r"the parameter 1\.weight has type float64"),

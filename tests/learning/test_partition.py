@@ -14,12 +14,7 @@ LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(10), 150))
 
 @pytest.mark.parametrize(
     ("kind", "options"),
-    [
-        ("iid", {}),
-        ("iid", {"sizes": "zipf:2.0"}),
-        ("iid", {"sizes": "uniform:1:20"}),
-        ("dirichlet", {"alpha": 0.6}),
-    ],
+    [("iid", {}), ("iid", {"sizes": "zipf:2.0"}), ("iid", {"sizes": "uniform:1:20"}), ("dirichlet", {"alpha": 0.6})],
 )
 def test_deals_every_image_exactly_once_and_by_the_seed(kind, options):
     parts, again, other = (partition.make(LABELS, 100, kind=kind, seed=s, **options) for s in (1, 1, 2))

@@ -108,8 +108,7 @@ def test_other_forms_of_a_file_give_the_same_arrays(form, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("values", "classes"),
-    [([3, 5, 9], 3), (["b", "a"], 2), ([1.5, 2.5], 0), (range(101), 0), ([1.0, 2.0], 0)],
+    ("values", "classes"), [([3, 5, 9], 3), (["b", "a"], 2), ([1.5, 2.5], 0), (range(101), 0), ([1.0, 2.0], 0)]
 )
 def test_the_targets_kind_follows_from_its_cells(values, classes, tmp_path):
     rows = 2 * len(values) * 5

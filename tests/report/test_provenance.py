@@ -17,13 +17,7 @@ def run(config, started=1_700_000_000.0):
 
 
 def test_the_command_gives_the_same_configuration():
-    given = {
-        "preset": PRESET,
-        "policy": "random",
-        "num-clients": 20,
-        "clients-per-round": 4,
-        "learning-rate": 0.3,
-    }
+    given = {"preset": PRESET, "policy": "random", "num-clients": 20, "clients-per-round": 4, "learning-rate": 0.3}
     own = RunConfig.parse(given | {"runs-dir": "/srv/runs", "run-name": "mine", "data-dir": "/srv/data"})
     words = shlex.split(command(run(own.flat())))
     assert words[:2] == ["aoi", "run"] and not any("/srv" in word for word in words)

@@ -5,13 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from aoi_fl.science.absence import (
-    absent_steps,
-    absent_table,
-    achievable,
-    mean_waits,
-    stride_rates,
-)
+from aoi_fl.science.absence import absent_steps, absent_table, achievable, mean_waits, stride_rates
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.participation import MarkovRule, SystematicRule

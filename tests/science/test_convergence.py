@@ -234,12 +234,7 @@ def test_wics_theorem_1_bounds_sgd(rounds):
     excess = ((omega[:, None] - c) ** 2 - (best - c) ** 2) @ (shares * a) / 2
     constants = ConvergenceConstants(smoothness=2.0, convexity=1.0, learning_rate=rate, local_steps=tau)
     bound = aged_bound(
-        constants,
-        sizes,
-        ages,
-        distance=(3 - best) ** 2,
-        gradient_square=seen,
-        gradient_growth=np.full(3, growth),
+        constants, sizes, ages, distance=(3 - best) ** 2, gradient_square=seen, gradient_growth=np.full(3, growth)
     )
     assert excess.mean() + 5 * excess.std() / np.sqrt(runs) < bound
 

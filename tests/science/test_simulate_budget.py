@@ -148,10 +148,7 @@ def test_who_is_paid_and_comes_too_late_has_cost_its_payment(aoi):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            "--policy wics --budget 9:2 --clients-file clients.csv",
-            "total budget is 2, but",
-        ),
+        ("--policy wics --budget 9:2 --clients-file clients.csv", "total budget is 2, but"),
         ("--policy random --budget 9:40", "budget is '9.0:40.0', but must be left out: policy random"),
         ("--policy wics", "budget must be set for policy wics"),
         ("--policy wics --budget 0", "budget is '0'"),

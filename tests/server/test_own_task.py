@@ -140,10 +140,7 @@ def test_a_run_whose_model_has_changed_is_not_resumed(aoi, table, monkeypatch):
         (("-c", "model=2nm"), "Did you mean '2nn'"),
         (("-c", "model=python:yours:make"), "the module yours is neither in "),
         (("-c", "model=python:mine.py:make"), "rite the module without .py: python:mine:make"),
-        (
-            ("-c", "model=python:mine:wide"),
-            "usable: given 1 of the examples it gives shape (1, 2), and (1, 1) is",
-        ),
+        (("-c", "model=python:mine:wide"), "usable: given 1 of the examples it gives shape (1, 2), and (1, 1) is"),
         (("-c", "model=cnn"), "model is 'cnn', but must be 2nn or lr for a table of 4 features"),
         (("-c", "partition=dirichlet"), "partition is 'dirichlet', but must be iid for a regression"),
     ],

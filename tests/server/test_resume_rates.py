@@ -12,7 +12,7 @@ from aoi_fl.server.resume import recorded_run
 from aoi_fl.server.terms import rates_of, write_rates
 from tests.fakes import ScriptedGrid
 from tests.refusals import refused
-from tests.server.test_resume import BASE, assert_same, configuration, resume_here, run_here
+from tests.server.interrupted import BASE, assert_same, configuration, resume_here, run_here
 
 N, CUT = BASE["num-clients"], 5
 OFTEN, SELDOM = 0.6, 0.225  # 4 · 0.6 + 16 · 0.225 = 6

@@ -137,11 +137,7 @@ def test_what_is_not_installed_is_refused_before_the_start(aoi, tmp_path, monkey
 
 
 @pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        ("tensorbord", "Did you mean 'tensorboard'?"),
-        ("wandb,wandb", "wandb is there twice"),
-    ],
+    ("value", "words"), [("tensorbord", "Did you mean 'tensorboard'?"), ("wandb,wandb", "wandb is there twice")]
 )
 def test_what_is_no_tracker_is_refused(aoi, value, words):
     status, _, err = aoi("run", "-c", f"track={value}")

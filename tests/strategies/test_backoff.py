@@ -10,13 +10,7 @@ from flwr.app import ConfigRecord
 
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.strategies import (
-    MarkovParticipation,
-    OldestAge,
-    RandomSelection,
-    RoundOptions,
-    SystematicParticipation,
-)
+from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, RoundOptions, SystematicParticipation
 from aoi_fl.strategies.clock import MACHINE, MachineClock
 from aoi_fl.strategies.round.retry import Backoff
 from aoi_fl.strategies.round.roster import Roster

@@ -6,18 +6,7 @@ from functools import partial
 import pytest
 
 from aoi_fl.flower.messages import failure
-from tests.fakes import (
-    HELLO,
-    HUNG,
-    TRAIN,
-    ScriptedGrid,
-    everyone,
-    expected,
-    honest_app,
-    play,
-    play_in_vain,
-    same_model,
-)
+from tests.fakes import HELLO, HUNG, TRAIN, ScriptedGrid, everyone, expected, honest_app, play, play_in_vain, same_model
 
 
 def deaf(kind, round_, client):

@@ -72,11 +72,7 @@ def test_the_simulator_predicts_the_federation(runs, seed):
 
 @pytest.mark.parametrize(
     ("strategy", "selector"),
-    [
-        (RandomSelection, RandomSelector),
-        (ProportionalSelection, ProportionalSelector),
-        (OldestAge, OldestAgeSelector),
-    ],
+    [(RandomSelection, RandomSelector), (ProportionalSelection, ProportionalSelector), (OldestAge, OldestAgeSelector)],
 )
 def test_the_simulator_predicts_the_central_policies(strategy, selector, tmp_path):
     notes, _ = play(lambda **settings: strategy(4, **settings), tmp_path, 5)

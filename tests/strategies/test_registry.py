@@ -102,10 +102,7 @@ def test_rates_are_read_from_the_clients_file(tmp_path):
         ("rate\n0.5\n0.25\n1.25\n", ("clients.csv, line 4, column rate", "1.25")),
         ("name,rate\na,0.5\nb,0.25\na,0.25\n", ("clients.csv, line 4, column name", "a")),
         ("name,rate\na,0.5\n,0.25\nb,0.25\n", ("clients.csv, line 3, column name", "")),
-        (
-            "name,rate\na,0,5\nb,0.25\nc,0.25\n",
-            ("clients.csv, line 2", "3 values"),
-        ),
+        ("name,rate\na,0,5\nb,0.25\nc,0.25\n", ("clients.csv, line 2", "3 values")),
         ("name,rate\na,0.5\nb\nc,0.25\n", ("clients.csv, line 3", "1 value")),
         ("rate\n0,5\n0.25\n0.25\n", ("clients.csv, line 2", "2 values")),
         ("x,x,rate\n1,2,0.5,3\n", ("clients.csv, line 2", "4 values")),

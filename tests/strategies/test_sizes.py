@@ -7,12 +7,7 @@ import pytest
 
 from aoi_fl.science.rates import make_rates
 from aoi_fl.science.selection import Population, ProportionalSelector
-from aoi_fl.strategies import (
-    MarkovParticipation,
-    ProportionalSelection,
-    RandomSelection,
-    SystematicParticipation,
-)
+from aoi_fl.strategies import MarkovParticipation, ProportionalSelection, RandomSelection, SystematicParticipation
 from tests import fakes
 from tests.fakes import ToyApp, examples_of
 from tests.refusals import refused

@@ -156,11 +156,7 @@ def test_a_resumed_run_is_the_run(tmp_path):
 
 @pytest.mark.parametrize(
     ("how", "words"),
-    [
-        ({"jitter": 1.5}, "jitter"),
-        ({"phases": "full"}, "phases"),
-        ({"coordination": "pigeon"}, "coordination"),
-    ],
+    [({"jitter": 1.5}, "jitter"), ({"phases": "full"}, "phases"), ({"coordination": "pigeon"}, "coordination")],
 )
 def test_terms_out_of_range_are_refused_when_they_are_set(how, words):
     with refused(words):

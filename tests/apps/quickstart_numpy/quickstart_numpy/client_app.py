@@ -22,10 +22,7 @@ def train(message: Message, context: Context) -> Message:
     for _ in range(20):
         slope = slope - message.content["config"]["lr"] * x.T @ (x @ slope - y) / len(y)
     loss = float(np.mean((x @ slope - y) ** 2))
-    content = {
-        "arrays": ArrayRecord([slope]),
-        "metrics": MetricRecord({"num-examples": len(y), "train_loss": loss}),
-    }
+    content = {"arrays": ArrayRecord([slope]), "metrics": MetricRecord({"num-examples": len(y), "train_loss": loss})}
     return Message(RecordDict(content), reply_to=message)
 
 

@@ -18,9 +18,7 @@ def main(grid: Grid, context: Context) -> None:
     model = create()
     strategy = FedAvg(fraction_train=1.0, fraction_evaluate=1.0)
     result = strategy.start(
-        grid=grid,
-        initial_arrays=ArrayRecord(parameters(model)),
-        num_rounds=context.run_config["rounds"],
+        grid=grid, initial_arrays=ArrayRecord(parameters(model)), num_rounds=context.run_config["rounds"]
     )
     take(model, result.arrays.to_numpy_ndarrays())
     joblib.dump(model, "logreg_model.pkl")

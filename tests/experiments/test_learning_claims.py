@@ -1,0 +1,197 @@
+"""Verdicts on how fast policies learn follow made-up curves with a known answer."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from aoi_fl.experiments.harness.base import Options
+from aoi_fl.experiments.harness.findings import GLOBECOM, JOURNAL
+from aoi_fl.experiments.papers.curves import draw
+from aoi_fl.experiments.papers.paper_claims import PaperClaim
+from aoi_fl.experiments.papers.speed import curves_of, measured
+from aoi_fl.experiments.registry import find
+
+
+def _learned(rounds, seeds=4, dataset="mnist", best=0.98):
+    """Return rows in which a policy jumps from 50 % to ``best`` in the given round, give or take one."""
+    return [
+        {"seed": s, "partition": "iid", "policy": p, "round": t}
+        | {"accuracy": best if there and t >= there + s % 2 else 0.5, "loss": 1.0, "trained": 15}
+        for s in range(1, seeds + 1)
+        for p, there in rounds.items()
+        for t in range(1, 41)
+    ]
+
+
+def _claimed(said, rows):
+    from aoi_fl.experiments.papers.learning import Learning
+
+    experiment = Learning("x", "x", "x", "cifar10", 40, 1, claimed=[said], model="cnn", why="no time")
+    (claim,) = experiment.conclude(rows, experiment.settings(Options())).claims
+    return claim
+
+
+def test_a_claim_names_its_base_and_is_judged_by_its_pair_alone():
+    said = PaperClaim(None, "markov-optimal", "paper", "95 against 105", 0.75, "markov-increasing")
+    claim = _claimed(said, _learned({"random": None, "markov-optimal": 20, "markov-increasing": 25}))
+    assert claim.claim == "markov-optimal reaches 75% before markov-increasing (cifar10, iid, cnn)"
+    assert claim.verdict == "direction reproduced" and "-5.0 [-5.0, -5.0] rounds, -19.6 [" in claim.ours
+    assert "against markov-increasing's 25.5" in claim.ours
+    later = _claimed(said, _learned({"markov-optimal": 25, "markov-increasing": 20}))
+    assert later.verdict == "not reproduced"
+
+
+def test_updates_that_were_refused_are_told():
+    rows = _learned({"random": 20, "markov-optimal": 20}, seeds=1)
+    experiment = find("cifar10")
+    lost = "Of random selection's 600 updates 2 were refused, as their training had diverged."
+    for few, said in ((15, False), (13, True)):
+        found = [row | ({"trained": few} if row["round"] == 9 and row["policy"] == "random" else {}) for row in rows]
+        assert (lost in experiment.conclude(found, experiment.settings(Options())).paragraph) is said
+
+
+def test_each_partition_is_judged_at_its_own_level():
+    """As ever smaller parts are alike, what is reached under one is not reached under another."""
+    from aoi_fl.experiments.papers.learning import Learning
+
+    rows = _learned({"random": 20, "markov-optimal": 18}, best=0.72)
+    both = [row | {"partition": split} for split in ("iid", "dirichlet 0.3") for row in rows]
+    at = {None: 0.74, 0.3: 0.69}
+    experiment = Learning("x", "x", "x", "cifar10", 40, 1, splits=(None, 0.3), model="cnn", targets=at)
+    found = experiment.conclude(both, experiment.settings(Options()))
+    assert [table.head[1] for table in found.tables] == ["rounds to 74%, mean", "rounds to 69%, mean"]
+    assert [table.rows[1][3] for table in found.tables] == ["not reached by all seeds", "-2.0 [-2.0, -2.0]"]
+
+
+def test_printed_rounds_beyond_the_axis_are_written_at_its_edge():
+    rows = _learned({"random": 20, "markov-optimal": 18})
+    figure = Figure()
+    claims = [
+        PaperClaim(None, "markov-optimal", f"{JOURNAL}, Fig. 6a", "75 % in 39 against 108 rounds", 0.75),
+        PaperClaim(None, "markov-increasing", f"{JOURNAL}, Fig. 6a", "75 % in 105 against 108 rounds", 0.75),
+        PaperClaim(0.3, "markov-optimal", f"{GLOBECOM}, Fig. 4", "75 % in 7 against 8 rounds", 0.75),
+    ]
+    draw(figure, "", {"iid": curves_of(rows, "iid")}, {"iid": 0.75}, claims)
+    above = figure.axes[0]
+    assert [text.get_text() for text in above.texts] == ["→ +105", "+108"]
+    crosses = [line.get_xydata().tolist() for line in above.lines if line.get_marker() == "+"]
+    assert crosses == [[[39, 75]], []]  # the second is the legend's
+    labels = above.get_legend_handles_labels()[1]
+    assert "markov-increasing, not played" in labels and "printed, beyond the axis" in labels
+    assert f"printed in {JOURNAL}" in labels and f"printed in {GLOBECOM}" not in labels
+
+
+def test_values_beyond_the_picture_have_an_arrow():
+    rows = _learned({"random": 20, "markov-optimal": 3}, seeds=1)
+    early = [row | {"accuracy": 0.9} if row["round"] <= 4 and row["policy"] == "random" else row for row in rows]
+    figure = Figure()
+    draw(figure, "", {"iid": curves_of(early, "iid")}, {"iid": 0.75}, ())
+    above, below = figure.axes
+    arrows = [line for line in below.lines if "arrow" in str(line.get_marker())]
+    assert [(arrow.get_marker(), *arrow.get_ydata()) for arrow in arrows] == [(r"$\downarrow$", below.get_ylim()[0])]
+    assert "one seed" in above.get_ylabel() and "one seed" in below.get_ylabel() and "95 %" not in below.get_ylabel()
+
+
+def test_speed_is_judged_by_the_shift_not_by_the_target_alone():
+    """Two rounds earlier at every level below the target, and as late at the target itself."""
+    rows = _learned({"random": 20, "markov-optimal": 20}, best=0.75)
+    climbing = [
+        row | {"accuracy": 0.749 if row["policy"] == "markov-optimal" and 18 <= row["round"] < 20 else row["accuracy"]}
+        for row in rows
+    ]
+    claim = _claimed(PaperClaim(None, "markov-optimal", "p", "t", 0.75), climbing)
+    assert (
+        claim.verdict == "direction reproduced"
+        and "72.0% to 74.9%: -2.5 [" in claim.ours
+        and "75%: 0.0 [0.0, 0.0]" in claim.ours
+    )
+
+
+def test_two_targets_of_two_papers_give_two_answers():
+    rows = [
+        row | {"accuracy": 0.85 if row["policy"] == "random" and row["round"] > 35 else row["accuracy"]}
+        for row in _learned({"random": 10, "markov-optimal": 20}, best=0.775, seeds=6)
+    ]
+    early = _claimed(PaperClaim(None, "markov-optimal", "p", "t", 0.75), rows)
+    assert early.verdict == "not reproduced" and "75%: 10.0 [10.0, 10.0] rounds" in early.ours
+    late = _claimed(PaperClaim(None, "markov-optimal", "p", "t", 0.80), rows)
+    assert late.verdict == "not reproduced" and "markov-optimal with 0 of 6 seeds, random with 6 of 6" in late.ours
+
+
+def test_a_target_that_is_not_reached_is_never_said_to_hold():
+    said = PaperClaim(None, "markov-optimal", "p", "t", 0.75)
+    higher = _learned({"random": None, "markov-optimal": 20}, best=0.7)
+    claim = _claimed(said, higher)
+    assert claim.verdict == "not run" and "0 of 4 seeds" in claim.ours and "points higher" in claim.ours
+    few = _claimed(said, _learned({"random": None, "markov-optimal": 20}))
+    assert few.verdict == "undecided" and "with 4 of 4 seeds, random with 0 of 4" in few.ours and "p = 0.12" in few.ours
+    six = _claimed(said, _learned({"random": None, "markov-optimal": 20}, seeds=6))
+    assert six.verdict == "direction reproduced" and "p = 0.031" in six.ours
+    assert _claimed(said, []).ours == "no time"
+
+
+@pytest.mark.parametrize(
+    ("there", "verdict"), [(44, "direction reproduced"), (50, "not reproduced"), (30, "not reproduced")]
+)
+def test_the_headline_is_a_share_of_the_rounds(there, verdict):
+    rows = [
+        {
+            "seed": s,
+            "partition": "iid",
+            "policy": p,
+            "round": t,
+            "trained": 15,
+            "accuracy": 0.8 if t >= at + s % 3 - 1 else 0.5,
+        }
+        for s in range(1, 7)
+        for p, at in (("random", 50), ("markov-optimal", there))
+        for t in range(1, 61)
+    ]
+    claim = _claimed(PaperClaim(None, "markov-optimal", "p", "t", 0.75, kind="headline"), rows)
+    assert claim.verdict == verdict and "by 7.5 % to 20 %" in claim.claim
+
+
+def test_a_target_not_always_reached_leaves_the_headline_open():
+    said = PaperClaim(None, "markov-optimal", "p", "t", 0.80, judged=0.75, kind="headline")
+    found = _claimed(said, _learned({"random": None, "markov-optimal": 20}, seeds=6))
+    assert found.verdict == "undecided" and "with 6 of 6 seeds, random with 0 of 6" in found.ours
+    assert found.claim.endswith("by 7.5 % to 20 % (cifar10, iid, cnn), judged at 75%")
+    none = _claimed(said, _learned({"random": None, "markov-optimal": 20}, best=0.7))
+    assert none.verdict == "not run" and "0 of 4 seeds" in none.ours
+
+
+def test_steadiness_is_the_spread_of_the_changes():
+    rows = _learned({"random": 1, "markov-optimal": 1})
+    rng = np.random.default_rng(2)
+    shaken = [r | {"accuracy": 0.9 + rng.normal(0, 0.05 if r["policy"] == "random" else 0.01)} for r in rows]
+    said = PaperClaim(None, "markov-optimal", "p", "t", 0.75, kind="steadiness")
+    assert _claimed(said, shaken).verdict == "direction reproduced"
+    swapped = [r | {"policy": {"random": "markov-optimal"}.get(r["policy"], "random")} for r in shaken]
+    assert _claimed(said, swapped).verdict == "not reproduced"
+    short = _claimed(said, [r for r in shaken if r["round"] <= 5])
+    assert short.verdict == "not run" and short.ours == "5 rounds are too few"
+    random = np.array(
+        [[r["accuracy"] for r in shaken if (r["policy"], r["seed"]) == ("random", s)] for s in range(1, 5)]
+    )
+    expected = 100 * np.mean([np.std(np.diff(curve[20:])) for curve in random])
+    assert f"random's {expected:.3f}" in _claimed(said, shaken).ours
+
+
+def test_the_model_played_is_the_one_named():
+    claims = find("mnist-iid").conclude([], {**find("mnist-iid").settings(Options(model="cnn"))}).claims
+    assert all("(mnist, iid, cnn)" in claim.claim and claim.verdict == "not run" for claim in claims)
+
+
+def test_a_claim_is_judged_where_policies_can_be_told_apart():
+    """At 97 % both are there in round 5; at 98.5 to 98.9 % one is there ten rounds earlier, whatever the seed."""
+    rows = [
+        {"seed": s, "partition": "iid", "policy": p, "round": t, "accuracy": 0.97 if t < at + s % 2 else 0.995}
+        for s in range(1, 7)
+        for p, at in (("random", 30), ("markov-optimal", 20))
+        for t in range(5, 41)
+    ]
+    printed = PaperClaim(None, "markov-optimal", "p", "97 % in 37 against 41 rounds", 0.97)
+    assert measured(printed, rows, "cnn")[1] == "undecided"
+    assert measured(replace(printed, judged=0.99), rows, "cnn")[1] == "holds"

@@ -1,0 +1,75 @@
+"""A command in a process of its own, whole runs, and one that was cut."""
+
+import multiprocessing
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.server.interrupted import arguments_of, configuration, recorded, run_here, signalled
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def start(tmp_path_factory):
+    """Start the ``aoi`` command in a process of its own, which writes to ``process.output``."""
+    outputs = tmp_path_factory.mktemp("outputs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(
+            [
+                "aoi_fl.cli.resume",
+                "aoi_fl.server.app",
+                "aoi_fl.client.app",
+                "aoi_fl.engine.local",
+                "aoi_fl.report.summary",
+                "sklearn.datasets",
+            ]
+        )
+        multiprocessing.forkserver.ensure_running()
+
+    def begin(*arguments, script="from aoi_fl.cli.main import main; main()"):
+        output = outputs / f"{len(os.listdir(outputs))}.txt"
+        prelude = (
+            "import os, sys\n"
+            f"file = os.open({str(output)!r}, os.O_WRONLY | os.O_CREAT)\n"
+            "os.dup2(file, 1), os.dup2(file, 2)\n"
+            f"sys.argv = ['aoi', *{arguments!r}]\n"
+        )
+        process = context.Process(target=exec, args=(prelude + script, {"__name__": "aoi_in_a_process"}))
+        process.start()
+        process.output = output
+        return process
+
+    return begin
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory):
+    """Return uninterrupted runs by policy, each played once."""
+    done = {}
+
+    def get(policy, **more):
+        key = (policy, *more.items())
+        if key not in done:
+            done[key] = run_here(configuration(policy, tmp_path_factory.mktemp("whole"), "whole", **more))
+        return done[key]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def cut(start, tmp_path_factory):
+    """Return a run that was killed after five rounds, to be copied and damaged."""
+    folder = tmp_path_factory.mktemp("cut") / "cut"
+    start(*arguments_of(configuration("poll", folder.parent, "cut")), script=signalled("committed", 5)).join()
+    assert recorded(folder) == 5
+    return folder
+
+
+@pytest.fixture
+def copy(cut, tmp_path):
+    return Path(shutil.copytree(cut, tmp_path / "cut"))

@@ -1,0 +1,154 @@
+"""Runs that have ended: complete, out of time, without clients, or extended by rounds."""
+
+import json
+import shutil
+import sqlite3
+import threading
+import time
+from contextlib import closing
+
+import pytest
+from flwr.clientapp import ClientApp as PlainClientApp
+
+from aoi_fl.client.app import app as client_app
+from aoi_fl.config.run import RunConfig
+from aoi_fl.engine.local import LocalGrid
+from aoi_fl.science.errors import ResumeError
+from aoi_fl.server.app import play
+from aoi_fl.server.folder import CHECKPOINTS, LEDGER, MODEL, only_player
+from aoi_fl.server.ledger import read, read_run
+from aoi_fl.server.resume import extend
+from tests.fakes import ScriptedGrid
+from tests.refusals import refused
+from tests.server.interrupted import (
+    BASE,
+    EACH,
+    ROUNDS,
+    assert_same,
+    broken_off,
+    configuration,
+    recorded,
+    resume_here,
+    run_here,
+)
+
+
+def test_a_run_that_time_has_ended_plays_no_further_round(tmp_path, monkeypatch):
+    timed = {"policy": "random", "clock": "always", "until": 30.0, "num-server-rounds": 100}
+    values = RunConfig.parse(BASE | timed | {"runs-dir": str(tmp_path), "run-name": "timed"}).flat()
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("aoi_fl.server.app.keep", broken_off)
+        run_here(values)
+    before = read(tmp_path / "timed" / LEDGER, "rounds")
+    assert read(resume_here(tmp_path / "timed") / LEDGER, "rounds") == before
+    assert before[-1]["clock"] >= 30.0
+    assert (tmp_path / "timed" / MODEL).exists()
+
+
+def test_a_complete_run_stays_as_it_is(start, whole):
+    folder = whole("poll")
+    before = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    resume_here(folder)
+    process = start("resume", str(folder))
+    process.join()
+    assert process.exitcode == 0
+    assert "there is nothing to resume" in process.output.read_text()
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_run_that_ends_before_its_resume_stays_complete(whole, tmp_path):
+    folder = shutil.copytree(whole("poll"), tmp_path / "whole")
+    noted, held = [status_of(folder, "running")], threading.Event()
+
+    def end():
+        with only_player(folder):
+            held.set()
+            time.sleep(0.5)  # in which the other sees a run that is not complete, and waits
+            noted.append(status_of(folder, "completed"))
+
+    player = threading.Thread(target=end)
+    player.start()
+    held.wait()
+    resume_here(folder)
+    player.join()
+    assert noted == ["completed", "running"] and status_of(folder, "completed") == "completed"
+
+
+def status_of(folder, new):
+    """Return a run's status, and write down another."""
+    with closing(sqlite3.connect(folder / LEDGER)) as db, db:
+        ((before,),) = db.execute("SELECT value FROM run WHERE key = 'status'").fetchall()
+        db.execute("UPDATE run SET value = ? WHERE key = 'status'", (json.dumps(new),))
+    return json.loads(before)
+
+
+def test_without_a_usable_update_the_run_ends_and_can_go_on(tmp_path):
+    """All clients fail in every round: the run stops after two of them, instead of writing down empty rounds."""
+    values = configuration("poll", tmp_path, "stopped", **{"max-empty-rounds": 2, "num-server-rounds": 6})
+    broken = PlainClientApp()
+    healthy = LocalGrid(client_app, values, nodes=20)
+    grid = LocalGrid(Switch(client_app, broken, after=2), values, nodes=20)
+    folder = play(grid, RunConfig.parse(values))
+    assert [bool(row["empty"]) for row in read(folder / LEDGER, "rounds")] == [False, False, True, True]
+    about = read_run(folder / LEDGER)
+    assert about["status"] == "stopped"
+    assert "2 rounds in a row" in about["reason"]
+    play(healthy, RunConfig.parse(values | {"resume": True}))
+    assert [bool(row["empty"]) for row in read(folder / LEDGER, "rounds")] == [False, False, True, True, False, False]
+    assert read_run(folder / LEDGER)["status"] == "completed"
+
+
+class Switch:
+    """A client app that stops working after a round."""
+
+    def __init__(self, working, broken, after):
+        self.working, self.broken, self.after = working, broken, after
+
+    def __call__(self, message, context):
+        app = self.working if int(message.metadata.group_id) <= self.after else self.broken
+        return app(message, context)
+
+
+def test_rounds_do_not_rush_by_while_nobody_is_there(tmp_path):
+    """All nodes leave after round 2, and the run waits for them in each round before it is given up as empty."""
+    values = configuration(
+        "random", tmp_path, "left", **{"max-empty-rounds": 2, "num-server-rounds": 6, "join-timeout": 0.3}
+    )
+
+    grid = ScriptedGrid(
+        client_app, values, 20, present=lambda grid: [] if recorded(tmp_path / "left") >= 2 else range(20)
+    )
+    folder = play(grid, RunConfig.parse(values))
+    found = read(folder / LEDGER, "rounds")
+    assert [row["trained"] for row in found] == [6, 6, 0, 0]
+    assert all(row["seconds"] >= 0.3 for row in found[2:])
+    assert read_run(folder / LEDGER)["status"] == "stopped"
+
+
+@pytest.mark.parametrize("policy", EACH)
+def test_a_finished_run_with_more_rounds_is_the_longer_run(policy, whole, tmp_path):
+    folder = run_here(configuration(policy, tmp_path, "short", **{"num-server-rounds": ROUNDS // 2}))
+    extend(folder, ROUNDS)
+    assert recorded(folder) == ROUNDS // 2 - 1  # the last round runs again
+    resume_here(folder)
+    assert_same(folder, whole(policy))
+    assert read_run(folder / LEDGER)["config"]["num-server-rounds"] == ROUNDS
+
+
+def test_rounds_that_cannot_be_added_change_nothing(tmp_path):
+    folder = run_here(configuration("random", tmp_path, "r", **{"num-server-rounds": 2}))
+    before = (folder / LEDGER).read_bytes()
+    with refused("--rounds", 2):
+        extend(folder, 2)
+    with closing(sqlite3.connect(folder / LEDGER)) as db:
+        config = read_run(folder / LEDGER)["config"]
+        private = {"privacy": "white", "compression": "none", "max-empty-rounds": 10}
+        db.execute("UPDATE run SET value = ? WHERE key = 'config'", (json.dumps(config | private),))
+        db.commit()
+    with refused("--rounds", 9):
+        extend(folder, 9)
+    (folder / LEDGER).write_bytes(before)
+    shutil.rmtree(folder / CHECKPOINTS)
+    with pytest.raises(ResumeError):
+        extend(folder, 9)
+    assert (folder / LEDGER).read_bytes() == before
