@@ -13,12 +13,9 @@ from aoi_fl.client.app import app as client_app
 from aoi_fl.config.policies import BUDGETED, POLICIES, users_of
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
-from aoi_fl.science.errors import AoiError, NodesError, NothingTrainedError
-from aoi_fl.science.selection import Population, RandomSelector
-from aoi_fl.science.simulate import simulate as science_simulate
+from aoi_fl.science.errors import AoiError, NodesError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.ledger import read, read_run
-from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.records import PHASES
 from benchmarks.processes import simulate
 from tests.strategies.test_own_policy import RULE
@@ -117,53 +114,13 @@ def test_every_policy_and_wire_mode_plays_and_repeats_itself(aoi, keys, tmp_path
         assert all(1 <= len(clients) <= PER_ROUND for clients in outcomes[0][0])
 
 
-def test_the_simulator_predicts_the_whole_run(aoi, keys, tmp_path):
-    everyone = Population(np.zeros(CLIENTS, int), np.full(CLIENTS, 10), np.ones(CLIENTS, bool))
-    assert aoi(*command(keys | {"policy": "random", "run-name": "r", "num-server-rounds": 6}))[0] == 0
-    history = science_simulate(RandomSelector(PER_ROUND, 4), everyone, 6, 4)
-    found = selections(tmp_path / "runs" / "r" / "ledger.sqlite")
-    assert found == [history.selection(t).clients.tolist() for t in range(1, 7)]
-    assert aoi(*command(keys | {"run-name": "m", "num-server-rounds": 6, "policy": "markov-increasing"}))[0] == 0
-    ledger = tmp_path / "runs" / "m" / "ledger.sqlite"
-    policy = make_strategy(RunConfig.parse(keys | {"policy": "markov-increasing"}), "m").policy.rule.policy
-    history = science_simulate(policy, everyone, 6, 4)
-    for record, clients in zip(read(ledger, "rounds"), selections(ledger), strict=True):
-        if record["forced"]:
-            break
-        assert clients == history.selection(record["round"]).clients.tolist()
-    assert record["round"] > 1
-
-
-# A user's mistakes --------------------------------------------------------------------------------------------------
-
-
-def spoilt(images: Path, folder: Path, **changes) -> str:
-    """Return the data set key of a copy of the images with arrays changed, or left out (None)."""
-    with np.load(images) as file:
-        arrays = {k: changes.get(k, file[k]) for k in file.files}
-    np.savez(folder / "bad.npz", **{k: v for k, v in arrays.items() if v is not None})
-    return f"npz:{folder / 'bad.npz'}"
-
-
 MISTAKES = {
-    "policy": ({"policy": "fairest"}, ["policy is 'fairest'", "markov-optimal"]),
     "policy, mistyped": ({"policy": "randon"}, ["Did you mean 'random'?"]),
-    "data set, mistyped": ({"dataset": "mnits"}, ["Did you mean 'mnist'?"]),
     "key, mistyped": ({"num-client": "4"}, ["num-client must be a run key", "Did you mean 'num-clients'?"]),
     "option for a key": ({"rounds": "4"}, ["-c rounds is '4'", "-c num-server-rounds=4"]),
-    "data set": ({"dataset": "cifar"}, ["dataset is 'cifar'", "cifar10", "npz:FILE"]),
-    "key": ({"colour": "red"}, ["colour must be a run key", "clients-per-round"]),
-    "k above n": ({"clients-per-round": 7}, ["clients-per-round is 7", "num-clients, 6"]),
-    "negative k": ({"clients-per-round": -3}, ["clients-per-round is '-3'"]),
-    "negative m": ({"max-age": -1}, ["max-age is '-1'"]),
-    "alpha": ({"partition": "dirichlet:0"}, ["partition is 'dirichlet:0'", "from 0.001"]),
-    "n beyond all bounds": ({"num-clients": "9" * 20}, [f"num-clients is '{'9' * 20}'", "1000000"]),
-    "m beyond all bounds": ({"max-age": 100_000_000}, ["max-age is '100000000'", "10000"]),
-    "budget beyond all bounds": ({"policy": "wics", "budget": 1e308}, ["budget is '1e+308'", "1e+12"]),
     "no equals sign": ({"=": ""}, ["KEY=VALUE"]),
     "missing npz": ({"dataset": "npz:nowhere.npz"}, ["nowhere.npz", "exists"]),
     "more clients than images": ({"num-clients": 61}, ["num-clients is 61", "60, the number of training examples"]),
-    "sizes": ({"sizes": "zipf"}, ["sizes", "zipf"]),
     "not writable": ({"runs-dir": "/proc/nowhere"}, ["runs-dir is ", "/proc/nowhere", "can write"]),
     "under a file": ({"runs-dir": __file__}, ["can write", "runs-dir"]),
 }
@@ -268,32 +225,10 @@ def test_a_rate_too_small_for_a_table_is_refused_early(aoi, keys, tmp_path, comp
         assert status == 0, err
 
 
-def test_a_budget_says_how_many_take_part(aoi, keys):
-    status, _, err = aoi(*command(keys | {"policy": "wics"}), "--per-round", str(PER_ROUND))
-    one_paragraph(status, err, [f"clients-per-round is {PER_ROUND}", "policy wics", "its budget", "Leave it out"])
-
-
 def test_a_key_of_another_policy_is_refused_at_its_default(aoi, keys):
     for key, value in (("budget", RunConfig().budget), ("coordination", "auto")):
         status, _, err = aoi(*command(keys | {"policy": "oldest-age"}), "-c", f"{key}={value}")
         one_paragraph(status, err, [f"{key} is ", value, "policy oldest-age does not use it", *users_of(key)])
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"train_x": None}, ["bad.npz", "train_x is missing"]),
-        ({"train_x": np.zeros((60, 4), np.uint8)}, ["train_x", "shape (60, 4)"]),
-        ({"test_x": np.zeros((20, 5, 4), np.uint8)}, ["test_x", "5×4"]),
-        ({"train_y": np.zeros(59, int)}, ["train_y", "59 values", "60 examples"]),
-        ({"test_y": np.full(20, 3)}, ["test_y", " is 3", "0 to 2"]),
-        ({"train_y": np.arange(60) - 1}, ["train_y", " is -1"]),
-        ({"train_y": np.array([None] * 60)}, ["train_y", "readable"]),
-    ],
-)
-def test_a_bad_npz_names_the_array_and_what_is_wrong(aoi, keys, images, tmp_path, changes, words):
-    status, _, err = aoi(*command(keys | {"dataset": spoilt(images, tmp_path, **changes)}))
-    one_paragraph(status, err, words)
 
 
 def test_a_key_given_twice_is_refused(aoi, keys):
@@ -313,24 +248,6 @@ def test_the_common_keys_have_options_of_their_own(aoi, keys, tmp_path):
     one_paragraph(status, err, ["num-clients is '6'", "--clients"])
 
 
-def test_a_run_is_never_written_over(aoi, keys, tmp_path):
-    assert aoi(*command(keys | {"run-name": "r"}))[0] == 0
-    before = (tmp_path / "runs" / "r" / "ledger.sqlite").read_bytes()
-    status, _, err = aoi(*command(keys | {"run-name": "r", "seed": 5}))
-    one_paragraph(status, err, ["run-name is 'r'", "already holds a run"])
-    assert (tmp_path / "runs" / "r" / "ledger.sqlite").read_bytes() == before
-
-
-@pytest.mark.slow
-def test_a_mistake_in_the_shell_ends_with_status_2(keys, tmp_path):
-    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 no archive")
-    done = subprocess.run(
-        [*AOI, *command(keys | {"dataset": f"npz:{tmp_path / 'bad.npz'}"})],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
-    one_paragraph(done.returncode, done.stderr, ["bad.npz, but must be readable", "numpy.savez"])
-
-
 def test_fewer_nodes_than_the_run_needs(keys, tmp_path, capfd):
     values = RunConfig.parse(keys | {"runs-dir": str(tmp_path), "run-name": "r", "join-timeout": 0.1}).flat()
     with pytest.raises(NodesError) as error:
@@ -341,25 +258,6 @@ def test_fewer_nodes_than_the_run_needs(keys, tmp_path, capfd):
     assert read_run(tmp_path / "r" / "ledger.sqlite")["status"] == "failed"
     run_local(server_app, client_app, values, nodes=CLIENTS)  # the name is free: nothing was played
     assert read_run(tmp_path / "r" / "ledger.sqlite")["status"] == "completed"
-
-
-def test_rounds_without_training_keep_the_model(keys, tmp_path, monkeypatch):
-    """A data folder that a client cannot use, say: every failure is named, and the run does not pass for a success."""
-    values = RunConfig.parse(keys | {"runs-dir": str(tmp_path), "run-name": "r"}).flat()
-
-    def broken(message, context):
-        if message.metadata.message_type == "train":
-            raise OSError("disk gone")
-        return client_app(message, context)
-
-    with pytest.raises(NothingTrainedError, match="disk gone"):
-        run_local(server_app, broken, values, nodes=CLIENTS)
-    assert read_run(tmp_path / "r" / "ledger.sqlite")["status"] == "failed"
-    rounds = read(tmp_path / "r" / "ledger.sqlite", "rounds")
-    assert [(r["empty"], r["trained"]) for r in rounds] == [(1, 0)] * ROUNDS
-    assert len({r["test_loss"] for r in rounds}) == 1
-    parts = read(tmp_path / "r" / "ledger.sqlite", "participations")
-    assert parts and all(p["outcome"] == "failed" and "disk gone" in p["reason"] for p in parts)
 
 
 def test_an_error_that_is_not_the_users_keeps_its_traceback(keys, tmp_path):

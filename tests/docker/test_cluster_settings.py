@@ -115,26 +115,6 @@ def test_no_volume_holds_a_clients_private_key(tmp_path: Path) -> None:
     assert {f.stat().st_mode & 0o777 for f in own.values()} == {0o700}
 
 
-def test_another_container_in_a_slot_is_enrolled_by_its_own_key(tmp_path: Path) -> None:
-    asked = Asked()
-    for key in ("of the first container", "of the second"):
-        (tmp_path / "client-0.pub").write_text(key)
-        arrivals.enrol(asked, tmp_path)
-        assert (tmp_path / "client-0.registered").read_text() == key
-    assert asked.registered == ["of the first container", "of the second"]
-
-
-class Asked:
-    """A Control API that registers everything, and notes what."""
-
-    def __init__(self) -> None:
-        self.registered: list[str] = []
-
-    def register(self, public: Path) -> bool:
-        self.registered.append(public.read_text())
-        return True
-
-
 def test_certificates_are_made_once_and_renewed_when_needed(tmp_path: Path) -> None:
     assert len(pki.make_all(tmp_path)) == 3
     assert pki.make_all(tmp_path) == []

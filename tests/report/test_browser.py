@@ -12,7 +12,7 @@ from aoi_fl.report.chart import HEIGHT
 from aoi_fl.server.ledger import read
 from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 from tests.report.chromium import WIDTHS, faint, until, visit
-from tests.report.test_report import budgeted_run, dropped_run, play, record
+from tests.report.recorded import budgeted_run, dropped_run, play, record
 from tests.report.test_seeds import play as play_seed
 from tests.server.test_private_run import play as play_private
 

@@ -11,7 +11,7 @@ from aoi_fl.report.headline import headline, policies, random_range
 from aoi_fl.report.runs import Run, load_all
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
-from tests.report.test_report import budgeted_run
+from tests.report.recorded import budgeted_run
 
 
 def play(folder: Path, policy: str, seed: int, end: float, members: list[list[int]]) -> Run:

@@ -178,18 +178,6 @@ def test_a_run_of_an_earlier_version_is_gone_on_with():
     assert again.seen.tried.tolist() == [0, 3] and again.seen.waited.tolist() == [0, 0]
 
 
-def test_a_resumed_selector_goes_on():
-    sizes = population(np.arange(1, 61))
-    whole = OortSelector(6, 4)
-    simulate(whole, sizes, 55, 4)
-    again = OortSelector(6, 4)
-    again.load_state_dict(whole.state_dict())
-    assert (
-        again.pace == whole.pace
-        and again.select(56, sizes).clients.tolist() == whole.select(56, sizes).clients.tolist()
-    )
-
-
 def test_ten_thousand_clients_that_come_and_go():
     n, k, rounds = 10_000, 100, 120
     coins = np.random.default_rng(1).random((rounds, n)) < 0.3

@@ -81,15 +81,6 @@ def test_rarely_available_clients_are_preferred():
     assert rarely[0] > 3 * rarely[1] and len(ours.members) == len(chance.members) == k * rounds
 
 
-def test_a_resumed_selector_goes_on():
-    coins, everybody = np.random.default_rng(3).random((60, 30)) < 0.5, population(30)
-    whole = Refl(4, 2)
-    simulate(whole, everybody, 60, 2, availability=lambda t: coins[t - 1])
-    again = Refl(4, 2)
-    again.load_state_dict(whole.state_dict())
-    assert again.select(61, everybody).clients.tolist() == whole.select(61, everybody).clients.tolist()
-
-
 def test_who_was_late_does_not_rest():
     selector, nobody, nothing = Refl(1, 1), np.empty(0, np.int64), np.empty(0)
     selector.learn(5, population(2), Report(np.array([1]), np.ones(1), np.ones(1), np.array([0]), np.array([60.0])))

@@ -119,12 +119,6 @@ def test_expected_dropout_still_gives_k_clients_a_round():
     assert m.interval_mean == pytest.approx(N / K, rel=0.01)
 
 
-def test_the_same_seed_plays_the_same_rounds():
-    policy = MarkovPolicy.optimal(N, K, M)
-    one, same, other = (simulate(policy, population(), 20, seed).members.tolist() for seed in (1, 1, 2))
-    assert one == same != other
-
-
 def test_mistakes_are_named():
     policy = MarkovPolicy.optimal(N, K, M)
     with refused("rounds", 0):

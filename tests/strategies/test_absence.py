@@ -97,14 +97,6 @@ def test_unreachable_rates_are_reported(tmp_path, caplog):
     assert all(p.weight == pytest.approx(0.1 / 0.6) for p in last if p.client < 5)
 
 
-@pytest.mark.parametrize("make", [MAKERS["reserve"], MAKERS["systematic"], MAKERS["markov-size"]])
-def test_a_resumed_run_goes_on(make, tmp_path):
-    whole, _ = play(tmp_path / "whole", make, 24)
-    first, _ = play(tmp_path / "parts", make, 13)
-    second, _ = play(tmp_path / "parts", make, 24, first.resume())
-    assert [trained(r) for r in whole.rounds] == [trained(r) for r in first.rounds + second.rounds]
-
-
 def outcome_of(*parts):
     """Return a round of three connected clients, of which some had these results."""
     view = SimpleNamespace(

@@ -130,17 +130,6 @@ def test_a_start_of_ones_own_plays_the_same_rounds(tmp_path):
     assert losses == pytest.approx([result.evaluate_metrics_clientapp[r]["loss"] for r in (1, 2, 3)])
 
 
-def test_an_own_start_that_trains_no_client_is_no_success(tmp_path):
-    app = ClientApp()
-
-    @app.train()
-    def train(message, context):
-        raise OSError("disk gone")
-
-    with pytest.raises(NothingTrainedError, match="not one update could be used"):
-        Own(N, fraction_evaluate=0.0).start(grid(tmp_path, app), model(), num_rounds=3)
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -496,18 +485,6 @@ def test_a_subclass_may_read_replies_twice_and_set_no_deadline(tmp_path):
     result = strategy.start(grid(tmp_path / "peeking"), model(), 2, timeout=None)
     assert strategy.seen == strategy.judged == (N, N)
     assert bits(result.arrays) == bits(RandomSelection(N).start(grid(tmp_path), model(), 2).arrays)
-
-
-def test_replies_are_read_as_often_as_a_subclass_likes(tmp_path):
-    seen = []
-
-    class PeekingTwice(RandomSelection):
-        def aggregate_train(self, server_round, replies):
-            seen.append(len(list(replies)))
-            return super().aggregate_train(server_round, replies)
-
-    result = PeekingTwice(N, options=RoundOptions(enough=2)).start(grid(tmp_path), model(), 1)
-    assert seen == [2] and bits(result.arrays) != bits(model())
 
 
 def test_messages_to_unknown_nodes_are_named(tmp_path, caplog):

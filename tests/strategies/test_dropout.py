@@ -155,16 +155,6 @@ def test_too_much_dropout_is_cut_and_said(tmp_path, caplog):
     assert max(r.dropout for r in notes.rounds) == 0.2 and notes.rounds[-1].dropout == 0.2
 
 
-def test_a_resumed_run_keeps_its_estimate(tmp_path):
-    whole = play(tmp_path / "whole", failing(D), rounds=12)
-    first = play(tmp_path / "parts", failing(D), rounds=7)
-    second = play(tmp_path / "parts", failing(D), rounds=12, resume=first.resume())
-    told = [(r.round, r.dropout, [(p.client, p.outcome) for p in r.participations]) for r in whole.rounds]
-    assert told == [
-        (r.round, r.dropout, [(p.client, p.outcome) for p in r.participations]) for r in first.rounds + second.rounds
-    ]
-
-
 def test_rate_one_survives_lost_messages(tmp_path):
     rates = [1.0] + [1 / 3] * 9  # more than 1 - d: what is lost of the first cannot be made up for
     notes = play(tmp_path, failing(D), n=10, k=4, rounds=20, rates=rates)

@@ -80,15 +80,6 @@ def test_the_simulator_predicts_the_central_policies(strategy, selector, tmp_pat
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_the_same_seed_gives_the_same_run_though_node_ids_differ(wire, runs, seed, tmp_path):
-    notes, model = play(markov(wire), tmp_path / "again", seed)
-    assert notes.trained() == runs[wire][0].trained()
-    assert model.tobytes() == runs[wire][1].tobytes()
-    other, changed = play(markov(wire), tmp_path / "other", seed + 1)
-    assert other.trained() != notes.trained() and changed.tobytes() != model.tobytes()
-
-
-@pytest.mark.parametrize("wire", WIRES)
 def test_ages_are_those_of_the_history_and_weights_are_equal(wire, runs):
     last: dict[int, int] = {}
     for record in runs[wire][0].rounds:

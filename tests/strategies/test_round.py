@@ -76,15 +76,6 @@ def test_evaluation_by_nobody(tmp_path):
     same_model(result.arrays, expected(range(4), 1))
 
 
-def test_oldest_age_serves_everyone_in_turn(tmp_path):
-    def two(**settings):
-        return OldestAge(2, **settings)
-
-    notes, _, _ = play(two, honest_app(), tmp_path, rounds=4)
-    pairs = [sorted(p.client for p in r.participations) for r in notes.rounds]
-    assert sorted(pairs[0] + pairs[1]) == sorted(pairs[2] + pairs[3]) == [0, 1, 2, 3]
-
-
 def test_a_client_whose_update_was_dropped_stays_old(tmp_path):
     """Age resets with an update that counts, so the server asks again at once."""
 

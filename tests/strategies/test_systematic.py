@@ -145,15 +145,6 @@ def test_unbiased_weights_need_known_rates(tmp_path):
         AgeAwareStrategy(policy, weights="unbiased")
 
 
-def test_a_resumed_run_is_the_run(tmp_path):
-    make = systematic(rates="size", jitter=0.3)
-    whole, _ = play(make, tmp_path / "whole", rounds=12)
-    cut, _ = play(make, tmp_path / "cut", rounds=5)
-    rest, _ = play(make, tmp_path / "cut", rounds=12, resume=cut.resume(), arrays=cut.arrays)
-    assert cut.trained() + rest.trained() == whole.trained()
-    np.testing.assert_array_equal(rest.arrays["w"].numpy(), whole.arrays["w"].numpy())
-
-
 @pytest.mark.parametrize(
     ("how", "words"),
     [({"jitter": 1.5}, "jitter"), ({"phases": "full"}, "phases"), ({"coordination": "pigeon"}, "coordination")],

@@ -1,0 +1,92 @@
+"""Runs of a known course, recorded as a strategy records them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from aoi_fl.report.figures import figures
+from aoi_fl.report.runs import load_all
+from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.selection import Population, RandomSelector
+from aoi_fl.science.simulate import simulate
+from aoi_fl.server.ledger import Ledger
+from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
+
+N, K, ROUNDS = 12, 5, 40
+
+MARKOV = MarkovPolicy.increasing(N, K, 3)
+
+
+def record(folder: Path, rounds: list[RoundRecord], clients: list[ClientRecord], **about: object) -> Path:
+    folder.mkdir(parents=True)
+    ledger = Ledger(folder / "ledger.sqlite")
+    ledger.note(**({"status": "completed"} | about))
+    ledger.add_clients(clients)
+    for row in rounds:
+        ledger.add_round(row)
+    ledger.close()
+    return folder
+
+
+def play(folder: Path, rounds: int = ROUNDS, policy: str = "markov", **about: object) -> list[list[int]]:
+    """Record a run of the simulator and return who took part, a list of client numbers a round."""
+    people = Population(np.zeros(N, np.int64), np.ones(N, np.int64), np.ones(N, np.bool_))
+    history = simulate(MARKOV if policy == "markov" else RandomSelector(K, 3), people, max(rounds, 1), 3)
+    chosen = [history.selection(t).clients.tolist() for t in range(1, rounds + 1)]
+    table = {"kind": "markov-increasing", "clients": N, "per_round": K, "probabilities": MARKOV.probabilities}
+    notes = {
+        "policy": table if policy == "markov" else {"kind": "RandomSelection"},
+        "config": {"policy": policy, "clients-per-round": K, "num-server-rounds": ROUNDS, "dataset": "digits"},
+        "initial_accuracy": 0.1,
+    }
+    rows = [
+        RoundRecord(
+            t,
+            test_accuracy=t / 100,
+            test_loss=float("nan") if t == 2 else 1 / t,
+            participations=[Participation(c, str(c), "trained", weight=1 / len(who)) for c in who],
+        )
+        for t, who in enumerate(chosen, 1)
+    ]
+    record(folder, rows, [ClientRecord(c, str(c), 1) for c in range(N)], **(notes | about))
+    return chosen
+
+
+def charts_of(*folders: Path) -> dict:
+    return {chart.name: chart for chart in figures(load_all([str(folder) for folder in folders]))}
+
+
+def dropped_run(folder: Path) -> Path:
+    parts = [
+        Participation(0, "berlin", "trained", forced=True, weight=1.0),
+        Participation(1, "rome & co", "refused", reason="layer <w> holds NaN"),
+        Participation(2, "oslo", "late", reason="no reply in 5 s"),
+    ]
+    rounds = [RoundRecord(1, forced=True, participations=parts), RoundRecord(2, empty=True)]
+    clients = [ClientRecord(c, name, 1) for c, name in enumerate(["berlin", "rome & co", "oslo", "paris"])]
+    return record(folder, rounds, clients, policy={"kind": "OldestAge"}, config={"policy": "oldest-age"})
+
+
+def budgeted_run(
+    folder: Path, trains: str = "selected", estimates: Sequence[Sequence[float]] | None = None, **more: str
+) -> Path:
+    """Record four rounds of three clients; ``estimates`` are (4, 3) the sensitivities that the server went by."""
+    refreshed = [{0}, {1}, {0, 1}, set()]
+    went_by = estimates or [[None] * 3] * 4
+    rounds = [
+        RoundRecord(
+            t,
+            spent=float(5 * len(who)),
+            participations=[
+                Participation(c, str(c), "trained", refreshed=c in who, sensitivity=went_by[t - 1][c]) for c in range(3)
+            ],
+        )
+        for t, who in enumerate(refreshed, 1)
+    ]
+    clients = [
+        ClientRecord(c, str(c), 1, size, 5.0, sensitivity)
+        for c, (size, sensitivity) in enumerate(zip([5, 10, 15], [0.5, 1.0, 2.0], strict=True))
+    ]
+    policy = {"kind": "BudgetedRefresh", "budget": 10.0, "index": "whittle", "trains": trains, **more}
+    return record(folder, rounds, clients, policy=policy, config={"policy": "wics", "budget": 10.0})

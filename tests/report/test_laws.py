@@ -1,0 +1,116 @@
+"""The laws that a report draws beside what it has measured."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aoi_fl.report import theory
+from aoi_fl.report.runs import load_all
+from aoi_fl.report.summary import sentence
+from aoi_fl.science.interval_law import MixedLaw, window_deviation
+from aoi_fl.science.load import measure
+from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.selection import Population
+from aoi_fl.science.simulate import simulate
+from aoi_fl.science.systematic import SystematicPolicy
+from aoi_fl.strategies.records import RoundRecord
+from tests.report.recorded import MARKOV, K, N, record
+
+
+@pytest.mark.parametrize("policy", [MARKOV, MarkovPolicy.optimal(20, 3, 10), MarkovPolicy.optimal(12, 3, 2)])
+def test_window_deviation_equals_the_exact_law_of_the_count(policy: MarkovPolicy) -> None:
+    windows = [1, 2, 5, 9]
+    m, p = policy.max_age, policy.probabilities
+    for window, deviation in zip(windows, window_deviation(policy, windows), strict=True):
+        law = np.zeros((m + 1, window + 1))  # P(age, rounds taken part in so far)
+        law[:, 0] = policy.stationary
+        for _ in range(window):
+            after = np.zeros_like(law)
+            for age in range(m + 1):
+                after[0, 1:] += p[age] * law[age, :-1]
+                after[min(age + 1, m)] += (1 - p[age]) * law[age]
+            law = after
+        y, weights = np.arange(window + 1), law.sum(axis=0)
+        variance = weights @ y**2 - (weights @ y) ** 2
+        assert deviation == pytest.approx(np.sqrt(variance) / window, abs=1e-9)
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.2])
+@pytest.mark.parametrize("rates", ["equal", [0.5, 0.25, 0.25, 1.0, 0.4, 0.6]])
+def test_systematic_participation_shows_its_law(tmp_path: Path, jitter: float, rates: str | list[float]) -> None:
+    """The law of all clients together, against a long play of the policy with that record."""
+    notes = {"kind": "systematic", "clients": 6, "per_round": 3, "rates": rates, "jitter": jitter}
+    folder = record(tmp_path / "s", [RoundRecord(1)], [], policy=notes, config={"policy": "systematic"})
+    promised = theory.law(load_all([str(folder)])[0])
+    each = np.full(6, 0.5) if isinstance(rates, str) else np.array(rates)
+    policy = SystematicPolicy.rated(np.repeat(each, 1000), "random", jitter, 1)  # phases stay: many clients
+    shows_its_law(policy, promised)
+
+
+def shows_its_law(policy: SystematicPolicy | MarkovPolicy, promised: MarkovPolicy | MixedLaw | None) -> None:
+    assert isinstance(promised, MixedLaw)
+    everyone = Population(np.zeros(6000, np.int64), np.ones(6000, np.int64), np.ones(6000, np.bool_))
+    shown = measure(simulate(policy, everyone, 200, 1))
+    count = sum(shown.interval_counts.values())
+    for x, p in enumerate(promised.interval_pmf(), 1):
+        assert shown.interval_counts.get(x, 0) / count == pytest.approx(p, abs=0.01)
+    assert shown.interval_mean == pytest.approx(promised.interval_mean, rel=0.01)
+    assert shown.interval_variance == pytest.approx(promised.interval_variance, rel=0.03, abs=0.01)
+    for window, deviation in zip([1, 2, 10, 50], window_deviation(promised, [1, 2, 10, 50]), strict=True):
+        assert shown.window_deviation[window] == pytest.approx(deviation, abs=0.02 / window**0.5)
+
+
+def test_tables_of_the_clients_own_show_their_law(tmp_path: Path) -> None:
+    rates = [0.5, 0.25, 0.25, 1.0, 0.4, 0.6]
+    notes = {"kind": "markov-optimal", "clients": 6, "per_round": 3, "probabilities": [0.0, 1.0], "rates": rates}
+    folder = record(tmp_path / "m", [RoundRecord(1)], [], policy=notes, config={"policy": "markov-optimal"})
+    shows_its_law(MarkovPolicy.rated(np.repeat(rates, 1000)), theory.law(load_all([str(folder)])[0]))
+
+
+_OWN = [0.5, 0.5, 0.25, 0.75]
+
+
+@pytest.mark.parametrize("kind", ["markov-optimal", "systematic"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        {"rates": "size"},
+        {"rates": _OWN, "absence": "learned"},
+        {"rates": "equal", "absence": "learned"},
+        {"rates": [*_OWN, 0.5, 0.5]},  # two have left, and the others share k out: rates have not always been these
+        {"rates": [1.0, 1 - 1e-9, 1e-9, 1e-15]},
+    ],
+)
+def test_rates_that_are_not_those_of_the_whole_run_show_no_law(
+    tmp_path: Path, kind: str, what: dict[str, object]
+) -> None:
+    of_tables = {"probabilities": [0.0, 1.0]} if kind == "markov-optimal" else {"jitter": 0.0}
+    notes = {"kind": kind, "clients": 4, "per_round": 2, **of_tables}
+    record(tmp_path / "m", [RoundRecord(1)], [], policy=notes | what, config={"policy": kind})
+    record(tmp_path / "all", [RoundRecord(1)], [], policy=notes | {"rates": _OWN}, config={"policy": kind})
+    changing, steady = load_all([str(tmp_path / "m"), str(tmp_path / "all")])
+    assert theory.law(changing) is None and theory.law(steady) is not None
+
+
+def test_a_dropout_that_is_learned_shows_no_law(tmp_path: Path) -> None:
+    notes = {"kind": "markov-optimal", "clients": 4, "per_round": 2, "probabilities": [0.0, 1.0], "rates": "equal"}
+    record(tmp_path / "m", [RoundRecord(1)], [], policy=notes | {"adaptive_dropout": True}, config={})
+    assert theory.law(load_all([str(tmp_path / "m")])[0]) is None
+
+
+@pytest.mark.parametrize("policy", ["markov", "random"])
+def test_who_is_chosen_and_may_not_count_shows_no_law(tmp_path: Path, policy: str) -> None:
+    sent = {"kind": "markov-increasing", "clients": N, "per_round": K + 2, "probabilities": MARKOV.probabilities}
+    sent = sent if policy == "markov" else {"kind": "RandomSelection", "per_round": K + 2}
+    own = {"clients-per-round": K, "num-clients": N, "over-selection": 1.0}
+    for name, more, known in (
+        ("over", {"clock": "always", "over-selection": 1.3}, False),
+        ("away", {"clock": "generated"}, False),
+        ("here", {"clock": "always"}, True),
+        ("none", {"clock": ""}, True),
+    ):
+        record(tmp_path / name, [RoundRecord(1)], [], policy=sent, config=own | more)
+        (run,) = load_all([str(tmp_path / name)])
+        assert (theory.law(run) is not None) == known
+        assert f"{K} of {N} clients a round" in sentence(run)
