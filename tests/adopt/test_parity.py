@@ -3,7 +3,6 @@
 import gc
 import random
 from collections.abc import Callable, Container, Mapping
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -263,18 +262,3 @@ def test_a_run_that_has_trained_nobody_is_no_success(driver, wire, tmp_path):
     strategy = policy(wire, aggregation and aggregation())
     with pytest.raises(AoiError, match="not one update could be used"):
         play(driven(driver, strategy), client_app(fails=range(1, 9)), tmp_path)
-
-
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_not_even_one_of_a_single_round(driver, tmp_path, caplog):
-    """Of a loop that is not ours nobody knows which round is the last: it is warned, and the ledger says so."""
-    with pytest.raises(AoiError) if driver == "ours" else nullcontext():
-        play(driven(driver, RandomSelection(CLIENTS)), client_app(fails=range(1, 9)), tmp_path, rounds=1)
-    assert driver == "ours" or "not one update could be used in 1 round" in caplog.text
-
-
-@pytest.mark.parametrize("how", WRAPPERS)
-def test_a_failure_in_round_1_does_not_end_a_wrapped_run(how, tmp_path):
-    wrap, mods = WRAPPERS[how]
-    result = play(wrap(RandomSelection(CLIENTS)).start, client_app(ClientApp, mods, fails=range(1, 2)), tmp_path)
-    assert not same(dict(result.arrays), dict(model("float64")))

@@ -7,9 +7,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 
 from aoi_fl import protocol
 from aoi_fl.client import ClientApp
@@ -26,6 +25,7 @@ from aoi_fl.report.runs import ABSENT, load
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.server.record import record
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
+from tests.fakes import Notes, ToyApp, unchanged, zeros
 from tests.refusals import refused
 
 NIGHT = {"hours": "22:00-06:00"}
@@ -227,31 +227,22 @@ def test_a_bad_rule_is_the_clients_own_error(client):
 
 def test_a_day_of_rounds_with_a_client_that_works_at_night(tmp_path, at):
     """One round an hour for four days: the night worker takes part at night only, and waits no longer than its day."""
-    nights, clock, records = {"hours": "22:00-06:00"}, [MIDNIGHT], []
+    clock, records = [MIDNIGHT], []
 
-    def train(message, context):
-        arrays = ArrayRecord({"w": Array(message.content["arrays"]["w"].numpy() + 1)})
-        return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 1})}), reply_to=message)
-
-    app = ClientApp()
-    app.train()(train)
     at(clock[0])
 
-    class Notes:
-        def clients_seen(self, clients):
-            pass
-
+    class Hourly(Notes):
         def round_done(self, record, arrays, memory):
             records.append((clock[0], record))
             clock[0] += timedelta(hours=1)
             at(clock[0])
 
-    grid = LocalGrid(app, {"runs-dir": str(tmp_path), "seed": 3}, 4)
+    grid = LocalGrid(ToyApp(examples=1), {"runs-dir": str(tmp_path), "seed": 3}, 4)
     first = next(iter(grid.get_node_ids()))
-    grid._contexts[first].node_config.update(nights)
+    grid._contexts[first].node_config.update(NIGHT)
     options = RoundOptions(run="r", seed=3, deterministic=True, join_timeout=0.2, evaluate_clients=0)
-    strategy = MarkovParticipation.optimal(4, 2, 3, coordination="reserve", options=options, observer=Notes())
-    strategy.start(grid, ArrayRecord({"w": Array(np.zeros(2, np.float32))}), 96)
+    strategy = MarkovParticipation.optimal(4, 2, 3, coordination="reserve", options=options, observer=Hourly())
+    strategy.start(grid, zeros(), 96)
     parts = [(now.hour, part) for now, record in records for part in record.participations if part.client == 0]
     night = {22, 23, 0, 1, 2, 3, 4, 5}
     trained = [hour for hour, part in parts if part.outcome == "trained"]
@@ -264,13 +255,7 @@ def test_a_day_of_rounds_with_a_client_that_works_at_night(tmp_path, at):
 
 @pytest.mark.parametrize("wire", ["central", *protocol.WIRES])
 def test_a_refusal_by_rule_is_named_in_log_and_ledger(wire, tmp_path):
-    def train(message, context):
-        metrics = MetricRecord({"num-examples": 1})
-        return Message(RecordDict({"arrays": message.content["arrays"], "metrics": metrics}), reply_to=message)
-
-    app = ClientApp()
-    app.train()(train)
-    grid = LocalGrid(app, {"runs-dir": str(tmp_path), "seed": 3}, 3)
+    grid = LocalGrid(ToyApp(unchanged, examples=1), {"runs-dir": str(tmp_path), "seed": 3}, 3)
     grid._contexts[next(iter(grid.get_node_ids()))].node_config["pause"] = True
     options = RoundOptions(run="r", seed=3, deterministic=True, join_timeout=0.2, evaluate_clients=0)
     how = {"options": options, "observer": record("r", runs_dir=tmp_path / "server")}
@@ -278,7 +263,7 @@ def test_a_refusal_by_rule_is_named_in_log_and_ledger(wire, tmp_path):
     strategy = (
         RandomSelection(3, **how) if wire == "central" else MarkovParticipation(certain, coordination=wire, **how)
     )
-    strategy.start(grid, ArrayRecord({"w": Array(np.zeros(2, np.float32))}), 3)
+    strategy.start(grid, zeros(), 3)
     run = load(tmp_path / "server" / "r", "r")
     told = [(row["round"], row["client"], row["outcome"], row["reason"]) for row in run.participations]
     assert [row for row in told if row[1] == 0] == [(t, 0, "declined", "by its owner's rule: pause") for t in (1, 2, 3)]

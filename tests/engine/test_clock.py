@@ -8,7 +8,7 @@ from itertools import cycle, islice, pairwise
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 
@@ -26,6 +26,7 @@ from aoi_fl.server.ledger import read, read_run
 from aoi_fl.strategies import AgeAwareStrategy, Plan, Policy, PolicyTraits
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.round.exchange import Exchange
+from tests.fakes import ToyApp, unchanged
 from tests.refusals import refused
 
 # Sent the model at second 0, client 0 answers at 10, client 1 leaves at 15 and would need 20, client 2 is away until
@@ -41,17 +42,13 @@ def ran():
 
 @pytest.fixture
 def grid(ran):
-    app = ClientApp()
-
-    @app.train()
-    def train(message, context):
-        ran.append(context.node_config["partition-id"])
-        content = RecordDict({"arrays": message.content["arrays"], "metrics": MetricRecord({"num-examples": 1})})
-        return Message(content, reply_to=message)
+    def learn(array, client, round_):
+        ran.append(client)
+        return array
 
     free = np.full(4, np.inf)
     trace = DeviceTrace(Availability.from_spells(SPELLS, 100.0), np.array(SECONDS), "example", free, free)
-    return ClockedGrid(app, {}, 4, lambda: None, trace)
+    return ClockedGrid(ToyApp(learn), {}, 4, lambda: None, trace)
 
 
 def send(grid, clients, timeout, **how):
@@ -116,16 +113,10 @@ def test_a_deadline_that_nobody_can_meet_is_said_once(grid, caplog):
     assert all(part in said[0] for part in ("5 ", "50 s", "train-timeout"))
 
 
-def test_loading_takes_its_time(ran):
-    app = ClientApp()
-
-    @app.train()
-    def train(message, context):
-        return Message(RecordDict({"arrays": message.content["arrays"]}), reply_to=message)
-
+def test_loading_takes_its_time():
     spells = Availability.from_spells([[(0, 100)]], 100.0)
     trace = DeviceTrace(spells, np.array([2.0]), "example", np.array([8.0]), np.array([4.0]))
-    grid = ClockedGrid(app, {"local-work": "epochs:3", "compression": "float16"}, 1, lambda: None, trace)
+    grid = ClockedGrid(ToyApp(unchanged), {"local-work": "epochs:3", "compression": "float16"}, 1, lambda: None, trace)
     list(send(grid, [0], 600.0)[1])
     size = len(Array(np.zeros(2)).data)
     assert grid.clock.simulated == 1 + size / 8 + 3 * 2.0 + size / 2 / 4  # half as many bytes up as down
@@ -159,15 +150,8 @@ def test_surplus_clients_are_forgotten_in_the_next_round(grid, ran):
     assert ran == [0]
 
 
-def test_a_strategy_of_flowers_own_runs_by_the_clock(ran):
-    app = ClientApp()
-
-    @app.train()
-    def train(message, context):
-        content = RecordDict({"arrays": message.content["arrays"], "metrics": MetricRecord({"num-examples": 1})})
-        return Message(content, reply_to=message)
-
-    grid = ClockedGrid(app, {}, 4, lambda: None, steady(4))
+def test_a_strategy_of_flowers_own_runs_by_the_clock():
+    grid = ClockedGrid(ToyApp(unchanged), {}, 4, lambda: None, steady(4))
     FedAvg(fraction_evaluate=0.0).start(grid, ArrayRecord({"w": Array(np.zeros(2))}), num_rounds=3)
     assert grid.clock.simulated == 33.0
 

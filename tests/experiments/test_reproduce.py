@@ -17,7 +17,6 @@ from aoi_fl.experiments.harness.stats import agreement, interval, run_means
 from aoi_fl.experiments.harness.store import Store
 from aoi_fl.experiments.oracles.weight_laws import markov_law, proportional_law, random_law, systematic_law
 from aoi_fl.experiments.papers import intervals, windows
-from aoi_fl.experiments.papers.speed import POLICIES
 from aoi_fl.experiments.papers.tasks import LEARNING
 from aoi_fl.experiments.registry import experiments, find
 from aoi_fl.experiments.runner import MissingDataError, check_data, reproduce
@@ -26,6 +25,7 @@ from aoi_fl.experiments.summary import write_summary
 from aoi_fl.flower.messages import bytes_of
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
+from tests.experiments.test_learning_claims import _learned
 from tests.refusals import refused
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -246,43 +246,11 @@ def test_every_experiment_is_well_formed():
             assert experiment.settings(options) or name == "remarks"
 
 
-def _curves(gains):
-    """Return rows in which a policy reaches 97 % so many rounds before random, seed by seed."""
-    rows = []
-    for policy in POLICIES:
-        for seed, gain in enumerate(gains, 1):
-            start = 20 + seed - (gain if policy == "markov-optimal" else 0)
-            rows += [
-                {
-                    "seed": seed,
-                    "partition": "iid",
-                    "policy": policy,
-                    "round": t,
-                    "trained": 15,
-                    "accuracy": 0.98 if t >= start else 0.5,
-                }
-                for t in range(1, 41)
-            ]
-    return rows
-
-
-@pytest.mark.parametrize(
-    ("gains", "verdict"),
-    [((5, 6, 5, 4), "direction reproduced"), ((9, -8, 9, -6), "undecided"), ((-5, -6, -5, -5), "not reproduced")],
-)
-def test_the_verdict_follows_the_paired_interval(gains, verdict):
-    settings = find("mnist-iid").settings(Options())
-    claims = find("mnist-iid").conclude(_curves(gains), settings).claims
-    assert [claim.verdict for claim in claims[:2]] == [verdict, verdict]
-    assert (
-        f"97%: {interval([-g for g in gains]).show(1)} rounds, {-100 * np.mean(gains) / 22.5:+.1f} [" in claims[0].ours
-    )
-    assert "against random's 22.5" in claims[0].ours and "4 seeds" in claims[0].ours
-
-
 def test_claims_are_not_judged_on_another_data_set():
     settings = {**find("mnist-iid").settings(Options()), "dataset": "digits"}
-    assert {c.verdict for c in find("mnist-iid").conclude(_curves((5, 5)), settings).claims} == {"not run"}
+    assert {
+        c.verdict for c in find("mnist-iid").conclude(_learned({"random": 25, "markov-optimal": 20}), settings).claims
+    } == {"not run"}
 
 
 def test_codes_are_compared_with_none_in_pairs():

@@ -89,15 +89,6 @@ def test_binary_payments_never_exceed_the_budget_but_by_rounding(clients, budget
     assert chosen.tolist() == plainly(index, payments, budget, *variant)
 
 
-def test_a_hundred_thousand_clients_are_chosen_as_by_the_loop():
-    rng = np.random.default_rng(0)
-    n = 100_000
-    payments = rng.integers(500, 1500, n) / 100
-    for ages, budget in ((rng.integers(0, 50, n), 2e4), (np.zeros(n, dtype=np.int64), 40.0), (np.arange(n), 9.7e5)):
-        index = (ages + 1.0) * (ages + 2.0) / payments
-        assert choose(index, payments, budget).tolist() == plainly(index, payments, budget)
-
-
 def sorted_in_full(index, payments, budget, strict, stop_at_first):
     """What a choice is by definition: all who can be reached, sorted, pay one after another."""
     candidates = np.flatnonzero(~(np.isnan(index) | np.isnan(payments)))

@@ -63,16 +63,6 @@ def test_oldest_age_and_random_against_a_full_sort(who, k, round_):
     assert RandomSelector(k, 5).select(round_, who).clients.tolist() == sorted(smallest)
 
 
-@given(seed=st.integers(0, 999), k=st.integers(1, 400), ages=st.integers(1, 30), away=st.sampled_from([0.0, 0.3]))
-@settings(max_examples=80, deadline=None)
-def test_oldest_age_equals_a_full_sort(seed, k, ages, away):
-    rng = np.random.default_rng(seed)
-    who = population(rng.integers(0, ages, 500), available=rng.random(500) >= away)
-    u = draws.uniforms(3, 2, "select", 500)
-    wanted = [i for i in np.lexsort((u, -who.ages)).tolist() if who.available[i]][:k]
-    assert OldestAgeSelector(k, 3).select(2, who).clients.tolist() == sorted(wanted)
-
-
 def test_hand_made_cases():
     who = population(ages=[4, 0, 9, 9, 1], sizes=[10, 20, 30, 40, 50], available=[True, True, True, True, False])
     oldest = OldestAgeSelector(3, 1).select(1, who)

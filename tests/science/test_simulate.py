@@ -1,10 +1,8 @@
 import numpy as np
 import pytest
 
-from aoi_fl.science import draws
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.rule import Clocks, Terms
 from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.sizes import make_sizes
@@ -77,21 +75,6 @@ def test_proportional_counts_draws_and_follows_theorem_4():
     # Y at T=1 pools draws over unequal clients: their binomial spread within, and k·q_i between.
     spread = np.mean(K * q * (1 - q) + (K * q) ** 2) - (K / N) ** 2
     assert m.window_deviation[1] == pytest.approx(np.sqrt(spread), rel=0.02)
-
-
-@pytest.mark.parametrize("start", ["stationary", "zero"])
-def test_every_client_alone_makes_the_simulators_decisions(start):
-    policy, n, rounds, seed = MarkovPolicy.increasing(12, 4, 5), 12, 60, 5
-    history = simulate(policy, population(n), rounds, seed, start)
-    for client in range(n):
-        first = draws.uniform(seed, 1, "first-age", client)
-        rule = MarkovPolicy.from_message(Terms(policy.probabilities))
-        clocks = Clocks(np.zeros(1, np.int64) if start == "zero" else -rule.first_age(1, np.array([first])))
-        assert history.first_ages[client] == clocks.ages(1)[0]
-        for t in range(1, rounds + 1):
-            willing = rule.participates(clocks, t, np.array([draws.uniform(seed, t, "participate", client)]))
-            assert willing[0] == (client in history.selection(t).clients)
-            clocks = rule.advance(clocks, t, willing)
 
 
 def test_from_age_zero_the_optimal_policy_moves_in_step():

@@ -10,7 +10,7 @@ from flwr.serverapp.strategy import Strategy, strategy_utils
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.science.errors import ConfigError, NothingTrainedError
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, RoundOptions
 from aoi_fl.strategies.aggregation.flower import PersistentConfig
 from aoi_fl.strategies.fedavg_arguments import chain_of
@@ -257,15 +257,6 @@ def test_a_metrics_function_sees_records_without_arrays(tmp_path):
     strategy = RandomSelection(N, train_metrics_aggr_fn=together, fraction_evaluate=0.0)
     assert strategy.start(grid(tmp_path, app), model(), 1).train_metrics_clientapp[1]["most"] == 1.0
     assert seen == [["mine", "notes"]] * N
-
-
-def test_updates_without_a_new_model_are_no_success(tmp_path):
-    class Undecided(flower.FedAvg):
-        def aggregate_train(self, server_round, replies):
-            return None, None
-
-    with pytest.raises(NothingTrainedError):
-        RandomSelection(N, aggregation=Undecided()).start(grid(tmp_path), model(), 2)
 
 
 def test_a_strategy_plays_one_run(tmp_path):

@@ -1,15 +1,15 @@
 """Compressed updates in a federation: from the client's durable residual to the server's guard."""
 
 import warnings
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
+import flwr.clientapp
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.common.serde import message_from_proto, message_to_proto
 
-from aoi_fl.client import ClientApp
 from aoi_fl.client.app import app as digits_app
 from aoi_fl.client.compression import Residuals
 from aoi_fl.config.run import RunConfig
@@ -24,11 +24,12 @@ from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
 from aoi_fl.strategies.validation import Refused, read_update
+from tests import fakes
+from tests.fakes import MODEL, ToyApp, model
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
 CODES = ["float16", "int8"]
-MODEL = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([0.5, -0.5]), "steps": np.array(3)}
 ODD = {
     "scale": np.array(1.5, np.float32),
     "shift": np.array(-0.25),
@@ -46,45 +47,22 @@ def drift(round_, partition):
     return {"w": rng.standard_normal((2, 3)).astype(np.float32), "b": rng.standard_normal(2) + 1e-4}
 
 
-class App(ClientApp):
+class App(ToyApp):
     """An app whose client 1 may change its replies."""
 
-    def __init__(self, spoil=None, train=None):
-        super().__init__()
-        self.spoil = spoil
-        self.train()(train or honest)
+    def __init__(self, change=None):
+        super().__init__(spoil=change and self.changed)
+        self.change = change
 
-    def __call__(self, message, context):
-        reply = super().__call__(message, context)
-        train_ = message.metadata.message_type == "train"
-        if self.spoil and train_ and context.node_config["partition-id"] == HOSTILE:
-            self.spoil(reply)
+    def changed(self, message, act, kind, round_, client):
+        reply = act()
+        if (kind, client) == ("train", HOSTILE):
+            self.change(reply)
         return reply
 
-
-def honest(message, context):
-    change = drift(message.content["config"]["server-round"], context.node_config["partition-id"])
-    sent = message.content["arrays"]
-    arrays = {name: Array(np.asarray(a.numpy() + change.get(name, 2))) for name, a in sent.items()}
-    message.content["arrays"] = ArrayRecord()  # what a client does to its message is its own affair
-    metrics = MetricRecord({"num-examples": 10, "loss": 1.0})
-    return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=message)
-
-
-def model():
-    return ArrayRecord({k: Array(v) for k, v in MODEL.items()})
-
-
-class Notes:
-    def __init__(self):
-        self.rounds, self.models = [], []
-
-    def clients_seen(self, clients):
-        pass
-
-    def round_done(self, record, arrays, memory):
-        self.rounds.append(record)
-        self.models.append({k: a.numpy() for k, a in arrays.items()})
+    def trained(self, arrays, client, round_):
+        change = drift(round_, client)
+        return {name: array + change.get(name, 2) for name, array in arrays.items()}
 
 
 class Listening(LocalGrid):
@@ -96,14 +74,10 @@ class Listening(LocalGrid):
         return replies
 
 
-def play(folder, compression, rounds=3, app=None, nodes=4, make=RandomSelection, grid=Listening):
-    notes = Notes()
-    options = RoundOptions(
-        run="r", seed=3, deterministic=True, join_timeout=0.2, evaluate_clients=0, compression=compression
-    )
-    grid = grid(app or App(), {"runs-dir": str(folder), "seed": 3}, nodes)
-    make(nodes, options=options, observer=notes).start(grid, model(), rounds)
-    return notes, grid
+def play(folder, compression, rounds=3, app=None, nodes=4, make=RandomSelection, grid=Listening, **more):
+    how = {"grid": grid, "compression": compression, **more}
+    notes, *_ = fakes.play(partial(make, nodes), app or App(), folder, rounds, nodes, **how)
+    return notes, notes.grid
 
 
 # A federation
@@ -156,31 +130,27 @@ def test_clients_that_decide_for_themselves_compress_too(wire, tmp_path):
 
 
 def test_a_client_may_send_its_update_uncompressed(tmp_path):
-    from flwr.clientapp import ClientApp as Plain
+    app, plain = App(), flwr.clientapp.ClientApp()
+    plain.train()(app._fit)
 
-    app = Plain()
-    app.train()(honest)
+    def mixed(message, context):
+        own = message.metadata.message_type != "train" or context.node_config["partition-id"] != HOSTILE
+        return (app if own else plain)(message, context)
 
-    class Mixed:
-        def __call__(self, message, context):
-            own = message.metadata.message_type != "train" or context.node_config["partition-id"] != HOSTILE
-            return App()(message, context) if own else app(message, context)
-
-    notes, _ = play(tmp_path, "int8", app=Mixed())
+    notes, _ = play(tmp_path, "int8", app=mixed)
     assert all((r.trained, r.dropped) == (4, 0) for r in notes.rounds)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_an_infinite_update_is_refused_without_a_residual(bad, tmp_path):
-    def diverged(message, context):
-        reply = honest(message, context)
-        if context.node_config["partition-id"] == HOSTILE:
-            arrays = {k: a.numpy() for k, a in reply.content["arrays"].items()}
-            arrays["w"][0, 0] = bad
-            reply.content["arrays"] = ArrayRecord({k: Array(v) for k, v in arrays.items()})
-        return reply
+    class Diverged(App):
+        def trained(self, arrays, client, round_):
+            made = super().trained(arrays, client, round_)
+            if client == HOSTILE:
+                made["w"][0, 0] = bad
+            return made
 
-    notes, _ = play(tmp_path, "int8", app=App(train=diverged))
+    notes, _ = play(tmp_path, "int8", app=Diverged())
     for record in notes.rounds:
         (part,) = [p for p in record.participations if p.outcome != "trained"]
         assert (part.client, part.outcome) == (HOSTILE, "refused") and "NaN or Inf" in part.reason
@@ -189,18 +159,8 @@ def test_an_infinite_update_is_refused_without_a_residual(bad, tmp_path):
 
 @pytest.mark.parametrize("compression", ["none", *CODES])
 def test_arrays_without_axes_and_empty_ones_are_learnt(compression, tmp_path):
-    def step(message, context):
-        arrays = {name: a.numpy() for name, a in message.content["arrays"].items()}
-        new = {name: np.asarray(a if a.dtype == bool else a + 1, a.dtype) for name, a in arrays.items()}
-        metrics = MetricRecord({"num-examples": 10, "loss": 1.0})
-        return Message(RecordDict({"arrays": to_record(new), "metrics": metrics}), reply_to=message)
-
-    app, notes = App(train=step), Notes()
-    options = RoundOptions(
-        run="r", seed=3, deterministic=True, join_timeout=0.2, evaluate_clients=0, compression=compression
-    )
-    grid = Listening(app, {"runs-dir": str(tmp_path), "seed": 3}, 4)
-    RandomSelection(4, options=options, observer=notes).start(grid, to_record(ODD), 2)
+    app = ToyApp(lambda a, *_: np.asarray(a if a.dtype == bool else a + 1, a.dtype))
+    notes, _ = play(tmp_path, compression, 2, app, start=to_record(ODD))
     assert [r.trained for r in notes.rounds] == [4, 4]
     for name, array in notes.models[-1].items():
         assert (array.dtype, array.shape) == (ODD[name].dtype, ODD[name].shape)
@@ -293,18 +253,10 @@ def test_a_compressed_2nn_update_is_smaller_in_flower(compression, share, tmp_pa
     rng = np.random.default_rng(1)
     shapes = [(200, 784), (200,), (200, 200), (200,), (10, 200), (10,)]
     first = {f"layer{i}": rng.standard_normal(shape).astype(np.float32) for i, shape in enumerate(shapes)}
-    app = ClientApp()
-
-    @app.train()
-    def train(message, context):
-        arrays = {k: Array(a.numpy() * np.float32(1.01)) for k, a in message.content["arrays"].items()}
-        metrics = MetricRecord({"num-examples": 10, "loss": 1.0})
-        return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=message)
+    app = ToyApp(lambda array, *_: array * np.float32(1.01))
 
     def size(kind):
-        options = RoundOptions(run=kind, join_timeout=0.2, evaluate_clients=0, compression=kind)
-        grid = Listening(app, {"runs-dir": str(tmp_path), "seed": 3}, 1)
-        RandomSelection(1, options=options).start(grid, ArrayRecord({k: Array(v) for k, v in first.items()}), 1)
+        _, grid = play(tmp_path / kind, kind, 1, app, nodes=1, start=to_record(first))
         return bytes_of(grid.updates[-1])
 
     assert size(compression) <= share * size("none")

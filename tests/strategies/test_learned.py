@@ -18,7 +18,6 @@ from aoi_fl.strategies.selection.selector import (
 )
 from tests import fakes
 from tests.fakes import EVALUATE, ToyApp, zeros
-from tests.refusals import refused
 
 N, K = 8, 2
 
@@ -154,8 +153,3 @@ def test_fedcs_passes_over_who_took_too_long(tmp_path):
     assert sum(3 in clients for clients in chosen) <= 1
     late = [i for i in range(N) if seconds[i] > 0.25]  # who waited for it in its round took as long
     assert all(sum(i in clients for clients in chosen) <= 2 for i in late) and all(chosen)
-
-
-def test_unbiased_weights_are_refused():
-    with refused("weights", "unbiased", "rates are unknown"):
-        ReportedChoice(K, weights="unbiased")

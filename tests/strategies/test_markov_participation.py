@@ -13,7 +13,6 @@ from aoi_fl.science.simulate import simulate
 from aoi_fl.strategies import MarkovParticipation, OldestAge, ProportionalSelection, RandomSelection
 from tests import fakes
 from tests.fakes import ASK, HUNG, ScriptedGrid, ToyApp, sines, zeros
-from tests.refusals import refused
 
 N, ROUNDS = 12, 25
 POLICY = MarkovPolicy.increasing(N, 4, 5)  # the optimal one would be periodic here: 4 divides 12
@@ -263,8 +262,3 @@ def test_a_client_that_was_slow_once_takes_part_again(tmp_path, seed):
     assert late == [1, 2]  # the first answer, which came too late, is heard when the second has been asked in vain
     assert [r.asked for r in notes.rounds[1:5]] == [1, 1, 0, 0]  # and says that its sender is there: no pause
     assert any(0 in clients for clients in notes.trained())
-
-
-def test_an_unknown_wire_mode_is_refused():
-    with refused("coordination", "pigeon"):
-        MarkovParticipation.optimal(4, 2, coordination="pigeon")

@@ -76,16 +76,13 @@ def test_whoever_reads_the_table_does_not_wait_for_flower():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
+GIVEN = {"policy": "systematic", "num-clients": 3, "clients-per-round": 1, "rates": "given"}
+
+
 def test_rates_are_read_from_the_clients_file(tmp_path):
     path = tmp_path / "clients.csv"
     path.write_text("name,rate\na,0.5\nb,0.25\nc,0.25\n")
-    keys = {
-        "policy": "systematic",
-        "num-clients": 3,
-        "clients-per-round": 1,
-        "rates": "given",
-        "clients-file": str(path),
-    }
+    keys = GIVEN | {"clients-file": str(path)}
     strategy = make_strategy(RunConfig.parse(keys), "r")
     assert strategy.parameters()["rates"] == {"a": 0.5, "b": 0.25, "c": 0.25}
     path.write_text(" rate \n0.5\n0.25\n0.25\n")
@@ -112,12 +109,6 @@ def test_rates_are_read_from_the_clients_file(tmp_path):
 def test_a_clients_file_without_usable_rates_is_refused(text, words, tmp_path):
     path = tmp_path / "clients.csv"
     path.write_text(text)
-    keys = {
-        "policy": "systematic",
-        "num-clients": 3,
-        "clients-per-round": 1,
-        "rates": "given",
-        "clients-file": str(path),
-    }
+    keys = GIVEN | {"clients-file": str(path)}
     with refused(*words):
         make_strategy(RunConfig.parse(keys), "r")

@@ -8,10 +8,9 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
-from aoi_fl.client import ClientApp
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, RoundOptions
+from aoi_fl.strategies import OldestAge, RandomSelection, RoundOptions
 from aoi_fl.strategies.registry import REGISTRY
 from tests.fakes import (
     HOSTILE,
@@ -294,10 +293,3 @@ def test_a_bad_evaluation_reaches_no_step(kind, tmp_path):
 
     notes, _, _ = play(lambda **s: kind(N, **s), hostile_app(bad, ("evaluate",)), tmp_path, evaluate_clients=N)
     assert [r.client_loss for r in notes.rounds] == [pytest.approx((0 + 2 + 3) / 3)] * 2
-
-
-def test_decentralised_clients_train_with_an_own_step(tmp_path):
-    make = lambda **s: type("Own", (OwnMean, MarkovParticipation), {}).optimal(N, 2, **s)  # noqa: E731
-    plain, _, _ = play(lambda **s: MarkovParticipation.optimal(N, 2, **s), honest_app(), tmp_path / "a", rounds=8)
-    notes, _, _ = play(make, honest_app(ClientApp), tmp_path / "b", rounds=8)
-    assert whom(notes) == whom(plain)

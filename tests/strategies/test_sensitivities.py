@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
-from aoi_fl.client import ClientApp
 from aoi_fl.client.app import app as client_app
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
@@ -16,6 +14,7 @@ from aoi_fl.science.selection import Population
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.strategies import BudgetedRefresh
+from tests.fakes import ToyApp, unchanged, zeros
 from tests.refusals import refused
 
 ROUNDS = 12
@@ -52,19 +51,10 @@ def test_the_server_chooses_by_the_ledgers_estimate(tmp_path):
 
 
 def test_who_has_declared_no_size_counts_as_the_mean(tmp_path):
-    app = ClientApp()
-    app.introduce()(lambda context, ask: {"payment": 10.0})
-
-    @app.train()
-    def train(message, context):
-        mine = context.node_config["partition-id"]
-        metrics = MetricRecord({"num-examples": 4, "train_loss": 1.0 / (1 + mine)})
-        return Message(RecordDict({"arrays": message.content["arrays"], "metrics": metrics}), reply_to=message)
-
+    app = ToyApp(unchanged, examples=4, loss=lambda c: 1.0 / (1 + c), declares=lambda client: {"payment": 10.0})
     grid = LocalGrid(app, {"runs-dir": str(tmp_path), "seed": 5, "num-clients": 4, "policy": "wics"}, 4)
     strategy = BudgetedRefresh(BudgetedSelector(40.0), 4, sensitivities="estimated", trains="all")
-    model = ArrayRecord({"w": Array(np.zeros(1, np.float32))})
-    result = strategy.start(grid, model, 3)
+    result = strategy.start(grid, zeros(1), 3)
     assert len(result.train_metrics_clientapp) == 3
 
 

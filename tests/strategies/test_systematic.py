@@ -11,11 +11,9 @@ from aoi_fl.science.selection import Population, ProportionalSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.strategies import (
-    AgeAwareStrategy,
     MarkovParticipation,
     RandomSelection,
     RoundOptions,
-    SelectorPolicy,
     SystematicParticipation,
 )
 from aoi_fl.strategies.round.timer import RoundTimer
@@ -137,12 +135,6 @@ def test_unbiased_weights_are_shares_of_present_data(policy, tmp_path):
     later = [part for record in notes.rounds[12:] for part in record.participations if not part.forced]
     assert {part.client % 2 for part in later} == {1}
     assert [part.weight for part in later] == pytest.approx([q[part.client] / rates[part.client] for part in later])
-
-
-def test_unbiased_weights_need_known_rates(tmp_path):
-    policy = SelectorPolicy(ProportionalSelector(K, 1), K)
-    with refused("weights", "unbiased"):
-        AgeAwareStrategy(policy, weights="unbiased")
 
 
 @pytest.mark.parametrize(
