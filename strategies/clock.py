@@ -37,16 +37,16 @@ class Clock(Protocol):
         """Return when a reply came that has just been pulled."""
 
     def worked(self, message_id: str) -> float | None:
-        """Return for how many seconds a client's device has worked on a message up to now; None if nobody knows."""
+        """Return the seconds that a client's device has worked on a message; None: unknown."""
 
     def stops(self, message_id: str) -> float:
-        """Return until when, by :meth:`now`, a client's device works on a message; infinite if nobody knows."""
+        """Return the time at which a client's device stops work on a message; infinite: unknown."""
 
     def arrives(self, message_id: str) -> float:
-        """Return when, by :meth:`now`, a reply comes, were it waited for; infinite if nobody knows."""
+        """Return the time at which an awaited reply arrives; infinite: unknown."""
 
     def foresee(self, message_ids: Collection[str]) -> list[str]:
-        """Return which of these are answered at all, and let their replies be fetched now; none if nobody knows."""
+        """Return the messages with a reply, and let these be fetched now; none: unknown."""
 
     @property
     def simulated(self) -> float | None:
@@ -54,7 +54,7 @@ class Clock(Protocol):
 
     @property
     def foresight(self) -> Foresight | None:
-        """What no server can know, by client number, for policies that are given it; None where nobody knows."""
+        """Future of the devices by client number, for policies with foresight; None: unknown."""
 
     def state_dict(self) -> State:
         """Return what a run must know of the time to go on."""
@@ -90,15 +90,15 @@ class MachineClock:
         return math.inf
 
     def arrives(self, message_id: str) -> float:
-        """Return infinity: nobody knows."""
+        """Return infinity: unknown."""
         return math.inf
 
     def foresee(self, message_ids: Collection[str]) -> list[str]:
-        """Return none: nobody knows."""
+        """Return none: unknown."""
         return []
 
     def state_dict(self) -> State:
-        """Return nothing: a resumed run's time is another one."""
+        """Return nothing: a resumed run has another time."""
         return {}
 
     def load_state_dict(self, memory: State) -> None:

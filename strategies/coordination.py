@@ -32,7 +32,7 @@ class Coordination(Protocol):
         """Return (n,) the clients that have announced this round."""
 
     def to_ask(self, view: RoundView) -> Mask:
-        """Return (n,) the free clients whose decision is open."""
+        """Return (n,) the free clients with an open decision."""
 
     def silent(self, outcome: RoundOutcome) -> int:
         """Return how many clients did not tell whether they are willing."""

@@ -1,7 +1,7 @@
-"""The keyword arguments of Flower's FedAvg: which keep their meaning here, and why the others have none.
+"""The keyword arguments of Flower's FedAvg: those with the same meaning here, and those without.
 
-Whoever replaces ``FedAvg(...)`` by a policy keeps the arguments that say how records are named, how metrics are
-aggregated and who evaluates. Those that say who trains are what a policy replaces.
+A policy in place of ``FedAvg(...)`` takes the arguments on names of records, aggregation of metrics and evaluation. It
+replaces the arguments on training clients.
 """
 
 import inspect
@@ -30,10 +30,10 @@ _REFUSED = {
     "fraction_train": "the policy selects the clients: set their number with per_round (or the budget)",
     "min_train_nodes": "the policy selects the clients: set their number with per_round (or the budget)",
 }
-# Those of FedAvg as Flower's former interface had it, and what takes their place.
+# Arguments of Flower's former interface, and their successors.
 _FORMER = {
-    "fraction_fit": "Say with per_round (or the budget) how many clients train",
-    "min_fit_clients": "Say with per_round (or the budget) how many clients train",
+    "fraction_fit": "Set the number of training clients with per_round (or the budget)",
+    "min_fit_clients": "Set the number of training clients with per_round (or the budget)",
     "min_evaluate_clients": "Write min_evaluate_nodes",
     "min_available_clients": "Write min_available_nodes",
     "evaluate_fn": "Give it to start, as a function of (server_round, arrays) that returns a MetricRecord",
@@ -44,9 +44,9 @@ _FORMER = {
     "fit_metrics_aggregation_fn": "Write train_metrics_aggr_fn, a function of (records, weighted_by_key)",
     "evaluate_metrics_aggregation_fn": "Write evaluate_metrics_aggr_fn, a function of (records, weighted_by_key)",
 }
-# What a Flower strategy that aggregates says of messages and evaluation holds unless it is said again.
+# A policy inherits these from the Flower strategy that aggregates.
 _INHERITED = sorted(_TAKEN.keys() - {"min_available_nodes"})
-# Of these it goes by its own, whatever else is said.
+# Of these the aggregation always uses its own.
 _ITS_OWN = {"arrayrecord_key", "configrecord_key", "train_metrics_aggr_fn", "evaluate_metrics_aggr_fn"}
 
 
@@ -56,9 +56,9 @@ def with_arguments(policy: str, options: RoundOptions, given: Mapping[str, Any])
     Raises
     ------
     ConfigError
-        One of FedAvg's that a policy cannot follow; the message says why.
+        A policy cannot follow this argument of FedAvg; the message has the reason.
     TypeError
-        No argument of a policy, nor of FedAvg.
+        Neither a policy nor FedAvg has this argument.
     """
     for name in given:
         if name in _REFUSED:
@@ -74,13 +74,13 @@ def with_arguments(policy: str, options: RoundOptions, given: Mapping[str, Any])
 def judging(
     evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None],
 ) -> Callable[[int, ArrayRecord], MetricRecord | None]:
-    """Return the server's evaluation, which raises ConfigError where it is of Flower's former interface."""
+    """Return the server's evaluation; it raises ConfigError if it has Flower's former interface."""
     wanted = "a function of (server_round, arrays) that returns a MetricRecord or None"
     try:
         inspect.signature(evaluate_fn).bind(0, ArrayRecord())
     except TypeError as error:
         raise ConfigError("evaluate_fn", evaluate_fn, f"{wanted} ({error})", "Change its arguments.") from None
-    except ValueError:  # nothing is known of how it is called
+    except ValueError:  # its signature is unknown
         pass
 
     def judge(round_: int, arrays: ArrayRecord) -> MetricRecord | None:
@@ -95,23 +95,23 @@ def judging(
 
 
 def inherited(options: RoundOptions, inner: Strategy) -> RoundOptions:
-    """Return options that agree with the Flower strategy that aggregates, where they are still the defaults.
+    """Return options in which defaults are replaced by those of the Flower strategy that aggregates.
 
     Raises
     ------
     ConfigError
-        They say something else than the strategy, of what it does by itself.
+        An option contradicts the strategy.
     """
     found = {}
     for strategy in chain_of(inner):
         for name in (name for name in _INHERITED if hasattr(strategy, name)):
-            said, own = getattr(options, name), getattr(strategy, name)
-            if said == getattr(RoundOptions(), name):
+            value, own = getattr(options, name), getattr(strategy, name)
+            if value == getattr(RoundOptions(), name):
                 found[name] = own
-            elif name in _ITS_OWN and said != own:
+            elif name in _ITS_OWN and value != own:
                 raise ConfigError(
                     name,
-                    said,
+                    value,
                     f"the same as in the aggregation {type(strategy).__name__}, {own!r}",
                     f"Give it to {type(strategy).__name__}.",
                 )

@@ -23,7 +23,7 @@ def measured(metrics: Mapping[str, object], kind: str, key: str = "") -> float |
     """Return what an evaluation has measured of a kind of :data:`KINDS`; None for nothing.
 
     That is the metric of this name, else ``eval_…``, ``test_…``, ``val_…`` and the like. Of losses then the one called
-    ``key``; of accuracies and RMSEs the first whose name ends so, as in ``top1_accuracy``.
+    ``key``; of accuracies and RMSEs the first with such an ending, as in ``top1_accuracy``.
     """
     words = _WORDS[kind]
     names = [prefix + word for prefix in _PREFIXES for word in words]

@@ -187,7 +187,7 @@ class Plan:
     forced : whether the server chose, because no client was willing
     undecided : whether the clients decide when they get the model
     payments, sensitivities : (n,) float64, what each client is paid and its φ; NaN or None: nothing
-    refused : reasons, by the client whose reply to a request cannot be used
+    refused : reasons by client, for unusable replies to a request
     ledger : entries of the round's record, by name
     """
 

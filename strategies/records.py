@@ -65,12 +65,12 @@ class Participation:
     reason: str | None = None
 
 
-SURPLUS = "enough updates had arrived before"  # the reason of one that was not waited for
+SURPLUS = "enough updates had arrived before"  # the reason of a surplus client
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """Who is connected at a round's roll call: how many nodes, and why some of them cannot join."""
+    """The nodes of a round's roll call: their number, and why some cannot join."""
 
     connected: int
     refused: tuple[str, ...] = ()
@@ -78,16 +78,15 @@ class Nodes:
 
 @dataclass
 class RoundRecord:
-    """One round: how many were asked, were willing, trained, declined or were dropped, and what came of it.
+    """One round: counts of clients asked, willing, trained, declined and dropped, and the measures.
 
-    Classes are judged by an accuracy, numbers by ``…_rmse``, the root of the mean squared error. ``dropout`` is the
-    probability of losing a willing client that the round's table was made for, where it is adapted; ``epsilon`` what a
-    private run has spent by the end of the round, without amplification; ``clock`` the
-    simulated seconds from the start of the run to the end of the round, where time is simulated.
+    Classes have an accuracy, numbers have ``…_rmse``, the root of the mean squared error. ``dropout`` is the estimated
+    probability of losing a willing client, for which the round's table is made. ``epsilon`` is the ε of a private run by the
+    end of this round, without amplification. ``clock`` has the simulated seconds since the start of the run.
 
-    Phases of the round's ``seconds``: ``hello``, to newcomers, but for waiting; ``ask``, until it was decided who
-    trains; ``train``, until the last reply or the deadline, less ``aggregate``, for checking and summing updates;
-    ``evaluate``, by clients; and ``test``, on the server. None where a round has no such phase.
+    Phases of the round's ``seconds``: ``hello`` to newcomers, without waiting; ``ask``, until the clients are selected;
+    ``train``, until the last reply or the deadline, without ``aggregate``, which checks and sums updates; ``evaluate``,
+    by clients; ``test``, on the server. A round without a phase has None.
     """
 
     round: int
@@ -123,33 +122,33 @@ class RoundRecord:
 
     @property
     def surplus(self) -> list[int]:
-        """The clients that were not waited for, since as many updates had come as were wanted."""
+        """Clients without an update because enough others had arrived."""
         return [part.client for part in self.participations if part.reason == SURPLUS]
 
 
-# What a strategy carries from round to round, besides the model: arrays by name.
+# A strategy's state between rounds, besides the model: arrays by name.
 State: TypeAlias = Mapping[str, NDArray[Any]]
 
 
 class Observer(Protocol):
-    """What a strategy tells, and when. A round counts as done once ``round_done`` has returned."""
+    """Receives a strategy's events. A round is done once ``round_done`` has returned."""
 
     def clients_seen(self, clients: list[ClientRecord]) -> None:
-        """Take note of clients met for the first time."""
+        """Receive new clients."""
 
     def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
-        """Take note of a finished round, of the model after it, and of what the strategy must remember to go on."""
+        """Receive a finished round, the model after it, and the strategy's state."""
 
 
 @runtime_checkable
 class RunObserver(Protocol):
-    """An observer that is also told of the beginning and the end of :meth:`AgeAwareStrategy.start`."""
+    """An observer that also receives the beginning and the end of :meth:`AgeAwareStrategy.start`."""
 
     def run_begins(self, policy: dict[str, Any], rounds: int) -> None:
-        """Take note of the policy's parameters and of how many rounds there are to be."""
+        """Receive the policy's parameters and the number of rounds."""
 
     def run_ends(self, stopped: str | None, error: BaseException | None) -> None:
-        """Take note of the end: complete if there is neither a reason to stop nor an error."""
+        """Receive the end: complete if there is neither a reason to stop nor an error."""
 
 
 class Log:
@@ -159,7 +158,7 @@ class Log:
         """Do nothing."""
 
     def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
-        """Say what came of the round."""
+        """Log the round."""
         parts = [f"{record.trained} trained{' (forced)' if record.forced else ''}"]
         parts += [f"{n} {what}" for n, what in ((record.declined, "declined"), (record.dropped, "dropped")) if n]
         losses = {"train loss": record.train_loss, "clients' loss": record.client_loss, "test loss": record.test_loss}
@@ -170,7 +169,7 @@ class Log:
 
 
 def shown(value: object) -> str:
-    """Return a parameter for people: numbers to four digits, and of a long list the beginning."""
+    """Return a parameter as text: numbers to four digits, and the beginning of a long list."""
     if isinstance(value, float):
         return f"{value:.4g}"
     if not isinstance(value, list | tuple):

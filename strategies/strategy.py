@@ -52,16 +52,16 @@ class AgeAwareStrategy(Strategy):
     aggregation : a Flower strategy that makes a model of the updates; None: our own weighted mean; or a
         :class:`aoi_fl.strategies.aggregation.private.PrivateMean`
     weights : ω, see :mod:`aoi_fl.strategies.weighting`
-    options : how a round is played
-    observer : who is told of clients and finished rounds
+    options : how a round runs
+    observer : receives new clients and finished rounds
     configure : extra entries of the training configuration, as a function of the round (a learning rate that decays)
-    resume : where to go on, for a run that was interrupted
+    resume : state of an interrupted run
     as_fedavg : keyword arguments of Flower's FedAvg, see :mod:`aoi_fl.strategies.fedavg_arguments`
 
     Attributes
     ----------
-    stopped : why the run ended before its last round, and may go on; None if it did not
-    complete : why there was nothing more to play before the last round; None if there was
+    stopped : why the run ended before its last round and can be resumed; None otherwise
+    complete : why the run was complete before its last round; None otherwise
     """
 
     def __init_subclass__(cls, **more: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a reply must look like before it may touch the model. Nobody can end the run for the others."""
+"""Checks of a reply before it may touch the model, so that no client can end the run."""
 
 import logging
 import re
@@ -54,7 +54,7 @@ def some_of(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Update:
-    """A reply that passed: arrays by name, number of examples, mean training loss if told, and the client's answer.
+    """A reply that passed: arrays by name, number of examples, mean training loss if reported, and the client's answer.
 
     ``examples`` is a fraction where another metric weighs.
     ``arrays`` is empty where the model is bytes of no constant shape, for the aggregation alone to read.
@@ -105,7 +105,7 @@ def read_update(
     reply : the client's reply
     model : names, shapes and types that its arrays must have; another floating type is brought to the model's
     examples_key : the metric that holds the number of examples
-    compression : how the client was asked to code its update; whoever cannot do so may send it as it is
+    compression : requested coding of the update; a client without it may send plain arrays
     arrays_key : the name of the record with the update, where the reply has more than one of arrays
     opaque : leave the arrays unread, for the aggregation to judge
     loss_key : the metric that is the loss where there is neither ``train_loss`` nor ``loss``
@@ -232,8 +232,8 @@ def what_failed(reason: str | None) -> str:
     for part in _MEMBER.split("\n".join(lines))[1:]:
         inner = [_MARGIN.sub("", line.lstrip()) for line in part.splitlines()]
         members += [line for line in inner if line[:1].isalpha() and not line.startswith("Traceback ")][:1]
-    said = f"{kind}{'; '.join(own)}{': ' * bool(members)}{'; '.join(members)}"
-    return said if len(said) <= 300 else f"{said[:299]}…"
+    text = f"{kind}{'; '.join(own)}{': ' * bool(members)}{'; '.join(members)}"
+    return text if len(text) <= 300 else f"{text[:299]}…"
 
 
 def _last_line(reason: str | None) -> str:

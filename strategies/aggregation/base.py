@@ -87,7 +87,7 @@ def log_failure(round_: int, lost: str, clients: Sequence[str], why: Exception |
     ----------
     round_ : of the aggregation
     lost : the consequence
-    clients : whose replies were aggregated
+    clients : clients with an aggregated reply
     why : what was raised, with its traceback in the log, or what is wrong with the result
     """
     raised = why if isinstance(why, Exception) else None

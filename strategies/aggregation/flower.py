@@ -192,7 +192,7 @@ class FlowerAggregation:
     def _drafts(
         self, kind: str, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
     ) -> dict[int, Draft]:
-        if not nodes:  # sampling from nobody, Flower would wait for somebody
+        if not nodes:  # without nodes Flower's sampling would wait
             return {}
         with _everybody(self._chain()):
             configure = getattr(self._strategy, f"configure_{kind}")
@@ -301,9 +301,9 @@ def _everybody(chain: Sequence[Strategy]) -> Iterator[None]:
 
 
 class PersistentConfig:
-    """Lets a strategy find what it wrote a round ago, but where somebody else says otherwise meanwhile.
+    """The configuration that a strategy wrote a round ago, except where another part has changed it since.
 
-    A round may be configured twice, when nobody volunteered at first; the second time it is as at the first.
+    If no client is willing at first, a round is configured twice, both times alike.
     """
 
     def __init__(self) -> None:

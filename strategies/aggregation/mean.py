@@ -67,7 +67,7 @@ class RunningMean:
         self._total += weight
 
     def add_change(self, change: Mapping[str, NDArray[np.generic]], weight: float) -> None:
-        """Add an update that is told by how it differs from the model that it was made from, in any order of arrays."""
+        """Add an update, given as its change of the model that it was made from, in any order of arrays."""
         arrays = {name: array.numpy() for name, array in self._model.items()}
         self.add({name: _changed(array, change[name]) for name, array in arrays.items()}, weight)
 

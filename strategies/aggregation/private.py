@@ -3,7 +3,7 @@
 The new model is θ + (Σ_i clip(θ_i − θ) + w_t)/k. What then makes a step of this mean may be any Flower strategy that
 averages: it is handed the mean as the one update of the round.
 
-Each round's noise belongs to one sum. A round that is played again after a break, and whose sum differs, leaves the
+Each round's noise belongs to one sum. A round that runs again after a break with another sum leaves the
 model as it is: two models with the same noise would show the difference of their sums.
 """
 
@@ -52,7 +52,7 @@ class PrivateMean:
     noise_multiplier : the noise's deviation over the sensitivity of all participations, above 0
     rounds : T, of the whole run
     per_round : k, the fixed divisor of the sum
-    bands : of the noise; 1 is white noise, more need a policy whose clients take part at least so many rounds apart
+    bands : bands of the noise; 1 is white noise; more need a policy with as many rounds between two participations
     delta : δ of the ε that is recorded; below 1 / number of clients
     max_epsilon : the run ends before ε is above it; infinite for no bound
     strategy : a Flower strategy that averages and makes a step of the private mean; None: the mean is the new model
@@ -140,7 +140,7 @@ class Privacy:
         return self.account.epsilon(self.spec.delta, self._bounds(round_).max_participations)
 
     def over(self, round_: int) -> str | None:
-        """Return why a round must not be played: it would spend more than ``max_epsilon``; None if it may."""
+        """Return why a round must not run: it would spend more than ``max_epsilon``; None if it may."""
         if round_ <= self.spec.rounds and (spent := self.epsilon(round_)) <= self.spec.max_epsilon:
             return None
         if round_ > self.spec.rounds:

@@ -2,7 +2,7 @@
 
 What consists of arrays, numbers, texts, bytes, random generators, Flower's records, and lists, queues, sets and
 mappings of those is kept, and comes back as what it was: also one list or generator in two places. Functions, classes
-and loggers are what the strategy was made with, and a resumed run makes it anew. Anything else is said to be missing.
+and loggers are what the strategy was made with, and a resumed run makes it anew. A warning names anything else.
 Strategies that draw from NumPy's global generator, as Flower's differential privacy does, draw other numbers after a
 break.
 """

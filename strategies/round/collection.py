@@ -24,7 +24,7 @@ class Work:
 
     Attributes
     ----------
-    client, round, weight : whose it is, of which round, and its ω in that, in units of the mean one where these are
+    client, round, weight : its client, its round, and its ω there, in units of the mean one where these are
         shares of the round; NaN: the number of examples
     sent : seconds at which it was sent the model
     comes : seconds at which its update comes; infinite: never, or not known yet
@@ -152,7 +152,7 @@ class Collector:
             self._roster.last[work.client] = self.round
 
     def drop(self, client: int, outcome: str, reason: str, message_id: str) -> None:
-        """Note and name a client whose work on a message cannot be used this round."""
+        """Note and name a client without usable work on a message of this round."""
         part = Participation(
             client,
             self._roster.name(client),

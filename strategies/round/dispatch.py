@@ -1,4 +1,4 @@
-"""Messages to chosen clients, and whose their replies are, whoever sends them."""
+"""Messages to selected clients, and the clients of their replies, for our loop and others."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -18,33 +18,33 @@ from aoi_fl.strategies.round.run import Run
 
 
 class Dispatch:
-    """The messages of one step of a round, training or evaluation: made, perhaps sent, and their replies told apart."""
+    """The messages of one step of a round, training or evaluation, and their replies by client."""
 
     def __init__(self, run: Run) -> None:
         self._run, self._roster = run, run.roster
         self._sent: dict[int, Message] = {}
         self._kind = TRAINING
         self._excused: set[int] = set()
-        self._exchange: Exchange | None = None  # ours; None where somebody else sends the messages
+        self._exchange: Exchange | None = None  # ours; None if another loop sends the messages
 
     def message_id(self, client: int) -> str:
-        """Return the number of the message that a client was sent."""
+        """Return the id of a client's message."""
         return self._sent[client].metadata.message_id
 
     def trained_by(self, reply: Message) -> int | None:
-        """Return the client that a reply to one of a training step's messages comes from; None of any other reply."""
+        """Return the client of a reply to a training message; None of any other reply."""
         answered = reply.metadata.reply_to_message_id
         sent = self._sent.items() if self._kind == TRAINING else ()
         return next((client for client, message in sent if message.metadata.message_id == answered), None)
 
     @property
     def count(self) -> int:
-        """How many clients are written to."""
+        """Number of clients with a message."""
         return len(self._sent)
 
     @property
     def why_missing(self) -> str:
-        """Why those who have sent no reply have not, once the others' have been taken."""
+        """Why clients sent no reply, once the replies of the others are taken."""
         if self._exchange is None or not (self._exchange.satisfied or self._exchange.cut_short):
             return "no reply by the deadline"
         return SURPLUS if self._exchange.satisfied else "no reply, like the last time, so it was not waited for as long"
@@ -56,14 +56,14 @@ class Dispatch:
         terms: Mapping[int, ParticipationRequest],
         asleep: Iterable[int] = (),
     ) -> list[Message]:
-        """Return the messages to nodes, each with our own record; those of equal content share it.
+        """Return the messages to nodes, each with our own record; equal contents share it.
 
         Parameters
         ----------
-        kind : what they ask for, to train or to evaluate
-        drafts : what goes to each node, but for our record; a node without is sent nothing
-        terms : by node
-        asleep : clients that look for no message now, and are not mute if they do not answer
+        kind : training or evaluation
+        drafts : content for each node, without our record; a node without a draft gets no message
+        terms : our record for each node
+        asleep : sleeping clients, which do not count as silent
         """
         shared: dict[tuple[int, ParticipationRequest], RecordDict] = {}
         messages = []
@@ -80,27 +80,27 @@ class Dispatch:
         return messages
 
     def adopt(self, kind: str, messages: Iterable[Message]) -> Mapping[int, Message]:
-        """Take up messages that somebody else has made, or the replies to them; return them by client."""
+        """Adopt messages of another loop, or the replies to them; return them by client."""
         self._sent = self._by_client(messages)
         self._kind = TRAINING if kind == protocol.TRAIN else EVALUATION
         self._excused, self._exchange = set(), None
         return self._sent
 
     def send(self, grid: Grid, messages: Iterable[Message], timeout: float, *, sequential: bool) -> Exchange:
-        """Send messages, ours or those that a subclass has made of them.
+        """Send messages, ours or those of a subclass.
 
         Parameters
         ----------
-        grid, messages : where to send them
+        grid, messages : connection to the nodes, and the messages
         timeout : seconds until the deadline
         sequential : read one reply at a time, as updates are; these may be late, or enough before all have arrived
         """
         options, patience = self._run.options, self._roster.patience
         ordered = sequential and options.deterministic
         enough, late = (options.enough, options.late_rounds) if sequential else (None, 0)
-        keep = late * timeout if late else None  # a round takes no longer, but for its question
+        keep = late * timeout if late else None  # a round takes no longer, except for its question
         self._sent = self._by_client(messages)
-        if enough is not None:  # who is first of the clients that answer at one time
+        if enough is not None:  # the order of clients that answer at the same time
             lots = draws.uniforms(options.seed, self._run.round.number, FIRST, len(self._roster))
             self._sent = {client: self._sent[client] for client in sorted(self._sent, key=lots.__getitem__)}
         self._exchange = Exchange(
@@ -116,17 +116,17 @@ class Dispatch:
         take: Callable[[int, Message], bool],
         keep: Callable[[Exchange | None, set[int]], Collection[int]] = lambda exchange, silent: (),
     ) -> list[int]:
-        """Hand on each reply of a round with its client's number; return the clients that sent none.
+        """Pass on each reply of a round with its client's number; return the clients without a reply.
 
-        ``take`` says whether a reply counts where some are enough.
-        Of these ``keep`` is told, with the exchange if it is ours; those whom it returns work on, and are left to it.
+        ``take`` returns whether a reply counts under over-selection. ``keep`` receives the exchange, if it is ours, and
+        the clients without a reply; it returns those that work on.
         """
         self._run.round.recorder.exchanged(len(self._sent))
         client_of = {message.metadata.message_id: client for client, message in self._sent.items()}
         silent = set(self._sent)
         for reply in replies:
             client = client_of.get(reply.metadata.reply_to_message_id)
-            if client is None:  # whoever plays the rounds has sent messages of its own making
+            if client is None:  # another loop has sent messages of its own
                 client = self._roster.number(reply.metadata.src_node_id)
             if client in silent:
                 silent.discard(client)
@@ -137,7 +137,7 @@ class Dispatch:
             del reply  # else it stays while the next one is decoded
         working = set(keep(self._exchange, silent))
         silent -= working
-        # Of a surplus nobody knows whether it would have answered by the deadline.
+        # A surplus client might still have answered by the deadline.
         mute = set() if self.why_missing == SURPLUS else silent - self._excused
         self._roster.patience.ended(self._kind, mute, self._run.round.number, self._exchange, elsewhere=bool(working))
         return sorted(silent)

@@ -96,26 +96,26 @@ class Waits:
 
 
 class Exchange:
-    """One batch of messages under way.
+    """One batch of messages and its replies.
 
     Parameters
     ----------
-    grid : where to send them
-    messages : the messages by client number; the order of the keys is the order of ``ordered`` replies, and of those
-        that come at one time
-    timeout : seconds until the deadline; a reply that comes later is left to :meth:`ready`
-    one_by_one : pull one reply at a time, so that one update is in memory at once; else all that are ready
-    ordered : hand replies out in the order of the messages, each waiting its turn
-    keep : seconds after the deadline in which replies can still be fetched; None: as long again, at most half a minute
-    settled : told who has not answered yet, says how many seconds they are worth waiting for; None: until the deadline
-    enough : how many updates are wanted; when they have come, nobody is waited for any more. None: all
+    grid : connection to the nodes
+    messages : the messages by client number; the order of the keys is the order of ``ordered`` replies, and of
+        replies that arrive at the same time
+    timeout : seconds until the deadline; a later reply is left to :meth:`ready`
+    sequential : pull one reply at a time, so that one update is in memory at once; else all that are ready
+    ordered : yield replies in the order of the messages
+    keep : seconds after the deadline in which replies can be fetched; None: the timeout, at most half a minute
+    settled : from the missing clients to the seconds that the server waits for them; None: until the deadline
+    enough : updates after which the wait ends; None: all
     packing : nodes that read packed models
-    last : who is not waited for while others are missing; of ``ordered`` replies theirs come after those of the others
+    last : clients that count as missing after all others; their ``ordered`` replies come last
 
     Attributes
     ----------
-    missing : who has not answered
-    took : seconds until the last reply that came by the deadline; None: none has come
+    missing : clients without an answer
+    took : seconds until the last reply by the deadline; None: none
     """
 
     def __init__(
@@ -137,14 +137,14 @@ class Exchange:
         self._replies: Replies | Uploads | Grid = grid
         if uploads(grid):
             self._replies = Uploads(grid)
-        self._spent = 0.0  # seconds that the last look took
+        self._spent = 0.0  # seconds of the last look
         self._begun = self._clock.now()
         self._deadline = self._latest = self._begun + timeout
         self._last = frozenset(last)
         messages = dict(sorted(messages.items(), key=lambda sent: sent[0] in self._last))
         self.took: float | None = None
         self._one_by_one = sequential
-        self._ordered = ordered and enough is None  # else the first that come are wanted
+        self._ordered = ordered and enough is None  # else the first replies count
         self._wanted = enough
         self._kept = keep is not None
         self._read = False
@@ -179,29 +179,29 @@ class Exchange:
 
     @property
     def open(self) -> bool:
-        """Whether a reply may still come: somebody is missing, and the messages have not expired.
+        """Whether a reply may still arrive: a client is missing, and the messages have not expired.
 
-        In simulated time nobody fetches a reply that was not waited for, so that it is not made in earnest.
+        In simulated time no late reply is fetched, so it is never made.
         """
         simulated = self._clock.simulated is not None
         return bool(self._pending) and not simulated and self._clock.now() < self._forgotten
 
     @property
     def pending(self) -> set[int]:
-        """Who is missing that was sent a message: of a grid that takes not all of them, not everybody was."""
+        """Missing clients with a sent message; a grid may not take all messages."""
         return {self._client_of[message_id] for message_id in self._pending}
 
     @property
     def cut_short(self) -> bool:
-        """Whether those who are missing were not waited for until the deadline that was given."""
+        """Whether the wait for the missing clients ended before the given deadline."""
         return self._deadline < self._latest
 
     def coming(self) -> set[int]:
-        """Return who is missing and would have answered by the deadline that was given, as far as the clock knows."""
+        """Return the missing clients that would answer by the given deadline, as far as the clock knows."""
         return {self._client_of[i] for i in self._pending if self._clock.arrives(i) <= self._latest}
 
     def foretold(self) -> Iterator[Message]:
-        """Yield the replies that come too late, before they do, as far as the clock knows of them."""
+        """Yield late replies in advance, as far as the clock knows them."""
         for message_id in self._clock.foresee(list(self._pending)):
             for reply in self._grid.pull_messages([message_id]):
                 if reply.metadata.reply_to_message_id not in self._pending:
@@ -211,32 +211,32 @@ class Exchange:
                 del reply  # the next one is made when this one is gone
 
     def stops(self) -> dict[int, float]:
-        """Return until when the devices of those who are missing work, as far as the clock knows."""
+        """Return the times at which the missing clients' devices stop, as far as the clock knows."""
         return {self._client_of[i]: self._clock.stops(i) for i in self._pending}
 
     def counted(self) -> None:
-        """Note that an update has come, and can be used."""
+        """Note a usable update."""
         if self._wanted is not None:
             self._wanted -= 1
 
     @property
     def satisfied(self) -> bool:
-        """Whether as many updates have come as were wanted, so that whoever is missing was not waited for."""
+        """Whether enough updates have arrived, which ends the wait for the missing clients."""
         return self._wanted is not None and self._wanted <= 0
 
     def client_of(self, reply: Message) -> int | None:
-        """Return the number of the client that a reply comes from, also for an error that names no node."""
+        """Return the client number of a reply, also of an error without a node."""
         return self._client_of.get(reply.metadata.reply_to_message_id)
 
     def __iter__(self) -> Iterator[Message]:
-        """Yield replies until all have come or the deadline has passed; ``missing`` then holds who sent none.
+        """Yield replies until all have arrived or the deadline has passed; ``missing`` then has the other clients.
 
-        Where some are enough, whoever takes the replies says which of them count: :meth:`counted`.
+        With ``enough``, the caller notes usable replies by :meth:`counted`.
 
         Raises
         ------
         ConfigError
-            They have been read before, and are not kept.
+            The replies have been read before, and are not kept.
         """
         if self._read:
             raise ConfigError(
@@ -244,7 +244,7 @@ class Exchange:
             )
         self._read = True
         yield from self._in_time()
-        # Else a grid of this process waits for the others to be fetched before it writes down what clients have done.
+        # Else a grid of this process waits for the others before it records what clients have done.
         give_up = getattr(self._grid, "give_up", None)
         if give_up is not None:
             give_up(list(self._pending) if self.satisfied and not self._kept else [])
@@ -253,7 +253,7 @@ class Exchange:
         waits = Waits()
         while self._pending:
             self._shorten()
-            # In order, one late reply holds up those behind it until the deadline; then all that are there count.
+            # In order, one late reply delays the next ones until the deadline; then all arrived ones count.
             last = self._clock.now() >= self._deadline
             before = len(self._pending)
             for reply in self.ready(wait=not last):
@@ -271,11 +271,11 @@ class Exchange:
                 waits.pause(self._deadline, self._clock, *self._awaited())
 
     def ready(self, wait: bool = False) -> Iterator[Message]:
-        """Yield the replies that are there now; of ``ordered`` ones, with ``wait``, the next in turn."""
+        """Yield the arrived replies; of ``ordered`` ones, with ``wait``, the next in turn."""
         found = self._replies
         for reply in self._look(found, wait) if isinstance(found, Replies) else self._pull(found, wait):
             if reply.metadata.reply_to_message_id not in self._pending:
-                continue  # a peer answers twice, or what it was not asked
+                continue  # a second answer, or one without a question
             self._done(reply)
             reply = _unpacked(reply)
             yield reply
@@ -286,12 +286,12 @@ class Exchange:
         self.missing.discard(self._client_of[reply.metadata.reply_to_message_id])
 
     def _pull(self, replies: Uploads | Grid, wait: bool) -> Iterator[Message]:
-        """Yield what is there, asked for one by one or all in one call."""
+        """Yield arrived replies, one by one or all in one call."""
         for ids in self._turns(wait):
             yield from replies.pull_messages(ids)
 
     def _look(self, replies: Replies, wait: bool) -> Iterator[Message]:
-        """Yield what is there, after few calls that say what that is."""
+        """Yield arrived replies, after a few calls that list them."""
         begun, pending = self._clock.now(), list(self._pending)
         there = replies.look(pending)
         self._spent = self._clock.now() - begun
@@ -306,14 +306,14 @@ class Exchange:
                 return
 
     def _awaited(self) -> tuple[Collection[str], int]:
-        """Return the replies that are waited for now, and how many of them, for a clock that knows when they come."""
+        """Return the awaited replies and their number, for a clock that knows their arrival."""
         others = [i for i in self._pending if self._client_of[i] not in self._last] if self._last else self._pending
         if self._ordered:  # one may as well wait for all of them
             return others or self._pending, len(others or self._pending)
         return self._pending, 1 if self._wanted is None or len(others) < len(self._pending) else self._wanted
 
     def _shorten(self) -> None:
-        """Bring the deadline forward where those who are missing are not worth waiting for until then."""
+        """Bring the deadline forward if the retry policy gives the missing clients less time."""
         patience = self._settled(self.missing)
         if patience is not None:
             self._deadline = min(self._deadline, self._clock.now() + patience)
@@ -325,7 +325,7 @@ class Exchange:
 
 
 def _unpacked(reply: Message) -> Message:
-    """Return a reply with its arrays apart; an error in its place if it cannot be unpacked."""
+    """Return a reply with unpacked arrays, or an error in its place."""
     try:
         if reply.has_content():
             reply.content = unpack(reply.content)

@@ -250,7 +250,7 @@ class Sieve:
             reply.content[key] = ArrayRecord({name: Array(array) for name, array in update.arrays.items()})
 
     def _alike(self, replies: list[Message]) -> list[Message]:
-        """Leave out who does not report a metric that most others do: a wrapper may look it up."""
+        """Leave out replies without a metric that most others have: a wrapper may look it up."""
         kinds = [_kinds(reply, self._examples_key) for reply in replies]
         usual = {kind for kind, count in Counter(k for own in kinds for k in own).items() if 2 * count > len(replies)}
         for reply, own in zip(replies, kinds, strict=True):

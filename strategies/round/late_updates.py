@@ -1,13 +1,12 @@
-"""Who is still at work on an earlier round's model, and what becomes of its update when it comes.
+"""Late updates: clients that still work on an earlier round's model.
 
-Of the updates that miss their round, those that come at most ``late_rounds`` rounds late are added to those in time, as
-changes of the model that they were made from, with the weights of :func:`aoi_fl.science.refl.late_weights` (Abdelmoniem
-et al. 2023, Section 4.2). Until then their clients are left in peace: neither asked nor sent another model.
+An update at most ``late_rounds`` rounds late is added to the updates in time, as a change of the model that it was made
+from, with the weights of :func:`aoi_fl.science.refl.late_weights` (Abdelmoniem et al. 2023, Section 4.2). Until then
+its client receives neither questions nor another model.
 
-Where time is simulated, an update is made when its round ends and kept until it comes, so that a run that breaks off
-goes on with it, and with those of whom nothing comes, as they left while they were at work. Elsewhere it is fetched
-when it is there, and what was under way when a run broke off is lost.
-Memory: a model for each update that is kept, and one for each round of which updates may still come.
+In simulated time an update is made at the end of its round and kept until it arrives. A resumed run continues with it,
+and with clients that left during their work. Otherwise an update is fetched when it arrives, and a break loses the
+updates under way. Memory: one model for each kept update, and one for each round with updates to come.
 """
 
 from collections.abc import Collection, Iterable
@@ -28,8 +27,8 @@ from aoi_fl.strategies.round.retry import TRAINING
 from aoi_fl.strategies.round.roster import Roster
 from aoi_fl.strategies.validation import Refused, Update
 
-_LOOK = 0.5  # seconds between two looks at whether an update has come
-_TABLE = "late"  # in a run's memory: a row for each update that is kept
+_LOOK = 0.5  # seconds between two looks for an update
+_TABLE = "late"  # in the state: a row for each kept update
 
 
 class LateUpdates:
@@ -37,22 +36,22 @@ class LateUpdates:
 
     Parameters
     ----------
-    rounds : how many rounds late an update may come; 0: nobody works on
+    rounds : rounds that an update may be late; 0: none
     roster : the clients; those that work on are ``busy``
     """
 
     def __init__(self, rounds: int, roster: Roster) -> None:
         self._rounds, self._roster = rounds, roster
         self._works: dict[int, Work] = {}
-        roster.busy = self._works.keys()  # whoever that is at the time
-        self._open: list[tuple[Exchange, Collector]] = []  # of rounds of which an update may still come
+        roster.busy = self._works.keys()  # a live view
+        self._open: list[tuple[Exchange, Collector]] = []  # of rounds with updates to come
 
     def keep(
         self, recorder: Recorder, clock: Clock, exchange: Exchange | None, collector: Collector, silent: Iterable[int]
     ) -> Collection[int]:
-        """Let those who have not answered in a round work on, and return who does.
+        """Let clients without an answer work on, and return them; none if another loop has sent the messages.
 
-        Where somebody else has sent the messages, that is nobody. Who has left for ever looks no different.
+        A client that has left for ever looks the same.
         """
         if not self._rounds or exchange is None:
             return ()
@@ -68,7 +67,7 @@ class LateUpdates:
         return works
 
     def wait(self, recorder: Recorder, clock: Clock, seconds: float) -> None:
-        """Wait until an update comes, at most so long: for rounds in which everybody is still at work."""
+        """Wait until an update arrives, at most this long, for rounds in which all clients still work."""
         until = clock.now() + seconds
         while self._works and clock.now() < until:
             self._fetch(recorder, clock)
@@ -78,9 +77,9 @@ class LateUpdates:
             clock.wait((), 0, _LOOK, min(until, first))
 
     def come(self, recorder: Recorder, clock: Clock) -> list[Work]:
-        """Return the works of earlier rounds whose updates have come by now, in client order, and forget them.
+        """Return and forget the works of earlier rounds with an arrived update, in client order.
 
-        Those that are too late for any later round are given up, and named in the round's record.
+        A work that is too late for any later round ends; the round's record names its client.
         """
         self._fetch(recorder, clock)
         here = [work for work in self._sorted() if work.round < recorder.round and work.comes <= clock.now()]
@@ -96,13 +95,13 @@ class LateUpdates:
         return come
 
     def end(self, recorder: Recorder, clock: Clock) -> None:
-        """Give up whoever is still at work when the last round is over, and name it in the round's record."""
+        """End all works after the last round; the round's record names their clients."""
         for work in self._sorted():
             self._drop(recorder, clock, work, "late", "the run ended before its update arrived")
         self._open.clear()
 
     def state_dict(self) -> dict[str, NDArray[np.generic]]:
-        """Return the works whose end is known, as a table, and the updates among them by client and name."""
+        """Return the works with a known end, as a table, and their updates by client and name."""
         kept = [work for work in self._sorted() if work.update is not None or isfinite(work.stops)]
         found: dict[str, NDArray[np.generic]] = {}
         if kept:
@@ -113,7 +112,7 @@ class LateUpdates:
         return found
 
     def load_state_dict(self, memory: State) -> None:
-        """Take back what :meth:`state_dict` returned."""
+        """Restore a state."""
         rows = memory[_TABLE].tolist() if _TABLE in memory else []
         for number, round_, weight, sent, comes, examples, loss, age, reserved, *more in rows:
             if isnan(examples):
@@ -127,14 +126,14 @@ class LateUpdates:
             self._works[client] = Work(client, int(round_), weight, sent, comes, update=update)
 
     def _fetch(self, recorder: Recorder, clock: Clock) -> None:
-        """Read the replies of earlier rounds that are there by now."""
+        """Read the arrived replies of earlier rounds."""
         for exchange, collector in self._open:
             self._read(recorder, clock, exchange, collector, exchange.ready())
 
     def _read(
         self, recorder: Recorder, clock: Clock, exchange: Exchange, collector: Collector, replies: Iterable[Message]
     ) -> set[int]:
-        """Keep the updates in replies to an earlier round's messages, drop what is none, and return whose they are."""
+        """Keep the updates in replies to an earlier round's messages, drop the others, and return their clients."""
         answered = set()
         for reply in replies:
             client = exchange.client_of(reply)
@@ -168,8 +167,7 @@ def _row(work: Work) -> tuple[float, ...]:
     known = work.client, work.round, work.weight, work.sent, work.comes
     if work.update is None:
         return *known, nan, nan, nan, nan, work.stops
-    answer, told = work.update.answer, work.update.loss
-    loss = nan if told is None else told
+    answer, loss = work.update.answer, nan if work.update.loss is None else work.update.loss
     age = nan if answer is None else answer.age
     reserved = None if answer is None else answer.next_round
     next_round = nan if reserved is None else reserved

@@ -110,7 +110,7 @@ class Recorder:
             )
 
     def drop(self, part: Participation, quietly: bool = False) -> None:
-        """Count, name and log a client whose work cannot be used; ``quietly`` if that is to be expected."""
+        """Count, name and log a client without usable work; ``quietly`` if that is expected."""
         self.record.dropped += 1
         self.record.participations.append(part)
         level = logging.DEBUG if quietly else logging.WARNING
@@ -134,7 +134,7 @@ class Recorder:
         self.record.empty = empty
 
     def evaluate(
-        self, whose: Literal["test", "client"], metrics: MetricRecord, loss_key: str = "", per_cent: bool = False
+        self, source: Literal["test", "client"], metrics: MetricRecord, loss_key: str = "", per_cent: bool = False
     ) -> str | None:
         """Note loss, accuracy and RMSE of an evaluation; return what is wrong with its accuracy.
 
@@ -142,11 +142,11 @@ class Recorder:
         """
         for kind in KINDS:
             value = measured(metrics, kind, loss_key)
-            if value is not None and whose == "client" and not math.isfinite(value):
+            if value is not None and source == "client" and not math.isfinite(value):
                 value = None
-            setattr(self.record, f"{whose}_{kind}", value)
-        share, caution = as_share(getattr(self.record, f"{whose}_accuracy"), per_cent)
-        setattr(self.record, f"{whose}_accuracy", share)
+            setattr(self.record, f"{source}_{kind}", value)
+        share, caution = as_share(getattr(self.record, f"{source}_accuracy"), per_cent)
+        setattr(self.record, f"{source}_accuracy", share)
         return caution
 
     def pay(self, plan: Plan) -> None:

@@ -282,17 +282,17 @@ class Run:
         if (observed := self.round.observe(self.policy)) is not None:
             (self.complete,) = observed
 
-    def evaluate(self, whose: str, metrics: MetricRecord) -> None:
+    def evaluate(self, source: str, metrics: MetricRecord) -> None:
         """Record what an evaluation measured; warn once of an accuracy that is no share."""
         recorder = self.round.recorder
-        kind: Any = whose
-        caution = recorder.evaluate(kind, metrics, self.options.loss_metric, per_cent=whose in self._per_cent)
-        if caution and whose not in self._cautioned:
-            self._cautioned.add(whose)
-            name = "test accuracy" if whose == "test" else "mean of the clients' accuracies"
+        kind: Any = source
+        caution = recorder.evaluate(kind, metrics, self.options.loss_metric, per_cent=source in self._per_cent)
+        if caution and source not in self._cautioned:
+            self._cautioned.add(source)
+            name = "test accuracy" if source == "test" else "mean of the clients' accuracies"
             logger.warning("Round %d: the %s %s", recorder.round, name, caution)
-        if caution and whose == "test" and recorder.record.test_accuracy is not None:  # no client decides that
-            self._per_cent.add(whose)
+        if caution and source == "test" and recorder.record.test_accuracy is not None:  # no client decides that
+            self._per_cent.add(source)
 
     @property
     def time_is_up(self) -> bool:

@@ -1,13 +1,13 @@
-"""How long rounds take, kept where the operator has set it, and how often to look: what clients are told of it.
+"""The duration of rounds, kept to the operator's setting, and the interval between two looks for messages.
 
-A client that wakes up too late holds up the round, one that wakes up too early only looks a few times more. So what
-is told is what a round takes at least: were it the mean, each round would wait for whoever was told most, and the next
-clients would be told more still.
+A client that wakes up too late delays the round; one that wakes up too early only looks a few times more. Clients
+therefore receive the shortest duration of a round. With the mean, each round would wait for the longest sleeper, and
+the next clients would receive a longer duration still.
 
-A look that finds nothing costs Flower's SuperLink 3 ms, ours half a millisecond, and each four times as much when it
-is busy. Two hundred clients that look every three seconds leave Flower's no time for anything else, not even for the
-heartbeats of a ServerApp, which it then gives up. So where clients are many, they are told to look less often: looks
-take a share of the SuperLink's time, by the seconds that it takes to answer the ServerApp.
+A look without a message costs Flower's SuperLink 3 ms and ours half a millisecond, four times as much when busy. Two
+hundred clients that look every three seconds leave Flower's SuperLink no time for the heartbeats of a ServerApp, which
+it then drops. Many clients therefore look less often: looks take a fixed share of the SuperLink's time, measured by its
+answers to the ServerApp.
 """
 
 import logging
@@ -22,14 +22,14 @@ from aoi_fl.science.errors import ConfigError
 
 logger = logging.getLogger("flwr")
 _REMEMBERED = 16  # rounds
-_TURN = 10.0  # seconds of a wait, after each of which somebody else has a turn
-_ENOUGH = 3  # rounds before anything is told
-_USUAL = 8  # rounds before it is said that they take longer than they should
-_LONGER = 1.1  # times what is set, which is worth saying
-_SHARE = 0.25  # of the remembered rounds that were shorter than what is told
-_LOOKS, _MOST_LOOKS = 15.0, 60.0  # a second, of all clients together: at least, and at most
-_LOOK_SHARE = 0.15  # of the SuperLink's time, for looks
-_FEW = 0.5  # seconds between two looks, up to which nothing needs to be told
+_TURN = 10.0  # seconds of a wait before other work has a turn
+_ENOUGH = 3  # rounds before clients receive a duration
+_USUAL = 8  # rounds before a warning that they take longer than set
+_LONGER = 1.1  # times the setting; from here on a warning
+_SHARE = 0.25  # quantile of the remembered rounds that clients receive
+_LOOKS, _MOST_LOOKS = 15.0, 60.0  # looks per second of all clients together: least and most
+_LOOK_SHARE = 0.15  # share of the SuperLink's time for looks
+_FEW = 0.5  # seconds between two looks that need no interval
 
 
 class RoundTimer:
@@ -37,13 +37,13 @@ class RoundTimer:
 
     Parameters
     ----------
-    seconds : a round begins no sooner than so many seconds after the one before it; 0: at once
+    seconds : least seconds from one round's start to the next; 0: no pause
     clock, sleep : of seconds
 
     Raises
     ------
     ConfigError
-        ``seconds`` is negative, or no finite number.
+        ``seconds`` is negative or not finite.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class RoundTimer:
         self._least, self._clock, self._sleep = float(seconds), clock, sleep
         self._last: float | None = None
         self._lengths: deque[float] = deque(maxlen=_REMEMBERED)
-        self._typical = 0.0  # the quantile of the lengths: every message asks for it
-        self._said = False
+        self._typical = 0.0  # the quantile of the lengths, which every message uses
+        self._warned = False
 
     def begin(self, meanwhile: Callable[[], object] = lambda: None) -> None:
-        """Wait until a round may begin, and note when it does; ``meanwhile`` is called now and then in a long wait."""
+        """Wait until a round may begin, and note its start; a long wait calls ``meanwhile`` at times."""
         now = self._clock()
         if self._last is not None:
             while (early := self._last + self._least - now) > 0:
@@ -76,18 +76,18 @@ class RoundTimer:
 
     @property
     def seconds(self) -> float | None:
-        """What a round takes at least, by those that were seen; None as long as too few were and none is set."""
+        """Shortest duration of a round, measured or set; None while neither is known."""
         if len(self._lengths) < _ENOUGH:
             return self._least or None
         return max(self._least, self._typical)
 
     def _check(self) -> None:
-        """Say once that rounds take longer than what was set, if most of them do."""
-        if self._said or not self._least or len(self._lengths) < _USUAL:
+        """Warn once if most rounds take longer than the setting."""
+        if self._warned or not self._least or len(self._lengths) < _USUAL:
             return
         usual, most = np.quantile(self._lengths, (0.5, 0.9)).tolist()
         if usual > _LONGER * self._least:
-            self._said = True
+            self._warned = True
             logger.warning(
                 "Rounds take %.3g s, longer than round-seconds=%g: sleeping clients wake up too early, and "
                 "look for messages until their round begins. With many clients, set round-seconds=%d.",

@@ -119,7 +119,7 @@ class RulePolicy(Policy):
         """Bring the rule up to date, once it is known which clients there are."""
 
     def targets(self, clients: int) -> NDArray[np.float64]:
-        """Return (n,) how often each client is to take part: k/n for everybody."""
+        """Return (n,) how often each client is to take part: k/n for all."""
         return np.full(clients, self.per_round / self.clients)
 
     def achieved(self, clients: int) -> NDArray[np.float64]:
