@@ -81,8 +81,8 @@ class RoundRecord:
     """One round: counts of clients asked, willing, trained, declined and dropped, and the measures.
 
     Classes have an accuracy, numbers have ``…_rmse``, the root of the mean squared error. ``dropout`` is the estimated
-    probability of losing a willing client, for which the round's table is made. ``epsilon`` is the ε of a private run by the
-    end of this round, without amplification. ``clock`` has the simulated seconds since the start of the run.
+    probability of losing a willing client, for which the round's table is made. ``epsilon`` is a private run's ε after
+    this round, without amplification. ``clock`` has the simulated seconds since the start of the run.
 
     Phases of the round's ``seconds``: ``hello`` to newcomers, without waiting; ``ask``, until the clients are selected;
     ``train``, until the last reply or the deadline, without ``aggregate``, which checks and sums updates; ``evaluate``,
