@@ -259,13 +259,6 @@ def test_a_metrics_function_sees_records_without_arrays(tmp_path):
     assert seen == [["mine", "notes"]] * N
 
 
-def test_a_strategy_plays_one_run(tmp_path):
-    strategy = RandomSelection(2)
-    strategy.start(grid(tmp_path), model(), 1)
-    with refused("strategy", "RandomSelection"):
-        strategy.start(grid(tmp_path), model(), 1)
-
-
 def test_a_second_strategy_finds_unchanged_clients(tmp_path):
     """Clients keep their ages by the run's name, and Flower's run id is the same for both."""
     both, trained = LocalGrid(app_of((10,) * 20), {"runs-dir": str(tmp_path), "seed": 1}, 20), []
@@ -278,11 +271,11 @@ def test_a_second_strategy_finds_unchanged_clients(tmp_path):
     assert strategy.options.run == f"flwr-{both.run.run_id}-2"
 
 
-@pytest.mark.parametrize("rounds", [1, 2])
-def test_a_loop_of_ones_own_that_begins_again_is_refused(rounds, tmp_path):
-    strategy = Own(3)
+@pytest.mark.parametrize(("kind", "rounds"), [(RandomSelection, 1), (Own, 1), (Own, 2)])
+def test_a_strategy_plays_one_run(kind, rounds, tmp_path):
+    strategy = kind(3)
     strategy.start(grid(tmp_path), model(), rounds)
-    with refused("strategy", "Own"):
+    with refused("strategy", kind.__name__):
         strategy.start(grid(tmp_path), model(), rounds)
 
 
