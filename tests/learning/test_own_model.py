@@ -121,12 +121,12 @@ def test_what_is_wrong_with_a_model(lay, tmp_path, body, match):
 @pytest.mark.parametrize(
     ("source", "model", "match"),
     [
-        (GOOD, "python:yours:make", r"no module yours in "),
+        (GOOD, "python:yours:make", "module yours is"),
         (GOOD, "python:mine:build", r"build is no function: .*mine\.py has none of that name"),
         ("make = 3", "python:mine:make", "make is no function: .* has 3 under that name"),
         ("import nowhere_to_be_found", "python:mine:make", "mine cannot be imported: ModuleNotFoundError: .*nowhere"),
         ("def make(", "python:mine:make", "mine cannot be imported: SyntaxError"),
-        (GOOD, "python:mine.deeper:make", "no module mine.deeper"),
+        (GOOD, "python:mine.deeper:make", "module mine.deeper is"),
     ],
 )
 def test_what_is_wrong_with_a_name(lay, tmp_path, source, model, match):

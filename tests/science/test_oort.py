@@ -194,3 +194,15 @@ def test_ten_thousand_clients_that_come_and_go():
 def test_constants_out_of_range(wrong):
     with refused(next(iter(wrong))):
         OortSettings(**wrong)
+
+
+def test_a_resumed_selector_goes_on():
+    sizes = population(np.arange(1, 61))
+    whole = OortSelector(6, 4)
+    simulate(whole, sizes, 55, 4)
+    again = OortSelector(6, 4)
+    again.load_state_dict(whole.state_dict())
+    assert (
+        again.pace == whole.pace
+        and again.select(56, sizes).clients.tolist() == whole.select(56, sizes).clients.tolist()
+    )

@@ -103,14 +103,22 @@ def test_without_losses_clients_are_chosen_at_random():
     assert np.abs(history.counts / 400 - 0.25).max() < 4 * np.sqrt(0.25 * 0.75 / 400)
 
 
-def test_newcomers_without_a_loss_do_no_harm():
-    selector = PowerOfChoice(4, 2, 10)
-    simulate(selector, population(np.arange(1, 31)), 30, 2)
-    assert selector.select(31, population(np.arange(1, 41))).clients.max() < 40
-
-
 def test_too_few_candidates():
     with refused("candidates", 3):
         PowerOfChoice(5, 1, 3)
     with refused("clients-per-round", 0):
         PowerOfChoice(0, 1, 3)
+
+
+def test_what_was_learned_goes_on():
+    whole, sizes = PowerOfChoice(4, 2, 10), population(np.arange(1, 31))
+    simulate(whole, sizes, 30, 2)
+    again = PowerOfChoice(4, 2, 10)
+    again.load_state_dict(whole.state_dict())
+    assert all(
+        np.array_equal(a, b, equal_nan=True)
+        for a, b in zip(again.state_dict().values(), whole.state_dict().values(), strict=True)
+    )
+    assert again.select(31, sizes).clients.tolist() == whole.select(31, sizes).clients.tolist()
+    grown = population(np.arange(1, 41))
+    assert again.select(31, grown).clients.max() < 40  # newcomers have no loss, and do no harm

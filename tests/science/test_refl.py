@@ -107,3 +107,12 @@ def test_late_updates_weigh_as_in_the_paper():
 def test_with_nothing_in_time_lateness_alone_counts():
     assert late_weights(np.array([1, 4]), np.zeros(2)).tolist() == [0.65 / 2, 0.65 / 5]
     assert late_weights(np.array([], dtype=np.int64), np.zeros(0)).tolist() == []
+
+
+def test_a_resumed_selector_goes_on():
+    coins, everybody = np.random.default_rng(3).random((60, 30)) < 0.5, population(30)
+    whole = Refl(4, 2)
+    simulate(whole, everybody, 60, 2, availability=lambda t: coins[t - 1])
+    again = Refl(4, 2)
+    again.load_state_dict(whole.state_dict())
+    assert again.select(61, everybody).clients.tolist() == whole.select(61, everybody).clients.tolist()

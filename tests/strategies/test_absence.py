@@ -159,3 +159,11 @@ def test_what_does_not_go_together():
             RunConfig.parse({"policy": "systematic", "compensate": "availability", **wrong})
     with refused("compensate", "availability"):
         RunConfig.parse({"policy": "random", "compensate": "availability"})
+
+
+@pytest.mark.parametrize("make", [MAKERS["reserve"], MAKERS["systematic"], MAKERS["markov-size"]])
+def test_a_resumed_run_goes_on(make, tmp_path):
+    whole, _ = play(tmp_path / "whole", make, 24)
+    first, _ = play(tmp_path / "parts", make, 13)
+    second, _ = play(tmp_path / "parts", make, 24, first.resume())
+    assert [trained(r) for r in whole.rounds] == [trained(r) for r in first.rounds + second.rounds]

@@ -246,3 +246,13 @@ def test_only_the_optimal_policy_adapts():
     with refused("compensate", "dropout"):
         RunConfig.parse({"policy": "random", "compensate": "dropout"})
     assert make_strategy(RunConfig.parse({"compensate": "dropout"}), "r").parameters()["adaptive_dropout"] is True
+
+
+def test_a_resumed_run_keeps_its_estimate(tmp_path):
+    whole = play(tmp_path / "whole", failing(D), rounds=12)
+    first = play(tmp_path / "parts", failing(D), rounds=7)
+    second = play(tmp_path / "parts", failing(D), rounds=12, resume=first.resume())
+    told = [(r.round, r.dropout, [(p.client, p.outcome) for p in r.participations]) for r in whole.rounds]
+    assert told == [
+        (r.round, r.dropout, [(p.client, p.outcome) for p in r.participations]) for r in first.rounds + second.rounds
+    ]

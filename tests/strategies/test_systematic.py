@@ -282,3 +282,12 @@ def test_rates_by_size_leave_out_an_unknown_client(policy, tmp_path, caplog):
 
     _, strategy = play(partial(policy, N, K, rates="size"), tmp_path, 3, script=mute, ask_timeout=0.2)
     assert strategy.plan.rates.sum() == pytest.approx(K) and "No num-examples declared by client 0: for" in caplog.text
+
+
+def test_a_resumed_run_is_the_run(tmp_path):
+    make = systematic(rates="size", jitter=0.3)
+    whole, _ = play(make, tmp_path / "whole", rounds=12)
+    cut, _ = play(make, tmp_path / "cut", rounds=5)
+    rest, _ = play(make, tmp_path / "cut", rounds=12, resume=cut.resume(), arrays=cut.arrays)
+    assert cut.trained() + rest.trained() == whole.trained()
+    np.testing.assert_array_equal(rest.arrays["w"].numpy(), whole.arrays["w"].numpy())
