@@ -31,12 +31,8 @@ class TaskSettings(Task, Training):
             A key needs classes or images, and the data set has none.
         """
         if self.mislabelled and regression:
-            raise ConfigError(
-                "staleness",
-                self.staleness,
-                f"none for {self.dataset}, which has numbers as targets and no classes to swap",
-                "Leave it out.",
-            )
+            allowed = f"none for {self.dataset}, which has numbers as targets and no classes to swap"
+            raise ConfigError("staleness", self.staleness, allowed, "Leave it out.")
         if self.augment == CROP_FLIP and not images:
             raise ConfigError(
                 "augment", self.augment, f"none for {self.dataset}, a table without images to move", "Leave it out."

@@ -31,23 +31,15 @@ def checked(table: Table) -> NDArray[np.float64]:
     """
     array = np.asarray(table, dtype=np.float64)
     if array.ndim != 1 or not array.size:
-        raise ConfigError(
-            "probabilities",
-            f"of shape {array.shape}",
-            "a list p_0 … p_m of one number or more",
-            "Give a list of numbers.",
-        )
+        allowed = "a list p_0 … p_m of one number or more"
+        raise ConfigError("probabilities", f"of shape {array.shape}", allowed, "Give a list of numbers.")
     wrong = np.flatnonzero(~((array >= 0) & (array <= 1)))
     if wrong.size:
         age_ = wrong[0]
         raise ConfigError("probabilities", array[age_], f"from 0 to 1 at age {age_}", "Correct this probability.")
     if array[-1] < _RAREST:
-        raise ConfigError(
-            "probabilities",
-            array[-1],
-            f"at least {_RAREST} at the largest age, because the client would never participate",
-            "Raise the last probability.",
-        )
+        allowed = f"at least {_RAREST} at the largest age, because the client would never participate"
+        raise ConfigError("probabilities", array[-1], allowed, "Raise the last probability.")
     return array
 
 

@@ -74,12 +74,8 @@ def _summed(ages: NDArray[np.int64], cost: AgeingCost) -> Floats:
     falls = np.flatnonzero(~(np.diff(costs) >= 0))
     if falls.size:
         age = int(falls[0])
-        raise ConfigError(
-            "ageing",
-            f"{costs[age + 1]:g} at age {age + 1}",
-            f"at least the cost at age {age}, {costs[age]:g}",
-            "Give costs that do not fall.",
-        )
+        allowed = f"at least the cost at age {age}, {costs[age]:g}"
+        raise ConfigError("ageing", f"{costs[age + 1]:g} at age {age + 1}", allowed, "Give costs that do not fall.")
     worth: Floats = (ages + 1) * costs[ages + 1] - np.cumsum(costs)[ages]
     return worth
 

@@ -94,12 +94,8 @@ class Availability:
         unsorted = unsorted[client[unsorted] == client[unsorted + 1]]
         if len(unsorted):
             j = int(unsorted[0])
-            raise ConfigError(
-                f"client {client[j]}: second",
-                when[j + 1],
-                f"above the one before, {when[j]:g}",
-                "Sort the seconds, and keep one change for each.",
-            )
+            remedy = "Sort the seconds, and keep one change for each."
+            raise ConfigError(f"client {client[j]}: second", when[j + 1], f"above the one before, {when[j]:g}", remedy)
         if (when < 0).any():
             j = int(np.argmax(when < 0))
             raise ConfigError(
@@ -125,12 +121,8 @@ class Availability:
     def first(self, clients: int) -> "Availability":
         """Return the availability of the first clients; raises ConfigError if there are fewer."""
         if clients > self.clients:
-            raise ConfigError(
-                "num-clients",
-                clients,
-                f"at most {self.clients}, the clients of the trace",
-                "Lower it, or use another trace.",
-            )
+            allowed = f"at most {self.clients}, the clients of the trace"
+            raise ConfigError("num-clients", clients, allowed, "Lower it, or use another trace.")
         rows = self.offsets[clients]
         return Availability(self.offsets[: clients + 1], self.begins[:rows], self.ends[:rows], self.period)
 

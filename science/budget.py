@@ -150,12 +150,8 @@ class BudgetedSelector:
         if self.index == "maxpack":
             return maxpack_index(population.ages)
         if population.sensitivities is None:
-            raise ConfigError(
-                "sensitivities",
-                None,
-                f"known for every client under index {self.index!r}",
-                "Set each client's sensitivity.",
-            )
+            allowed = f"known for every client under index {self.index!r}"
+            raise ConfigError("sensitivities", None, allowed, "Set each client's sensitivity.")
         if self.index == "abs":
             return abs_index(population.ages, payments, population.sensitivities)
         if self.ageing == "linear":

@@ -163,12 +163,8 @@ def fedavg_bound(
         if not (value >= 0 and np.isfinite(value)):
             raise ConfigError(name, value, "finite and ≥ 0", "Correct the value.")
     if not 0 < least_skew <= largest_skew < np.inf:
-        raise ConfigError(
-            "least_skew",
-            least_skew,
-            f"above 0 and at most largest_skew, {largest_skew}",
-            "Correct the skews: the bound has no value for a least skew of 0.",
-        )
+        remedy = "Correct the skews: the bound has no value for a least skew of 0."
+        raise ConfigError("least_skew", least_skew, f"above 0 and at most largest_skew, {largest_skew}", remedy)
     c, steps, m = constants, constants.local_steps, constants.per_round
     scale = c.smoothness / 2 / (rounds + c.delay)
     spread = 16 * c.gradient_square * steps * m**2 * (steps + 1) * (weight_variance + 1)

@@ -69,12 +69,8 @@ class ConfigError(AoiError, ValueError):
 
 def unknown_rates(policy: str) -> ConfigError:
     """Return the refusal of unbiased weights under a policy without known rates."""
-    return ConfigError(
-        "weights",
-        "unbiased",
-        f"auto, equal or size under {policy}, whose rates are unknown",
-        "Leave it out, or choose random, oldest-age, or a policy under which clients decide.",
-    )
+    remedy = "Leave it out, or choose random, oldest-age, or a policy under which clients decide."
+    return ConfigError("weights", "unbiased", f"auto, equal or size under {policy}, whose rates are unknown", remedy)
 
 
 class ConfigErrors(ConfigError):

@@ -95,12 +95,8 @@ class SlopeEstimate:
         Raises ConfigError unless every client has a size.
         """
         if len(sizes) != self.moments.shape[1] or (sizes < 1).any():
-            raise ConfigError(
-                "sizes",
-                len(sizes),
-                f"{self.moments.shape[1]} numbers from 1 on, one a client",
-                "Give each client a size.",
-            )
+            allowed = f"{self.moments.shape[1]} numbers from 1 on, one a client"
+            raise ConfigError("sizes", len(sizes), allowed, "Give each client a size.")
         relative: Floats = sizes / sizes.mean()
         slopes = self.slopes
         return relative * slopes / slopes.mean() if slopes.any() else relative

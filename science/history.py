@@ -51,12 +51,9 @@ class History:
         outside = np.flatnonzero((when < 1) | (when > rounds) | (who < 0) | (who >= clients))
         if len(outside):
             j = outside[0]
-            raise ConfigError(
-                f"round of client {who[j]}",
-                int(when[j]),
-                f"from 1 to {rounds}, for clients 0 to {clients - 1}",
-                "Check that the record is whole, and of one run.",
-            )
+            allowed = f"from 1 to {rounds}, for clients 0 to {clients - 1}"
+            remedy = "Check that the record is whole, and of one run."
+            raise ConfigError(f"round of client {who[j]}", int(when[j]), allowed, remedy)
         order = np.lexsort((who, when))
         return cls(
             clients=clients,

@@ -104,12 +104,9 @@ def packing_bound(payments: Floats, sensitivities: Floats, budget: float) -> flo
     sets = packings(payments, budget)
     if not sets.any(axis=0).all():
         client = int(np.flatnonzero(~sets.any(axis=0))[0])
-        raise ConfigError(
-            f"payment of client {client}",
-            payments[client],
-            f"at most budget, {budget:g}, for P2 to have a finite floor",
-            "Leave the client out, or raise the budget.",
-        )
+        allowed = f"at most budget, {budget:g}, for P2 to have a finite floor"
+        remedy = "Leave the client out, or raise the budget."
+        raise ConfigError(f"payment of client {client}", payments[client], allowed, remedy)
     count, clients = sets.shape
     cost = np.concatenate([np.zeros(count), sensitivities / clients])
     frequencies = np.concatenate([np.ones(count), np.zeros(clients)])[None, :]

@@ -70,20 +70,13 @@ def size_rates(sizes: NDArray[np.int64], per_round: int, most: float = 1.0) -> t
     if not 0 < most <= 1:
         raise ConfigError("largest rate", most, "above 0 and at most 1", "Give 1, or 1 − dropout.")
     if not 1 <= per_round <= clients * decimal(most):
-        raise ConfigError(
-            "per-round",
-            per_round,
-            f"from 1 to {clients * most:g}, for {clients} clients of rate {most:g} at most",
-            "Choose another number.",
-        )
+        allowed = f"from 1 to {clients * most:g}, for {clients} clients of rate {most:g} at most"
+        raise ConfigError("per-round", per_round, allowed, "Choose another number.")
     empty = np.flatnonzero(sizes < 1)
     if empty.size:
-        raise ConfigError(
-            f"size of client {empty[0]}",
-            int(sizes[empty[0]]),
-            "at least 1, for a rate in proportion",
-            "Leave the client out, or choose equal rates.",
-        )
+        allowed = "at least 1, for a rate in proportion"
+        remedy = "Leave the client out, or choose equal rates."
+        raise ConfigError(f"size of client {empty[0]}", int(sizes[empty[0]]), allowed, remedy)
     falling = np.sort(sizes)[::-1]
     rest = np.cumsum(falling[::-1])[::-1]  # Σ d of those that are left when the first 0, 1, 2, … are capped
     left = per_round - most * np.arange(clients)
@@ -116,12 +109,8 @@ def given_rates(values: Sequence[float | None], per_round: int, names: Sequence[
     check_rates(rates, names)
     total = float(rates.sum())
     if abs(total - per_round) > _OFF:
-        raise ConfigError(
-            "sum of the clients' rates",
-            f"{total:.9g}",
-            f"per-round, {per_round}",
-            f"Multiply each rate by {per_round / total:.9g}, or change per-round.",
-        )
+        remedy = f"Multiply each rate by {per_round / total:.9g}, or change per-round."
+        raise ConfigError("sum of the clients' rates", f"{total:.9g}", f"per-round, {per_round}", remedy)
     return rates
 
 
@@ -179,12 +168,8 @@ def own_table(rate: float, max_age: int | None = None, dropout: float = 0.0) -> 
     oldest = first + 1 if max_age is None else max_age
     if oldest > LONGEST:
         remedy = f"raise the rate to at least {1 / LONGEST:g}, or choose systematic participation, which has no table"
-        raise ConfigError(
-            "rate",
-            rate,
-            f"larger: its table would have {oldest} ages, and at most {LONGEST} are possible",
-            f"{remedy if max_age is None else f'Lower max-age {max_age}'}.",
-        )
+        allowed = f"larger: its table would have {oldest} ages, and at most {LONGEST} are possible"
+        raise ConfigError("rate", rate, allowed, f"{remedy if max_age is None else f'Lower max-age {max_age}'}.")
     return (0.0,) * first + (at,) + (later,) * (oldest - first)
 
 

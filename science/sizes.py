@@ -79,9 +79,5 @@ def _bounds(spec: str, low: str, high: str) -> tuple[int, int]:
 
 
 def _refuse(spec: str, why: str) -> NoReturn:
-    raise ConfigError(
-        "sizes",
-        spec,
-        f"equal, zipf:A (A above 1) or uniform:LO:HI (whole numbers): {why}",
-        "Write for instance zipf:2.0 or uniform:100:1000.",
-    )
+    allowed = f"equal, zipf:A (A above 1) or uniform:LO:HI (whole numbers): {why}"
+    raise ConfigError("sizes", spec, allowed, "Write for instance zipf:2.0 or uniform:100:1000.")

@@ -43,12 +43,8 @@ def skew(weights: Floats, losses: Floats, minima: Floats, importances: Floats) -
     """
     gap = objective_gap(losses, minima, importances)
     if not gap > 0:
-        raise ConfigError(
-            "loss of the global model minus the mean of the local minima",
-            gap,
-            "positive",
-            "Train the local models longer.",
-        )
+        remedy = "Train the local models longer."
+        raise ConfigError("loss of the global model minus the mean of the local minima", gap, "positive", remedy)
     return float(weights @ (losses - minima)) / gap
 
 
@@ -106,9 +102,6 @@ def selection_skew(
 def _check_importances(importances: Floats) -> None:
     total = float(importances.sum())
     if (importances < 0).any() or abs(total - 1) > 1e-9:
-        raise ConfigError(
-            "importances",
-            f"{total:g} in sum, {importances.min():g} at least",
-            "shares q_k ≥ 0 of sum 1",
-            "Divide them by their sum.",
-        )
+        allowed = "shares q_k ≥ 0 of sum 1"
+        remedy = "Divide them by their sum."
+        raise ConfigError("importances", f"{total:g} in sum, {importances.min():g} at least", allowed, remedy)

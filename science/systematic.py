@@ -66,12 +66,8 @@ class SystematicPolicy(ParticipationRule):
 
     def __post_init__(self) -> None:
         if len(self.rates) != len(self.phases):
-            raise ConfigError(
-                "phases",
-                len(self.phases),
-                f"{len(self.rates)} numbers, as many as rates",
-                "Give each client one of both.",
-            )
+            allowed = f"{len(self.rates)} numbers, as many as rates"
+            raise ConfigError("phases", len(self.phases), allowed, "Give each client one of both.")
         self.strides  # noqa: B018  refuses values out of range
 
     @classmethod

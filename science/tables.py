@@ -46,12 +46,8 @@ def optimal_steps(mean: Fraction, max_age: int | None = None, dropout: float = 0
     check_dropout(dropout)
     reached = 1 - decimal(dropout)
     if reached * mean < 1 - _ROUNDING:
-        raise ConfigError(
-            "dropout",
-            dropout,
-            f"at most {float(1 - 1 / mean):g} for a mean wait of {float(mean):g} rounds",
-            f"Lower dropout, or the rate to at most {float(reached):g}.",
-        )
+        allowed = f"at most {float(1 - 1 / mean):g} for a mean wait of {float(mean):g} rounds"
+        raise ConfigError("dropout", dropout, allowed, f"Lower dropout, or the rate to at most {float(reached):g}.")
     reached = max(reached, 1 / mean)
     first = math.floor(mean - 1 / reached)
     if max_age is not None and first >= max_age:

@@ -34,12 +34,9 @@ def random_weight_moments(sizes: NDArray[np.int64], per_round: int) -> tuple[flo
     reach = int(np.sort(units)[-per_round:].sum())
     steps = len(distinct) * clients * per_round * reach
     if steps > _MOST_STEPS:
-        raise ConfigError(
-            "sizes",
-            f"{len(distinct)} different for {clients} clients",
-            f"fewer: Σ would take {steps:.0e} steps, and at most {_MOST_STEPS:.0e} are possible",
-            "Use fewer or smaller sizes.",
-        )
+        allowed = f"fewer: Σ would take {steps:.0e} steps, and at most {_MOST_STEPS:.0e} are possible"
+        remedy = "Use fewer or smaller sizes."
+        raise ConfigError("sizes", f"{len(distinct)} different for {clients} clients", allowed, remedy)
     square = means_square = 0.0
     for size, number in zip(distinct.tolist(), copies.tolist(), strict=True):
         others = np.delete(units, int(np.flatnonzero(units == size)[0]))

@@ -70,10 +70,7 @@ def _known(rates: Floats | None, clients: NDArray[np.int64]) -> Floats:
     chosen = rates[clients]
     unknown = np.flatnonzero(~(chosen > 0))
     if unknown.size:
-        raise ConfigError(
-            f"rate of client {clients[unknown[0]]}",
-            chosen[unknown[0]],
-            "above 0 for unbiased weights",
-            "Give it a rate, or choose equal or size.",
-        )
+        allowed = "above 0 for unbiased weights"
+        remedy = "Give it a rate, or choose equal or size."
+        raise ConfigError(f"rate of client {clients[unknown[0]]}", chosen[unknown[0]], allowed, remedy)
     return chosen

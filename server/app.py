@@ -62,12 +62,8 @@ def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
     if config.log_format == "json":
         speak_json(folder.name)
     if config.clock and clock_of(grid).simulated is None:
-        raise ConfigError(
-            "clock",
-            config.clock,
-            "empty, because only the local engine simulates time",
-            "Start the run with aoi run, or leave clock out.",
-        )
+        allowed = "empty, because only the local engine simulates time"
+        raise ConfigError("clock", config.clock, allowed, "Start the run with aoi run, or leave clock out.")
     sgd.threads(config.threads)
     task = Task(
         config.dataset, config.data_dir, config.architecture, config.processor, config.seed, config.zeros,

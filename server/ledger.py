@@ -131,12 +131,8 @@ class Ledger:
             self._db.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
             self._renew()
         except sqlite3.Error as error:
-            raise ConfigError(
-                "runs-dir",
-                path,
-                f"a place where a ledger can be opened ({error})",
-                "Check that the folder can be written and has room, or choose another with runs-dir.",
-            ) from error
+            remedy = "Check that the folder can be written and has room, or choose another with runs-dir."
+            raise ConfigError("runs-dir", path, f"a place where a ledger can be opened ({error})", remedy) from error
 
     def _renew(self) -> None:
         """Add this version's columns to a ledger of an earlier version."""
@@ -321,12 +317,8 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
         The ledger is damaged: it is no database, has other tables than a run's, or a read does not end.
     """
     if not path.is_file():
-        raise ConfigError(
-            "run",
-            path.parent,
-            f"the folder of a run, with {path.name}, or the name of a run under runs/",
-            "Check the name.",
-        )
+        allowed = f"the folder of a run, with {path.name}, or the name of a run under runs/"
+        raise ConfigError("run", path.parent, allowed, "Check the name.")
     with ExitStack() as stack:
         try:
             db = stack.enter_context(closing(_connect(path, "mode=ro")))

@@ -62,12 +62,8 @@ def _client_table(config: RunConfig) -> tuple[ClientTable, list[str]]:
     else:
         table = read_clients_file(Path(config.clients_file), own_staleness=own)
         if len(table.names) != config.num_clients:
-            raise ConfigError(
-                "num-clients",
-                config.num_clients,
-                f"{len(table.names)}, as in clients-file {config.clients_file}",
-                f"Set num-clients={len(table.names)}.",
-            )
+            allowed = f"{len(table.names)}, as in clients-file {config.clients_file}"
+            raise ConfigError("num-clients", config.num_clients, allowed, f"Set num-clients={len(table.names)}.")
     if not own:
         table = replace(table, staleness=np.ones(config.num_clients))
     if config.sensitivities == "staleness":
@@ -109,12 +105,9 @@ def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool =
         raise error.within(f"{what} {path}", per_round=config.sent_as) from error
     rarest = min(rates, key=rates.__getitem__)
     if "max-age" in row_of(config.policy).keys and not config.resume and rates[rarest] * LONGEST < 1:
-        raise ConfigError(
-            f"{what} {path}: rate of client {rarest}",
-            rates[rarest],
-            f"at least {1 / LONGEST:g}, for a table of at most {LONGEST} ages",
-            f"Raise the rate, or set policy={users_of('phases')[0]}.",
-        )
+        allowed = f"at least {1 / LONGEST:g}, for a table of at most {LONGEST} ages"
+        remedy = f"Raise the rate, or set policy={users_of('phases')[0]}."
+        raise ConfigError(f"{what} {path}: rate of client {rarest}", rates[rarest], allowed, remedy)
     return given
 
 

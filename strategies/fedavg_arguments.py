@@ -109,12 +109,8 @@ def inherited(options: RoundOptions, inner: Strategy) -> RoundOptions:
             if value == getattr(RoundOptions(), name):
                 found[name] = own
             elif name in _ITS_OWN and value != own:
-                raise ConfigError(
-                    name,
-                    value,
-                    f"the same as in the aggregation {type(strategy).__name__}, {own!r}",
-                    f"Give it to {type(strategy).__name__}.",
-                )
+                allowed = f"the same as in the aggregation {type(strategy).__name__}, {own!r}"
+                raise ConfigError(name, value, allowed, f"Give it to {type(strategy).__name__}.")
     return replace(options, **found)
 
 

@@ -231,12 +231,8 @@ class Plan:
                              ("members", clients), ("payments", clients), ("sensitivities", clients)):  # fmt: skip
             array = getattr(self, name)
             if array is not None and np.shape(array) != (length,):
-                raise ConfigError(
-                    f"{name} of {where}",
-                    f"of shape {np.shape(array)}",
-                    f"of shape ({length},)",
-                    "Return one value a client.",
-                )
+                remedy = "Return one value a client."
+                raise ConfigError(f"{name} of {where}", f"of shape {np.shape(array)}", f"of shape ({length},)", remedy)
 
 
 @dataclass(frozen=True)

@@ -207,12 +207,8 @@ def _pair(first: Setting, second: Setting, level: float) -> Pair:
     base = {int(run.config["seed"]): run for run in first.runs}
     seeds = tuple(sorted(ours.keys() & base.keys()))
     if not seeds:
-        raise ConfigError(
-            f"seeds of {second.label}",
-            str(sorted(ours)),
-            f"some of {sorted(base)}, those of {first.label}",
-            "Run both with the same seeds.",
-        )
+        allowed = f"some of {sorted(base)}, those of {first.label}"
+        raise ConfigError(f"seeds of {second.label}", str(sorted(ours)), allowed, "Run both with the same seeds.")
     measured = [(_values(ours[seed], level), _values(base[seed], level)) for seed in seeds]
     margins = _margins(first.first)
     base_run = first.first

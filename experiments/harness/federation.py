@@ -63,12 +63,8 @@ def complete_run(values: Mapping[str, Any]) -> Path:
         run_local(server_app, client_app, config, nodes=int(config["num-clients"]))
     status = read_run(ledger).get("status")
     if status != "completed":
-        raise ConfigError(
-            "run",
-            ledger.parent,
-            f"a run that completed, and this one ended as {status}",
-            "See its ledger, or delete the folder to run it again.",
-        )
+        allowed = f"a run that completed, and this one ended as {status}"
+        raise ConfigError("run", ledger.parent, allowed, "See its ledger, or delete the folder to run it again.")
     return ledger
 
 

@@ -95,12 +95,9 @@ def check_columns(path: Path, wanted: Sequence[str], there: Sequence[str]) -> No
     """Raise ConfigError with the first column that a file lacks."""
     for column in wanted:
         if column not in there:
-            raise ConfigError(
-                f"columns of {path}",
-                ", ".join(there) or "none",
-                f"complete, and {column} is missing",
-                "Use the original file, or name the column in the source.",
-            )
+            allowed = f"complete, and {column} is missing"
+            remedy = "Use the original file, or name the column in the source."
+            raise ConfigError(f"columns of {path}", ", ".join(there) or "none", allowed, remedy)
 
 
 def split_rows(table: Table, least: int, most: int, seed: int, what: str) -> tuple[list[Ints], Ints, list[str]]:
@@ -169,12 +166,9 @@ def read_speakers(path: Path, context: int) -> tuple[Table, Table]:
         without = np.setdiff1d(np.arange(len(speakers)), found[f"{part}_client"])
         if len(without):
             kind = "training" if part == "train" else "test"
-            raise ConfigError(
-                f"{path}: {kind} examples of client {speakers[without[0]]}",
-                0,
-                f"at least 1; {len(without)} of {len(speakers)} clients have none",
-                "Remove these clients from the file.",
-            )
+            allowed = f"at least 1; {len(without)} of {len(speakers)} clients have none"
+            remedy = "Remove these clients from the file."
+            raise ConfigError(f"{path}: {kind} examples of client {speakers[without[0]]}", 0, allowed, remedy)
     tables = []
     for part in ("train", "test"):
         x = found[f"{part}_x"][:, -context:].astype(np.int64) + characters * np.arange(context)

@@ -122,12 +122,9 @@ class Store:
         if other:
             theirs = ", ".join(f"{key}={_short(before.get(key))}" for key in other)
             ours = ", ".join(f"{key}={_short(now.get(key))}" for key in other)
-            raise ConfigError(
-                "--out",
-                self._about,
-                f"results with the values of this command ({ours}), and they have {theirs}",
-                f"Give the same values or another --out, or delete {self.table.stem}.csv and .json there.",
-            )
+            allowed = f"results with the values of this command ({ours}), and they have {theirs}"
+            remedy = f"Give the same values or another --out, or delete {self.table.stem}.csv and .json there."
+            raise ConfigError("--out", self._about, allowed, remedy)
         self._units, self._first = about["units"], about["machine"]
         try:
             with open(self.table, newline="", encoding="utf-8") as file:
@@ -137,12 +134,8 @@ class Store:
                 "--out", self.table, f"readable ({error.strerror})", f"Delete {self._about} to start anew."
             ) from error
         except ValueError as error:
-            raise ConfigError(
-                "--out",
-                self.table,
-                "results with series of equal length",
-                f"Delete it and {self._about} to start anew.",
-            ) from error
+            allowed = "results with series of equal length"
+            raise ConfigError("--out", self.table, allowed, f"Delete it and {self._about} to start anew.") from error
         self.rows = [row for row in rows if any(unit["unit"].items() <= row.items() for unit in self._units)]
 
 
@@ -200,12 +193,8 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ConfigError(
-            "--out",
-            path,
-            f"a file that you can write ({error.strerror})",
-            "Make room, or choose another folder with --out. The completed units are kept.",
-        ) from error
+        remedy = "Make room, or choose another folder with --out. The completed units are kept."
+        raise ConfigError("--out", path, f"a file that you can write ({error.strerror})", remedy) from error
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -33,12 +33,8 @@ def own_keys(entrant: str, shared: Collection[str]) -> dict[str, str]:
         key, equals, value = text.partition("=")
         if not equals or key in {*shared, "policy"}:
             why = "it holds for all" if equals else "write for instance systematic:weights=size"
-            raise ConfigError(
-                "policies",
-                entrant,
-                f"a policy with keys of its own, and {text!r} is wrong: {why}",
-                "Correct it, or leave it out.",
-            )
+            allowed = f"a policy with keys of its own, and {text!r} is wrong: {why}"
+            raise ConfigError("policies", entrant, allowed, "Correct it, or leave it out.")
         if key in keys:
             raise ConfigError(
                 "policies", entrant, f"a policy with each key once, and {key} is there twice", "Leave one of them out."

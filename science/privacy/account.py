@@ -57,12 +57,8 @@ class Account:
     def __post_init__(self) -> None:
         check_positive("noise-multiplier", self.noise_multiplier)
         if self.bands > self.bounds.min_separation:
-            raise ConfigError(
-                "bands",
-                self.bands,
-                f"at most {self.bounds.min_separation}, the fewest rounds between two participations of a client",
-                f"Set bands to at most {self.bounds.min_separation}.",
-            )
+            allowed = f"at most {self.bounds.min_separation}, the fewest rounds between two participations of a client"
+            raise ConfigError("bands", self.bands, allowed, f"Set bands to at most {self.bounds.min_separation}.")
 
     @cached_property
     def column(self) -> Floats:

@@ -47,12 +47,8 @@ def coin_epsilon(rate: float, deviation: float, rounds: int, delta: float) -> fl
     Raises ConfigError if the extra ``privacy`` is not installed.
     """
     if not has_library():
-        raise ConfigError(
-            "dp-accounting",
-            None,
-            "installed for amplification by random selection",
-            f"Install it: {install('privacy')}.",
-        )
+        allowed = "installed for amplification by random selection"
+        raise ConfigError("dp-accounting", None, allowed, f"Install it: {install('privacy')}.")
     import dp_accounting as dp
 
     accountant = dp.pld.PLDAccountant()

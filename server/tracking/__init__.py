@@ -33,12 +33,8 @@ def check_installed(wanted: Sequence[str]) -> None:
     """
     for name in wanted:
         if importlib.util.find_spec(name) is None:
-            raise ConfigError(
-                "track",
-                name,
-                f"the name of an installed tracker, and {TRACKERS[name]} is not installed on the server",
-                f"Install it: {install(name)}, or leave it out.",
-            )
+            allowed = f"the name of an installed tracker, and {TRACKERS[name]} is not installed on the server"
+            raise ConfigError("track", name, allowed, f"Install it: {install(name)}, or leave it out.")
 
 
 def tracker(

@@ -199,20 +199,14 @@ class FlowerAggregation:
             messages = list(configure(round_, arrays, config, ChosenNodes(grid, nodes)))
         drafts = {m.metadata.dst_node_id: Draft(m.content, m.metadata.message_type) for m in messages}
         if strangers := drafts.keys() - set(nodes):
-            raise ConfigError(
-                "aggregation",
-                type(self._strategy).__name__,
-                f"a strategy that writes to selected nodes only, and it writes to node {min(strangers)}",
-                "Let it take the nodes from grid.get_node_ids().",
-            )
+            allowed = f"a strategy that writes to selected nodes only, and it writes to node {min(strangers)}"
+            remedy = "Let it take the nodes from grid.get_node_ids()."
+            raise ConfigError("aggregation", type(self._strategy).__name__, allowed, remedy)
         for draft in drafts.values():
             if protocol.category(draft.kind) != kind:
-                raise ConfigError(
-                    "aggregation",
-                    type(self._strategy).__name__,
-                    f"a strategy that sends {kind!r}, or {kind!r} with an action, and it sends {draft.kind!r}",
-                    f"Let it send '{kind}.mine', for instance.",
-                )
+                allowed = f"a strategy that sends {kind!r}, or {kind!r} with an action, and it sends {draft.kind!r}"
+                remedy = f"Let it send '{kind}.mine', for instance."
+                raise ConfigError("aggregation", type(self._strategy).__name__, allowed, remedy)
         return drafts
 
     def _ready(self, replies: Sequence[Message], weights: Sequence[float] | None = None) -> list[Message]:

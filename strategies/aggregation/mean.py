@@ -203,12 +203,9 @@ class Mean:
         """Send every node the model and the configuration, with the round in it as FedAvg has it."""
         for name, array in arrays.items():
             if np.dtype(array.dtype).kind not in _KINDS:
-                raise ConfigError(
-                    f"array {name!r} of the model",
-                    str(array.dtype),
-                    "real numbers, whole numbers or truth values, for a mean",
-                    "Leave it out of the model, or give a Flower strategy that aggregates it (aggregation=…).",
-                )
+                allowed = "real numbers, whole numbers or truth values, for a mean"
+                remedy = "Leave it out of the model, or give a Flower strategy that aggregates it (aggregation=…)."
+                raise ConfigError(f"array {name!r} of the model", str(array.dtype), allowed, remedy)
         return self._drafts(protocol.TRAIN, round_, arrays, config, nodes)
 
     def begin(self, round_: int, model: ArrayRecord) -> None:

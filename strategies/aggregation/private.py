@@ -84,12 +84,9 @@ class PrivateMean:
             if value < 1:
                 raise ConfigError(key, value, "a whole number from 1 on", "Raise it.")
         if self.strategy is not None and not averages(self.strategy):
-            raise ConfigError(
-                "strategy",
-                type(self.strategy).__name__,
-                tuple(kind.__name__ for kind in _AVERAGING),
-                "Choose one of these, or none: a private mean takes the mean of the updates only.",
-            )
+            allowed = tuple(kind.__name__ for kind in _AVERAGING)
+            remedy = "Choose one of these, or none: a private mean takes the mean of the updates only."
+            raise ConfigError("strategy", type(self.strategy).__name__, allowed, remedy)
 
     @property
     def momentum(self) -> float:

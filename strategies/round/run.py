@@ -227,12 +227,8 @@ class Run:
         be_patient(grid)
         if self.resume is not None:
             if first != self.resume.next_round:
-                raise ConfigError(
-                    "round",
-                    first,
-                    f"{self.resume.next_round}, the next round of the resumed run",
-                    "Start with that round.",
-                )
+                allowed = f"{self.resume.next_round}, the next round of the resumed run"
+                raise ConfigError("round", first, allowed, "Start with that round.")
             if self.resume.memory:
                 self.load_state_dict(self.resume.memory)
         if not self.options.run:

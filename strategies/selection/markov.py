@@ -207,12 +207,8 @@ class MarkovParticipation(AgeAwareStrategy):
         changed = {key: value for key, (value, usual) in issued.items() if value != usual}
         if policy.kind != "optimal" and changed:
             key, given = next(iter(changed.items()))
-            raise ConfigError(
-                key,
-                given,
-                f"left out: it needs the optimal table, and the policy is {policy.kind!r}",
-                "Use markov-optimal, or leave it out.",
-            )
+            allowed = f"left out: it needs the optimal table, and the policy is {policy.kind!r}"
+            raise ConfigError(key, given, allowed, "Use markov-optimal, or leave it out.")
         coordination = argument(settings, "coordination", coordination)
         rule = MarkovRulePolicy(
             policy, coordination, rates, make_absence(compensate), adaptive_dropout=compensate == "dropout"

@@ -54,12 +54,8 @@ class Shares:
         if isinstance(rule, str):
             check_rule(rule)
         elif len(rule) < clients:
-            raise ConfigError(
-                "rates",
-                len(rule),
-                f"{clients} numbers, one a client",
-                "Give each client a rate, or choose rates 'size'.",
-            )
+            allowed = f"{clients} numbers, one a client"
+            raise ConfigError("rates", len(rule), allowed, "Give each client a rate, or choose rates 'size'.")
         else:
             mapped = rule if isinstance(rule, Mapping) else {str(client): rate for client, rate in enumerate(rule)}
             self._usual = float(given_rates(list(mapped.values()), per_round, list(mapped)).mean())

@@ -140,12 +140,8 @@ class SystematicParticipation(AgeAwareStrategy):
         if phases not in get_args(PhaseRule):
             raise ConfigError("phases", phases, get_args(PhaseRule), "Choose one of these.")
         if not 1 <= per_round <= clients:
-            raise ConfigError(
-                "clients-per-round",
-                per_round,
-                f"a whole number from 1 to {clients}, the number of clients",
-                "Choose another number.",
-            )
+            allowed = f"a whole number from 1 to {clients}, the number of clients"
+            raise ConfigError("clients-per-round", per_round, allowed, "Choose another number.")
         check(uncompensated(compensate, phases, jitter))
         rule = SystematicRule(clients, per_round, phases, jitter, seed_of(settings))
         coordination = argument(settings, "coordination", coordination)
