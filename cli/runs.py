@@ -109,6 +109,7 @@ def export(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", hidden=True)],
     csv: Annotated[bool, typer.Option("--csv", help="CSV.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="A LaTeX table of settings, for booktabs.")] = False,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Parquet; needs pyarrow and --output.")] = False,
     table: Annotated[
         str | None, typer.Option(help="summary (a row a run), rounds, participations or clients; by default rounds.")
     ] = None,
@@ -116,19 +117,24 @@ def export(
 ) -> None:
     """Export one table of one or more runs.
 
-    Each RUN is a name under runs/, a folder or a glob: 'sw-*'. The first column of a CSV table is the run.
+    Each RUN is a name under runs/, a folder or a glob: 'sw-*'. The first column of a CSV or Parquet table is the run.
     """
     from aoi_fl.report import tables
     from aoi_fl.report.runs import load_all, matching
 
-    if csv + latex != 1:
-        raise ConfigError("format", csv + latex, ("--csv", "--latex"), "Give one of these.")
+    if csv + latex + parquet != 1:
+        raise ConfigError("format", csv + latex + parquet, ("--csv", "--latex", "--parquet"), "Give one of these.")
     kind = table or ("summary" if latex else "rounds")
     if kind not in tables.KINDS or (latex and kind != "summary"):
         allowed = ("summary",) if latex else tables.KINDS
         raise ConfigError("--table", kind, allowed, "Choose one of these.")
+    if parquet and output is None:
+        raise ConfigError("--output", None, "given with --parquet", "Add for instance --output runs.parquet.")
     found = load_all([str(folder) for folder in matching(runs)])
-    blob = tables.to_latex(found) if latex else tables.to_csv(tables.table(found, kind))
+    if latex:
+        blob = tables.to_latex(found)
+    else:
+        blob = (tables.to_parquet if parquet else tables.to_csv)(tables.table(found, kind))
     if output is None:
         print(blob.decode(), end="")
     else:

@@ -7,6 +7,7 @@ import statistics
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 
 from aoi_fl.cli.runs import export, remove
@@ -72,9 +73,9 @@ def test_exported_tables_are_the_ledgers(aoi, runs):
     rows = list(csv.DictReader(io.StringIO(aoi("export", "sw-*", "--csv")[1])))
     assert len(rows) == 24 and {(row["run"], row["seed"]) for row in rows} == {("sw-1", "1"), ("sw-2", "2")}
     assert [float(row["test_accuracy"]) for row in rows] == [0.5] * 12 + [0.75] * 12
-    assert aoi("export", "other", "--csv", "--table", "participations", "--output", "p.csv")[0] == 0
-    table = list(csv.DictReader(io.StringIO(Path("p.csv").read_text())))
-    assert [int(row["client"]) for row in table] == [t % 4 for t in range(1, 13)]
+    assert aoi("export", "other", "--parquet", "--table", "participations", "--output", "p.parquet")[0] == 0
+    table = pyarrow.parquet.read_table("p.parquet").to_pydict()
+    assert table["client"] == [t % 4 for t in range(1, 13)] and set(table["outcome"]) == {"trained"}
 
 
 def test_a_latex_table_has_a_row_a_setting(aoi, runs):
