@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import statistics
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from aoi_fl.cli.runs import export, remove
 from aoi_fl.report.tables import numbers
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.folder import only_player
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.strategies.records import Participation, RoundRecord
@@ -99,11 +101,20 @@ def test_a_latex_table_has_a_row_a_setting(aoi, runs):
         ({"csv": True, "latex": True}, "format"),
         ({"csv": True, "table": "models"}, "--table"),
         ({"latex": True, "table": "rounds"}, "--table"),
+        ({"parquet": True}, "--output"),
     ],
 )
 def test_an_export_names_what_is_wrong(options, key):
     with refused(key):
         export(["x"], **options)
+
+
+def test_parquet_without_pyarrow_names_the_extra(runs, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError) as error:
+        export(["other"], parquet=True, output=Path("x.parquet"))
+    assert error.value.key == "--parquet" and "[data]" in error.value.remedy and not Path("x.parquet").exists()
 
 
 def test_a_page_of_several_runs_has_a_place_of_its_own(aoi, runs):
