@@ -60,6 +60,13 @@ class Hypothesis:
     setting: str = ""  # model of the measurement, if not the paper's
 
 
+def expect(
+    text: str, cases: Iterable[str], policy: str, column: str, wanted: int, base: str, bound: float = 0.0
+) -> Hypothesis:
+    """Return the claim that in each case a policy's difference from a base lies on the wanted side of a bound."""
+    return Hypothesis(text, tuple(Contrast(case, policy, column, wanted, base, bound) for case in cases))
+
+
 class Study(Experiment):
     """An experiment of paired runs, one row a run, with hypotheses that are older than the data."""
 

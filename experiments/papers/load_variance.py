@@ -11,7 +11,7 @@ from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit, pick
 from aoi_fl.experiments.harness.drawing import CROSS, STYLES, legend_below, means
 from aoi_fl.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table, Verdict
-from aoi_fl.experiments.harness.stats import Interval, agreement, interval, share
+from aoi_fl.experiments.harness.stats import Interval, agreement, difference, interval, share
 from aoi_fl.experiments.harness.verdicts import side
 from aoi_fl.experiments.oracles.weight_laws import WeightLaw, markov_law, proportional_law, random_law, systematic_law
 from aoi_fl.science.sizes import make_sizes
@@ -116,7 +116,7 @@ class LoadVariance(setting.PolicyFigure):
             for markov in ("markov-optimal", "markov-increasing")
             for rival in ("random", "proportional")
         ]
-        difference = _ahead(rows, last, "markov-optimal", "markov-increasing")
+        apart = _ahead(rows, last, "markov-optimal", "markov-increasing")
         same = abs(sigma["markov-optimal"] - sigma["markov-increasing"]) < 1e-9
         claims = (
             Claim(
@@ -138,8 +138,8 @@ class LoadVariance(setting.PolicyFigure):
                 "Markov optimal has a lower Σ than Markov increasing, the non-optimal policy", f"{JOURNAL}, Fig. 2",
                 "0.055 against 0.061; by Theorem 5 they are equal",
                 f"Theorem 5: {sigma['markov-optimal']:.4f} and {sigma['markov-increasing']:.4f}, "
-                f"{'the same' if same else 'different'}; measured difference, paired, {difference.show(4)}",
-                met.verdict("refuted" if same else side([difference], -1)),
+                f"{'the same' if same else 'different'}; measured difference, paired, {apart.show(4)}",
+                met.verdict("refuted" if same else side([apart], -1)),
                 reasons={"refuted": "by the paper's own Theorem 5 they are equal"},
             ),
         )  # fmt: skip
@@ -174,12 +174,7 @@ class LoadVariance(setting.PolicyFigure):
 
 def _ahead(rows: Sequence[Row], rounds: int, policy: str, rival: str) -> Interval:
     """Return the difference of Σ from a rival's, in pairs."""
-    pairs = zip(
-        pick(rows, "variance", policy=policy, rounds=rounds),
-        pick(rows, "variance", policy=rival, rounds=rounds),
-        strict=True,
-    )
-    return interval([a - b for a, b in pairs])
+    return difference(*(pick(rows, "variance", policy=p, rounds=rounds) for p in (policy, rival)))
 
 
 def _order(ahead: Sequence[Interval], often: float) -> Verdict:

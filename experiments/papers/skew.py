@@ -11,7 +11,7 @@ from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, by_s
 from aoi_fl.experiments.harness.drawing import STYLES
 from aoi_fl.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.replay import dealt_as
-from aoi_fl.experiments.harness.stats import Interval, interval
+from aoi_fl.experiments.harness.stats import Interval, difference, interval
 from aoi_fl.experiments.harness.verdicts import elsewhere, side, tally
 from aoi_fl.experiments.oracles.skew_problem import optima, train
 from aoi_fl.science.skew import objective_gap, selection_skew
@@ -180,8 +180,7 @@ def _above(rows: Sequence[Row], split: str, policy: str, how: Any) -> Interval:
     """Return by how much a policy's least or mean skew is above random selection's, of the seeds that both finished."""
     found = [by_seed(rows, split=split, policy=p).keys() for p in (policy, "random")]
     both = [row for row in rows if row["seed"] in found[0] & found[1]]
-    pairs = zip(*(_by_seed(both, split, p, "along", how) for p in (policy, "random")), strict=True)
-    return interval([a - b for a, b in pairs])
+    return difference(*(_by_seed(both, split, p, "along", how) for p in (policy, "random")))
 
 
 # Of the CNN, as in the learning experiments: 27 to 54 s for a round of CIFAR; all clients' losses after each round, and

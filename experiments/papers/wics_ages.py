@@ -13,7 +13,7 @@ from aoi_fl.config.policies import BUDGETED
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.drawing import STYLES, legend_below, means
 from aoi_fl.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table
-from aoi_fl.experiments.harness.stats import Interval, Ratio, interval, ratio
+from aoi_fl.experiments.harness.stats import Interval, Ratio, difference, interval, ratio
 from aoi_fl.experiments.harness.verdicts import side
 from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.ageing import ageing_cost
@@ -75,11 +75,6 @@ def above_random(
     return by_seed(rows, clients, budget, lambda row: _age(row, policy) - _age(row, "random-budget"))
 
 
-def difference(rows: Sequence[Row], policy: str, clients: int, budget: int) -> Interval:
-    """Return how far a policy's size-weighted age is above Random's in one setting."""
-    return interval(above_random(rows, policy, clients, budget))
-
-
 def distances(rows: Sequence[Row], policy: str, clients: int | None = None, budget: int | None = None) -> list[float]:
     """Return how far a policy's size-weighted age is from WICS's, on either side, instance by instance."""
     return by_seed(rows, clients, budget, lambda row: abs(_age(row, policy) - _age(row, "wics")))
@@ -89,9 +84,9 @@ def nearest(rows: Sequence[Row], cells: Sequence[tuple[int, int]]) -> dict[str, 
     """Count the settings in which a rival is nearer to WICS than either other is, beyond chance, in pairs."""
     count = dict.fromkeys(RIVALS, 0)
     for n, b in cells:
-        far = {p: np.array(distances(rows, p, n, b)) for p in RIVALS}
+        far = {p: distances(rows, p, n, b) for p in RIVALS}
         for p in RIVALS:
-            others = [interval((far[p] - far[q]).tolist()) for q in RIVALS if q != p]
+            others = [difference(far[p], far[q]) for q in RIVALS if q != p]
             count[p] += all(d.high < 0 for d in others)
     return count
 
@@ -99,7 +94,7 @@ def nearest(rows: Sequence[Row], cells: Sequence[tuple[int, int]]) -> dict[str, 
 def further(rows: Sequence[Row], policy: str, cells: Sequence[tuple[int, int]]) -> list[Interval]:
     """Return by how much a policy's distance from WICS exceeds each other rival's, setting by setting, in pairs."""
     return [
-        interval(np.subtract(distances(rows, policy, n, b), distances(rows, other, n, b)).tolist())
+        difference(distances(rows, policy, n, b), distances(rows, other, n, b))
         for other in RIVALS
         if other != policy
         for n, b in cells
@@ -123,7 +118,7 @@ def rises(rows: Sequence[Row], divided: bool) -> list[Interval]:
 
 def flat(found: Mapping[str, Sequence[Interval]]) -> list[Interval]:
     """Return the differences from all rivals in one list."""
-    return [difference for of_one in found.values() for difference in of_one]
+    return [of for of_one in found.values() for of in of_one]
 
 
 def sums(rows: Sequence[Row], measure: str, rival: str, policy: str = "wics") -> Ratio:
@@ -134,7 +129,7 @@ def sums(rows: Sequence[Row], measure: str, rival: str, policy: str = "wics") ->
 
 def count(found: Sequence[Interval], wanted: int) -> int:
     """Return how many differences lie beyond chance on one side of 0."""
-    return sum(difference.beyond(wanted) for difference in found)
+    return sum(of.beyond(wanted) for of in found)
 
 
 _BATCH = 20  # instances a unit
@@ -193,7 +188,10 @@ class WicsAges(Experiment):
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         cells = [(n, b) for n in CLIENTS for b in BUDGETS]
         gains = {m: {p: [gain(rows, m, p, n, b) for n, b in cells] for p in RIVALS} for m in MEASURES}
-        near, random = nearest(rows, cells), {p: [difference(rows, p, n, b) for n, b in cells] for p in _BEATING}
+        near, random = (
+            nearest(rows, cells),
+            {p: [interval(above_random(rows, p, n, b)) for n, b in cells] for p in _BEATING},
+        )
         printed, summed = rises(rows, divided=True), rises(rows, divided=False)
 
         def above(measure: str) -> str:

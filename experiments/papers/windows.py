@@ -10,10 +10,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import Options, Row, Unit
+from aoi_fl.experiments.harness.base import Options, Row, Unit, pick
 from aoi_fl.experiments.harness.drawing import STYLES, legend_below
 from aoi_fl.experiments.harness.findings import GLOBECOM, JOURNAL, Claim, Conclusion, Table, Verdict
-from aoi_fl.experiments.harness.stats import Interval, agreement, interval
+from aoi_fl.experiments.harness.stats import Interval, agreement, difference, interval
 from aoi_fl.experiments.harness.verdicts import joint, side
 from aoi_fl.science.interval_law import window_deviation as renewal_deviation
 from aoi_fl.science.load import WINDOWS, window_deviation
@@ -59,11 +59,8 @@ class Windows(setting.PolicyFigure):
 
     def _fair(self, rows: Sequence[Row], window: int) -> Claim:
         """Judge that participation is the more even over clients, the lower the variance of X."""
-        order = [(a, b) for a, b in pairwise(("markov-optimal", "markov-increasing", "random"))]
-        found = [
-            interval([x - y for x, y in zip(_values(rows, a, window), _values(rows, b, window), strict=True)])
-            for a, b in order
-        ]
+        order = list(pairwise(("markov-optimal", "markov-increasing", "random")))
+        found = [difference(_values(rows, a, window), _values(rows, b, window)) for a, b in order]
         shown = ", ".join(f"{a} − {b} {of.show(4)}" for (a, b), of in zip(order, found, strict=True))
         return Claim(
             "The lower the variance of X, the fairer the participation of clients",
@@ -186,8 +183,7 @@ def _compared(
     """
     found: list[Verdict] = []
     for other in others:
-        ours, theirs = _values(rows, policy, window), _values(rows, other, window)
-        seen = interval([a - b for a, b in zip(ours, theirs, strict=True)])
+        seen = difference(_values(rows, policy, window), _values(rows, other, window))
         exact, beside = (_root(expected_variance(p, window, rounds)) for p in (policy, other))
         found.append(side([seen], wanted) if abs(exact - beside) > 1e-3 * beside else "undecided")
     return joint(found) if "refuted" in found or set(found) == {"holds"} else "undecided"
@@ -195,8 +191,7 @@ def _compared(
 
 def _falls(rows: Sequence[Row], policy: str, windows: Sequence[int]) -> list[Interval]:
     """Return by how much a policy's deviation falls from one window to the next, in pairs."""
-    steps = [zip(_values(rows, policy, a), _values(rows, policy, b), strict=True) for a, b in pairwise(windows)]
-    return [interval([before - after for before, after in step]) for step in steps]
+    return [difference(_values(rows, policy, a), _values(rows, policy, b)) for a, b in pairwise(windows)]
 
 
 def _falling(steps: Sequence[Interval], rises: bool) -> Verdict:
@@ -234,4 +229,4 @@ def _root(value: float) -> float:
 
 
 def _values(rows: Sequence[Row], policy: str, window: int) -> list[float]:
-    return [row["deviation"] for row in rows if row["policy"] == policy and row["window"] == window]
+    return pick(rows, "deviation", policy=policy, window=window)

@@ -9,7 +9,7 @@ from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.findings import JOURNAL
 from aoi_fl.experiments.harness.replay import dealt_as
-from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
+from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study, expect
 from aoi_fl.science.selection import RandomSelector
 from aoi_fl.science.weighting import Weighting
 
@@ -45,25 +45,26 @@ class ClientAccuracy(Study):
             "“scalable, fair, and efficient FL systems”, no number",
             "2NN",
         ),
-        Hypothesis(
-            "With weights by size accuracy spreads less over clients under Markov optimal than under random selection",
-            (Contrast(_CASE, _MARKOV_SIZE, "spread", -1, _RANDOM),),
+        *(
+            expect(
+                f"With {weights} accuracy spreads less over clients under Markov optimal than under random selection",
+                (_CASE,), markov, "spread", -1, random,
+            )
+            for weights, markov, random in (
+                ("weights by size", _MARKOV_SIZE, _RANDOM), ("equal weights", _MARKOV, _RANDOM_EQUAL),
+            )
         ),
-        Hypothesis(
-            "With equal weights accuracy spreads less over clients under Markov optimal than under random selection",
-            (Contrast(_CASE, _MARKOV, "spread", -1, _RANDOM_EQUAL),),
-        ),
-    )
+    )  # fmt: skip
     planned, first = 5, 401
 
     def settings(self, options: Options) -> Mapping[str, Any]:
-        keys = {**setting.PAPER_KEYS, "partition": f"dirichlet:{_alpha(options)}"}
+        keys = {**setting.PAPER_KEYS, "partition": f"dirichlet:{setting.alpha(_ALPHA, options)}"}
         return setting.learning(options, *self.datasets(options), (30, 6), **keys)
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train along the policy's selections, and return how accuracy spreads over the clients."""
         chosen, seed = self.settings(options), unit["seed"]
-        there = dealt_as(chosen, options, seed, setting.CLIENTS, kind="dirichlet", alpha=_alpha(options))
+        there = dealt_as(chosen, options, seed, setting.CLIENTS, kind="dirichlet", alpha=setting.alpha(_ALPHA, options))
         markov = unit["policy"] in (_MARKOV, _MARKOV_SIZE)
         policy = setting.markov("markov-optimal") if markov else RandomSelector(setting.PER_ROUND, seed)
         history = there.history(policy, chosen["num-server-rounds"], _WEIGHTS[unit["policy"]])
@@ -90,8 +91,3 @@ class ClientAccuracy(Study):
             "Ages start from the stationary law. "
             "The wording and the measures were fixed before the runs."
         )
-
-
-def _alpha(options: Options) -> float:
-    """Return the concentration; the digits are too few for MNIST's."""
-    return 0.6 if options.quick else _ALPHA

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.replay import Dealt, dealt_as
-from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
+from aoi_fl.experiments.harness.study import Measure, Study, expect
 from aoi_fl.science.load import pairs_met
 from aoi_fl.science.rates import equal_rates
 from aoi_fl.science.selection import RandomSelector, Selector
@@ -47,10 +47,6 @@ _MAKE: Mapping[str, Callable[[Dealt, int], SystematicPolicy | Selector]] = {
 }
 
 
-def _over(text: str, policy: str, wanted: int, base: str, bound: float, cases: Sequence[str]) -> Hypothesis:
-    return Hypothesis(text, tuple(Contrast(case, policy, "accuracy", wanted, base, bound) for case in cases))
-
-
 class Cohorts(Study):
     """Systematic participation with cohorts of 1, 5 and 15 clients, spread, jittered and sorted by label."""
 
@@ -67,12 +63,14 @@ class Cohorts(Study):
         Measure("met", "pairs of clients that trained together, %", 0, 100.0, compared=False),
     )
     hypotheses = (
-        _over("Phases sorted by label cost accuracy, whatever gcd(n, k)", _SORTED, -1, _SPREAD, 0.0, cases),
-        _over(
+        expect("Phases sorted by label cost accuracy, whatever gcd(n, k)", cases, _SORTED, "accuracy", -1, _SPREAD),
+        expect(
             "Fixed cohorts of 15 clients cost less than 0.5 points, where phases are spread",
-            _SPREAD, 1, _RANDOM, -0.5, cases[2:],
+            cases[2:], _SPREAD, "accuracy", 1, _RANDOM, -0.5,
         ),
-        _over("Jitter adds accuracy to spread phases in cohorts of 15", _JITTERED, 1, _SPREAD, 0.0, cases[2:]),
+        expect(
+            "Jitter adds accuracy to spread phases in cohorts of 15", cases[2:], _JITTERED, "accuracy", 1, _SPREAD,
+        ),
     )  # fmt: skip
     planned, first = 10, 36
 

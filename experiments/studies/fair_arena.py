@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from aoi_fl.engine.traces import check_files, read_trace
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.federation import played
-from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
+from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, expect
 from aoi_fl.experiments.studies.arena import ARENAS
-from aoi_fl.experiments.studies.equal_work import costs
+from aoi_fl.experiments.studies.equal_work import ArenaStudy, costs
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.absence import achievable
 
@@ -30,10 +30,8 @@ _LEVEL = 1.0  # minutes within which two policies count as level
 
 
 def _sooner(policy: str, text: str) -> Hypothesis:
-    return Hypothesis(
-        f"{text} reaches 90 % sooner than random selection at equally many updates a round",
-        (Contrast(_CASE, policy, "reached_90", -1, _RANDOM),),
-    )
+    claim = f"{text} reaches 90 % sooner than random selection at equally many updates a round"
+    return expect(claim, (_CASE,), policy, "reached_90", -1, _RANDOM)
 
 
 def _level(policy: str, text: str) -> Hypothesis:
@@ -43,14 +41,12 @@ def _level(policy: str, text: str) -> Hypothesis:
     )
 
 
-class FairArena(Study):
+class FairArena(ArenaStudy):
     """Ten policies on the phones that exist in the hour, at equally many updates a round and a constant rate."""
 
     name = "fair-arena"
     title = "The arena at equal work, and with what each rival assumes"
-    source = "In no paper; the arena's devices and data"
     minutes = 130
-    cases = (_CASE,)
     policies = tuple(_ENTRANTS)
     measures = (
         Measure("reached_90", "minutes to 90 %", 1, 1 / 60, drawn=True),
@@ -69,9 +65,6 @@ class FairArena(Study):
     )
     planned, first = 10, 41
 
-    def datasets(self, options: Options) -> tuple[str, ...]:
-        return _ARENA.datasets(options)
-
     def settings(self, options: Options) -> Mapping[str, Any]:
         changed = {
             "num-clients": "devices available within the hour",
@@ -79,7 +72,7 @@ class FairArena(Study):
             "learning-rate-decay": 1.0,
             "updates a round": "clients-per-round under every policy",
         }
-        return {**_ARENA.settings(options), **changed}
+        return {**super().settings(options), **changed}
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Run a federation in simulated time, and return when and at what work it reaches the levels."""

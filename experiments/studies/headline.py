@@ -8,7 +8,7 @@ import numpy as np
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.replay import dealt_as
-from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
+from aoi_fl.experiments.harness.study import Hypothesis, Measure, Study, expect
 from aoi_fl.experiments.harness.times import levels, reached
 from aoi_fl.experiments.papers.learning import TARGETS
 from aoi_fl.experiments.studies.unequal import POLICIES, split_of
@@ -20,7 +20,7 @@ _SETS = {"MNIST": "mnist", "Fashion-MNIST": "fashion-mnist"}
 
 def _claim(case: str, column: str, what: str) -> Hypothesis:
     text = f"Systematic participation reaches the levels {what} than random selection ({case})"
-    return Hypothesis(text, (Contrast(case, _OURS, column, -1, _BASE),))
+    return expect(text, (case,), _OURS, column, -1, _BASE)
 
 
 class Headline(Study):

@@ -10,7 +10,7 @@ from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, by_s
 from aoi_fl.experiments.harness.counting import counted
 from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.experiments.harness.findings import GLOBECOM, OURS, Claim, Conclusion, Table, Verdict
-from aoi_fl.experiments.harness.stats import Interval, interval
+from aoi_fl.experiments.harness.stats import Interval, difference, interval
 from aoi_fl.experiments.harness.verdicts import elsewhere
 
 _WIRES = protocol.WIRES
@@ -77,7 +77,7 @@ class Modes(Experiment):
             "model is the digits', and its share of the bytes grows with its size."
         )
         first, last = numbers[0], numbers[-1]
-        grows = {w: interval(_growth(rows, w, first, last)) for w in _WIRES}
+        grows = {w: difference(*(_per_seed(rows, n, w, "messages") for n in (last, first))) for w in _WIRES}
         overhead = {
             "poll": "asks every client in every round",
             "broadcast": "sends the model to every client in every round",
@@ -136,12 +136,6 @@ class Modes(Experiment):
             axes.set_xticks(numbers, [str(n) for n in numbers])
             axes.set_ylim(bottom=0)
         legend_below(figure, left)
-
-
-def _growth(rows: Sequence[Row], wire: str, first: int, last: int) -> list[float]:
-    """Return how many messages more than a few clients many take in a round, seed by seed."""
-    few, many = (_per_seed(rows, n, wire, "messages") for n in (first, last))
-    return [b - a for a, b in zip(few, many, strict=True)]
 
 
 def _alike(growth: Interval) -> Verdict:

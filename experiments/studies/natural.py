@@ -18,7 +18,7 @@ from aoi_fl.experiments.harness.natural_data import (
     read_speakers,
     split_rows,
 )
-from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
+from aoi_fl.experiments.harness.study import Measure, Study, expect
 from aoi_fl.science import draws
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.errors import ConfigError
@@ -77,12 +77,7 @@ _MAKE: Mapping[str, tuple[_Make, Weighting | None]] = {
 }
 
 
-def _lower_loss(where: str) -> Hypothesis:
-    about = "where clients are always available" if where == _ALWAYS else "on the phone trace"
-    return Hypothesis(
-        f"Systematic participation ends at a lower test loss than random selection, {about}, in all four federations",
-        tuple(Contrast(f"{name}, {where}", _SYSTEMATIC, "loss", -1, _RANDOM) for name in _SETS),
-    )
+_WHERE = {_ALWAYS: "where clients are always available", _PHONES: "on the phone trace"}
 
 
 class Natural(Study):
@@ -103,13 +98,18 @@ class Natural(Study):
         Measure("updates", "updates a round", 1, compared=False),
     )
     hypotheses = (
-        _lower_loss(_ALWAYS),
-        _lower_loss(_PHONES),
-        Hypothesis(
-            "On the phone trace systematic participation shares the load more evenly than random selection",
-            tuple(Contrast(f"{name}, {_PHONES}", _SYSTEMATIC, "jain", 1, _RANDOM) for name in _SETS),
+        *(
+            expect(
+                f"Systematic participation ends at a lower test loss than random selection, {about}, in all four "
+                "federations", [f"{name}, {where}" for name in _SETS], _SYSTEMATIC, "loss", -1, _RANDOM,
+            )
+            for where, about in _WHERE.items()
         ),
-    )
+        expect(
+            "On the phone trace systematic participation shares the load more evenly than random selection",
+            [f"{name}, {_PHONES}" for name in _SETS], _SYSTEMATIC, "jain", 1, _RANDOM,
+        ),
+    )  # fmt: skip
     planned, first = 10, 201
 
     @property

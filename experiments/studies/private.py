@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.federation import evaluated, played
 from aoi_fl.experiments.harness.findings import Conclusion, Table
-from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
+from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study, expect
 
 CLIENTS, PER_ROUND, ROUNDS, DELTA = 3000, 100, 200, 1e-4
 CLIP, LOCAL_EPOCHS = 0.5, 2
@@ -38,7 +38,7 @@ NOISE: Mapping[str, Mapping[int, float]] = {
 
 
 def _above(text: str, policy: str, base: str, epsilons: Sequence[int]) -> Hypothesis:
-    return Hypothesis(text, tuple(Contrast(_CASE.format(e), policy, "final", 1, base) for e in epsilons))
+    return expect(text, map(_CASE.format, epsilons), policy, "final", 1, base)
 
 
 class Privacy(Study):

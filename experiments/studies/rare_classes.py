@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.replay import Dealt, dealt_as
-from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
+from aoi_fl.experiments.harness.study import Measure, Study, expect
 from aoi_fl.learning.examples import Examples
 from aoi_fl.science import draws
 from aoi_fl.science.f3ast import F3ast
@@ -54,11 +54,11 @@ def availability_of(labels: Sequence[NDArray[np.int64]], by_class: NDArray[np.fl
     return by_class[[int(np.bincount(own, minlength=_CLASSES).argmax()) for own in labels]]
 
 
-def _higher(policy: str, text: str) -> Hypothesis:
-    return Hypothesis(
-        f"{text} has a higher accuracy on the rare classes than random selection",
-        (Contrast(_CASE, policy, "rare", 1, _RANDOM),),
-    )
+_HIGHER = "{} has a higher accuracy on the rare classes than random selection"
+_TEXTS = {
+    _AGE: "Oldest-age selection", _SYSTEMATIC: "Systematic participation with learned availability",
+    _MARKOV: "Markov participation with learned availability", _F3AST: "F3AST", _OORT: "Oort",
+}  # fmt: skip
 
 
 class RareClasses(Study):
@@ -78,19 +78,23 @@ class RareClasses(Study):
         Measure("jain", "Jain's index", 2, compared=False),
         Measure("updates", "updates a round", 1, compared=False),
     )
-    hypotheses = (
-        _higher(_AGE, "Oldest-age selection"),
-        _higher(_SYSTEMATIC, "Systematic participation with learned availability"),
-        _higher(_MARKOV, "Markov participation with learned availability"),
-        _higher(_F3AST, "F3AST"),
-        _higher(_OORT, "Oort"),
+    hypotheses = tuple(
+        expect(
+            f"{text} has a higher accuracy on the rare classes than random selection",
+            (_CASE,),
+            policy,
+            "rare",
+            1,
+            _RANDOM,
+        )
+        for policy, text in _TEXTS.items()
     )
     planned, first = 20, 101
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         return {
             "dataset": self.datasets(options)[0], "model": "2nn", "num-clients": _CLIENTS,
-            "clients-per-round": _PER_ROUND, "partition": f"dirichlet:{_alpha(options)}",
+            "clients-per-round": _PER_ROUND, "partition": f"dirichlet:{setting.alpha(_ALPHA, options)}",
             "availability": f"{_LOW} to {_HIGH} by most frequent label, a coin a round",
             "num-server-rounds": options.rounds or (8 if options.quick else 120), **setting.constant_rate(options),
         }  # fmt: skip
@@ -98,7 +102,7 @@ class RareClasses(Study):
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train along the policy's selections, and return the accuracies of the last quarter of the rounds."""
         chosen, seed = self.settings(options), unit["seed"]
-        there = dealt_as(chosen, options, seed, _CLIENTS, kind="dirichlet", alpha=_alpha(options))
+        there = dealt_as(chosen, options, seed, _CLIENTS, kind="dirichlet", alpha=setting.alpha(_ALPHA, options))
         by_class = availability_by_class(seed)
         shares = availability_of([part.y.numpy() for part in there.parts], by_class)
         rounds = chosen["num-server-rounds"]
@@ -135,11 +139,6 @@ class RareClasses(Study):
             f"{settings['num-server-rounds']} rounds. "
             "Weights are by size, but F3AST has its own; clients that decide alone aim at the same rate for all."
         )
-
-
-def _alpha(options: Options) -> float:
-    """Return the concentration; the digits are too few for MNIST's."""
-    return 0.6 if options.quick else _ALPHA
 
 
 def _tests(there: Dealt, rare: NDArray[np.int64]) -> tuple[Examples, Examples]:

@@ -8,7 +8,7 @@ import numpy as np
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.replay import dealt_as
-from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
+from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study, expect
 from aoi_fl.experiments.studies.unequal import split_of
 from aoi_fl.science.selection import RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy
@@ -22,11 +22,8 @@ _EVALUATIONS = 12  # in the second half
 _ALIKE = 0.3  # points within which two policies count as level
 
 
-def _pays(split: str) -> Hypothesis:
-    return Hypothesis(
-        f"Systematic participation has a higher mean accuracy than random selection under {split}, whatever k",
-        tuple(Contrast(f"{split}, k = {k}", _SYSTEMATIC, "accuracy", 1, _RANDOM) for k in _PER_ROUND),
-    )
+_PAYS = "Systematic participation has a higher mean accuracy than random selection under {}, whatever k"
+_UNEQUAL = {split: [f"{split}, k = {k}" for k in _PER_ROUND] for split in _SPLITS[:2]}
 
 
 class Regularity(Study):
@@ -45,8 +42,7 @@ class Regularity(Study):
         Measure("final", "final accuracy, %", 2, 100.0),
     )
     hypotheses = (
-        _pays(_SPLITS[0]),
-        _pays(_SPLITS[1]),
+        *(expect(_PAYS.format(split), cases, _SYSTEMATIC, "accuracy", 1, _RANDOM) for split, cases in _UNEQUAL.items()),
         Hypothesis(
             f"Under IID the two are level within {_ALIKE} points, whatever k",
             tuple(
