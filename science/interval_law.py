@@ -25,10 +25,7 @@ class StrideLaw:
         """E[X], in rounds."""
         return 1 / self.rate
 
-    @property
-    def longest_mean(self) -> float:
-        """E[X], in rounds."""
-        return 1 / self.rate
+    longest_mean = interval_mean
 
     @property
     def interval_variance(self) -> float:

@@ -274,10 +274,7 @@ class MarkovPolicy(AgeRule):
             found.append(max(variance, 0.0))
         return found
 
-    @property
-    def longest_mean(self) -> float:
-        """E[X] of the client that takes part least, in rounds."""
-        return self.interval_mean
+    longest_mean = interval_mean
 
     @property
     def period(self) -> int:

@@ -39,6 +39,10 @@ def proportional_rounds(sizes: Floats, per_round: int) -> Iterator[tuple[float, 
         yield float(np.prod(shares[list(drawn)])), np.bincount(drawn, minlength=len(sizes)) / per_round
 
 
+def _row(what: str, left: float, right: float, seed: int = 1, **more: float) -> Row:
+    return {"seed": seed, "what": what, **more, "left": left, "right": right}
+
+
 def equal_sizes() -> list[Row]:
     """Return Σ with equal sizes, enumerated and as Remarks 4 and 5 print it."""
     rows: list[Row] = []
@@ -52,7 +56,7 @@ def equal_sizes() -> list[Row]:
                 square = sum(chance * float(weights @ weights) for chance, weights in played)
                 mean = sum((chance * weights for chance, weights in played), np.zeros(n))
                 enumerated = square - float(mean @ mean)
-                rows.append({"seed": 1, "what": policy, "left": enumerated, "right": printed})
+                rows.append(_row(policy, enumerated, printed))
     return rows
 
 
@@ -65,7 +69,7 @@ def smoothness(seed: int) -> Row:
     gradients = points @ curvature
     above = np.einsum("ij,ij->i", points, gradients) / 2
     worst = float(((gradients**2).sum(axis=1) / (2 * np.linalg.eigvalsh(curvature)[-1] * above)).max())
-    return {"seed": seed, "what": "lemma 1", "left": worst, "right": 1.0}
+    return _row("lemma 1", worst, 1.0, seed)
 
 
 def sampled(seed: int) -> list[Row]:
@@ -91,13 +95,10 @@ def sampled(seed: int) -> list[Row]:
     near = sum(chance * float(((weights @ vectors - optimum) ** 2).sum()) for chance, weights in played)
     away = sum(chance * float(weights @ ((vectors - optimum) ** 2).sum(axis=1)) for chance, weights in played)
     return [
-        {"seed": seed, "what": what, "left": a, "right": b}
-        for what, a, b in (
-            ("lemma 2, over S", left, inside),
-            ("lemma 2, over all clients", left, float(gamma @ squares)),
-            ("lemma 3", apart / m, 16 * largest * m * (sigma + 1)),  # ηK is in the updates
-            ("lemma 4", near, away),
-        )
+        _row("lemma 2, over S", left, inside, seed),
+        _row("lemma 2, over all clients", left, float(gamma @ squares), seed),
+        _row("lemma 3", apart / m, 16 * largest * m * (sigma + 1), seed),  # ηK is in the updates
+        _row("lemma 4", near, away, seed),
     ]
 
 
@@ -110,12 +111,7 @@ def noise() -> Row:
     start, rate, steps = 1.0, 0.1, 2
     path = [start * (1 - rate) ** step for step in range(steps)]  # ∇F(y) = y
     average = sum(path) / steps
-    return {
-        "seed": 1,
-        "what": "noise",
-        "left": 2 * steps * rate * (start - steps * rate * start) * (start - average),
-        "right": 0.0,
-    }
+    return _row("noise", 2 * steps * rate * (start - steps * rate * start) * (start - average), 0.0)
 
 
 def smoothness_of_losses() -> list[Row]:
@@ -127,8 +123,8 @@ def smoothness_of_losses() -> list[Row]:
     rows: list[Row] = []
     for j in range(6):
         h = 10.0**-j
-        rows.append({"seed": 1, "what": "absolute loss is smooth", "left": 0.0, "right": -2 * h + 2 * h**2 / (2 * h)})
-        rows.append({"seed": 1, "what": "squared loss has bounded gradients", "left": 10.0 ** (2 * j), "right": 1.0})
+        rows.append(_row("absolute loss is smooth", 0.0, -2 * h + 2 * h**2 / (2 * h)))
+        rows.append(_row("squared loss has bounded gradients", 10.0 ** (2 * j), 1.0))
     return rows
 
 
@@ -154,15 +150,11 @@ def curvatures(seed: int) -> list[Row]:
         margins[np.arange(40), y] = 0
         return float(np.maximum(margins, 0).sum(axis=1).mean())
 
-    return [
-        {
-            "seed": seed,
-            "what": f"{name} is strongly convex",
-            "left": loss(model + v) + loss(model - v) - 2 * loss(model),
-            "right": float((v**2).sum()),
-        }
-        for name, loss, v in (("LR", logistic, alike), ("SVM", hinge, short))
-    ]
+    rows = []
+    for name, loss, v in (("LR", logistic, alike), ("SVM", hinge, short)):
+        bend = loss(model + v) + loss(model - v) - 2 * loss(model)
+        rows.append(_row(f"{name} is strongly convex", bend, float((v**2).sum()), seed))
+    return rows
 
 
 def freshness() -> list[Row]:
@@ -172,7 +164,7 @@ def freshness() -> list[Row]:
         table = setting.markov(policy)
         mean = table.interval_mean
         everybody = ((table.interval_variance + mean**2) / mean - 1) / 2
-        rows.append({"seed": 1, "what": f"age, {policy}", "left": mean - 1, "right": everybody})
+        rows.append(_row(f"age, {policy}", mean - 1, everybody))
     return rows
 
 
@@ -193,9 +185,7 @@ def heard() -> list[Row]:
                 if start == "stationary":
                     law = np.cumsum(law[::-1])[::-1] / table.interval_mean
                 chance.append(float(law @ stay ** np.arange(len(law))))
-            rows.append(
-                {"seed": 1, "what": f"heard, {start}", "leaving": leaving, "left": chance[0], "right": chance[1]}
-            )
+            rows.append(_row(f"heard, {start}", chance[0], chance[1], leaving=leaving))
     return rows
 
 
@@ -229,7 +219,7 @@ def comparisons() -> list[Row]:
         rng = np.random.default_rng(clients)
         ages, payments, sensitivities = rng.integers(0, 50, clients), rng.uniform(5, 15, clients), rng.random(clients)
         _, compared = algorithm1(ages, payments, sensitivities, 40.0)
-        rows.append({"seed": 1, "what": "sorting", "left": compared, "right": clients * float(np.log2(clients))})
+        rows.append(_row("sorting", compared, clients * float(np.log2(clients))))
     return rows
 
 
@@ -242,4 +232,4 @@ def starved(rounds: int = 100) -> Row:
         ages += 1
         ages[chosen] = 0
         made += len(chosen)
-    return {"seed": 1, "what": "starved", "left": made, "right": rounds}
+    return _row("starved", made, rounds)

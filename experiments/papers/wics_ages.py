@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.config.policies import BUDGETED
+from aoi_fl.experiments.harness import base
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.experiments.harness.drawing import STYLES, legend_below, means
 from aoi_fl.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table
@@ -58,10 +59,8 @@ def above_floor(rows: Sequence[Row]) -> list[float]:
 
 def by_seed(rows: Sequence[Row], clients: int | None, budget: int | None, value: Callable[[Row], float]) -> list[float]:
     """Return a value of each instance, its mean over the settings chosen."""
-    found: dict[int, list[float]] = {}
-    for row in chosen(rows, clients, budget):
-        found.setdefault(row["seed"], []).append(value(row))
-    return [float(np.mean(values)) for values in found.values()]
+    runs = base.by_seed(chosen(rows, clients, budget)).values()
+    return [float(np.mean([value(row) for row in run])) for run in runs]
 
 
 def _age(row: Row, policy: str) -> float:

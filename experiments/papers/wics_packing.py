@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aoi_fl.config.policies import BUDGETED
-from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, by_seed
 from aoi_fl.experiments.harness.drawing import STYLES, legend_below, means
 from aoi_fl.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, interval, ratio
@@ -132,11 +132,8 @@ def _above(rows: Sequence[Row], policy: str, budget: int, base: str = "packing b
 
 def _against(rows: Sequence[Row], policy: str) -> str:
     """Write a policy's P2 above WICS's, summed over the budgets, instance by instance."""
-    found: dict[int, list[float]] = {}
-    for row in rows:
-        sums = found.setdefault(row["seed"], [0.0, 0.0])
-        sums[0], sums[1] = sums[0] + row[policy], sums[1] + row["wics"]
-    return ratio([s[0] for s in found.values()], [s[1] for s in found.values()]).percent()
+    runs = by_seed(rows).values()
+    return ratio(*([sum(row[p] for row in run) for run in runs] for p in (policy, "wics"))).percent()
 
 
 def _alike(costs: Sequence[Interval]) -> Verdict:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy import stats
 
-from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, by_seed
 from aoi_fl.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.experiments.harness.findings import Conclusion, Table
 from aoi_fl.experiments.harness.stats import FAMILYWISE, interval
@@ -99,12 +99,7 @@ class Start(Experiment):
 
 def _table(rows: Sequence[Row], case: str, start: str) -> NDArray[np.int64]:
     """Return (seeds, rounds) counts."""
-    chosen = [row for row in rows if row["case"] == case and row["start"] == start]
-    numbers = sorted({row["seed"] for row in chosen})
-    table = np.zeros((len(numbers), max(row["round"] for row in chosen)), dtype=np.int64)
-    for row in chosen:
-        table[numbers.index(row["seed"]), row["round"] - 1] = row["clients"]
-    return table
+    return np.array([[row["clients"] for row in run] for run in by_seed(rows, case=case, start=start).values()])
 
 
 def _two_sided(count: int, trials: int, p: float) -> float:
