@@ -116,7 +116,7 @@ def _step_by_autograd(model: nn.Module, loss: Loss, learning_rate: float, *, low
     def step(images: Tensor, labels: Tensor, factor: Tensor | None) -> Tensor:
         with torch.autocast(images.device.type, torch.bfloat16, enabled=low):
             outputs = model(images)
-        value = manual_sgd.mean(loss, outputs.to(images.dtype), labels, factor)
+        value = manual_sgd.mean(loss, outputs.to(images.dtype) if low else outputs, labels, factor)
         gradients = torch.autograd.grad(value, parameters)
         with torch.no_grad():
             torch._foreach_add_(tuple(parameters), gradients, alpha=-learning_rate)
