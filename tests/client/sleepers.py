@@ -52,7 +52,7 @@ def played(
     begun = time.monotonic()
     lines: list[dict[str, Any]] = []
     while not lines or "ended" not in lines[-1]:
-        assert time.monotonic() - begun < 300, link.said()
+        assert time.monotonic() - begun < 300, link.log_tail()
         time.sleep(0.5)
         lines = [json.loads(line) for line in notes.read_text().splitlines()] if notes.exists() else []
         yield lines

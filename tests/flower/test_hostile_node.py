@@ -281,7 +281,7 @@ async def follow(link, run_id, path, lying) -> list[dict]:
     lines: list[dict] = []
     while not any("ended" in line for line in lines):
         lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        assert time.monotonic() - begun < (_RUN if lines else _START), link.said()
+        assert time.monotonic() - begun < (_RUN if lines else _START), link.log_tail()
         if failed := await asyncio.to_thread(failure, control, run_id):
             raise AssertionError(f"{failed}: {await asyncio.to_thread(control.log, run_id)}"[-3000:])
         if lying.done():

@@ -85,7 +85,7 @@ def test_registered_supernodes_train_over_https(tmp_path):
         run, out = link.submit(f'out="{tmp_path / "out"}"', APP), tmp_path / "out"
         until = time.monotonic() + 300  # on a busy machine
         while not out.exists():
-            assert time.monotonic() < until and not failure(control, run), f"{failure(control, run)} {link.said()}"
+            assert time.monotonic() < until and not failure(control, run), f"{failure(control, run)} {link.log_tail()}"
             time.sleep(3)
         said = json.loads(out.read_text())
         online = [node for node in control.nodes() if node.status == "online"]
