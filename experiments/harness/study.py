@@ -4,6 +4,7 @@ A run is a single row. Runs of one seed form a pair. The hypotheses are part of 
 """
 
 import math
+import textwrap
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from aoi_fl.experiments.harness.verdicts import elsewhere, side
 
 _LINE = 0.34  # inches of the picture for each policy
 _MARGIN = 1.5  # inches for titles and axis labels
+_WIDE = 37  # characters of a line below an axis
 
 Runs: TypeAlias = Mapping[int, Row]  # by seed
 
@@ -141,7 +143,8 @@ class Study(Experiment):
                     continue
                 axes.plot(apart, np.full(len(apart), place), ".", color=colour, alpha=0.4)
                 axes.errorbar([found.mean], [place], xerr=[found.bar], capsize=3, marker="o", color=colour)
-            axes.set_xlabel(f"{measure.label},\nabove {self.policies[0]}", fontsize=SIZE)
+            label = textwrap.fill(f"{measure.label},", _WIDE)
+            axes.set_xlabel(f"{label}\nabove {self.policies[0]}", fontsize=SIZE)
             axes.set_yticks(range(len(lines)), [_called(case, policy, self.cases) for case, policy in lines])
             axes.set_ylim(len(lines) - 0.5, -0.5)
 
@@ -180,11 +183,12 @@ class Study(Experiment):
             found.append(interval([contrast.wanted * (v - contrast.bound) for v in values]))
         if not shown:
             return claim
+        ours = "; ".join(dict.fromkeys(shown))  # a margin on both sides is two contrasts
         if not decided:
             why: dict[Verdict, str] = {"undecided": "not all planned runs are complete, or reach the level"}
-            return replace(claim, ours="; ".join(shown), verdict="undecided", reasons=why)
+            return replace(claim, ours=ours, verdict="undecided", reasons=why)
         verdict = side(found, 1)
-        return replace(claim, ours="; ".join(shown), verdict=elsewhere(verdict) if claim.setting else verdict)
+        return replace(claim, ours=ours, verdict=elsewhere(verdict) if claim.setting else verdict)
 
     def _progress(self, rows: Sequence[Row]) -> str:
         """Return the progress of an unfinished experiment."""
