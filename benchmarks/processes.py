@@ -79,7 +79,8 @@ class Programs:
         """Return a run's outcome and details by Flower's list of runs; empty while it runs."""
         for run in self._flwr("list", connection, "--run-id", str(run_id)).get("runs", ()):
             if run["status"].startswith("finished"):
-                return f"{run['status']}, {run.get('status-details', '')}"
+                details = run.get("status-details", "")
+                return run["status"] if details in ("", "N/A") else f"{run['status']}, {details}"
         return ""
 
     def _flwr(self, *arguments: str) -> dict[str, Any]:
@@ -166,4 +167,4 @@ def simulate(
         log = subprocess.run(
             ["flwr", "log", str(run_id), "ray", "--show"], env=running.environment, capture_output=True, text=True
         )
-        return ended.removesuffix(", ").removesuffix(", N/A"), log.stdout
+        return ended, log.stdout

@@ -16,7 +16,7 @@ class Terminated(KeyboardInterrupt):
     """The process received SIGTERM; no client can raise this, as with Ctrl-C."""
 
 
-def outside_imports(act: Callable[[int], None]) -> Callable[[int, FrameType | None], None]:
+def outside_imports(act: Callable[[int, FrameType | None], object]) -> Callable[[int, FrameType | None], None]:
     """Return a handler that waits for the end of an interrupted import, at most five seconds.
 
     During an import of torch, an exception in C++ code can abort the process.
@@ -32,7 +32,7 @@ def outside_imports(act: Callable[[int], None]) -> Callable[[int, FrameType | No
             again.start()
         else:
             tries = 0
-            act(number)
+            act(number, frame)
 
     return handle
 
@@ -66,7 +66,7 @@ def _terminable() -> Iterator[None]:
         return
     asked = False
 
-    def ask(number: int) -> None:
+    def ask(number: int, frame: FrameType | None) -> None:
         nonlocal asked
         if not asked:
             asked = True

@@ -42,8 +42,8 @@ def check_memory(clients: int, participations: float, clock: str | None = None) 
         )
 
 
-def rates_by(config: RunConfig, most: float = 1.0) -> tuple[NDArray[np.float64], int]:
-    """Return (n,) the clients' rates by a configuration, and how many are capped at the maximum."""
+def rates_by(config: RunConfig) -> tuple[NDArray[np.float64], int]:
+    """Return (n,) the clients' rates by a configuration, and how many are capped at 1."""
     from aoi_fl.protocol.given_rates import read_rates
     from aoi_fl.science.markov import check_sizes
     from aoi_fl.science.rates import given_rates, make_rates
@@ -52,7 +52,7 @@ def rates_by(config: RunConfig, most: float = 1.0) -> tuple[NDArray[np.float64],
     n, k = config.num_clients, config.sent
     check_sizes(n, k, 0)
     if config.rates != "given":
-        return make_rates(config.rates, make_sizes(config.sizes, n, config.seed), k, most)
+        return make_rates(config.rates, make_sizes(config.sizes, n, config.seed), k)
     rates = read_rates(Path(config.clients_file), n, simulated=True)
     names = list(rates) if isinstance(rates, dict) else [str(i) for i in range(n)]
     return given_rates(list(rates.values()) if isinstance(rates, dict) else rates, k, names), 0

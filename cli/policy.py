@@ -27,10 +27,7 @@ _MOST_ROWS = 40  # of a distribution in the terminal
 _MOST_MIXED = 300  # largest age for which eigenvalues are computed, at O(m³)
 
 
-def policy(
-    context: typer.Context,
-    as_json: Json = False,
-) -> None:
+def policy(context: typer.Context, as_json: Json = False) -> None:
     """Show a policy of client decisions, and its load.
 
     It shows the policy, the distribution of X (rounds between two participations), and its moments. A Markov policy is
@@ -40,19 +37,17 @@ def policy(
     name, n, k, rounds = config.policy, config.num_clients, config.clients_per_round, config.num_server_rounds
     if config.rates != "size":
         refuse(context, ["sizes"], f"rates={config.rates} does not use it", "Leave it out, or give --rates size.")
-    title, keys, by_stride = f"{n} clients, {k} a round", config.flat(), "phases" in row_of(name).keys
-    if config.rates == "equal" and not by_stride:
-        _show_markov(row_of(name).build(keys), f"{name}: {title}, maximum age {config.max_age}", rounds, as_json)
-    elif config.rates == "equal":
-        heading = f"Systematic participation: {title}, {config.phases} phases"
-        exactly = k if config.phases == "spread" else None
-        _show_stride(row_of(name).build(keys), heading, exactly, rounds, as_json)
-    else:
+    row, keys, title = row_of(name), config.flat(), f"{n} clients, {k} a round"
+    by_stride = "phases" in row.keys
+    stride = f"Systematic participation: {title}, {config.phases} phases"
+    if config.rates != "equal":
         own, capped = rates_by(config)
-        heading = f"Markov policy, optimal for each rate: {title}"
-        if by_stride:
-            heading = f"Systematic participation: {title}, {config.phases} phases"
-        _show_rated(row_of(name).build(keys, own), heading, capped, rounds, as_json)
+        heading = stride if by_stride else f"Markov policy, optimal for each rate: {title}"
+        _show_rated(row.build(keys, own), heading, capped, rounds, as_json)
+    elif by_stride:
+        _show_stride(row.build(keys), stride, k if config.phases == "spread" else None, rounds, as_json)
+    else:
+        _show_markov(row.build(keys), f"{name}: {title}, maximum age {config.max_age}", rounds, as_json)
 
 
 def _configured(context: typer.Context) -> RunConfig:

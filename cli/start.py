@@ -13,11 +13,8 @@ def main() -> None:
     from aoi_fl.cli import main as command
     from aoi_fl.cli.interrupt import outside_imports
 
-    def interrupt(number: int) -> None:
-        raise KeyboardInterrupt
-
     try:
-        signal.signal(signal.SIGINT, outside_imports(interrupt))
+        signal.signal(signal.SIGINT, outside_imports(signal.default_int_handler))
         command.main()
     except KeyboardInterrupt:  # no run has started
         raise SystemExit(130) from None

@@ -17,17 +17,17 @@ Keys: TypeAlias = Mapping[str, Any]
 Rates: TypeAlias = NDArray[np.float64]
 
 
-def markov_optimal(keys: Keys, rates: Rates | None, dropout: float) -> MarkovPolicy | MarkovRule:
+def markov_optimal(keys: Keys, rates: Rates | None) -> MarkovPolicy | MarkovRule:
     """Return the optimal table, or a table for each client's own rate."""
     n, k = keys["num-clients"], keys["clients-per-round"]
     if keys["compensate"] == "availability":
         return MarkovRule.learning(equal_rates(n, k) if rates is None else rates)
     if rates is not None:
-        return MarkovPolicy.rated(rates, dropout=dropout)
-    return MarkovPolicy.optimal(n, k, keys["max-age"], dropout)
+        return MarkovPolicy.rated(rates)
+    return MarkovPolicy.optimal(n, k, keys["max-age"])
 
 
-def systematic(keys: Keys, rates: Rates | None, dropout: float) -> SystematicPolicy | SystematicRule:
+def systematic(keys: Keys, rates: Rates | None) -> SystematicPolicy | SystematicRule:
     """Return systematic participation."""
     rates = equal_rates(keys["num-clients"], keys["clients-per-round"]) if rates is None else rates
     if keys["compensate"] == "availability":
@@ -35,12 +35,12 @@ def systematic(keys: Keys, rates: Rates | None, dropout: float) -> SystematicPol
     return SystematicPolicy.rated(rates, *phases_of(keys["phases"]), keys["seed"])
 
 
-def markov_increasing(keys: Keys, rates: Rates | None, dropout: float) -> MarkovPolicy:
+def markov_increasing(keys: Keys, rates: Rates | None) -> MarkovPolicy:
     """Return the table with probabilities that grow strictly with age."""
     return MarkovPolicy.increasing(keys["num-clients"], keys["clients-per-round"], keys["max-age"], keys["exponent"])
 
 
-def budgeted(keys: Keys, rates: Rates | None, dropout: float) -> BoundedSelector:
+def budgeted(keys: Keys, rates: Rates | None) -> BoundedSelector:
     """Return a selector that spends a budget by the order of an index."""
     (budget, total), rule, index = budgets(keys["budget"]), keys["budget-rule"], keys["index"]
     selector = BudgetedSelector(budget, index, keys["seed"], rule == "strict", rule == "stop", keys["ageing"])

@@ -98,6 +98,10 @@ def extra(field: FieldInfo, name: str) -> str:
 _BOUNDS = {"ge": operator.ge, "gt": operator.gt, "le": operator.le, "lt": operator.lt}
 
 
+def _limits(field: FieldInfo) -> dict[str, Any]:
+    return {name: getattr(part, name) for part in field.metadata for name in _BOUNDS if hasattr(part, name)}
+
+
 def check_range(name: str, value: Any, field: FieldInfo) -> None:
     """Refuse a number out of a key's range; None is the absence of a value.
 
@@ -106,12 +110,10 @@ def check_range(name: str, value: Any, field: FieldInfo) -> None:
     ConfigError
         By the name under which the value was given.
     """
-    limits = [
-        (_BOUNDS[bound], getattr(part, bound)) for part in field.metadata for bound in _BOUNDS if hasattr(part, bound)
-    ]
+    limits = _limits(field)
     if value is None or not limits:
         return
-    if not isinstance(value, Real) or not all(holds(value, limit) for holds, limit in limits):
+    if not isinstance(value, Real) or not all(_BOUNDS[name](value, limit) for name, limit in limits.items()):
         raise ConfigError(name, value, allowed(field), "Choose another value.")
 
 
@@ -131,7 +133,7 @@ def allowed(field: FieldInfo) -> str | tuple[str, ...]:
         return form
     if field.annotation is str:
         return NAMES if any(getattr(part, "pattern", None) for part in field.metadata) else "a text"
-    bounds = {name: getattr(part, name) for part in field.metadata for name in part.__slots__}
+    bounds = _limits(field)
     low = f"above {bounds['gt']:g} and at most" if "gt" in bounds else f"from {bounds['ge']:g} to"
     high = bounds["lt"] - 1 if "lt" in bounds else bounds["le"]
     kind, most = ("whole number", str(high)) if field.annotation is int else ("number", f"{high:g}")

@@ -272,7 +272,7 @@ class Output(Group):
     run_name: str = key("", "name of the run; empty: made from policy, data set and time", pattern=NAME_PATTERN)
     runs_dir: str = key("runs", "folder of all runs")
     resume: bool = key(
-        False, "continue the run of that name; keys of the task must be the same, its ledger has the others"
+        False, "continue the run of that name; keys of the task must be the same, and the run's ledger has the others"
     )
     track: str = key(
         "", "trackers to inform each round, separated by commas: `tensorboard`, `mlflow`, `wandb`",

@@ -56,6 +56,10 @@ class TaskSettings(Task, Training):
 class RunKeys(TaskSettings, Selection, Round, Privacy, Budget, Clock, Output, extra="forbid"):
     """Every key of a run: the groups of :mod:`aoi_fl.config.groups` together."""
 
+    def flat(self) -> dict[str, bool | int | float | str]:
+        """Return the configuration as Flower's flat mapping."""
+        return self.model_dump(by_alias=True)
+
     @property
     def sent(self) -> int:
         """The number of clients that receive the model in a round, with over-selection."""

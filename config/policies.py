@@ -34,7 +34,6 @@ class PolicyRow:
     arguments : run keys that are the factory's positional arguments; empty: it takes all run keys as a mapping
     traits : facts of a selector for :class:`aoi_fl.strategies.policy.PolicyTraits`
     evaluates : whether candidates evaluate the model before the selector chooses
-    by_data : whether clients are selected by reports about their data, which no noise of the model hides
     separated : whether a client's participations can have a least number of rounds between them
     foresees : facts of a device trace that the policy uses under the key ``foresight``
     """
@@ -49,34 +48,31 @@ class PolicyRow:
     index: Index | None = None
     rates: Literal["unknown", "known", "learned"] = "unknown"
     arguments: tuple[str, ...] = ()
-    traits: Mapping[str, Any] = field(default_factory=dict)
+    traits: Mapping[str, Any] = field(default_factory=dict, hash=False)
     evaluates: bool = False
-    by_data: bool = False
     separated: bool = False
     foresees: tuple[str, ...] = ()
+
+    @property
+    def by_data(self) -> bool:
+        """Whether clients are selected by reports about their data, which no noise of the model hides."""
+        return ":" in self.code and (self.evaluates or hasattr(self.load(), "learn"))
 
     def load(self) -> Any:
         """Return the class of the selector or rule, or the function that builds it."""
         module, _, name = self.code.rpartition(":")
         return getattr(import_module(f"aoi_fl.science.{module}" if module else "aoi_fl.config.build"), name)
 
-    def build(
-        self,
-        keys: Mapping[str, Any],
-        rates: "NDArray[np.float64] | None" = None,
-        *,
-        dropout: float = 0.0,
-    ) -> Any:
+    def build(self, keys: Mapping[str, Any], rates: "NDArray[np.float64] | None" = None) -> Any:
         """Build the policy's object without Flower: a selector, or the clients' participation rule.
 
         Parameters
         ----------
         keys : all run keys
         rates : (n,) each client's own rate, for policies with the key ``rates``; None: k/n
-        dropout : probability that a willing client is lost, for `markov-optimal`
         """
         if ":" not in self.code:
-            return self.load()({**keys, "index": self.index}, rates, dropout)
+            return self.load()({**keys, "index": self.index}, rates)
         if "coordination" in self.keys:
             return self.load()(keys["num-clients"], keys["clients-per-round"])
         per_round, *more = (keys[key] for key in self.arguments)
@@ -135,7 +131,6 @@ _ROWS = (
         "Cho, Wang & Joshi 2022, π_pow-d",
         arguments=("clients-per-round", "candidates"),
         traits={"sizes": "optional", "sizes_for": "the draw of candidates"},
-        by_data=True,
         evaluates=True,
     ),
     PolicyRow(
@@ -143,14 +138,12 @@ _ROWS = (
         "the same by the last reported losses, without a question", "equal", "Cho, Wang & Joshi 2022, π_rpow-d",
         arguments=("clients-per-round", "candidates"),
         traits={"sizes": "optional", "sizes_for": "the draw of candidates"},
-        by_data=True,
     ),
     PolicyRow(
         "oort", "oort:OortSelector", "selector:OortSelection", frozenset({"foresight"}),
         "clients with a high loss and a short training time, explored gradually", "data size",
         "Lai et al. 2021, Algorithm 1",
         arguments=("clients-per-round",),
-        by_data=True,
         foresees=("speed",),
     ),
     PolicyRow(
@@ -158,7 +151,6 @@ _ROWS = (
         "of candidates, as many as can meet the deadline, at most k", "data size",
         "Nishio & Yonetani 2019, Algorithm 3",
         arguments=("clients-per-round", "train-timeout", "candidates"),
-        by_data=True,
         foresees=("speed",),
     ),
     PolicyRow(
@@ -166,7 +158,6 @@ _ROWS = (
         "of the available clients, the k least likely to be available next", "equal",
         "Abdelmoniem et al. 2023, Section 4.1",
         arguments=("clients-per-round",),
-        by_data=True,
         foresees=("availability", "speed"),
     ),
     PolicyRow(
@@ -175,7 +166,6 @@ _ROWS = (
         "unbiased", "Ribero et al. 2022, Algorithm 1",
         rates="learned",
         arguments=("clients-per-round",),
-        by_data=True,
     ),
     PolicyRow(
         "wics", "budgeted", "budgeted:BudgetedRefresh.by_keys", _SENSITIVE | {"ageing"},

@@ -57,7 +57,7 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
         late_updates=not budgeted,
         surplus={"over-selection": config.over_selection} if config.over_selection > 1 else {},
         private=config.noise != "none",
-        by_data=row.by_data or config.sensitivities == "estimated",
+        by_data=config.noise != "none" and (row.by_data or config.sensitivities == "estimated"),
     )
     if config.spare_shares and (budgeted or config.clients_file or config.noise != "none"):
         other = "privacy" if config.noise != "none" else "a budget or a clients-file"
@@ -274,7 +274,7 @@ def separation(config: RunKeys) -> int:
     row, n, k = row_of(config.policy), config.num_clients, config.clients_per_round
     if config.rates != "equal" or config.compensate != "none" or k > n or not row.separated:
         return 1
-    return bounds(row.build(config.model_dump(by_alias=True)), config.num_server_rounds, n).min_separation
+    return bounds(row.build(config.flat()), config.num_server_rounds, n).min_separation
 
 
 def bands(config: RunKeys) -> int:

@@ -42,10 +42,6 @@ class RunConfig(RunKeys):
             errors = [_as_error(e) for e in error.errors()]
             raise (errors[0] if len(errors) == 1 else ConfigErrors(errors)) from None
 
-    def flat(self) -> dict[str, bool | int | float | str]:
-        """Return the configuration as Flower's flat mapping."""
-        return self.model_dump(by_alias=True)
-
 
 def _as_error(error: Any) -> ConfigError:
     """Return an error of pydantic as a ConfigError."""

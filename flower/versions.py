@@ -15,7 +15,7 @@ from importlib.metadata import version
 
 logger = logging.getLogger("flwr")
 
-_NEED = re.compile(r"(?P<module>[\w.]+):(?P<attribute>[\w.]+)(?:\((?P<parameters>[\w, ]*)\))?")
+_NEED = re.compile(r"(?P<module>[\w.]+):(?P<attribute>[\w.]+)(?:\((?P<parameters>[\w,]*)\))?")
 
 
 def parse(text: str) -> tuple[int, ...]:
@@ -42,7 +42,7 @@ class Seam:
     ----------
     name : its purpose
     module : the module of this room that uses it
-    names : Flower's names, a line each module: ``module: attribute function(parameter, …)``
+    names : Flower's names, a line each module: ``module: attribute function(parameter,…)``
     lost : the loss without it; empty if Flower itself provides the function there
     since, before : the first version of Flower that has it, and the first later one that does not, or None
     named : whether a version without it lacks some of these names; else it has the names, but they do not work
@@ -84,7 +84,7 @@ class Seam:
 def _has(need: str) -> bool:
     match = _NEED.fullmatch(need)
     if match is None:
-        raise ValueError(f"{need!r} is no need: write it as 'module:attribute' or 'module:function(parameter, …)'")
+        raise ValueError(f"{need!r} is no need: write it as 'module:attribute' or 'module:function(parameter,…)'")
     try:
         thing = importlib.import_module(match["module"])
         for part in match["attribute"].split("."):

@@ -44,14 +44,15 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise unreadable(path, error) from error
     if len(rows) != clients:
-        names, why = {name for _, name, _ in rows if name} if simulated else set(), ""
-        lacking = [name for i in range(clients) if (name := f"client-{i}") not in names] if names else []
-        if lacking and len(rows) < clients:
-            more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
-            why = f"; there is no row of {', '.join(lacking[:_NAMED])}{more}"
-        blank = next((number for number, line in enumerate(lines, 1) if not line.strip("\r\n")), None)
-        if blank and len(rows) < clients:
-            why += f"; blank lines are skipped, such as line {blank}"
+        why = ""
+        if len(rows) < clients:
+            names = {name for _, name, _ in rows if name} if simulated else set()
+            lacking = [name for i in range(clients) if (name := f"client-{i}") not in names] if names else []
+            if lacking:
+                more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
+                why = f"; there is no row of {', '.join(lacking[:_NAMED])}{more}"
+            if blank := next((number for number, line in enumerate(lines, 1) if not line.strip("\r\n")), None):
+                why += f"; blank lines are skipped, such as line {blank}"
         raise ConfigError(
             f"rows of {path}", len(rows), f"{clients}, one a client{why}", "Correct the file, or num-clients."
         )

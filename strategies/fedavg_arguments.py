@@ -106,7 +106,7 @@ def inherited(options: RoundOptions, inner: Strategy) -> RoundOptions:
     for strategy in chain_of(inner):
         for name in (name for name in _INHERITED if hasattr(strategy, name)):
             value, own = getattr(options, name), getattr(strategy, name)
-            if value == getattr(RoundOptions(), name):
+            if value == getattr(RoundOptions, name):
                 found[name] = own
             elif name in _ITS_OWN and value != own:
                 allowed = f"the same as in the aggregation {type(strategy).__name__}, {own!r}"

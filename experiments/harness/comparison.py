@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from aoi_fl.experiments.harness.stats import Interval, interval
+from aoi_fl.experiments.harness.stats import Interval, difference, interval
 from aoi_fl.experiments.harness.times import earlier, reached
 from aoi_fl.report.measure import Measure, judge
 from aoi_fl.report.provenance import public
@@ -258,7 +258,7 @@ def _finding(
         return Finding(name, None, margin, "no conclusion", "is not measured in every run")
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         return _censored(name, a, b, margin)
-    found = interval((a - b).tolist())
+    found = difference(a, b)
     if rounding and found.count > 1:
         floor = interval(_spread(found, rounding, found.count)).half
         found = replace(found, half=max(found.half, floor))

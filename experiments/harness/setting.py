@@ -65,7 +65,7 @@ def markov(name: str) -> MarkovPolicy:
 def policy(name: str, seed: int) -> Any:
     """Return a policy in this setting: a selector, or the rule by which clients decide."""
     keys = {"policy": name, "num-clients": CLIENTS, "clients-per-round": PER_ROUND, "max-age": MAX_AGE, "seed": seed}
-    return row_of(name).build(RunKeys.model_validate(keys).model_dump(by_alias=True))
+    return row_of(name).build(RunKeys.model_validate(keys).flat())
 
 
 def play(name: str, rounds: int, seed: int, dealt: NDArray[np.int64] | None = None) -> History:

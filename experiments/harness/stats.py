@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from aoi_fl.experiments.harness.base import Row
@@ -65,7 +65,7 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(float(np.mean(values)), float(stats.t.isf(_ERROR / 2, count - 1)) * spread, count)
 
 
-def difference(ours: Sequence[float], base: Sequence[float]) -> Interval:
+def difference(ours: ArrayLike, base: ArrayLike) -> Interval:
     """Return by how much ours are above the base's, over paired seeds."""
     return interval(np.subtract(ours, base).tolist())
 

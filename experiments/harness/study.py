@@ -69,6 +69,12 @@ def expect(
     return Hypothesis(text, tuple(Contrast(case, policy, column, wanted, base, bound) for case in cases))
 
 
+def within(text: str, cases: Iterable[str], policy: str, column: str, base: str, margin: float) -> Hypothesis:
+    """Return the claim that in each case a policy is within a margin of a base."""
+    sides = (Contrast(case, policy, column, way, base, -way * margin) for case in cases for way in (1, -1))
+    return Hypothesis(text, tuple(sides))
+
+
 class Study(Experiment):
     """An experiment of paired runs, one row a run, with hypotheses that are older than the data."""
 

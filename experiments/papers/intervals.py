@@ -12,7 +12,7 @@ from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.drawing import STYLES
 from aoi_fl.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
-from aoi_fl.experiments.harness.stats import agreement, interval
+from aoi_fl.experiments.harness.stats import agreement, difference, interval
 from aoi_fl.experiments.harness.verdicts import joint, side
 from aoi_fl.science.load import interval_counts
 from aoi_fl.science.stride_laws import interval_law
@@ -94,7 +94,7 @@ class Intervals(setting.PolicyFigure):
             else f" The optimal policy's histogram peaks at {sorted(set(peaks))} rounds, depending on the seed."
         )
         order = [spreads[p] for p in ("markov-optimal", "markov-increasing", "random", "proportional")]
-        wider = [interval(np.subtract(b, a).tolist()) for a, b in pairwise(order)]
+        wider = [difference(b, a) for a, b in pairwise(order)]
         claims = (
             Claim(
                 "Intervals spread least under Markov optimal, then Markov increasing (the non-optimal), random, "

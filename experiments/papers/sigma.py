@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, pick
 from aoi_fl.experiments.harness.drawing import STYLES, error_bars, legend_below
 from aoi_fl.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
-from aoi_fl.experiments.harness.stats import interval, ratio
+from aoi_fl.experiments.harness.stats import difference, ratio
 from aoi_fl.experiments.harness.verdicts import side, tally
 from aoi_fl.experiments.oracles.quadratic import POLICIES, RATES, federated_averaging, weight_variance
 
@@ -66,7 +66,7 @@ class Sigma(Experiment):
                 own = policy == _BASE
                 lines.append([policy, f"{sigma[policy]:.4f}", f"{rate}'s", "" if own else found.percent()])
                 if not own:
-                    judged.append(interval((_errors(rows, policy, rate) - base).tolist()))
+                    judged.append(difference(_errors(rows, policy, rate), base))
         seeds = len({row["seed"] for row in rows}) * settings["seeds a batch"]
         said = [f"{p} (Σ = {s}) {more} at the {r} rate" for p, s, r, more in lines if more]
         claim = self.claims[0]

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness.base import Row
 from aoi_fl.experiments.harness.findings import Table, Verdict
-from aoi_fl.experiments.harness.stats import Interval, interval, paired_curves, ratio
+from aoi_fl.experiments.harness.stats import Interval, difference, interval, paired_curves, ratio
 from aoi_fl.experiments.harness.times import NOT_BY_ALL, earlier, levels, reached, shift, sooner
 from aoi_fl.experiments.harness.verdicts import side
 from aoi_fl.experiments.papers.paper_claims import HEADLINE, MEMORYLESS, PaperClaim
@@ -83,7 +83,7 @@ def measured(said: PaperClaim, rows: Sequence[Row], model: str) -> tuple[str, Ve
     if said.kind == "headline":  # by which share is not known
         verdict: Verdict = "undecided" if np.isfinite([times, others]).any() else "not run"
     elif all_there and moved is not None:
-        verdict = side([moved, interval((times - others).tolist())], -1)
+        verdict = side([moved, difference(times, others)], -1)
     else:
         verdict = sooner(ours, base, said.level)
     said_ = [] if moved is None else [f"{span[0]:.1%} to {span[-1]:.1%}: {moved.show(1)} rounds later"]
@@ -176,4 +176,4 @@ def _later(times: NDArray[np.float64], others: NDArray[np.float64]) -> str:
     """Write by how many rounds, and by what share, times are later than others."""
     if not (np.isfinite(times).all() and np.isfinite(others).all()):
         return f"{NOT_BY_ALL}, p = {earlier(times, others).chance:.2g}"
-    return f"{interval((times - others).tolist()).show(1)} rounds, {ratio(times, others).percent()}"
+    return f"{difference(times, others).show(1)} rounds, {ratio(times, others).percent()}"

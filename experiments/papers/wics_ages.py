@@ -187,10 +187,8 @@ class WicsAges(Experiment):
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         cells = [(n, b) for n in CLIENTS for b in BUDGETS]
         gains = {m: {p: [gain(rows, m, p, n, b) for n, b in cells] for p in RIVALS} for m in MEASURES}
-        near, random = (
-            nearest(rows, cells),
-            {p: [interval(above_random(rows, p, n, b)) for n, b in cells] for p in _BEATING},
-        )
+        near = nearest(rows, cells)
+        random = {p: [interval(above_random(rows, p, n, b)) for n, b in cells] for p in _BEATING}
         printed, summed = rises(rows, divided=True), rises(rows, divided=False)
 
         def above(measure: str) -> str:

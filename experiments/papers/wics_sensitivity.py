@@ -12,7 +12,7 @@ from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, seed
 from aoi_fl.experiments.harness.drawing import COLOURS, SIZE
 from aoi_fl.experiments.harness.federation import marked, play_run
 from aoi_fl.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table, Verdict
-from aoi_fl.experiments.harness.stats import Interval, Ratio, interval, ratio, run_means
+from aoi_fl.experiments.harness.stats import Interval, Ratio, difference, interval, ratio, run_means
 from aoi_fl.experiments.harness.verdicts import equivalent, side
 from aoi_fl.experiments.papers.wics_learning import DATASETS, FIGURES, run_keys
 
@@ -92,10 +92,10 @@ class WicsSensitivity(Experiment):
             if not losses.keys() >= _JUDGED:
                 continue
             gains = _means(rows, model, dataset, "accuracy")
-            below = {p: interval((loss - losses[_KNOWN]).tolist()) for p, loss in losses.items() if p != _KNOWN}
+            below = {p: difference(loss, losses[_KNOWN]) for p, loss in losses.items() if p != _KNOWN}
             above = {p: interval((100 * (gains[_KNOWN] - gains[p])).tolist()) for p in below}
             bound = losses.get(_BOUND)
-            by_bound = {} if bound is None else {p: interval((losses[p] - bound).tolist()) for p in _RIVALS}
+            by_bound = {} if bound is None else {p: difference(losses[p], bound) for p in _RIVALS}
             lines += [
                 [
                     f"{model}, {dataset}",
@@ -145,7 +145,7 @@ class WicsSensitivity(Experiment):
                 axes.set_visible(bool(losses))
                 for i, policy in enumerate(names):
                     if policy in losses:
-                        found = interval((losses[policy] - losses[_KNOWN]).tolist())
+                        found = difference(losses[policy], losses[_KNOWN])
                         axes.errorbar(found.mean, i, xerr=found.bar, color=COLOURS[i], marker="o", capsize=3)
                 axes.axvline(0, color="#404040")
                 axes.set(yticks=range(len(names)), yticklabels=names, title=f"{model}, {dataset}")

@@ -59,16 +59,17 @@ class EqualWork(ArenaStudy):
             "later than random selection at equal work, at a Jain's index above 0.80",
             (Contrast(_CASE, _OURS, "reached_90", -1, _RANDOM, 1.0), Contrast(_CASE, _OURS, "jain", 1, None, 0.8)),
         ),
-        *(
-            expect(text, (_CASE,), policy, column, wanted, base)
-            for text, policy, column, wanted, base in (
-                ("With both, systematic participation shares the load more evenly than random selection at equal work",
-                 _OURS, "jain", 1, _RANDOM),
-                ("Momentum and a served average bring random selection to 90 % sooner",
-                 _RANDOM, "reached_90", -1, _PLAIN),
-                ("Momentum and a served average bring systematic participation to 90 % sooner",
-                 _OURS, "reached_90", -1, _OURS_PLAIN),
-            )
+        expect(
+            "With both, systematic participation shares the load more evenly than random selection at equal work",
+            (_CASE,), _OURS, "jain", 1, _RANDOM,
+        ),
+        expect(
+            "Momentum and a served average bring random selection to 90 % sooner",
+            (_CASE,), _RANDOM, "reached_90", -1, _PLAIN,
+        ),
+        expect(
+            "Momentum and a served average bring systematic participation to 90 % sooner",
+            (_CASE,), _OURS, "reached_90", -1, _OURS_PLAIN,
         ),
     )  # fmt: skip
     planned, first = 10, 21

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from aoi_fl.engine.traces import check_files, read_trace
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.federation import played
-from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, expect
+from aoi_fl.experiments.harness.study import Hypothesis, Measure, expect, within
 from aoi_fl.experiments.studies.arena import ARENAS
 from aoi_fl.experiments.studies.equal_work import ArenaStudy, costs
 from aoi_fl.protocol.files import write_whole
@@ -35,10 +35,8 @@ def _sooner(policy: str, text: str) -> Hypothesis:
 
 
 def _level(policy: str, text: str) -> Hypothesis:
-    return Hypothesis(
-        f"{text} reaches 90 % within {_LEVEL:g} minute of random selection at equally many updates a round",
-        tuple(Contrast(_CASE, policy, "reached_90", way, _RANDOM, -way * _LEVEL) for way in (-1, 1)),
-    )
+    claim = f"{text} reaches 90 % within {_LEVEL:g} minute of random selection at equally many updates a round"
+    return within(claim, (_CASE,), policy, "reached_90", _RANDOM, _LEVEL)
 
 
 class FairArena(ArenaStudy):

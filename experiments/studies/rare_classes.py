@@ -79,15 +79,7 @@ class RareClasses(Study):
         Measure("updates", "updates a round", 1, compared=False),
     )
     hypotheses = tuple(
-        expect(
-            f"{text} has a higher accuracy on the rare classes than random selection",
-            (_CASE,),
-            policy,
-            "rare",
-            1,
-            _RANDOM,
-        )
-        for policy, text in _TEXTS.items()
+        expect(_HIGHER.format(text), (_CASE,), policy, "rare", 1, _RANDOM) for policy, text in _TEXTS.items()
     )
     planned, first = 20, 101
 

@@ -15,7 +15,7 @@ from aoi_fl.experiments.harness.drawing import COLOURS, SIZE, goes_on
 from aoi_fl.experiments.harness.findings import OURS, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.pages import listed
 from aoi_fl.experiments.harness.replay import dealt_as
-from aoi_fl.experiments.harness.stats import Interval, interval, ratio
+from aoi_fl.experiments.harness.stats import Interval, difference, interval, ratio
 from aoi_fl.experiments.harness.times import NOT_BY_ALL, Floats, earlier, levels, reached, shift, shifts
 from aoi_fl.experiments.harness.verdicts import elsewhere, side
 from aoi_fl.experiments.papers.paper_claims import MNIST_DIRICHLET_EQUAL
@@ -142,7 +142,7 @@ def _judged_theirs(of: Mapping[str, Runs]) -> Claim:
         return replace(
             _THEIRS, ours=f"{moved.show(2)} rounds later; {NOT_BY_ALL}", verdict=elsewhere(side([moved], -1))
         )
-    at = interval((ours - base).tolist())
+    at = difference(ours, base)
     shown = (
         f"{moved.count} seeds, 94.0% to 96.9%: {moved.show(2)} rounds later; 97%: {at.show(1)} rounds, "
         f"{ratio(ours, base).percent()} against random's {base.mean():.1f}"

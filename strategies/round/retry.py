@@ -87,9 +87,9 @@ class Backoff:
         """Note that earlier answers are lost: the server waits for every client at its next try."""
         self._late.update(self._times)
 
-    def forget(self, client: Iterable[int]) -> None:
+    def forget(self, clients: Iterable[int]) -> None:
         """Forget clients that have started anew, or left."""
-        for one in client:
+        for one in clients:
             self._unsteady.pop(one, None)
             self._times.pop(one, None)
             self._until.pop(one, None)

@@ -1,5 +1,6 @@
 """What docs/adopt.md tells an owner of a Flower app to change, done to an app."""
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,12 @@ Change = tuple[str, str]  # the new line, and the old one; none for a line that 
 
 GUIDE = (ROOT / "docs" / "adopt.md").read_text()
 _IMPORT = r"^(?=from flwr\.serverapp\.strategy)"  # a new line of the server goes before the first of these
+
+
+def outcome(text: str) -> dict:
+    """Return what the app's ServerApp printed."""
+    (line,) = [line for line in text.splitlines() if line.startswith("RESULT ")]
+    return json.loads(line.removeprefix("RESULT "))
 
 
 def changes(text: str) -> list[Change]:

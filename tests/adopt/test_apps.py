@@ -14,7 +14,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from aoi_fl.engine.local_run import run_local
-from tests.adopt.adoption import adopt
+from tests.adopt.adoption import adopt, outcome
 from tests.adopt.installation import ROOT
 from tests.adopt.table import ROWS, Row
 
@@ -55,8 +55,7 @@ def play(row: Row, capsys) -> dict:
     server, client = (importlib.import_module(f"{row.app}.{half}_app").app for half in ("server", "client"))
     with threadpool_limits(1):  # the tests' processes share the cores
         run_local(server, client, {"seed": 1, **row.config}, nodes=NODES)
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("RESULT ")]
-    return json.loads(line.removeprefix("RESULT "))
+    return outcome(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("row", ["quickstart-numpy", "FedAvgM"], indirect=True)

@@ -3,7 +3,6 @@
 Each test is a failure of the days when our rooms were installed under their own names.
 """
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.processes import simulate
-from tests.adopt.adoption import FEDAVG, adopt
+from tests.adopt.adoption import FEDAVG, adopt, outcome
 from tests.adopt.installation import ROOT, Environment
 
 CLASSIC = ROOT / "tests" / "apps" / "classic"
@@ -63,12 +62,6 @@ class App:
         done = environment.run(code, self.folder.parent)
         assert done.returncode == 0, done.stdout + done.stderr
         return outcome(done.stdout)
-
-
-def outcome(text: str) -> dict:
-    """Return what the app's ServerApp printed."""
-    (line,) = [line for line in text.splitlines() if line.startswith("RESULT ")]
-    return json.loads(line.removeprefix("RESULT "))
 
 
 def check(result: dict, strategy: str, folder: Path | None = None) -> None:

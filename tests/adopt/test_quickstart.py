@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.processes import simulate
-from tests.adopt.adoption import FEDAVG, adopt
+from tests.adopt.adoption import FEDAVG, adopt, outcome
 from tests.adopt.installation import ROOT
 
 QUICKSTART = ROOT / "tests" / "apps" / "quickstart_numpy"
@@ -37,11 +37,6 @@ def adopted(stock) -> Path:
     return stock
 
 
-def result(text: str) -> dict:
-    (line,) = [line for line in text.splitlines() if line.startswith("RESULT ")]
-    return json.loads(line.removeprefix("RESULT "))
-
-
 def states(folder: Path) -> list[dict]:
     """Return the clients' states of the one run in a folder."""
     (run,) = (folder / "runs").iterdir()
@@ -52,15 +47,15 @@ def states(folder: Path) -> list[dict]:
 def test_the_stock_app_runs_on_the_local_engine_without_ours(stock, from_checkout):
     done = from_checkout.run(LOCALLY.format(app=str(stock), nodes=NODES), stock.parent)
     assert done.returncode == 0, done.stderr
-    assert result(done.stdout)["error"] < 0.01
+    assert outcome(done.stdout)["error"] < 0.01
     assert not (stock.parent / "runs").exists()
 
 
 def test_three_lines_later_its_clients_decide_for_themselves(adopted, from_checkout):
     done = from_checkout.run(LOCALLY.format(app=str(adopted), nodes=NODES), adopted.parent)
     assert done.returncode == 0, done.stderr
-    outcome = result(done.stdout)
-    assert outcome["error"] < 0.01 and list(outcome["losses"]) == [str(r) for r in range(1, 9)]
+    found = outcome(done.stdout)
+    assert found["error"] < 0.01 and list(found["losses"]) == [str(r) for r in range(1, 9)]
     # Three of ten a round: the optimal policy has each client take part every third or fourth round.
     clocks = [state["age"] for state in states(adopted.parent)]
     assert len(clocks) == NODES and all(5 <= clock["last"] <= 8 for clock in clocks)
@@ -74,7 +69,7 @@ def test_it_does_the_same_in_flowers_simulation(adopted, monkeypatch):
     ended, log = simulate(adopted, {"rounds": 4}, NODES, 400)
     assert ended == "finished:completed", log
     # On a crowded machine Ray may take longer to start than the first round's deadline for answers.
-    assert {"3", "4"} <= set(result(log)["losses"]), log
+    assert {"3", "4"} <= set(outcome(log)["losses"]), log
     clocks = [state["age"] for state in states(adopted.parent)]
     assert len(clocks) == NODES and {clock["last"] for clock in clocks} <= {1, 2, 3, 4}
 

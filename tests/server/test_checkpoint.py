@@ -174,14 +174,15 @@ CARRIED = {
 
 
 @pytest.mark.parametrize("what", CARRIED)
-def test_what_a_strategy_cannot_take_back_is_named(what):
+def test_what_a_strategy_cannot_take_back_is_named(what, tmp_path):
     strategy = RandomSelection(
         1, options=RoundOptions(run="a", seed=1), aggregation=FedAvgM(server_momentum=0.5), resume=Resume(
             2, [ClientRecord(0, "client-0", 1)], CARRIED[what])
     )  # fmt: skip
     app = ClientApp()
     try:
-        strategy.start(LocalGrid(app, {}, 1), ArrayRecord({"w": Array(np.zeros(2, np.float32))}), 2)
+        grid = LocalGrid(app, {"runs-dir": str(tmp_path)}, 1)
+        strategy.start(grid, ArrayRecord({"w": Array(np.zeros(2, np.float32))}), 2)
     except ResumeError as error:
         assert "does not fit this strategy" in str(error)
     except NothingTrainedError:

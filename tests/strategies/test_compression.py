@@ -25,7 +25,7 @@ from aoi_fl.server.ledger import read
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
 from aoi_fl.strategies.validation import Refused, read_update
 from tests import fakes
-from tests.fakes import MODEL, ToyApp, model
+from tests.fakes import HOSTILE, MODEL, ToyApp, model
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +38,6 @@ ODD = {
     "steps": np.array(3),
     "on": np.array(True),
 }
-HOSTILE = 1
 
 
 def drift(round_, partition):

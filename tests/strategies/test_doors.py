@@ -5,6 +5,7 @@ import importlib.util
 import json
 import re
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.folder import LEDGER
-from aoi_fl.server.ledger import read, read_run
+from aoi_fl.server.ledger import read_run
+from tests.strategies.test_own_policy import SELECTOR, trained
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("cli", "client", "config", "engine", "flower", "learning", "protocol", "report", "server", "strategies")
@@ -27,18 +29,6 @@ HOMES = {
 }  # fmt: skip
 WORDS = {"random", "proportional", "abs", "maxpack", "wics"}  # of other meanings too; `maxpack` is an index
 KEYS = {"num-clients": 8, "clients-per-round": 4, "num-server-rounds": 6, "model": "lr", "local-work": "epochs:1"}
-LOWEST = """
-import numpy as np
-from aoi_fl.science.selection import evenly
-
-
-class Lowest:
-    def __init__(self, per_round, seed):
-        self.per_round = per_round
-
-    def select(self, round_, population):
-        return evenly(np.flatnonzero(population.available)[: self.per_round])
-"""
 COIN = """
 import numpy as np
 from aoi_fl.science.rule import AgeRule
@@ -77,14 +67,11 @@ def add(tmp_path, monkeypatch):
     return door
 
 
-def trained(policy, folder, **more):
+def played(policy, folder, **more):
     """Return the clients of each round of a run, up to the first round with a forced client."""
     values = KEYS | {"policy": policy, "runs-dir": str(folder), "run-name": "r", "seed": 3} | more
     run_local(server_app, client_app, RunConfig.parse(values).flat(), nodes=8)
-    forced = {row["round"] for row in read(folder / "r" / LEDGER, "rounds") if row["forced"]}
-    parts = read(folder / "r" / LEDGER, "participations")
-    whole = min(forced, default=7) - 1
-    return [sorted(part["client"] for part in parts if part["round"] == round_) for round_ in range(1, whole + 1)]
+    return list(takewhile(lambda clients: clients is not None, trained(folder / "r", 6)))
 
 
 def simulated(aoi, policy):
@@ -97,8 +84,8 @@ def simulated(aoi, policy):
 
 def test_central_policy_has_two_doors(add, aoi, tmp_path):
     row = {"maker": "selector:LowestSelection", "keys": frozenset(), "arguments": ("clients-per-round",)}
-    add("lowest", LOWEST, "Lowest", **row)
-    assert trained("lowest", tmp_path) == simulated(aoi, "lowest") == [[0, 1, 2, 3]] * 6
+    add("lowest", SELECTOR, "Lowest", **row)
+    assert played("lowest", tmp_path) == simulated(aoi, "lowest") == [[0, 1, 2, 3]] * 6
     assert read_run(tmp_path / "r" / LEDGER)["policy"] == {"kind": "LowestSelection", "per_round": 4}
     assert strategies.LowestSelection(3).policy.selector.per_round == 3
     status, _, errors = aoi("report", str(tmp_path / "r"))
@@ -109,7 +96,7 @@ def test_central_policy_has_two_doors(add, aoi, tmp_path):
 def test_decentralised_policy_has_two_doors(coordination, add, aoi, tmp_path):
     add("coin", COIN, "Coin", maker="own:by_keys", keys=ROWS["markov-increasing"].keys - {"max-age", "exponent"},
         rates="known")  # fmt: skip
-    found = trained("coin", tmp_path, coordination=coordination, weights="unbiased")
+    found = played("coin", tmp_path, coordination=coordination, weights="unbiased")
     assert len(found) >= 3 and found == simulated(aoi, "coin")[: len(found)]
     assert read_run(tmp_path / "r" / LEDGER)["policy"]["kind"] == "coin"
 

@@ -32,7 +32,7 @@ from aoi_fl.science.selection import evenly
 
 
 class Lowest:
-    def __init__(self, per_round):
+    def __init__(self, per_round, seed):
         self.per_round = per_round
 
     def select(self, round_, population):

@@ -14,8 +14,9 @@ from aoi_fl.engine.local import LocalGrid
 from aoi_fl.protocol import coding, packing
 from aoi_fl.strategies import RandomSelection
 from aoi_fl.strategies.round import exchange
+from tests.fakes import HOSTILE
 from tests.golden import runs as golden
-from tests.strategies.test_compression import HOSTILE, App, Listening, play
+from tests.strategies.test_compression import App, Listening, play
 
 AGGREGATIONS = {"mean": None, "adam": FedAdam, "krum": partial(Krum, num_malicious_nodes=0)}
 CASES = [(code, name) for code in coding.KINDS for name in AGGREGATIONS]

@@ -76,9 +76,6 @@ def test_whoever_reads_the_table_does_not_wait_for_flower():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
-GIVEN = {"policy": "systematic", "num-clients": 3, "clients-per-round": 1, "rates": "given"}
-
-
 def test_rates_are_read_from_the_clients_file(tmp_path):
     path = tmp_path / "clients.csv"
     path.write_text("name,rate\na,0.5\nb,0.25\nc,0.25\n")
