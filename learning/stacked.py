@@ -4,14 +4,13 @@ import logging
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 logger = logging.getLogger("flwr")
-_ALIGNED = 8  # channels of a group for which cuDNN has kernels for all groups at once; then a pixel is whole 16 bytes
+_ALIGNED = 8  # channels of a group for which cuDNN has kernels for all groups at once
 _LAYERS = (nn.Flatten, nn.Linear, nn.ReLU, nn.Conv2d, nn.MaxPool2d)
 
 
@@ -83,7 +82,6 @@ def _forward_merged(model: nn.Module, parameters: Sequence[Tensor], x: Tensor) -
             if not merged:
                 x, merged = x.transpose(0, 1), True
             x, bias = _grouped(layer, x, next(values), clients), next(values).reshape(-1, 1, 1)
-            bias = bias.to(x.dtype)
             if [type(after) for after in layers[:2]] == [nn.ReLU, nn.MaxPool2d]:
                 x = (layers[1](x) + bias).relu()
                 layers = layers[2:]
@@ -101,65 +99,13 @@ def _forward_merged(model: nn.Module, parameters: Sequence[Tensor], x: Tensor) -
 
 def _grouped(layer: nn.Conv2d, x: Tensor, weight: Tensor, clients: int) -> Tensor:
     """Convolve images (width, clients[·]C, H, W) as one convolution of groups, without bias."""
-    if torch.is_autocast_enabled(x.device.type):
-        x, weight = (values.to(torch.get_autocast_dtype(x.device.type)) for values in (x, weight))
     if x.dim() == 4:
         x = x.unflatten(1, (clients, -1))
-    odd = -x.shape[2] % _ALIGNED
-    x, weight = functional.pad(x, (*_margins(layer), 0, odd)), functional.pad(weight, (0, 0, 0, 0, 0, odd))
+    if odd := -x.shape[2] % _ALIGNED:
+        x, weight = functional.pad(x, (0, 0, 0, 0, 0, odd)), functional.pad(weight, (0, 0, 0, 0, 0, odd))
     images = x.flatten(1, 2).contiguous(memory_format=torch.channels_last)
     kernels = weight.flatten(0, 1).contiguous(memory_format=torch.channels_last)
-    return _Groups.apply(images, kernels, layer.stride, layer.dilation, clients)
-
-
-def _margins(layer: nn.Conv2d) -> list[int]:
-    """Return the zeros around an image: left, right, above, below."""
-    match layer.padding:
-        case "valid":
-            return [0] * 4
-        case "same":
-            sums = [d * (k - 1) for d, k in zip(layer.dilation, layer.kernel_size, strict=True)]
-        case tuple(sizes):
-            sums = [2 * size for size in sizes]
-    return [part for total in reversed(sums) for part in (total // 2, total - total // 2)]
-
-
-class _Groups(torch.autograd.Function):
-    """A convolution of groups of images (width, groups·C, H, W) by kernels (groups·O, C, h, w), C a multiple of 8.
-
-    cuDNN computes the kernels' gradient group by group, which took half of a step's time. Here it is one product of
-    each group's patches and outputs.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, images: Tensor, kernels: Tensor, stride: Any, dilation: Any, groups: int) -> Tensor:
-        ctx.save_for_backward(images, kernels)
-        ctx.form = {"stride": stride, "dilation": dilation, "groups": groups}
-        return functional.conv2d(images, kernels, **ctx.form)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        images, kernels = ctx.saved_tensors
-        gradient = gradients[0].contiguous(memory_format=torch.channels_last)
-        back = None
-        if ctx.needs_input_grad[0]:
-            back = nn.grad.conv2d_input(images.shape, kernels, gradient, **ctx.form)
-        return back, _of_kernels(images, gradient, kernels.shape, **ctx.form), None, None, None
-
-
-def _of_kernels(images: Tensor, gradient: Tensor, shape: torch.Size, stride: Any, dilation: Any, groups: int) -> Tensor:
-    """Return the gradient of kernels of this shape from that of the outputs, both in channels-last order."""
-    pixels = images.permute(0, 2, 3, 1).contiguous().view(torch.complex128)  # 16 bytes are copied at once
-    pixels = pixels.unflatten(3, (groups, -1))
-    (_, channels, high, wide), (width, _, rows, columns) = shape, gradient.shape
-    image, down, right, group, one = pixels.stride()
-    patches = pixels.as_strided(
-        (groups, width, rows, columns, high, wide, pixels.shape[4]),
-        (group, image, down * stride[0], right * stride[1], down * dilation[0], right * dilation[1], one),
-    )
-    seen = patches.contiguous().view(images.dtype).view(groups, width * rows * columns, high * wide * channels)
-    outputs = gradient.permute(0, 2, 3, 1).unflatten(3, (groups, -1)).permute(3, 0, 1, 2, 4).flatten(1, 3)
-    return torch.bmm(seen.mT, outputs).unflatten(1, (high, wide, channels)).permute(0, 4, 3, 1, 2).flatten(0, 1)
+    return functional.conv2d(images, kernels, None, layer.stride, layer.padding, layer.dilation, clients)
 
 
 def _without_place(layer: nn.Module, x: Tensor, values: Iterator[Tensor]) -> Tensor:
@@ -171,8 +117,7 @@ def _without_place(layer: nn.Module, x: Tensor, values: Iterator[Tensor]) -> Ten
             return x.relu()
         case nn.Linear():
             weight, bias = next(values), next(values)
-            # In this order the gradient of the weight is contiguous, as the weight is, and the step is one kernel.
-            return torch.baddbmm(bias.unsqueeze(2), weight, x.mT).mT
+            return torch.baddbmm(bias.unsqueeze(1), x, weight.mT)
         case _:
             raise TypeError(f"{type(layer).__name__} cannot be stacked")
 
