@@ -16,6 +16,7 @@ from aoi_fl.experiments.papers.speed import BASE, Curves
 
 _CROSSES: Mapping[str, dict[str, Any]] = {GLOBECOM: {**CROSS}, JOURNAL: {**CROSS, "marker": "+", "markersize": 12}}
 _SIGNS = {GLOBECOM: "×", JOURNAL: "+"}  # the same, as they are written
+_SCALED = 25  # points: a half width from which on an interval does not set the scale, as after a run diverged
 _ARROW, _WIDTH = 12, 33  # points: of an arrow, and of a number of rounds, written beside the edge
 
 
@@ -100,8 +101,9 @@ def _tenths(axes: Axes, gains: Curves) -> dict[str, list[_Point]]:
 
 
 def _scale(axes: Axes, tenths: Sequence[tuple[Axes, str, list[_Point]]]) -> None:
-    """Scale the panels, which share y, by all tenths but the first; draw arrows where one goes on beyond."""
-    ends = [0.0, *(g.mean + side * g.bar for *_, points in tenths for _, g in points[1:] for side in (-1, 1))]
+    """Scale the panels, which share y, by all tenths but the first and diverged ones; draw arrows at an edge."""
+    gains = [gain for *_, points in tenths for _, gain in points[1:] if gain.bar < _SCALED]
+    ends = [0.0, *(gain.mean + side * gain.bar for gain in gains for side in (-1, 1))]
     margin = 0.08 * (max(ends) - min(ends)) or 1.0
     axes.set_ylim(min(ends) - margin, max(ends) + margin)
     for panel, policy, points in tenths:

@@ -1,7 +1,7 @@
 """Accuracy against rounds: the learning figures of both papers, with paired seeds."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -15,7 +15,7 @@ from aoi_fl.experiments.harness.times import shift
 from aoi_fl.experiments.harness.verdicts import elsewhere
 from aoi_fl.experiments.papers.curves import draw
 from aoi_fl.experiments.papers.paper_claims import MEMORYLESS, PaperClaim, partition_name
-from aoi_fl.experiments.papers.speed import BASE, OURS, POLICIES, VARIANTS, curves_of, measured, table_of
+from aoi_fl.experiments.papers.speed import BASE, OURS, POLICIES, VARIANTS, curves_of, diverged, measured, table_of
 
 # One target a data set, where the papers give one; Fashion-MNIST's and the digits' are ours.
 TARGETS = {"mnist": 0.97, "fashion-mnist": 0.85, "cifar10": 0.75, "cifar100": 0.30, "digits": 0.90}
@@ -135,7 +135,12 @@ class Learning(Experiment):
         model = str(settings["model"])
         if settings["dataset"] != self.dataset:
             return self._claim(said, model, f"played on {settings['dataset']}", "not run")
-        return self._claim(said, model, *(measured(said, rows, model) or (self._unplayed(said), "not run")))
+        claim = self._claim(said, model, *(measured(said, rows, model) or (self._unplayed(said), "not run")))
+        if not (lost := diverged(rows, said.partition, (said.policy, said.base))):
+            return claim
+        ours = f"{claim.ours}; diverged: {', '.join(f'{policy} with {seeds} seeds' for policy, seeds in lost.items())}"
+        reasons = {"undecided": f"runs diverged at the papers' learning rate, {settings['learning-rate']:g}"}
+        return replace(claim, ours=ours, verdict="undecided", reasons=reasons)
 
     def _unplayed(self, said: PaperClaim) -> str:
         left_out = [policy for policy in (said.policy, said.base) if policy not in self.policies]
@@ -160,8 +165,8 @@ class Learning(Experiment):
 
     def _reasons_for(self, said: PaperClaim) -> Mapping[Verdict, str]:
         """Return the reasons for a claim's verdict, if not the usual ones."""
-        unmeasured = "CIFAR-100 was not available" if self.dataset == "cifar100" else "no GPU was available for so long"
-        reasons: dict[Verdict, str] = {"not run": unmeasured}
+        unmeasured = {"cifar100": "CIFAR-100 was not available", "cifar10": "the time on a GPU ended before this accuracy"}
+        reasons: dict[Verdict, str] = {"not run": unmeasured.get(self.dataset, "no GPU was available for so long")}
         if said.kind == "headline":
             return {
                 **reasons,

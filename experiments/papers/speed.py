@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.experiments.harness.base import Row
+from aoi_fl.experiments.harness.base import Row, by_seed, grouped
 from aoi_fl.experiments.harness.findings import Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, difference, interval, paired_curves, ratio
 from aoi_fl.experiments.harness.times import NOT_BY_ALL, earlier, levels, reached, shift, sooner
@@ -27,9 +27,21 @@ Curves = Mapping[str, NDArray[np.float64]]  # (seeds, rounds) accuracies by poli
 
 
 def curves_of(rows: Sequence[Row], split: str, policies: Sequence[str] = (*POLICIES, *VARIANTS)) -> Curves:
-    """Return the curves of some policies under one partition, in pairs."""
-    these = (row for row in rows if row["partition"] == split and row["policy"] in policies)
-    return paired_curves(these, "policy", policies, "accuracy")
+    """Return the curves of some policies under one partition, in pairs; a run that ended early keeps its model."""
+    these = [row for row in rows if row["partition"] == split and row["policy"] in policies]
+    last, runs = max((row["round"] for row in these), default=0), grouped(these, "policy", "seed").values()
+    kept = [run[-1] | {"round": n} for run in runs for n in range(run[-1]["round"] + 1, last + 1)]
+    return paired_curves(these + kept, "policy", policies, "accuracy")
+
+
+def diverged(rows: Sequence[Row], split: str, policies: Sequence[str]) -> dict[str, str]:
+    """Return by policy with how many of its seeds the model diverged, so that at the end no update was valid."""
+    found = {}
+    for policy in policies:
+        runs = by_seed(rows, partition=split, policy=policy).values()
+        if lost := sum(run[-1]["trained"] == 0 for run in runs):
+            found[policy] = f"{lost} of {len(runs)}"
+    return found
 
 
 def table_of(split: str, curves: Curves, target: float) -> Table:

@@ -52,6 +52,18 @@ def test_updates_that_were_refused_are_told():
         assert (lost in experiment.conclude(found, experiment.settings(Options())).paragraph) is said
 
 
+def test_a_run_that_diverged_counts_with_its_last_model():
+    rows = _learned({"random": 20, "markov-optimal": 22}, seeds=3)
+    end = {"accuracy": 0.1, "trained": 0}
+    lost = [row | (end if row["round"] == 30 else {}) for row in rows if row["policy"] == "random"]
+    short = [row for row in lost if row["seed"] < 3 and row["round"] <= 30]
+    kept = [row for row in rows if row["policy"] != "random" or row["seed"] == 3]
+    claim = _claimed(PaperClaim(None, "markov-optimal", "paper", "", 0.75, "random"), kept + short)
+    assert claim.verdict == "undecided" and claim.ours.endswith("diverged: random with 2 of 3 seeds")
+    curves = curves_of(kept + short, "iid")["random"]
+    assert curves.shape == (3, 40) and (curves[:2, 29:] == 0.1).all() and curves[2, 29] > 0.1
+
+
 def test_each_partition_is_judged_at_its_own_level():
     """As ever smaller parts are alike, what is reached under one is not reached under another."""
     from aoi_fl.experiments.papers.learning import Learning
