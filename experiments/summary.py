@@ -14,7 +14,8 @@ from aoi_fl.experiments.harness.findings import Claim, Conclusion, Table, Verdic
 from aoi_fl.experiments.harness.pages import table, written
 from aoi_fl.experiments.harness.store import Store, rests_on
 from aoi_fl.experiments.registry import find, known
-from aoi_fl.experiments.studies.arena import ARENAS, side_by_side
+from aoi_fl.experiments.studies.arena import ARENAS
+from aoi_fl.experiments.studies.arena_page import side_by_side
 
 ARENA_PAGE = tuple(arena.name for arena in ARENAS)
 _WICS = "WICS: choosing whose data to refresh under a budget"

@@ -1,16 +1,18 @@
 """The web application of ``aoi serve``: a run's live page and wall view, or a list of runs."""
 
+import gzip
+import hashlib
 import os
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 from urllib.parse import quote
 
-from fastapi import FastAPI, HTTPException, Query, Response
+from fastapi import FastAPI, Header, HTTPException, Query, Response
 from starlette.middleware.gzip import GZipMiddleware
 
 from aoi_fl.report import metrics, page
@@ -30,6 +32,7 @@ _POLICY = (
 )
 _MOST_RUNS = 200
 _MOST_COMPARED = 50
+_Header: TypeAlias = Annotated[str, Header()]
 
 
 class Runs:
@@ -98,9 +101,8 @@ def application(run: str | None) -> FastAPI:
     app = FastAPI(openapi_url=None)  # without the pages that load scripts from other servers
     app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=3)
     scripts = {"plotly.js": drawing, "live.js": "".join(map(fill, ("draw.js", "keys.js", "live.js")))}
-    scripts["follow.js"] = fill("follow.js")
-    for name, text in scripts.items():
-        app.get(f"/{name}")(partial(_response, text, "text/javascript", None))
+    for name, text in (scripts | {"follow.js": fill("follow.js")}).items():
+        _add_script(app, name, text)
 
     @app.get("/healthz")
     def health() -> Response:
@@ -114,6 +116,21 @@ def application(run: str | None) -> FastAPI:
         live = Live(run)
         _add_run(app, "", lambda _: live, listed=False)
     return app
+
+
+def _add_script(app: FastAPI, name: str, text: str) -> None:
+    """Serve a script that a browser keeps while it is the same; it is compressed once, not at each load."""
+    tag = f'"{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"'
+    packed = cache(lambda: gzip.compress(text.encode(), mtime=0))
+    kept = {"Cache-Control": "no-cache", "ETag": tag, "Vary": "Accept-Encoding"}
+
+    @app.get(f"/{name}")
+    def script(accept_encoding: _Header = "", if_none_match: _Header = "") -> Response:
+        if if_none_match == tag:
+            return Response(status_code=304, headers=kept)
+        if "gzip" in accept_encoding:
+            return _response(packed(), "text/javascript", kept | {"Content-Encoding": "gzip"})
+        return _response(text, "text/javascript", kept)
 
 
 def _add_list(app: FastAPI, runs: Runs) -> None:

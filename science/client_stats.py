@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science import draws
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rates import Floats
 from aoi_fl.science.selection import Population, Selection, check_per_round
 
@@ -104,6 +105,15 @@ class ClientStats:
         found.reach(len(found.taken))
         found.tried = np.maximum(found.tried, found.last)  # a run of an earlier version has not kept it
         return found
+
+
+def number_of_candidates(given: int, per_round: int, least: int) -> int:
+    """Return how many candidates a selector draws, twice k for 0; raise ConfigError below the least."""
+    candidates = given or 2 * per_round
+    if candidates < least:
+        allowed = f"at least clients-per-round, {least}" if least == per_round else f"at least {least}"
+        raise ConfigError("candidates", candidates, allowed, "Raise it.")
+    return candidates
 
 
 @dataclass(eq=False)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from aoi_fl.science import draws
-from aoi_fl.science.client_stats import Clients, LearningSelector
+from aoi_fl.science.client_stats import Clients, LearningSelector, number_of_candidates
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rates import Floats
 from aoi_fl.science.selection import Population, Selection, by_size, smallest
@@ -61,14 +61,9 @@ class FedCS(LearningSelector):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.candidates = self.candidates or 2 * self.per_round
-        if not (self.candidates >= 1 and self.deadline > 0):
-            raise ConfigError(
-                "candidates" if self.candidates < 1 else "deadline",
-                self.candidates if self.candidates < 1 else self.deadline,
-                "at least 1" if self.candidates < 1 else "above 0 s",
-                "Raise it.",
-            )
+        self.candidates = number_of_candidates(self.candidates, self.per_round, 1)
+        if not self.deadline > 0:
+            raise ConfigError("deadline", self.deadline, "above 0 s", "Raise it.")
 
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n + k·d)."""

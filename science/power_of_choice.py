@@ -16,8 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from aoi_fl.science import draws
-from aoi_fl.science.client_stats import Clients, LearningSelector
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.client_stats import Clients, LearningSelector, number_of_candidates
 from aoi_fl.science.rates import Floats
 from aoi_fl.science.selection import Population, Selection, evenly, sequential
 
@@ -44,11 +43,7 @@ class PowerOfChoice(LearningSelector):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.candidates = self.candidates or 2 * self.per_round
-        if self.candidates < self.per_round:
-            raise ConfigError(
-                "candidates", self.candidates, f"at least clients-per-round, {self.per_round}", "Raise it."
-            )
+        self.candidates = number_of_candidates(self.candidates, self.per_round, self.per_round)
 
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n), beside what asking takes."""

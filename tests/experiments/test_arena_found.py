@@ -4,7 +4,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.studies.arena import (
+from aoi_fl.experiments.studies.arena_page import (
     TELLING,
     beside_refl,
     draw,

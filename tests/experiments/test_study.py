@@ -16,7 +16,8 @@ from aoi_fl.experiments.studies.cohorts import sorted_phases
 from aoi_fl.experiments.studies.fair_arena import rate_for, write_available
 from aoi_fl.experiments.studies.headline import Headline
 from aoi_fl.experiments.studies.rare_classes import RareClasses, availability_by_class, availability_of
-from aoi_fl.experiments.studies.unequal import Unequal, later
+from aoi_fl.experiments.studies.unequal import Unequal
+from aoi_fl.experiments.studies.unequal_page import later
 from aoi_fl.science.absence import achievable
 from aoi_fl.science.oort import OortSelector
 from aoi_fl.science.rates import equal_rates

@@ -1,5 +1,6 @@
 """Which requests the page answers: names of this machine alone, and headers of a bounded size."""
 
+import gzip
 import http.client
 import re
 import socket
@@ -110,3 +111,16 @@ def test_the_page_is_whole_under_its_own_name(port):
         connection.request("GET", "/")
         answer = connection.getresponse()
         assert answer.status == 200 and b"AoI-FL" in answer.read()
+
+
+def test_plotly_is_sent_compressed_and_once(port):
+    with closing(http.client.HTTPConnection("localhost", port, timeout=20)) as connection:
+        connection.request("GET", "/plotly.js")
+        whole = connection.getresponse()
+        script = whole.read()
+        connection.request("GET", "/plotly.js", headers={"Accept-Encoding": "gzip"})
+        packed = connection.getresponse()
+        assert packed.headers["Content-Encoding"] == "gzip" and gzip.decompress(packed.read()) == script
+        connection.request("GET", "/plotly.js", headers={"If-None-Match": packed.headers["ETag"]})
+        again = connection.getresponse()
+        assert (again.status, again.read()) == (304, b"")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from aoi_fl.experiments.harness.stats import interval
-from aoi_fl.experiments.oracles import quadratic
+from aoi_fl.experiments.oracles import quadratic, theorems
 from aoi_fl.experiments.oracles.exact import printed_variance, programmed_variance, selecting_ages
 from aoi_fl.experiments.papers import theory
 from aoi_fl.science.markov import MarkovPolicy
@@ -93,22 +93,22 @@ def test_theorem_3s_denominator_by_hand(monkeypatch):
         np.zeros(2, np.int64),
         np.ones(2),
     )
-    monkeypatch.setattr(theory, "section5_instance", lambda clients, seed: table)
-    found = theory.ratio(2, 18, 1, 40)
+    monkeypatch.setattr(theorems, "section5_instance", lambda clients, seed: table)
+    found = theorems.ratio(2, 18, 1, 40)
     assert found["denominator printed"] == pytest.approx(4 * 0.5 - 1 * 1.5)  # M = ⌊18/15⌋ = 1
     assert found["ratio printed"] == pytest.approx(2 * 1 * 17 * 1.5 / 0.5)
     assert found["floor printed"] == pytest.approx(2 * 0.5 / 2 - 1.5 / 4)
     assert found["p2"] > 0 and found["denominator affordable"] == found["denominator printed"]
-    assert theory.ratio(2, 20, 1, 40)["denominator affordable"] == pytest.approx(4 * 0.5 - 2 * 1.5)
+    assert theorems.ratio(2, 20, 1, 40)["denominator affordable"] == pytest.approx(4 * 0.5 - 2 * 1.5)
 
 
 # Verdicts
 
 
 def test_the_load_theorem_fails_with_a_lower_programme(monkeypatch):
-    monkeypatch.setattr(theory, "_GRID", ((10, 3), (20, 7), (100, 60)))
-    monkeypatch.setattr(theory, "_AGES", (1, 4, 10))
-    rows = theory.load_variances()
+    monkeypatch.setattr(theorems, "_GRID", ((10, 3), (20, 7), (100, 60)))
+    monkeypatch.setattr(theorems, "_AGES", (1, 4, 10))
+    rows = theorems.load_variances()
     assert [verdict for _, verdict in theory.judge_load(rows).values()] == ["holds"] * 3
     broken = [{**row, "programme": row["programme"] - 1e-3, "oldest": 9.0} for row in rows]
     assert [verdict for _, verdict in theory.judge_load(broken).values()] == ["refuted", "holds", "refuted"]
@@ -117,7 +117,7 @@ def test_the_load_theorem_fails_with_a_lower_programme(monkeypatch):
 
 
 def test_the_threshold_theorem_fails_one_age_off():
-    rows = theory.thresholds(range(1, 21))
+    rows = theorems.thresholds(range(1, 21))
     assert theory.judge_index(rows)["index"][1] == "holds"
     assert theory.judge_index([{**row, "optimal": row["optimal"] + 1} for row in rows])["index"][1] == "refuted"
     off = [{**row, "optimal": row["optimal"] + 1, "structured": 0} for row in rows]
